@@ -1,0 +1,1 @@
+"""Measurements beside other libraries; each prints a table and writes JSON."""

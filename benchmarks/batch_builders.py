@@ -1,0 +1,140 @@
+"""What builds pretraining batches: this package, and the collators of others on the same rows."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_keras import Tokenizer
+from bert_keras.data import Corpus, PretrainingExamples, py_dataset, tf_dataset
+
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+class Builder(NamedTuple):
+    """Something that builds batches.
+
+    Args:
+        name: for the table.
+        whole: from the corpus on; otherwise it masks rows that lie ready.
+        build: gives batch i.
+    """
+
+    name: str
+    whole: bool
+    build: Callable[[int], Any]
+
+
+def synthetic(num_sentences: int) -> tuple[Corpus, Tokenizer]:
+    """Text with Zipf's word frequencies: some 24 tokens a sentence, 40 sentences a document."""
+    rng = np.random.default_rng(0)
+    words = [f"w{n}" for n in range(24_000)] + [f"##w{n}" for n in range(6_000)]
+    tokenizer = Tokenizer([*SPECIALS, *words])
+    chances = 1 / np.arange(1, len(words) + 1)
+    lengths = np.clip(rng.lognormal(3.0, 0.6, num_sentences).astype(int), 1, 200)
+    order = len(SPECIALS) + rng.permutation(len(words))
+    tokens = order[rng.choice(len(words), lengths.sum(), p=chances / chances.sum())]
+    sentences = [part.tolist() for part in np.split(tokens, np.cumsum(lengths)[:-1])]
+    documents = (sentences[i : i + 40] for i in range(0, num_sentences, 40))
+    return Corpus.from_ids(documents), tokenizer
+
+
+def from_corpus(corpus: Corpus, tokenizer: Tokenizer, **sizes: int) -> Iterator[Builder]:
+    """Ours: pairs, truncation, packing and masking; alone and as `fit` reads them."""
+    for masking in ("token", "whole_word", "span"):
+        examples = PretrainingExamples(corpus, tokenizer, masking=masking, **sizes)
+
+        def build(i: int, examples: PretrainingExamples = examples) -> Any:
+            return examples.batch(0, i % examples.num_batches(0))
+
+        yield Builder(f"bert_keras: nsp, {masking}", True, build)
+    examples = PretrainingExamples(corpus, tokenizer, **sizes)
+    reader = py_dataset(examples)
+    yield Builder("bert_keras: nsp, token, py_dataset", True, lambda i: reader[i])
+    try:
+        stream = iter(tf_dataset(examples))
+        yield Builder("bert_keras: nsp, token, tf_dataset", True, lambda _: next(stream))
+    except ImportError as error:
+        warnings.warn(f"tf_dataset is left out: {error}", stacklevel=1)
+
+
+def masking_alone(examples: PretrainingExamples) -> Iterator[Builder]:
+    """Ours and the peers' on ready rows, in the form each of them likes best."""
+    rows = _rows(examples)
+    specials = np.isin(rows, examples.tokenizer.special_ids)
+    count, size, length = rows.shape
+    width = examples.masking.width(length)
+
+    def mask(i: int) -> Any:
+        raw = np.random.Philox(key=i).random_raw(size * width).reshape(size, width)
+        return examples.masking(rows[i % count], ~specials[i % count], raw)
+
+    yield Builder("bert_keras: masking alone", False, mask)
+    for peer in (_transformers, _keras_hub):
+        try:
+            yield from peer(examples, rows, specials)
+        except ImportError as error:
+            warnings.warn(f"left out: {error}", stacklevel=1)
+
+
+def _rows(examples: PretrainingExamples, most: int = 32) -> np.ndarray:
+    """Some batches before masking: int32 [batches, batch_size, sequence_length]."""
+    found = []
+    for i in range(min(most, examples.num_batches(0))):
+        x, y, weights = examples.batch(0, i)
+        rows, slots = np.nonzero(weights["mlm"])
+        x["token_ids"][rows, x["mask_positions"][rows, slots]] = y["mlm"][rows, slots]
+        found.append(x["token_ids"])
+    return np.stack(found)
+
+
+def _transformers(
+    examples: PretrainingExamples, rows: np.ndarray, specials: np.ndarray
+) -> Iterator[Builder]:
+    from transformers import AutoTokenizer, DataCollatorForLanguageModeling
+
+    with tempfile.TemporaryDirectory() as folder:
+        examples.tokenizer.save_to_preset(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    lengths = (rows != examples.tokenizer.pad_id).sum(axis=2)
+    features = [
+        [
+            {"input_ids": ids[:n].tolist(), "special_tokens_mask": flags[:n].astype(int).tolist()}
+            for ids, flags, n in zip(*batch, strict=True)
+        ]
+        for batch in zip(rows, specials, lengths, strict=True)
+    ]
+    for kind in ("np", "pt"):
+        collate = DataCollatorForLanguageModeling(tokenizer, return_tensors=kind)
+
+        def build(i: int, collate: Callable[[list[Any]], Any] = collate) -> Any:
+            return collate([dict(row) for row in features[i % len(features)]])
+
+        yield Builder(f"transformers: DataCollatorForLanguageModeling, {kind}", False, build)
+
+
+def _keras_hub(
+    examples: PretrainingExamples, rows: np.ndarray, specials: np.ndarray
+) -> Iterator[Builder]:
+    import keras_hub
+    import tensorflow as tf
+
+    del specials  # it is told their ids
+    tokenizer = examples.tokenizer
+    masker = keras_hub.layers.MaskedLMMaskGenerator(
+        vocabulary_size=tokenizer.vocab_size,
+        mask_selection_rate=0.15,
+        mask_selection_length=examples.masking.max_predictions,
+        mask_token_id=tokenizer.mask_id,
+        unselectable_token_ids=list(tokenizer.special_ids),
+    )
+    tensors, graph = [tf.constant(batch) for batch in rows], tf.function(masker)
+
+    def build(i: int) -> Any:
+        return graph(tensors[i % len(tensors)])
+
+    yield Builder("keras_hub: MaskedLMMaskGenerator in a tf.function", False, build)

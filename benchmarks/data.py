@@ -1,0 +1,162 @@
+"""How fast pretraining batches are built on one core, beside other libraries.
+
+    python -m benchmarks.data [--quick] [--corpus DIR] [--out data.json]
+
+Ours go all the way from the token store to a batch: pairs, truncation, packing, masking. The others
+only mask rows that lie ready; to compare like with like, ours does that too. All take turns within
+one run; shown are medians over the turns. Exit code 1 if the goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+# One core, before any library starts its threads.
+for _threads in ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "TF_NUM_INTRAOP", "TF_NUM_INTEROP"):
+    os.environ.setdefault(f"{_threads}_THREADS", "1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+import numpy as np  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from benchmarks.batch_builders import (  # noqa: E402
+    SPECIALS,
+    Builder,
+    from_corpus,
+    masking_alone,
+    synthetic,
+)
+from bert_keras import Tokenizer  # noqa: E402
+from bert_keras.data import Corpus, PretrainingExamples  # noqa: E402
+
+GOAL = 1_000_000  # real tokens per second
+SIZES = {"sequence_length": 128, "batch_size": 32}
+PACKAGES = ("bert-keras", "keras", "keras-hub", "numpy", "tensorflow", "torch", "transformers")
+
+
+def measure(
+    builders: list[Builder], turns: int, seconds: float, console: Console
+) -> dict[str, list[float]]:
+    """Seconds per batch of each builder in each turn; the turn before the first warms up."""
+    times: dict[str, list[float]] = {builder.name: [] for builder in builders}
+    built = dict.fromkeys(times, 0)
+    with console.status("") as status:
+        for turn in range(turns + 1):
+            for name, _, build in builders:
+                status.update(f"turn {turn} of {turns}: {name}")
+                begin, count = time.perf_counter(), 0
+                while (spent := time.perf_counter() - begin) < seconds or not count:
+                    build(built[name] + count)
+                    count += 1
+                built[name] += count
+                if turn:
+                    times[name].append(spent / count)
+    return times
+
+
+def results(
+    builders: list[Builder], times: dict[str, list[float]], tokens: float
+) -> list[dict[str, Any]]:
+    """Figures of each builder; ratios to the first of ours that does the same work."""
+    found, bases = [], {}
+    for name, whole, _ in builders:
+        middle = statistics.median(times[name])
+        figures = {"name": name, "from_corpus": whole, "seconds_per_batch": middle}
+        figures |= {"fastest": min(times[name]), "slowest": max(times[name])}
+        figures |= {"tokens_per_second": tokens / middle}
+        found.append(figures | {"ratio": middle / bases.setdefault(whole, middle)})
+    return found
+
+
+def show(found: list[dict[str, Any]], turns: int, console: Console) -> None:
+    """The table."""
+    shape = "{batch_size} x {sequence_length}".format(**SIZES)
+    table = Table(title=f"Pretraining batches of {shape}, one core, {turns} turns")
+    table.add_column("builder")
+    for heading in ("ms per batch", "fastest - slowest", "M tokens/s", "time : ours"):
+        table.add_column(heading, justify="right")
+    for figures, following in zip(found, [*found[1:], found[-1]], strict=True):
+        table.add_row(
+            figures["name"],
+            f"{figures['seconds_per_batch'] * 1e3:.3f}",
+            f"{figures['fastest'] * 1e3:.3f} - {figures['slowest'] * 1e3:.3f}",
+            f"{figures['tokens_per_second'] / 1e6:.2f}",
+            f"{figures['ratio']:.2f}",
+            end_section=figures["from_corpus"] != following["from_corpus"],
+        )
+    console.print(table)
+
+
+def plan_seconds(num_sentences: int) -> float:
+    """One plan over a document of that many sentences, and a short one."""
+    lengths = np.random.default_rng(0).integers(1, 50, num_sentences).tolist()
+    corpus = Corpus.from_ids([[[5] * length for length in lengths], [[5], [5]]])
+    examples = PretrainingExamples(corpus, Tokenizer([*SPECIALS, "word"]), **SIZES)
+    begin = time.perf_counter()
+    examples.num_batches(0)
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    """Measures, prints, writes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.data", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--quick", action="store_true", help="less text, fewer and shorter turns")
+    parser.add_argument("--corpus", type=Path, help="a prepared token store; default: made-up text")
+    parser.add_argument("--tokenizer", type=Path, help="folder of its vocabulary; default: DIR's")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    options, console = parser.parse_args(), Console()
+    turns, seconds = (3, 0.1) if options.quick else (9, 0.5)
+    if options.corpus:
+        corpus = Corpus.open(options.corpus)
+        tokenizer = Tokenizer.from_preset(options.tokenizer or options.corpus.parent)
+    else:
+        corpus, tokenizer = synthetic(8_000 if options.quick else 100_000)
+    examples = PretrainingExamples(corpus, tokenizer, **SIZES)
+    contents = examples.statistics(0, batches=50)
+    tokens = contents["tokens"] / contents["batches"]
+    builders = [*from_corpus(corpus, tokenizer, **SIZES), *masking_alone(examples)]
+    found = results(builders, measure(builders, turns, seconds, console), tokens)
+    show(found, turns, console)
+    planned = 100_000 if options.quick else 1_000_000
+    plan = plan_seconds(planned)
+    console.print(f"Plan of an epoch, one document of {planned:,} sentences: {plan:.2f} s")
+    reached = found[0]["tokens_per_second"] >= GOAL
+    console.print(f"Goal of {GOAL:,} real tokens/s: {'reached' if reached else 'MISSED'}")
+    if options.out:
+        report = {
+            "command": " ".join(["python -m benchmarks.data", *sys.argv[1:]]),
+            "machine": {"platform": platform.platform(), "python": platform.python_version()},
+            "versions": {name: _version(name) for name in PACKAGES},
+            "corpus": {"tokens": corpus.num_tokens, "sentences": corpus.num_sentences},
+            "tokens_per_batch": tokens,
+            "statistics": contents,
+            "results": found,
+            "plan": {"sentences": planned, "seconds": plan},
+        }
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    sys.exit(0 if reached else 1)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""BERT as a first-class citizen of Keras 3.
+
+The names below are the public page. Each is imported at its first use, so that a tokenizer or a
+corpus can be worked with before, and without, Keras and its backend.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bert_keras import export
+    from bert_keras.checkpoints import load_checkpoint, save_checkpoint
+    from bert_keras.config import BertConfig
+    from bert_keras.models import BertEncoder, MaskedLM, Pretrainer
+    from bert_keras.optimization import optimizer
+    from bert_keras.predictor import Predictor
+    from bert_keras.presets import PRESETS
+    from bert_keras.tokenizers import Encoding, Tokenizer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "PRESETS",
+    "BertConfig",
+    "BertEncoder",
+    "Encoding",
+    "MaskedLM",
+    "Predictor",
+    "Pretrainer",
+    "Tokenizer",
+    "export",
+    "load_checkpoint",
+    "optimizer",
+    "save_checkpoint",
+]
+
+_HOMES = {
+    "PRESETS": "presets",
+    "BertConfig": "config",
+    "BertEncoder": "models",
+    "Encoding": "tokenizers",
+    "MaskedLM": "models",
+    "Predictor": "predictor",
+    "Pretrainer": "models",
+    "Tokenizer": "tokenizers",
+    "load_checkpoint": "checkpoints",
+    "optimizer": "optimization",
+    "save_checkpoint": "checkpoints",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "export":
+        return importlib.import_module("bert_keras.export")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bert_keras' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"bert_keras.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,164 @@
+"""The values that tell one encoder of the BERT family from another."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BertConfig:
+    """Sizes and constants of an encoder; families differ only in these values.
+
+    The defaults are those of BERT-base (Devlin et al., 2019, §3). Dtype, sequence length, batch
+    and learning rate are properties of a run, not of a model, and are not in it.
+
+    Attributes:
+        vocab_size: rows of the token table.
+        hidden_size: width of every layer's output.
+        num_layers: how many blocks are applied.
+        num_heads: attention heads of a block; divides `hidden_size`.
+        intermediate_size: inner width of the feed-forward layers.
+        max_positions: rows of the position table that are usable, the longest sequence.
+        num_segments: rows of the segment table; 0 for none (DistilBERT), 1 for RoBERTa.
+        embedding_size: width of the tables; None for `hidden_size`, else they are projected
+            (ALBERT, ELECTRA).
+        num_unique_layers: blocks with weights of their own; None for `num_layers`, fewer share
+            (ALBERT: 1).
+        position_offset: rows before the first position's (RoBERTa: 2).
+        pooler: whether the [CLS] output is also pooled (a dense tanh layer).
+        activation: of the feed-forward layers and the MLM head. "gelu" is the exact, erf form;
+            "gelu_tanh" the approximation that Google's first code also called "gelu".
+        layer_norm_epsilon: added to the variance.
+        dropout: share dropped from embeddings and from every sublayer's output.
+        attention_dropout: share dropped from the attention probabilities.
+        initializer_range: standard deviation of new weights (truncated normal).
+
+    Raises:
+        ValueError: a value is out of range or does not fit another.
+    """
+
+    vocab_size: int
+    hidden_size: int = 768
+    num_layers: int = 12
+    num_heads: int = 12
+    intermediate_size: int = 3072
+    max_positions: int = 512
+    num_segments: int = 2
+    embedding_size: int | None = None
+    num_unique_layers: int | None = None
+    position_offset: int = 0
+    pooler: bool = True
+    activation: str = "gelu"
+    layer_norm_epsilon: float = 1e-12
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    initializer_range: float = 0.02
+
+    def __post_init__(self) -> None:
+        if self.embedding_size is None:
+            object.__setattr__(self, "embedding_size", self.hidden_size)
+        if self.num_unique_layers is None:
+            object.__setattr__(self, "num_unique_layers", self.num_layers)
+        for name in _COUNTS:
+            _check_integer(name, getattr(self, name), at_least=1)
+        _check_integer("num_segments", self.num_segments, at_least=0)
+        _check_integer("position_offset", self.position_offset, at_least=0)
+        for name in ("dropout", "attention_dropout"):
+            _check_number(name, getattr(self, name), 0.0, 1.0, inclusive=True)
+        for name in ("layer_norm_epsilon", "initializer_range"):
+            _check_number(name, getattr(self, name), 0.0, 1.0, inclusive=False)
+        if not isinstance(self.pooler, bool):
+            raise ValueError(f"`pooler` must be true or false. Received: pooler={self.pooler!r}")
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(
+                f"`activation` must be one of {', '.join(ACTIVATIONS)}. "
+                f"Received: activation={self.activation!r}"
+            )
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                "`num_heads` must divide `hidden_size`. "
+                f"Received: hidden_size={self.hidden_size}, num_heads={self.num_heads}"
+            )
+        if self.unique_layers > self.num_layers:
+            raise ValueError(
+                "`num_unique_layers` must not exceed `num_layers`. Received: "
+                f"num_unique_layers={self.num_unique_layers}, num_layers={self.num_layers}"
+            )
+
+    @property
+    def table_size(self) -> int:
+        """Width of the embedding tables, `embedding_size` resolved."""
+        assert self.embedding_size is not None
+        return self.embedding_size
+
+    @property
+    def unique_layers(self) -> int:
+        """Blocks with weights of their own, `num_unique_layers` resolved."""
+        assert self.num_unique_layers is not None
+        return self.num_unique_layers
+
+    def replace(self, **changes: Any) -> BertConfig:
+        """A copy with some values changed; sizes that follow others follow the new ones."""
+        values = self.to_dict() | changes
+        if "hidden_size" in changes and self.embedding_size == self.hidden_size:
+            values["embedding_size"] = changes.get("embedding_size")
+        if "num_layers" in changes and self.num_unique_layers == self.num_layers:
+            values["num_unique_layers"] = changes.get("num_unique_layers")
+        return BertConfig.from_dict(values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All values by name, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> BertConfig:
+        """The config of these values; an unknown name is an error."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise ValueError(
+                f"Unknown config values: {', '.join(unknown)}. Known: {', '.join(sorted(known))}"
+            )
+        if "vocab_size" not in values:
+            raise ValueError("The config has no `vocab_size`.")
+        return cls(**values)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the values as JSON."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> BertConfig:
+        """Reads what `save` wrote."""
+        return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+
+
+_COUNTS = (
+    "vocab_size",
+    "hidden_size",
+    "num_layers",
+    "num_heads",
+    "intermediate_size",
+    "max_positions",
+    "embedding_size",
+    "num_unique_layers",
+)
+
+
+def _check_integer(name: str, value: object, *, at_least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+        raise ValueError(
+            f"`{name}` must be an integer of at least {at_least}. Received: {name}={value!r}"
+        )
+
+
+def _check_number(name: str, value: object, low: float, high: float, *, inclusive: bool) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not (low <= value < high if inclusive else low < value < high):
+        interval = f"{'[' if inclusive else '('}{low:g}, {high:g})"
+        raise ValueError(f"`{name}` must be a number in {interval}. Received: {name}={value!r}")

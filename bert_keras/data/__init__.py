@@ -1,0 +1,17 @@
+"""Text to batches: documents, token stores, pretraining examples."""
+
+from bert_keras.data.corpus import Corpus
+from bert_keras.data.corpus_writer import require_vacant, split_of, write
+from bert_keras.data.documents import read
+from bert_keras.data.pretraining import PretrainingExamples, py_dataset, tf_dataset
+
+__all__ = [
+    "Corpus",
+    "PretrainingExamples",
+    "py_dataset",
+    "read",
+    "require_vacant",
+    "split_of",
+    "tf_dataset",
+    "write",
+]

@@ -1,0 +1,195 @@
+"""The token store: a tokenised corpus on disk, read through memory maps.
+
+A store is a folder:
+
+    tokens.bin      token ids of all sentences, uint16 or (vocabularies over 65,535) int32
+    sentences.bin   int64 [sentences + 1], where sentences start in the tokens
+    documents.bin   int64 [documents + 1], where documents start in the sentences
+    manifest.json   format, counts, size and sha256 of each file, tokenizer, origin
+
+Numbers are little-endian. Nothing in it depends on the machine or the number of workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bert_keras.errors import ArtifactError
+
+TOKENS, SENTENCES, DOCUMENTS = "tokens.bin", "sentences.bin", "documents.bin"
+MANIFEST = "manifest.json"
+OFFSET = np.dtype("<i8")
+
+_FORMAT, _VERSION = "bert-keras corpus", 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Corpus:
+    """A tokenised corpus: documents of sentences of tokens, none of them empty.
+
+    Sentence i is `tokens[sentence_starts[i] : sentence_starts[i + 1]]`, and document i has the
+    sentences from `document_starts[i]` up to `document_starts[i + 1]`. Open or build one with
+    `open` and `from_ids`, write one with `bert_keras.data.write`.
+    """
+
+    tokens: np.ndarray  # uint16 or int32 [num_tokens]
+    sentence_starts: np.ndarray  # int64 [num_sentences + 1]
+    document_starts: np.ndarray  # int64 [num_documents + 1]
+    manifest: dict[str, Any]
+    directory: Path | None = None
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str], verify: bool = False) -> Corpus:
+        """Opens a store; the files are mapped, not read.
+
+        Args:
+            directory: the folder.
+            verify: compare every byte with the manifest (sha256), not only sizes and counts.
+
+        Raises:
+            ArtifactError: no store, or a damaged one; names the file.
+        """
+        folder = Path(directory)
+        manifest = _read_manifest(folder)
+        tokens = _map(folder / TOKENS, manifest, verify)
+        sentence_starts = _map(folder / SENTENCES, manifest, verify)
+        document_starts = _map(folder / DOCUMENTS, manifest, verify)
+        for name, starts, end in (
+            (SENTENCES, sentence_starts, len(tokens)),
+            (DOCUMENTS, document_starts, len(sentence_starts) - 1),
+        ):
+            if (starts[0], starts[-1]) != (0, end):
+                raise ArtifactError(
+                    f"{folder / name}: must go from 0 to {end}. Received: {starts[0]} to "
+                    f"{starts[-1]}. Prepare the corpus again."
+                )
+        return cls(tokens, sentence_starts, document_starts, manifest, folder)
+
+    @classmethod
+    def from_ids(cls, documents: Iterable[Iterable[Sequence[int]]]) -> Corpus:
+        """A corpus in memory: documents of sentences of ids, the empty ones dropped."""
+        kept = [[list(ids) for ids in sentences if len(ids)] for sentences in documents]
+        kept = [sentences for sentences in kept if sentences]
+        flat = list(chain.from_iterable(kept))
+        ids = np.array(list(chain.from_iterable(flat)), np.int64)
+        arrays = {
+            TOKENS: ids.astype(token_dtype(int(ids.max(initial=0)) + 1)),
+            SENTENCES: np.array([*accumulate(map(len, flat), initial=0)], OFFSET),
+            DOCUMENTS: np.array([*accumulate(map(len, kept), initial=0)], OFFSET),
+        }
+        files = {n: (a.nbytes, hashlib.sha256(a.tobytes()).hexdigest()) for n, a in arrays.items()}
+        counts = {"tokens": len(ids), "sentences": len(flat), "documents": len(kept)}
+        tokens, sentence_starts, document_starts = arrays.values()
+        manifest = make_manifest(tokens.dtype, counts, files)
+        return cls(tokens, sentence_starts, document_starts, manifest)
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens; special ones are not stored."""
+        return len(self.tokens)
+
+    @property
+    def num_sentences(self) -> int:
+        """Sentences of all documents."""
+        return len(self.sentence_starts) - 1
+
+    @property
+    def num_documents(self) -> int:
+        """Documents."""
+        return len(self.document_starts) - 1
+
+    @property
+    def fingerprint(self) -> str:
+        """A sha256 that is equal where the arrays and the tokenizer are."""
+        digests = {name: file["sha256"] for name, file in self.manifest["files"].items()}
+        identity = json.dumps([digests, self.manifest.get("tokenizer")], sort_keys=True)
+        return hashlib.sha256(identity.encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return (
+            f"Corpus({self.directory or 'in memory'}: {self.num_documents:,} documents, "
+            f"{self.num_sentences:,} sentences, {self.num_tokens:,} tokens)"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.directory is not None:  # a pickled memory map would be a copy of the file
+            return Corpus.open, (self.directory,)
+        return Corpus, (self.tokens, self.sentence_starts, self.document_starts, self.manifest)
+
+
+def token_dtype(vocab_size: int) -> np.dtype:
+    """What the ids of a vocabulary are stored as."""
+    return np.dtype("<u2" if vocab_size <= 65_535 else "<i4")
+
+
+def make_manifest(
+    dtype: np.dtype, counts: Mapping[str, int], files: Mapping[str, tuple[int, str]], **about: Any
+) -> dict[str, Any]:
+    """A manifest.
+
+    Args:
+        dtype: of the tokens.
+        counts: of tokens, sentences, documents and whatever else was counted.
+        files: size and sha256 of each.
+        about: more of it, such as the tokenizer.
+    """
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "dtype": dtype.str,
+        "counts": dict(counts),
+        "files": {name: {"size": size, "sha256": digest} for name, (size, digest) in files.items()},
+        **about,
+    }
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ArtifactError(f"{path}: not JSON: {error}. Prepare the corpus again.") from None
+    except OSError as error:
+        inside = [store.parent.name for store in sorted(folder.glob(f"*/{MANIFEST}"))]
+        hint = f"Open one of those in it: {', '.join(inside)}." if inside else "Prepare one first."
+        raise ArtifactError(f"{path}: {error.strerror}, so this is no corpus. {hint}") from None
+    found = [manifest.get(key) for key in ("format", "version")] if type(manifest) is dict else None
+    if found != [_FORMAT, _VERSION]:
+        raise ArtifactError(
+            f"{path}: format and version must be {[_FORMAT, _VERSION]}. Received: {found}. "
+            "Prepare the corpus again with this version."
+        )
+    return manifest
+
+
+def _map(path: Path, manifest: dict[str, Any], verify: bool) -> np.ndarray:
+    """Maps a file of a store, once it is what the manifest says."""
+    try:
+        expected, counts = manifest["files"][path.name], manifest["counts"]
+        size, digest = int(expected["size"]), str(expected["sha256"])
+        dtype = np.dtype(manifest["dtype"]) if path.name == TOKENS else OFFSET
+        length = int(counts[path.name.removesuffix(".bin")]) + (path.name != TOKENS)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            f"{path.with_name(MANIFEST)}: damaged: {error!r}. Prepare the corpus again."
+        ) from None
+    found = path.stat().st_size if path.is_file() else None
+    if not found == size == length * dtype.itemsize:
+        raise ArtifactError(
+            f"{path}: must have {size:,} bytes, {length:,} {dtype} numbers. Received: "
+            f"{'no such file' if found is None else f'{found:,} bytes'}. Prepare the corpus again."
+        )
+    if verify:
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                raise ArtifactError(f"{path}: sha256 is not the manifest's. Prepare it again.")
+    return np.memmap(path, dtype, "r") if size else np.empty(0, dtype)

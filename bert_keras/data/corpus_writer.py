@@ -1,0 +1,250 @@
+"""Writing token stores: in bounded memory, and the same bytes for any number of workers.
+
+The folder of a corpus appears under its name complete and on the disk, or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from bert_keras.data import corpus as store
+from bert_keras.data.blocks import Encoded, blocks, encode_all
+from bert_keras.data.documents import Documents, Progress
+from bert_keras.errors import DataError, ResourceError, UsageError
+
+if TYPE_CHECKING:
+    from bert_keras.tokenizers import Tokenizer
+
+TRAIN, HELD_OUT = "train", "held_out"
+
+_TOKENIZER = {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}
+
+
+def write(
+    directory: str | os.PathLike[str],
+    documents: Iterable[Iterable[str]],
+    tokenizer: Tokenizer,
+    *,
+    held_out: float = 0.02,
+    workers: int = 1,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, store.Corpus]:
+    """Tokenises documents into a new folder: `train`, `held_out` and the tokenizer's files.
+
+    Sentences and documents without tokens are dropped, and counted in the manifests.
+
+    Args:
+        directory: the folder to make.
+        documents: documents of sentences, read once; see `read`.
+        tokenizer: makes the ids.
+        held_out: share of the documents that become `held_out` (see `split_of`); 0: none.
+        workers: processes that tokenise. They are started afresh: a script must call this below
+            `if __name__ == "__main__":`. 1: this process does it.
+        overwrite: replace a corpus that is there, once the new one is complete.
+        progress: called with (documents written, None, "documents").
+
+    Returns:
+        The corpora by name.
+
+    Raises:
+        DataError: too few documents: none to train on, or none to hold out.
+        UsageError: the folder is taken.
+        ResourceError: the disk is full, a worker was killed, another process writes this folder.
+    """
+    if workers < 1:
+        raise ValueError(f"workers must be at least 1. Received: {workers}")
+    step = stride(held_out)
+    names = [TRAIN, HELD_OUT] if step else [TRAIN]
+    target = Path(directory).resolve()
+    with _new_folder(target, overwrite) as folder, ExitStack() as files:
+        tokenizer.save_to_preset(folder)
+        stores = {name: _Store(folder / name, tokenizer.unk_id, files) for name in names}
+        done = 0
+        source = blocks(documents, partial(split_of, held_out=held_out))
+        encoded_blocks = files.enter_context(closing(encode_all(source, tokenizer, workers)))
+        for block, encoded in encoded_blocks:
+            stores[block.split].append(encoded, block.ends)
+            done += len(block.ends)
+            if progress:
+                progress(done, None, "documents")
+        for name in names:
+            if not stores[name].counts["documents"]:
+                raise DataError(
+                    f"No document for {name!r}. Received: {done} documents, held_out={held_out}. "
+                    "Put blank lines between documents, add text, or take held_out=0."
+                )
+            stores[name].finish(
+                store.token_dtype(tokenizer.vocab_size),
+                tokenizer={key: getattr(tokenizer, key) for key in ("fingerprint", "vocab_size")},
+                split={"name": name, "held_out": held_out, "stride": step},
+                origin=documents.origin if isinstance(documents, Documents) else None,
+            )
+    return {name: store.Corpus.open(target / name) for name in names}
+
+
+def stride(held_out: float) -> int:
+    """Of how many documents one is held out; 0: of none."""
+    if not 0 <= held_out <= 0.5:
+        raise ValueError(f"held_out must be from 0 to 0.5. Received: {held_out}")
+    return round(1 / held_out) if held_out else 0
+
+
+def split_of(index: int, held_out: float) -> str:
+    """Where a document goes: the second of every `stride(held_out)` is held out.
+
+    Args:
+        index: of the document as it was read, from 0. Nothing else decides.
+        held_out: share of the documents.
+    """
+    step = stride(held_out)
+    return HELD_OUT if step and index % step == 1 else TRAIN
+
+
+def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -> None:
+    """Raises the `UsageError` of `write` where the folder is taken."""
+    folder = Path(directory)
+    if not folder.exists():
+        return
+    found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
+    if not found:
+        return
+    others = set(found) - {TRAIN, HELD_OUT, *_TOKENIZER}
+    if others or not (folder / TRAIN / store.MANIFEST).is_file():
+        raise UsageError(
+            f"{folder}: not a folder for a corpus, it holds {', '.join(found[:5])}. Name another."
+        )
+    if not overwrite:
+        raise UsageError(f"{folder}: holds a corpus. Name another folder, or ask for overwrite.")
+
+
+class _Store:
+    """A store in the making. However large it gets, only counts are kept in memory."""
+
+    def __init__(self, folder: Path, unk_id: int, files: ExitStack):
+        folder.mkdir()
+        self._folder, self._unk_id = folder, unk_id
+        self._files: dict[str, _HashedFile] = {
+            name: _HashedFile(files.enter_context((folder / name).open("xb")))
+            for name in (store.TOKENS, store.SENTENCES, store.DOCUMENTS)
+        }
+        self.counts: Counter[str] = Counter()
+        self._last_end = 0  # of a document, in sentences
+        for name in (store.SENTENCES, store.DOCUMENTS):
+            self._files[name].append(np.zeros(1, store.OFFSET))
+
+    def append(self, block: Encoded, ends: list[int]) -> None:
+        """Adds the sentences of a block; documents end before those in `ends`."""
+        counts, filled = self.counts, block.lengths > 0
+        sentence_ends = counts["tokens"] + np.cumsum(block.lengths[filled])
+        before = np.concatenate(([0], np.cumsum(filled)))
+        document_ends = counts["sentences"] + before[np.asarray(ends, np.int64)]
+        grown = np.diff(document_ends, prepend=self._last_end) > 0
+        self._files[store.TOKENS].append(block.tokens)
+        self._files[store.SENTENCES].append(sentence_ends.astype(store.OFFSET))
+        self._files[store.DOCUMENTS].append(document_ends[grown].astype(store.OFFSET))
+        if ends:
+            self._last_end = int(document_ends[-1])
+        for name, number in {
+            "tokens": len(block.tokens),
+            "sentences": filled.sum(),
+            "documents": grown.sum(),
+            "text_bytes": block.text_bytes,
+            "unknown_tokens": np.count_nonzero(block.tokens == self._unk_id),
+            "dropped_sentences": (~filled).sum(),
+            "dropped_documents": (~grown).sum(),
+        }.items():
+            counts[name] += int(number)
+
+    def finish(self, dtype: np.dtype, **about: Any) -> None:
+        """Writes the manifest."""
+        files = {name: file.close() for name, file in self._files.items()}
+        manifest = store.make_manifest(dtype, self.counts, files, **about)
+        text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+        (self._folder / store.MANIFEST).write_text(text, encoding="utf-8")
+
+
+class _HashedFile:
+    """A file in the making, hashed on the way."""
+
+    def __init__(self, file: BinaryIO):
+        self._file, self._hash, self._size = file, hashlib.sha256(), 0
+
+    def append(self, array: np.ndarray) -> None:
+        data = array.tobytes()
+        self._file.write(data)
+        self._hash.update(data)
+        self._size += len(data)
+
+    def close(self) -> tuple[int, str]:
+        """Returns size and sha256."""
+        self._file.close()
+        return self._size, self._hash.hexdigest()
+
+
+@contextmanager
+def _new_folder(target: Path, overwrite: bool) -> Iterator[Path]:
+    """Yields a folder to fill, which becomes `target` when the block ends without error."""
+    part, old = (target.with_name(f".{target.name}.{kind}") for kind in ("partial", "old"))
+
+    def settle() -> None:
+        if old.exists() and not target.exists():
+            old.rename(target)
+
+    try:
+        part.mkdir(parents=True, exist_ok=True)
+        with _locked(part):
+            try:
+                settle()
+                require_vacant(target, overwrite)
+                for leftover in part.iterdir():  # of a writer that was killed
+                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+                yield part
+                for path in (*part.rglob("*"), part):
+                    _sync(path)
+                require_vacant(target, overwrite)
+                if target.exists() and any(target.iterdir()):
+                    shutil.rmtree(old, ignore_errors=True)
+                    target.rename(old)
+                part.rename(target)
+            except BaseException:
+                shutil.rmtree(part, ignore_errors=True)
+                settle()
+                raise
+        _sync(target.parent)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise ResourceError(f"{target}: cannot be written: {error}.") from error
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Holds a folder for this process; a process that is killed holds it no longer."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise ResourceError(f"{folder}: another process is writing this corpus.") from None
+    finally:
+        os.close(descriptor)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

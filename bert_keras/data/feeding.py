@@ -1,0 +1,138 @@
+"""Batches that are numbered for ever, as tf.data.Dataset or keras.utils.PyDataset: the same ones.
+
+Both compute batch i from i alone, so neither workers, nor reading ahead, nor a reader that begins
+again (as Keras does to build a model) can change what is read.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bert_keras.data.pretraining import Batch, PretrainingExamples
+
+
+def tf_dataset(
+    examples: PretrainingExamples,
+    *,
+    epoch: int = 0,
+    position: int = 0,
+    steps: int | None = None,
+    workers: int = 1,
+) -> Any:
+    """A `tf.data.Dataset` of (x, y, sample_weight) with static shapes. Needs TensorFlow.
+
+    Args:
+        examples: what is read.
+        epoch: where reading begins,
+        position: and the batch of that epoch.
+        steps: number of batches, the same in every pass: to evaluate on. None: endless; train by
+            `fit(dataset, steps_per_epoch=..., epochs=..., shuffle=False)`.
+        workers: batches built at a time.
+    """
+    import tensorflow as tf
+
+    batches = _Numbered(examples, epoch, position)
+    template = batches(0)
+    leaves = tf.nest.flatten(template)
+
+    def build(index):
+        return tf.nest.flatten(batches(int(index)))
+
+    def load(index):
+        tensors = tf.numpy_function(build, [index], [leaf.dtype for leaf in leaves])
+        for tensor, leaf in zip(tensors, leaves, strict=True):
+            tensor.set_shape(leaf.shape)
+        return tf.nest.pack_sequence_as(template, tensors)
+
+    numbers = tf.data.Dataset.counter()
+    if steps is not None:
+        numbers = numbers.take(steps)
+    dataset = numbers.map(load, num_parallel_calls=workers, deterministic=True)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def py_dataset(
+    examples: PretrainingExamples,
+    *,
+    epoch: int = 0,
+    position: int = 0,
+    steps: int | None = None,
+    workers: int = 1,
+) -> Any:
+    """A `keras.utils.PyDataset` of the same batches, for any backend.
+
+    Endless by default, like `tf_dataset` and for the same call of `fit`: Keras calls
+    `on_epoch_end` also before the first epoch, so a dataset that moves on there would skip batches;
+    and it shuffles one that has an end.
+
+    Args:
+        examples: what is read.
+        epoch: where reading begins,
+        position: and the batch of that epoch.
+        steps: number of batches, the same in every pass: to evaluate on. None: endless.
+        workers: threads that build batches ahead of the reader; 0 builds each when it is asked for.
+    """
+    import keras
+
+    build = _Numbered(examples, epoch, position)
+    read = _Ahead(build, workers, steps) if workers else build
+
+    class PretrainingBatches(keras.utils.PyDataset):
+        # Keras's own workers stay unused: with them it reads batches of a first, abandoned pass
+        # again (OrderedEnqueuer.stop keeps what it drained).
+
+        @property
+        def num_batches(self) -> int | None:
+            return steps
+
+        def __len__(self) -> int:
+            if steps is None:
+                raise TypeError("An endless dataset has no length: give fit steps_per_epoch.")
+            return steps
+
+        def __getitem__(self, index: int) -> Batch:
+            return read(index)
+
+    return PretrainingBatches()
+
+
+class _Numbered:
+    """Batch number i, counted from (epoch, position)."""
+
+    def __init__(self, examples: PretrainingExamples, epoch: int, position: int):
+        self._examples = examples
+        self._origin = self._mark = (0, epoch, position)
+
+    def __call__(self, index: int) -> Batch:
+        # The mark, where the latest epoch begins, only saves counting all epochs again.
+        mark = self._mark if index >= self._mark[0] else self._origin
+        epoch, position = self._examples.locate(mark[1], mark[2], index - mark[0])
+        if epoch > mark[1]:
+            self._mark = (index - position, epoch, 0)
+        return self._examples.batch(epoch, position)
+
+
+class _Ahead:
+    """Builds the batches after the one that is read in threads."""
+
+    def __init__(self, build: _Numbered, workers: int, steps: int | None):
+        self._build, self._steps, self._depth = build, steps, workers + 1
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="batches")
+        self._futures: dict[int, Future[Batch]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, index: int) -> Batch:
+        end = index + self._depth + 1
+        if self._steps is not None:
+            end = min(end, self._steps)
+        with self._lock:
+            for number in [n for n in self._futures if not index <= n < end]:
+                self._futures.pop(number).cancel()
+            for number in range(index, end):
+                if number not in self._futures:
+                    self._futures[number] = self._pool.submit(self._build, number)
+            future = self._futures.pop(index)
+        return future.result()

@@ -1,0 +1,205 @@
+"""Pretraining batches: a pure function of (seed, epoch, position), and what feeds them to `fit`."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bert_keras.data.feeding import py_dataset, tf_dataset
+from bert_keras.data.health import statistics
+from bert_keras.data.masking import Masking
+from bert_keras.data.packing import front_share, pack, truncate
+from bert_keras.data.pairs import Plan, plan_epoch
+from bert_keras.data.sampling import Draws, Stream
+from bert_keras.data.sentences import check, sentences
+from bert_keras.errors import DataError
+from bert_keras.features import (
+    MASK_POSITIONS,
+    MLM,
+    NSP,
+    PADDING_MASK,
+    SEGMENT_IDS,
+    SOP,
+    TOKEN_IDS,
+)
+
+if TYPE_CHECKING:
+    from bert_keras.data.corpus import Corpus
+    from bert_keras.tokenizers import Tokenizer
+
+__all__ = ["OBJECTIVES", "PretrainingExamples", "py_dataset", "tf_dataset"]
+
+OBJECTIVES = (NSP, SOP, MLM)
+_PLANS_KEPT = 2  # workers may still build the end of one epoch when the next has begun
+_WORD_BITS = 64
+
+Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]
+
+
+class PretrainingExamples:
+    """Masked sentence pairs, or sentences, of a corpus. Safe to read from several threads.
+
+    Example number i of an epoch is a function of (seed, epoch, i): neither batch size, nor workers,
+    nor what was read before change it. A new epoch has new pairs, a new order and new masks.
+
+    Args:
+        corpus: the tokens, sentences and documents.
+        tokenizer: the tokenizer that made them.
+        sequence_length: tokens per row, special tokens included.
+        batch_size: rows per batch; what is left over at the end of an epoch is not read.
+        objective: "nsp", "sop" (with `Pretrainer`), or "mlm": whole sentences, one segment.
+        masking: what is masked together: "token", "whole_word" or "span".
+        mask_rate: share of the text that is predicted.
+        max_predictions: predictions per row at most; None: ceil(mask_rate * sequence_length).
+        short_probability: share of examples that aim at a random, shorter length.
+        seed: 0 <= seed < 2**64.
+
+    Raises:
+        DataError: the corpus cannot give such examples, or was made by another tokenizer.
+        ValueError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        tokenizer: Tokenizer,
+        *,
+        sequence_length: int = 128,
+        batch_size: int = 32,
+        objective: str = NSP,
+        masking: str = "token",
+        mask_rate: float = 0.15,
+        max_predictions: int | None = None,
+        short_probability: float = 0.1,
+        seed: int = 0,
+    ):
+        if objective not in OBJECTIVES:
+            raise ValueError(f"objective must be one of {OBJECTIVES}. Received: {objective!r}")
+        room = sequence_length - (2 if objective == MLM else 3)
+        if room < 2 or sequence_length >= 2**16:
+            raise ValueError(f"sequence_length must be in [5, 65535]. Received: {sequence_length}")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1. Received: {batch_size}")
+        if not 0 <= short_probability <= 1:
+            raise ValueError(f"short_probability must be in [0, 1]. Received: {short_probability}")
+        made_by = corpus.manifest.get("tokenizer")
+        if made_by and made_by["fingerprint"] != tokenizer.fingerprint:
+            raise DataError(
+                "The corpus was made by another tokenizer. "
+                f"Received: {corpus!r} made by one of {made_by.get('vocab_size')} entries, and "
+                f"{tokenizer!r}. Take the tokenizer beside the corpus, or prepare it again."
+            )
+        Draws(seed, epoch=0)
+        if max_predictions is None:
+            max_predictions = math.ceil(mask_rate * sequence_length)
+        self.masking = Masking(
+            tokenizer, unit=masking, rate=mask_rate, max_predictions=max_predictions
+        )
+        self.corpus, self.tokenizer, self.objective = corpus, tokenizer, objective
+        self.sequence_length, self.batch_size = sequence_length, batch_size
+        self.short_probability, self.seed = short_probability, seed
+        self._room = room
+        self._tokens = np.asarray(corpus.tokens)  # a memory map costs time at every index
+        self._sentences = sentences(corpus, room)
+        check(corpus, self._sentences, objective)
+        self._plans: dict[int, Plan] = {}
+        self._counts: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def plan(self, epoch: int) -> Plan:
+        """The examples of an epoch in reading order; the plans of two epochs are kept."""
+        with self._lock:
+            plan = self._plans.pop(epoch, None)
+            if plan is None:
+                plan = plan_epoch(
+                    self._sentences,
+                    Draws(self.seed, epoch),
+                    objective=self.objective,
+                    room=self._room,
+                    short_probability=self.short_probability,
+                )
+            self._plans[epoch] = plan
+            while len(self._plans) > _PLANS_KEPT:
+                del self._plans[next(iter(self._plans))]
+            return plan
+
+    def num_batches(self, epoch: int) -> int:
+        """Batches in an epoch, at least one; epochs differ a little, for their pairs do.
+
+        Raises:
+            DataError: the epoch has fewer examples than one batch.
+        """
+        if epoch not in self._counts:
+            examples = len(self.plan(epoch))
+            if examples < self.batch_size:
+                raise DataError(
+                    f"The corpus gives fewer examples than one batch. Received: {self.corpus!r}, "
+                    f"{examples} examples of sequence_length={self.sequence_length}, "
+                    f"batch_size={self.batch_size}. "
+                    "Take a smaller batch, shorter rows or more text."
+                )
+            self._counts[epoch] = examples // self.batch_size
+        return self._counts[epoch]
+
+    def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
+        """The (epoch, position) that is `steps` >= 0 batches later."""
+        if min(epoch, position, steps) < 0:
+            raise ValueError(f"Negative. Received: {epoch=}, {position=}, {steps=}")
+        position += steps
+        while position >= self.num_batches(epoch):
+            position -= self.num_batches(epoch)
+            epoch += 1
+        return epoch, position
+
+    def batch(self, epoch: int, position: int) -> Batch:
+        """One batch: inputs, labels, sample weights.
+
+        Returns:
+            x: token_ids, segment_ids, padding_mask int32 [B, T], mask_positions int32 [B, P].
+            y: "mlm" int32 [B, P] and, by objective, "nsp" (0: B follows A, 1: from elsewhere)
+                or "sop" (0: in order, 1: swapped) int32 [B].
+            sample_weight: "mlm" float32 [B, P], 0 in unused slots; "nsp" or "sop" ones [B].
+        """
+        if not 0 <= position < self.num_batches(epoch):
+            raise IndexError(
+                f"Epoch {epoch} has {self.num_batches(epoch)} batches. Received: {position=}"
+            )
+        plan, draws = self.plan(epoch), Draws(self.seed, epoch)
+        first, size = position * self.batch_size, self.batch_size
+        example = slice(first, first + size)
+        length_a, length_b = plan.length_a[example], plan.length_b[example]
+        kept_a, kept_b = truncate(length_a, length_b, self._room)
+        # At most the room and one more sentence go, or two more in "sop"; a bit for each.
+        words = -(-2 * self._room // _WORD_BITS)
+        coins = draws.rows(Stream.CROP, first, size, 2 * words)
+        rows = pack(
+            self._tokens,
+            plan.start_a[example] + front_share(length_a - kept_a, coins[:, :words]),
+            kept_a,
+            plan.start_b[example] + front_share(length_b - kept_b, coins[:, words:]),
+            kept_b,
+            length=self.sequence_length,
+            cls_id=self.tokenizer.cls_id,
+            sep_id=self.tokenizer.sep_id,
+            pad_id=self.tokenizer.pad_id,
+        )
+        raw = draws.rows(Stream.MASK, first, size, self.masking.width(self.sequence_length))
+        masked = self.masking(rows.token_ids, rows.is_text, raw)
+        x = {
+            TOKEN_IDS: masked.token_ids,
+            SEGMENT_IDS: rows.segment_ids,
+            PADDING_MASK: rows.padding_mask,
+            MASK_POSITIONS: masked.positions,
+        }
+        y, sample_weight = {MLM: masked.labels}, {MLM: masked.weights}
+        if self.objective != MLM:
+            y[self.objective] = plan.label[example].astype(np.int32)
+            sample_weight[self.objective] = np.ones(size, np.float32)
+        return x, y, sample_weight
+
+    def statistics(self, epoch: int = 0, batches: int = 100) -> dict[str, float]:
+        """Padding, masks, labels and [UNK], counted over some batches: see `health.statistics`."""
+        return statistics(self, epoch, batches)

@@ -1,0 +1,61 @@
+"""Names of model inputs and outputs, and their aliases in other libraries.
+
+Inside the package only the names below are used. Aliases are applied at the edges, by `rename`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+TOKEN_IDS = "token_ids"
+SEGMENT_IDS = "segment_ids"
+PADDING_MASK = "padding_mask"  # 1 = a real token, 0 = padding
+MASK_POSITIONS = "mask_positions"
+
+SEQUENCE_OUTPUT = "sequence_output"
+POOLED_OUTPUT = "pooled_output"
+HIDDEN_STATES = "hidden_states"
+ATTENTIONS = "attentions"
+
+# One word names one thing all along: output, label key, loss, weight and metric prefix.
+MLM = "mlm"
+NSP = "nsp"
+SOP = "sop"
+
+HUGGING_FACE = {
+    TOKEN_IDS: "input_ids",
+    SEGMENT_IDS: "token_type_ids",
+    PADDING_MASK: "attention_mask",
+    SEQUENCE_OUTPUT: "last_hidden_state",
+    POOLED_OUTPUT: "pooler_output",
+}
+TF_HUB = {
+    TOKEN_IDS: "input_word_ids",
+    SEGMENT_IDS: "input_type_ids",
+    PADDING_MASK: "input_mask",
+    HIDDEN_STATES: "encoder_outputs",
+}
+# Google's original TFRecords and graphs.
+TF1 = {
+    TOKEN_IDS: "input_ids",
+    SEGMENT_IDS: "segment_ids",
+    PADDING_MASK: "input_mask",
+    MASK_POSITIONS: "masked_lm_positions",
+}
+
+_Value = TypeVar("_Value")
+
+
+def rename(
+    features: Mapping[str, _Value], aliases: Mapping[str, str], *, back: bool = False
+) -> dict[str, _Value]:
+    """Renames the keys of `features` from ours to another library's, or back.
+
+    Args:
+        features: values by name; names without an alias are kept.
+        aliases: one of the tables above.
+        back: from the other library's names to ours.
+    """
+    table = {theirs: ours for ours, theirs in aliases.items()} if back else aliases
+    return {table.get(name, name): value for name, value in features.items()}

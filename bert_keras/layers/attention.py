@@ -1,0 +1,137 @@
+"""Multi-head self-attention (Vaswani et al., 2017, §3.2; Devlin et al., 2019)."""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+from bert_keras.layers.dropout import seeded_dropout, truncated_normal
+
+# Far below any score, yet finite: a row that is all padding averages instead of giving NaN.
+_MASKED = -1e9
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class SelfAttention(keras.layers.Layer):
+    """Every token attends to every token that is not padding.
+
+    Axes: B batch, T query token, S key token, N head, K size of a head, H = N * K.
+
+    The four projections hold the 2-D kernels that every checkpoint has. The backend's fused kernel
+    is used whenever no probability is dropped and none is asked for: always at inference, and in
+    training when `dropout` is 0.
+
+    Args:
+        num_heads: N.
+        hidden_size: H, of the input and of the output.
+        dropout: share of the probabilities dropped in training.
+        initializer_range: standard deviation of the initial kernels.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        hidden_size: int,
+        dropout: float = 0.0,
+        initializer_range: float = 0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.hidden_size = hidden_size
+        self.query, self.key, self.value, self.output_projection = (
+            keras.layers.Dense(
+                hidden_size,
+                kernel_initializer=truncated_normal(initializer_range),
+                dtype=self.dtype_policy,
+                name=name,
+            )
+            for name in ("query", "key", "value", "output")
+        )
+        self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
+
+    def build(self, x_shape, padding_mask_shape=None):
+        for projection in (self.query, self.key, self.value, self.output_projection):
+            projection.build(x_shape)
+        self.built = True
+
+    def call(self, x, padding_mask=None, training=None):
+        """Attends.
+
+        Args:
+            x: [batch, length, hidden_size].
+            padding_mask: [batch, length], 1 for real tokens; None when there is no padding.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, length, hidden_size].
+        """
+        query_BTNK = self._split(self.query(x))
+        key_BSNK = self._split(self.key(x))
+        value_BSNK = self._split(self.value(x))
+        mask_B11S = _mask(padding_mask)
+        if training and self.dropout.rate:
+            probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, mask_B11S)
+            probabilities_BNTS = self.dropout(probabilities_BNTS, training=True)
+            context_BTNK = ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
+        else:
+            context_BTNK = ops.dot_product_attention(
+                query_BTNK, key_BSNK, value_BSNK, mask=mask_B11S
+            )
+        batch, length, *_ = ops.shape(context_BTNK)
+        context_BTH = ops.reshape(context_BTNK, (batch, length, self.hidden_size))
+        return self.output_projection(context_BTH)
+
+    def probabilities(self, x, padding_mask=None):
+        """How much each token attends to each: [batch, num_heads, length, length], no dropout."""
+        query_BTNK = self._split(self.query(x))
+        key_BSNK = self._split(self.key(x))
+        return self._probabilities(query_BTNK, key_BSNK, _mask(padding_mask))
+
+    def compute_output_shape(self, x_shape, padding_mask_shape=None):
+        return x_shape
+
+    def _split(self, x_BTH):
+        batch, length, _ = ops.shape(x_BTH)
+        return ops.reshape(
+            x_BTH, (batch, length, self.num_heads, self.hidden_size // self.num_heads)
+        )
+
+    def _probabilities(self, query_BTNK, key_BSNK, mask_B11S):
+        scale = (self.hidden_size // self.num_heads) ** -0.5
+        scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * scale, key_BSNK)
+        # float16 has neither the range of the mask nor the precision of the sum.
+        scores_BNTS = ops.cast(scores_BNTS, "float32")
+        if mask_B11S is not None:
+            scores_BNTS = ops.where(mask_B11S, scores_BNTS, _MASKED)
+        return ops.cast(ops.softmax(scores_BNTS), self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class AttentionProbabilities(keras.layers.Layer):
+    """A view of a `SelfAttention`: its probabilities as an output of their own.
+
+    A separate layer, because a Keras layer must return the same structure at every call; and so
+    the attention itself keeps its fused kernel, which never makes them.
+    """
+
+    def __init__(self, attention: SelfAttention, **kwargs):
+        super().__init__(dtype=attention.dtype_policy, **kwargs)
+        self.attention = attention
+
+    def build(self, x_shape, padding_mask_shape=None):
+        if not self.attention.built:
+            self.attention.build(x_shape)
+        self.built = True
+
+    def call(self, x, padding_mask=None):
+        """[batch, length, hidden_size] -> [batch, num_heads, length, length]."""
+        return self.attention.probabilities(x, padding_mask)
+
+    def compute_output_shape(self, x_shape, padding_mask_shape=None):
+        batch, length, _ = x_shape
+        return (batch, self.attention.num_heads, length, length)
+
+
+def _mask(padding_mask):
+    return None if padding_mask is None else ops.cast(padding_mask, "bool")[:, None, None, :]

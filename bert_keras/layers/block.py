@@ -1,0 +1,93 @@
+"""One transformer block, layer normalisation after each sum (post-norm), as in BERT."""
+
+from __future__ import annotations
+
+import keras
+
+from bert_keras.layers.attention import SelfAttention
+from bert_keras.layers.dropout import seeded_dropout
+from bert_keras.layers.feedforward import FeedForward
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class TransformerBlock(keras.layers.Layer):
+    """Self-attention and feed-forward, each dropped out, added to its input and normalised.
+
+    Args:
+        hidden_size: width of the input and of the output.
+        num_heads: attention heads.
+        intermediate_size: inner width of the feed-forward layers.
+        activation: of the feed-forward layers.
+        layer_norm_epsilon: added to the variance.
+        dropout: share dropped from each sublayer's output.
+        attention_dropout: share dropped from the attention probabilities.
+        initializer_range: standard deviation of the initial kernels.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        intermediate_size: int,
+        activation: str = "gelu",
+        layer_norm_epsilon: float = 1e-12,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        initializer_range: float = 0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.attention = SelfAttention(
+            num_heads,
+            hidden_size,
+            dropout=attention_dropout,
+            initializer_range=initializer_range,
+            dtype=self.dtype_policy,
+            name="attention",
+        )
+        self.feedforward = FeedForward(
+            intermediate_size,
+            hidden_size,
+            activation=activation,
+            initializer_range=initializer_range,
+            dtype=self.dtype_policy,
+            name="feedforward",
+        )
+        self.attention_layer_norm, self.feedforward_layer_norm = (
+            keras.layers.LayerNormalization(
+                epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name=name
+            )
+            for name in ("attention_layer_norm", "feedforward_layer_norm")
+        )
+        self.attention_dropout = seeded_dropout(dropout, "attention_dropout", self.dtype_policy)
+        self.feedforward_dropout = seeded_dropout(dropout, "feedforward_dropout", self.dtype_policy)
+
+    def build(self, x_shape, padding_mask_shape=None):
+        for sublayer in (
+            self.attention,
+            self.attention_layer_norm,
+            self.feedforward,
+            self.feedforward_layer_norm,
+        ):
+            sublayer.build(x_shape)
+        self.built = True
+
+    def call(self, x, padding_mask=None, training=None):
+        """Applies the block.
+
+        Args:
+            x: [batch, length, hidden_size].
+            padding_mask: [batch, length], 1 for real tokens; None when there is no padding.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, length, hidden_size].
+        """
+        attended = self.attention(x, padding_mask, training=training)
+        attended = self.attention_dropout(attended, training=training)
+        x = self.attention_layer_norm(x + attended)
+        transformed = self.feedforward_dropout(self.feedforward(x), training=training)
+        return self.feedforward_layer_norm(x + transformed)
+
+    def compute_output_shape(self, x_shape, padding_mask_shape=None):
+        return x_shape

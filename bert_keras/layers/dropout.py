@@ -1,0 +1,23 @@
+"""Dropout whose randomness is a variable of the model, and initial weights."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import keras
+
+
+def seeded_dropout(rate: float, name: str, dtype: Any) -> keras.layers.Dropout:
+    """A Dropout layer with a seed of its own, drawn from Python's generator.
+
+    `keras.utils.set_random_seed` makes the seeds, and so a run, repeatable. Without an explicit
+    seed the PyTorch backend draws from its global generator, which no checkpoint holds.
+    """
+    seed = random.randint(1, 2**31 - 1)
+    return keras.layers.Dropout(rate, seed=seed, dtype=dtype, name=name)
+
+
+def truncated_normal(standard_deviation: float) -> keras.initializers.Initializer:
+    """BERT's initial weights: normal, cut at two standard deviations."""
+    return keras.initializers.TruncatedNormal(stddev=standard_deviation)

@@ -1,0 +1,120 @@
+"""Token, segment and learned position embeddings (Devlin et al., 2019, Figure 2)."""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+from bert_keras.layers.dropout import seeded_dropout, truncated_normal
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class BertEmbeddings(keras.layers.Layer):
+    """The sum of three table rows per token, normalised, dropped out, and projected if need be.
+
+    Args:
+        vocab_size: rows of the token table.
+        max_positions: the longest sequence.
+        num_segments: rows of the segment table; 0 for no segment table.
+        embedding_size: width of the tables.
+        hidden_size: width of the output; another width than the tables' adds a projection.
+        position_offset: rows of the position table before the first position's.
+        layer_norm_epsilon: added to the variance.
+        dropout: share dropped from the normalised sum.
+        initializer_range: standard deviation of the initial tables.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        max_positions: int,
+        num_segments: int,
+        embedding_size: int,
+        hidden_size: int,
+        position_offset: int = 0,
+        layer_norm_epsilon: float = 1e-12,
+        dropout: float = 0.1,
+        initializer_range: float = 0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.max_positions = max_positions
+        self.embedding_size = embedding_size
+        self.hidden_size = hidden_size
+        self.position_offset = position_offset
+        # The MLM head runs this table backwards; its logits are float32 under every policy.
+        self.token = keras.layers.ReversibleEmbedding(
+            vocab_size,
+            embedding_size,
+            embeddings_initializer=truncated_normal(initializer_range),
+            reverse_dtype="float32",
+            dtype=self.dtype_policy,
+            name="token",
+        )
+        self.position = self._table(
+            max_positions + position_offset, initializer_range, name="position"
+        )
+        self.segment = None
+        if num_segments:
+            self.segment = self._table(num_segments, initializer_range, name="segment")
+        self.layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+        )
+        self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
+        self.projection = None
+        if embedding_size != hidden_size:
+            self.projection = keras.layers.Dense(
+                hidden_size,
+                kernel_initializer=truncated_normal(initializer_range),
+                dtype=self.dtype_policy,
+                name="projection",
+            )
+
+    def build(self, token_ids_shape, segment_ids_shape=None):
+        for table in (self.token, self.position, self.segment):
+            if table is not None:
+                table.build(token_ids_shape)
+        self.layer_norm.build((*token_ids_shape, self.embedding_size))
+        if self.projection is not None:
+            self.projection.build((*token_ids_shape, self.embedding_size))
+        self.built = True
+
+    def call(self, token_ids, segment_ids=None, training=None):
+        """Embeds.
+
+        Args:
+            token_ids: [batch, length], in [0, vocab_size).
+            segment_ids: [batch, length], in [0, num_segments); None for all zeros.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, length, hidden_size].
+
+        Raises:
+            ValueError: the sequence is longer than `max_positions`.
+        """
+        if token_ids.shape[1] is not None and token_ids.shape[1] > self.max_positions:
+            raise ValueError(
+                f"The model has {self.max_positions} positions: shorten the sequences. "
+                f"Received: token_ids of shape {tuple(token_ids.shape)}"
+            )
+        positions = ops.arange(ops.shape(token_ids)[1], dtype="int32") + self.position_offset
+        x = self.token(token_ids) + self.position(positions)[None]
+        if self.segment is not None:
+            if segment_ids is None:
+                segment_ids = ops.zeros_like(token_ids)
+            x = x + self.segment(segment_ids)
+        x = self.dropout(self.layer_norm(x), training=training)
+        return x if self.projection is None else self.projection(x)
+
+    def compute_output_spec(self, token_ids, segment_ids=None, training=None):
+        return keras.KerasTensor((*token_ids.shape, self.hidden_size), dtype=self.compute_dtype)
+
+    def _table(self, rows: int, initializer_range: float, name: str) -> keras.layers.Embedding:
+        return keras.layers.Embedding(
+            rows,
+            self.embedding_size,
+            embeddings_initializer=truncated_normal(initializer_range),
+            dtype=self.dtype_policy,
+            name=name,
+        )

@@ -1,0 +1,77 @@
+"""The position-wise feed-forward layers and their activations."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+from keras import ops
+
+from bert_keras.layers.dropout import truncated_normal
+
+
+def gelu(x):
+    """The exact Gaussian error linear unit (Hendrycks & Gimpel, 2016).
+
+    Written with erf: the backends' own form uses erfc, for which ONNX has no operator.
+    """
+    return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
+
+
+def gelu_tanh(x):
+    """The tanh approximation of GELU, which Google's TF1 code calls "gelu"."""
+    return ops.gelu(x, approximate=True)
+
+
+ACTIVATIONS = {
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+    "relu": ops.relu,
+    "silu": ops.silu,
+    "tanh": ops.tanh,
+}
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class FeedForward(keras.layers.Layer):
+    """Two dense layers, with the activation between them.
+
+    Args:
+        intermediate_size: width between the two.
+        hidden_size: width of the input and of the output.
+        activation: a name of `ACTIVATIONS`.
+        initializer_range: standard deviation of the initial kernels.
+    """
+
+    def __init__(
+        self,
+        intermediate_size: int,
+        hidden_size: int,
+        activation: str = "gelu",
+        initializer_range: float = 0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.intermediate_size = intermediate_size
+        self.activation = ACTIVATIONS[activation]
+        self.intermediate, self.output_projection = (
+            keras.layers.Dense(
+                size,
+                kernel_initializer=truncated_normal(initializer_range),
+                dtype=self.dtype_policy,
+                name=name,
+            )
+            for size, name in ((intermediate_size, "intermediate"), (hidden_size, "output"))
+        )
+
+    def build(self, x_shape):
+        self.intermediate.build(x_shape)
+        self.output_projection.build((*x_shape[:-1], self.intermediate_size))
+        self.built = True
+
+    def call(self, x):
+        """[..., hidden_size] -> [..., hidden_size]."""
+        return self.output_projection(self.activation(self.intermediate(x)))
+
+    def compute_output_shape(self, x_shape):
+        return x_shape

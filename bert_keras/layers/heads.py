@@ -1,0 +1,131 @@
+"""What sits on top of an encoder: pooler, masked language model, sentence pair."""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+from bert_keras.layers.dropout import truncated_normal
+from bert_keras.layers.feedforward import ACTIVATIONS
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class Pooler(keras.layers.Layer):
+    """A dense tanh layer over the first token, [CLS] (Devlin et al., 2019, §3.1)."""
+
+    def __init__(self, hidden_size: int, initializer_range: float = 0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = keras.layers.Dense(
+            hidden_size,
+            activation="tanh",
+            kernel_initializer=truncated_normal(initializer_range),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+
+    def build(self, x_shape):
+        self.dense.build((x_shape[0], x_shape[2]))
+        self.built = True
+
+    def call(self, x):
+        """[batch, length, hidden_size] -> [batch, hidden_size]."""
+        return self.dense(x[:, 0])
+
+    def compute_output_shape(self, x_shape):
+        return (x_shape[0], self.dense.units)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class MaskedLMHead(keras.layers.Layer):
+    """Scores of every vocabulary entry, at the masked positions only.
+
+    A dense layer, activation and layer normalisation, then the transposed token table plus a bias
+    (Devlin et al., 2019, §3.1). Only the positions asked for are computed: at 15 % masked that
+    saves six sevenths of the largest product of a small model.
+
+    Args:
+        token_embedding: the encoder's token table, tied: one variable serves both.
+        activation: a name of `ACTIVATIONS`.
+        layer_norm_epsilon: added to the variance.
+        initializer_range: standard deviation of the initial kernel.
+    """
+
+    def __init__(
+        self,
+        token_embedding: keras.layers.ReversibleEmbedding,
+        activation: str = "gelu",
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.token_embedding = token_embedding
+        self.activation = ACTIVATIONS[activation]
+        self.dense = keras.layers.Dense(
+            token_embedding.output_dim,
+            kernel_initializer=truncated_normal(initializer_range),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+        self.layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+        )
+
+    def build(self, x_shape, mask_positions_shape=None):
+        self.dense.build(x_shape)
+        self.layer_norm.build((*x_shape[:-1], self.token_embedding.output_dim))
+        self.bias = self.add_weight(
+            shape=(self.token_embedding.input_dim,), initializer="zeros", name="bias"
+        )
+        self.built = True
+
+    def call(self, x, mask_positions):
+        """Scores.
+
+        Args:
+            x: [batch, length, hidden_size].
+            mask_positions: [batch, predictions], in [0, length).
+
+        Returns:
+            float32 logits [batch, predictions, vocab_size].
+        """
+        batch, length, hidden_size = ops.shape(x)
+        # One flat gather: its gradient is a scatter over rows on every backend.
+        first_rows = length * ops.arange(batch, dtype="int32")
+        rows = ops.cast(mask_positions, "int32") + first_rows[:, None]
+        x = ops.take(ops.reshape(x, (batch * length, hidden_size)), rows, axis=0)
+        x = self.layer_norm(self.activation(self.dense(x)))
+        logits = self.token_embedding(x, reverse=True)
+        return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
+
+    def compute_output_spec(self, x, mask_positions):
+        shape = (*mask_positions.shape, self.token_embedding.input_dim)
+        return keras.KerasTensor(shape, dtype="float32")
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class PairHead(keras.layers.Layer):
+    """Two scores for a pair of segments: next sentence or order prediction.
+
+    Index 0 is the pair as it stood in the text, as in the published checkpoints.
+    """
+
+    def __init__(self, initializer_range: float = 0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = keras.layers.Dense(
+            2,
+            kernel_initializer=truncated_normal(initializer_range),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+
+    def build(self, x_shape):
+        self.dense.build(x_shape)
+        self.built = True
+
+    def call(self, x):
+        """[batch, hidden_size] -> float32 logits [batch, 2]."""
+        return ops.cast(self.dense(x), "float32")
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor((x.shape[0], 2), dtype="float32")

@@ -1,0 +1,67 @@
+"""Masked language modelling alone: continued pretraining, filling in masks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from bert_keras import features
+from bert_keras.layers import MaskedLMHead
+from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.task import Task, task_inputs
+
+
+def masked_lm_head(encoder: BertEncoder) -> MaskedLMHead:
+    """The MLM head that fits this encoder, tied to its token table."""
+    config = encoder.config
+    return MaskedLMHead(
+        encoder.embeddings.token,
+        activation=config.activation,
+        layer_norm_epsilon=config.layer_norm_epsilon,
+        initializer_range=config.initializer_range,
+        dtype=encoder.dtype_policy,
+        name=features.MLM,
+    )
+
+
+def masked_lm_loss() -> keras.losses.Loss:
+    """Mean negative log-likelihood (nats) of the masked tokens; unused slots have weight 0."""
+    return keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, reduction="mean_with_sample_weight"
+    )
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class MaskedLM(Task):
+    """Predicts the tokens at `mask_positions` (Devlin et al., 2019, §3.1, task 1).
+
+    Inputs: the encoder's, and `mask_positions` int32 [batch, predictions].
+    Output: {"mlm": float32 logits [batch, predictions, vocab_size]}.
+
+    Args:
+        encoder: the encoder; its token table is also the output layer's.
+        name: of the Keras model.
+    """
+
+    head_layers = (features.MLM,)
+
+    def __init__(self, encoder: BertEncoder, *, name: str = "masked_lm"):
+        # === Layers ===
+        head = masked_lm_head(encoder)
+        # === Functional model ===
+        inputs = task_inputs(encoder)
+        sequence_output = encoder(inputs)[features.SEQUENCE_OUTPUT]
+        positions = keras.Input((None,), dtype="int32", name=features.MASK_POSITIONS)
+        outputs = {features.MLM: head(sequence_output, positions)}
+        inputs[features.MASK_POSITIONS] = positions
+        super().__init__(encoder, inputs, outputs, options={}, name=name)
+        self.mlm = head
+
+    def objective(self) -> dict[str, Any]:
+        """Cross-entropy of the masked tokens; labels {"mlm": int32 [batch, predictions]}."""
+        accuracy = keras.metrics.SparseCategoricalAccuracy(name="mlm_accuracy")
+        return {
+            "loss": {features.MLM: masked_lm_loss()},
+            "weighted_metrics": {features.MLM: [accuracy]},
+        }

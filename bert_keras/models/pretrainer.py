@@ -1,0 +1,75 @@
+"""BERT's pretraining: masked tokens and sentence pairs together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from bert_keras import features
+from bert_keras.layers import PairHead
+from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.masked_lm import masked_lm_head, masked_lm_loss
+from bert_keras.models.task import Task, task_inputs
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class Pretrainer(Task):
+    """Predicts masked tokens and how two segments belong together.
+
+    Inputs: the encoder's, and `mask_positions` int32 [batch, predictions].
+    Outputs: {"mlm": float32 logits [batch, predictions, vocab_size], and
+    "nsp" or "sop": float32 logits [batch, 2]}.
+
+    Args:
+        encoder: the encoder, with a pooler; its token table is also the output layer's.
+        objective: "nsp", next sentence prediction (Devlin et al., 2019, §3.1, task 2): 0 = the
+            second segment follows the first, 1 = it is from elsewhere; or "sop", sentence order
+            prediction (Lan et al., 2020, §3.1): 0 = in order, 1 = swapped.
+        name: of the Keras model.
+
+    Raises:
+        ValueError: the encoder has no pooler or one segment only, or the objective is unknown.
+    """
+
+    head_layers = (features.MLM, features.NSP, features.SOP)
+
+    def __init__(self, encoder: BertEncoder, *, objective: str = "nsp", name: str = "pretrainer"):
+        if objective not in (features.NSP, features.SOP):
+            raise ValueError(
+                f"`objective` must be 'nsp' or 'sop'. Received: objective={objective!r}. "
+                "For masked tokens alone use MaskedLM."
+            )
+        if not encoder.config.pooler or encoder.config.num_segments < 2:
+            raise ValueError(
+                "Sentence pairs need a pooler and two segments. Received: "
+                f"pooler={encoder.config.pooler}, num_segments={encoder.config.num_segments}"
+            )
+        # === Layers ===
+        head = masked_lm_head(encoder)
+        pair_head = PairHead(
+            encoder.config.initializer_range, dtype=encoder.dtype_policy, name=objective
+        )
+        # === Functional model ===
+        inputs = task_inputs(encoder)
+        encoded = encoder(inputs)
+        positions = keras.Input((None,), dtype="int32", name=features.MASK_POSITIONS)
+        outputs = {
+            features.MLM: head(encoded[features.SEQUENCE_OUTPUT], positions),
+            objective: pair_head(encoded[features.POOLED_OUTPUT]),
+        }
+        inputs[features.MASK_POSITIONS] = positions
+        super().__init__(encoder, inputs, outputs, options={"objective": objective}, name=name)
+        self.mlm, self.pair = head, pair_head
+
+    def objective(self) -> dict[str, Any]:
+        """The sum of both mean cross-entropies, as in the paper; labels by output name."""
+        pair = self.options["objective"]
+        pair_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        return {
+            "loss": {features.MLM: masked_lm_loss(), pair: pair_loss},
+            "weighted_metrics": {
+                name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+                for name in (features.MLM, pair)
+            },
+        }

@@ -1,0 +1,97 @@
+"""What all tasks share: an encoder, options, an objective."""
+
+from __future__ import annotations
+
+import abc
+from pathlib import Path
+from typing import Any, ClassVar
+
+import keras
+
+from bert_keras.models.encoder import BertEncoder, encoder_inputs
+
+
+class Task(keras.Model):
+    """A functional model over an encoder, with a head. Abstract; every task class is final.
+
+    A task is made from its encoder and options (JSON values) alone, which is how it is saved.
+
+    Attributes:
+        encoder: the `BertEncoder` below; the same object that was given.
+        options: the task's own arguments.
+    """
+
+    # Beginnings of variable paths that belong to the head.
+    head_layers: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, encoder: BertEncoder, inputs: dict, outputs: dict, options: dict, name: str):
+        super().__init__(inputs=inputs, outputs=outputs, name=name)
+        self.encoder = encoder
+        self.options = options
+        # `compile` scales the loss by this policy (mixed_float16).
+        self.dtype_policy = encoder.dtype_policy
+
+    @abc.abstractmethod
+    def objective(self) -> dict[str, Any]:
+        """Loss and metrics: `task.compile(optimizer, **task.objective())`."""
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` rebuilds the task from."""
+        encoder = keras.saving.serialize_keras_object(self.encoder)
+        return {"encoder": encoder, "name": self.name, **self.options}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None):
+        """Rebuilds a task, with new weights."""
+        values = dict(config)
+        encoder = keras.saving.deserialize_keras_object(values.pop("encoder"), custom_objects)
+        return cls(encoder, **values)
+
+    @classmethod
+    def from_preset(
+        cls,
+        handle: str | Path,
+        *,
+        load_weights: bool = True,
+        allow_missing: tuple[str, ...] = (),
+        allow_unused: tuple[str, ...] = (),
+        dtype: Any = None,
+        **options: Any,
+    ):
+        """Opens a checkpoint folder as this task.
+
+        Args:
+            handle: a folder (ours or Hugging Face's layout), or a name of `PRESETS`, which gives
+                new, random weights.
+            load_weights: False to take only the config.
+            allow_missing: variable paths (or their beginnings, such as "mlm") that the checkpoint
+                may lack; they keep new weights.
+            allow_unused: paths of the checkpoint's heads that this task does without.
+            dtype: a Keras dtype policy; None for the global one.
+            options: the task's own arguments, where the checkpoint does not say.
+
+        Raises:
+            ArtifactError: the folder cannot be read, or its tensors are not the task's.
+        """
+        from bert_keras.checkpoints import api
+
+        return api.load_task(
+            cls,
+            handle,
+            load_weights=load_weights,
+            allow_missing=allow_missing,
+            allow_unused=allow_unused,
+            dtype=dtype,
+            **options,
+        )
+
+    def save_to_preset(self, directory: str | Path) -> None:
+        """Writes a checkpoint folder that `from_preset` and Hugging Face's library open."""
+        from bert_keras.checkpoints import api
+
+        api.save_checkpoint(self, directory)
+
+
+def task_inputs(encoder: BertEncoder) -> dict[str, keras.KerasTensor]:
+    """New symbolic inputs for a task over this encoder; the task adds its own."""
+    return encoder_inputs(encoder.config)

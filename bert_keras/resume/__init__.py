@@ -1,0 +1,8 @@
+"""Exact resume: a run that is killed anywhere goes on as if nothing had happened."""
+
+from bert_keras.resume.callbacks import SaveCheckpoint, StopOnSignal
+from bert_keras.resume.checkpoint import TrainingCheckpoints
+from bert_keras.resume.lock import RunLock
+from bert_keras.resume.metrics_log import MetricsLog
+
+__all__ = ["MetricsLog", "RunLock", "SaveCheckpoint", "StopOnSignal", "TrainingCheckpoints"]

@@ -1,0 +1,100 @@
+"""Files and folders that appear whole or not at all.
+
+Everything is written under a temporary name in the same folder, brought to the disk (fsync) and
+then renamed. A process killed at any point leaves the old state or the new one, and perhaps
+leftovers that `sweep` clears away.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_NEW = ".tmp-"  # being written, or being removed
+_OLD = ".old-"  # moved aside for the moment in which its successor takes its place
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Writes or replaces one UTF-8 file atomically."""
+    path = Path(path)
+    temporary = path.with_name(_NEW + path.name)
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yields a temporary folder to fill, which becomes `path` when the block ends without error.
+
+    A folder that already has that name is replaced. If the block or the disk fails, the
+    temporary folder is removed and what was there before stays.
+    """
+    path = Path(path)
+    new, old = path.with_name(_NEW + path.name), path.with_name(_OLD + path.name)
+    try:
+        _settle(path)
+        new.mkdir(parents=True)
+        yield new
+        for folder, _, names in os.walk(new):
+            for name in names:
+                _sync(Path(folder) / name)
+            _sync(Path(folder))
+        if path.exists():
+            path.rename(old)
+        new.rename(path)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        if old.exists() and not path.exists():
+            old.rename(path)
+        raise
+    _sync(path.parent)
+    if old.exists():
+        shutil.rmtree(old)
+
+
+def remove_folder(path: str | os.PathLike[str]) -> None:
+    """Removes a folder in such a way that it never shows half of its files under its name."""
+    path = Path(path)
+    doomed = path.with_name(_NEW + path.name)
+    _settle(path)
+    path.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def sweep(parent: str | os.PathLike[str]) -> None:
+    """Clears away what a killed process left in `parent`; only for the one who may write there."""
+    for prefix in (_OLD, _NEW):
+        for leftover in list(Path(parent).glob(f"{prefix}*")):
+            _settle(leftover.with_name(leftover.name.removeprefix(prefix)))
+
+
+def _settle(path: Path) -> None:
+    new, old = path.with_name(_NEW + path.name), path.with_name(_OLD + path.name)
+    if new.is_dir():
+        shutil.rmtree(new)
+    else:
+        new.unlink(missing_ok=True)
+    if old.exists() and path.exists():
+        shutil.rmtree(old)
+    elif old.exists():
+        old.rename(path)
+
+
+def _sync(path: Path) -> None:
+    """Brings the bytes of a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

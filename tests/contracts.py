@@ -1,0 +1,263 @@
+"""What every layer, encoder, task and checkpoint format promises, said once."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras import BertConfig, BertEncoder, features, load_checkpoint, save_checkpoint
+from bert_keras.models import Task
+
+POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+LENGTHS = (7, 5)
+
+TINY = BertConfig(
+    vocab_size=50,
+    hidden_size=8,
+    num_layers=2,
+    num_heads=2,
+    intermediate_size=16,
+    max_positions=12,
+)
+
+# The families by value: every branch that a config can take.
+FAMILIES = {
+    "bert": TINY,
+    "gelu_tanh": TINY.replace(activation="gelu_tanh"),
+    "shared_blocks": TINY.replace(num_layers=3, num_unique_layers=2),
+    "projected": TINY.replace(embedding_size=4),
+    "no_segments": TINY.replace(num_segments=0),
+    "one_segment": TINY.replace(num_segments=1, position_offset=2),
+    "no_pooler": TINY.replace(pooler=False),
+}
+
+
+def batch(
+    config: BertConfig, length: int = LENGTHS[0], *, rows: int = 3, predictions: int = 0
+) -> dict[str, np.ndarray]:
+    """Inputs of an encoder: row i has i padded tokens; with `predictions`, those of a task."""
+    generator = np.random.default_rng(length)
+    x = {
+        features.TOKEN_IDS: generator.integers(5, config.vocab_size, (rows, length)),
+        features.PADDING_MASK: np.arange(length) < length - np.arange(rows)[:, None],
+    }
+    if config.num_segments > 1:
+        x[features.SEGMENT_IDS] = np.tile(np.arange(length) > length // 2, (rows, 1))
+    if predictions:
+        positions = [generator.permutation(length - rows)[:predictions] for _ in range(rows)]
+        x[features.MASK_POSITIONS] = np.stack(positions)
+    return {name: values.astype("int32") for name, values in x.items()}
+
+
+def numpy(values: Any) -> Any:
+    """Backend tensors as NumPy arrays, in the structure they are in."""
+    return keras.tree.map_structure(keras.ops.convert_to_numpy, values)
+
+
+def weights(model: keras.Layer) -> dict[str, np.ndarray]:
+    """The values of all weights by path, which is a weight's name."""
+    return {weight.path: numpy(weight) for weight in model.weights}
+
+
+def as_built(layer: Any, *arrays: np.ndarray) -> Any:
+    """Builds a layer for these arguments, with the weights of `as_trained`."""
+    layer(*_symbols(arrays))
+    return as_trained(layer)
+
+
+def as_trained(model: Any, seed: int = 0) -> Any:
+    """Gives a model weights like those of a trained one, the same ones on every backend.
+
+    Initial biases are all zero and scales all one, so that a wrong one would not be seen.
+    """
+    generator = np.random.default_rng(seed)
+    for weight in sorted(model.weights, key=lambda weight: weight.path):
+        mean = 1.0 if weight.name == "gamma" else 0.0
+        # Tables keep their small initial scale, so that the epsilon of the norm matters.
+        deviation = 0.02 if weight.name == "embeddings" else 0.3
+        weight.assign(generator.normal(mean, deviation, weight.shape))
+    return model
+
+
+def assert_close(found: Any, expected: Any, tolerance: float = 0.0) -> None:
+    """Equal structures, shapes, and values up to an absolute `tolerance`; finite."""
+    keras.tree.assert_same_structure(found, expected)
+    for left, right in zip(keras.tree.flatten(found), keras.tree.flatten(expected), strict=True):
+        assert np.isfinite(np.asarray(left, "float32")).all()
+        np.testing.assert_allclose(left, right, rtol=0.0, atol=tolerance, strict=True)
+
+
+def assert_same_weights(found: keras.Layer, expected: keras.Layer) -> None:
+    """The same paths, and the same bits under each."""
+    left, right = weights(found), weights(expected)
+    assert left.keys() == right.keys()
+    for path, values in right.items():
+        assert left[path].dtype == values.dtype, path
+        assert left[path].tobytes() == values.tobytes(), path
+
+
+def check_layer(
+    make: Callable[..., keras.Layer],
+    arguments: Callable[[int], tuple[np.ndarray, ...]],
+    *,
+    num_weights: int,
+    directory: Path | None = None,
+) -> None:
+    """A brick: eager and symbolic calls, two lengths, three policies, config, `.keras`.
+
+    Args:
+        make: the constructor with all arguments but `dtype`.
+        arguments: of `call`, by length; integers, or floats whose last axis is features.
+        num_weights: how many weights it has.
+        directory: for the `.keras` file; None for a brick that promises no config.
+    """
+    layer, arrays = as_built(make(), *arguments(LENGTHS[0])), arguments(LENGTHS[0])
+    assert len({weight.path for weight in layer.weights}) == len(layer.weights) == num_weights
+    expected = numpy(layer(*arrays))
+    _check_symbol(layer(*_symbols(arrays)), expected)
+    model = _model_of(layer, arrays)
+    assert_close(model.predict(list(arrays), verbose=0), expected, 1e-5)
+    other = model.predict(list(arguments(LENGTHS[1])), verbose=0)
+    assert np.isfinite(other).all()
+    for policy in POLICIES[1:]:
+        layer = make(dtype=policy)
+        outputs = _model_of(layer, arrays).predict(list(arrays), verbose=0)
+        _check_symbol(layer(*_symbols(arrays)), outputs)
+        assert np.isfinite(outputs.astype("float32")).all(), policy
+    if directory is not None:
+        rebuilt = type(layer).from_config(layer.get_config())
+        assert rebuilt.get_config() == layer.get_config()
+        model.save(directory / "layer.keras")
+        loaded: Any = keras.saving.load_model(directory / "layer.keras")
+        assert len(loaded.weights) == num_weights
+        assert_close(loaded.predict(list(arrays), verbose=0), expected, 1e-5)
+
+
+def check_encoder(make: Callable[..., BertEncoder], directory: Path) -> None:
+    """An encoder: calls, `predict`, policies, config and `.keras` round trip.
+
+    Args:
+        make: the constructor with all arguments but `dtype`.
+        directory: for files.
+    """
+    encoder = as_trained(make())
+    x = batch(encoder.config)
+    _check_calls(encoder, x, batch(encoder.config, LENGTHS[1]))
+    _check_model_config(encoder, x, directory)
+    for policy in POLICIES[1:]:
+        encoder = make(dtype=policy)
+        assert {weight.dtype for weight in encoder.weights} == {"float32"}
+        for output in keras.tree.flatten(encoder.predict(x, verbose=0)):
+            assert str(output.dtype) == encoder.compute_dtype
+            assert np.isfinite(output.astype("float32")).all(), policy
+
+
+def check_task(make: Callable[[BertEncoder], Task], config: BertConfig, directory: Path) -> None:
+    """A task: what an encoder promises, float32 logits, one step of training per policy.
+
+    Args:
+        make: the task of an encoder.
+        config: of the encoder.
+        directory: for files.
+    """
+    task = as_trained(make(BertEncoder(config)))
+    x = batch(config, predictions=2)
+    _check_calls(task, x, batch(config, LENGTHS[1], predictions=2))
+    _check_model_config(task, x, directory)
+    for policy in POLICIES:
+        task = make(BertEncoder(config, dtype=policy))
+        assert task.dtype_policy.name == policy
+        logits = task.predict(x, verbose=0)
+        assert {str(values.dtype) for values in logits.values()} == {"float32"}
+        assert all(np.isfinite(values).all() for values in logits.values()), policy
+        _check_training_step(task, x, logits)
+
+
+def check_format(model: BertEncoder | Task, x: dict[str, np.ndarray], directory: Path) -> None:
+    """Our checkpoint folder: the same class, bit-exact weights and the same outputs."""
+    save_checkpoint(as_trained(model), directory)
+    loaded = load_checkpoint(directory)
+    assert type(loaded) is type(model)
+    assert loaded.get_config() == model.get_config()
+    assert_same_weights(loaded, model)
+    assert_close(numpy(loaded(x)), numpy(model(x)))
+
+
+def _check_calls(model: Any, x: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
+    """Eager, symbolic, `predict` from arrays, and `predict` from `tf.data`: all the same.
+
+    `other` has another length.
+    """
+    expected = numpy(model(x))
+    symbolic = model({name: keras.Input((None,), dtype="int32") for name in x})
+    keras.tree.assert_same_structure(symbolic, expected)
+    for symbol, output in zip(
+        keras.tree.flatten(symbolic), keras.tree.flatten(expected), strict=True
+    ):
+        _check_symbol(symbol, output)
+    assert_close(model.predict(x, verbose=0), expected, 1e-5)
+    for output in keras.tree.flatten(model.predict(other, verbose=0)):
+        assert np.isfinite(output).all()
+    if importlib.util.find_spec("tensorflow"):
+        import tensorflow as tf
+
+        dataset = tf.data.Dataset.from_tensor_slices(x).batch(len(x[features.TOKEN_IDS]))
+        assert_close(model.predict(dataset, verbose=0), expected, 1e-5)
+
+
+def _check_model_config(model: Any, x: dict[str, np.ndarray], directory: Path) -> None:
+    expected = numpy(model(x))
+    rebuilt = type(model).from_config(model.get_config())
+    assert rebuilt.get_config() == model.get_config()
+    rebuilt.set_weights(model.get_weights())
+    assert_same_weights(rebuilt, model)
+    assert_close(numpy(rebuilt(x)), expected)
+
+    model.save(directory / "model.keras")
+    loaded: Any = keras.saving.load_model(directory / "model.keras")
+    assert type(loaded) is type(model)
+    assert len(loaded.weights) == len(model.weights)
+    assert_same_weights(loaded, model)
+    assert_close(numpy(loaded(x)), expected)
+
+
+def _check_training_step(
+    task: Task, x: dict[str, np.ndarray], logits: dict[str, np.ndarray]
+) -> None:
+    """One step runs: the loss and the new weights are finite, the loss is scaled if need be."""
+    task.compile(keras.optimizers.AdamW(1e-3), **task.objective())
+    y = {name: np.zeros(logits.shape[:-1], "int32") for name, logits in logits.items()}
+    scaled = isinstance(task.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert scaled == (task.dtype_policy.name == "mixed_float16")
+    history = task.fit(x, y, batch_size=len(x[features.TOKEN_IDS]), verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    for path, values in weights(task).items():
+        assert np.isfinite(values).all(), path
+
+
+def _check_symbol(symbol: keras.KerasTensor, output: np.ndarray) -> None:
+    """The inferred dtype and shape are those of the output; batch and length may be unknown."""
+    assert symbol.dtype == str(output.dtype)
+    assert len(symbol.shape) == output.ndim
+    assert all(size in (None, real) for size, real in zip(symbol.shape, output.shape, strict=True))
+
+
+def _symbols(arrays: tuple[np.ndarray, ...]) -> list[keras.KerasTensor]:
+    """Symbolic arguments like these, of any batch size and length."""
+    symbols = []
+    for array in arrays:
+        # The last axis of floats holds features, which have a size.
+        sizes = array.shape[-1:] if array.dtype.kind == "f" else ()
+        free = array.ndim - len(sizes) - 1
+        symbols.append(keras.Input((*[None] * free, *sizes), dtype=array.dtype))
+    return symbols
+
+
+def _model_of(layer: keras.Layer, arrays: tuple[np.ndarray, ...]) -> keras.Model:
+    symbols = _symbols(arrays)
+    return keras.Model(symbols, layer(*symbols))

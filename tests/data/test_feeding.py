@@ -1,0 +1,163 @@
+"""tf.data and PyDataset give the batches of `PretrainingExamples`, whoever reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras.data.corpus import Corpus
+from bert_keras.data.pretraining import Batch, PretrainingExamples, py_dataset, tf_dataset
+from bert_keras.tokenizers import Tokenizer
+
+# Keras's backends answer NumPy 2's question for a view with a deprecation warning.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))])
+
+
+def examples(**options: Any) -> PretrainingExamples:
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 9, (8, 6)).tolist()
+    documents = [[rng.integers(5, 50, size).tolist() for size in row] for row in sizes]
+    corpus = Corpus.from_ids(documents)
+    return PretrainingExamples(
+        corpus, TOKENIZER, **{"sequence_length": 16, "batch_size": 4, "seed": 3, **options}
+    )
+
+
+def expected(source: PretrainingExamples, position: int, steps: int) -> list[Batch]:
+    return [source.batch(*source.locate(0, position, step)) for step in range(steps)]
+
+
+def assert_same(one: Any, other: Any) -> None:
+    for part, same in zip(one, other, strict=True):
+        assert sorted(part) == sorted(same)
+        for name in part:
+            np.testing.assert_array_equal(np.asarray(part[name]), same[name], strict=True)
+
+
+@pytest.fixture(scope="module")
+def tensorflow() -> Any:
+    return pytest.importorskip("tensorflow")
+
+
+@pytest.mark.parametrize("objective", ["nsp", "mlm"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_tf_data_gives_the_same_batches(tensorflow: Any, objective: str, workers: int) -> None:
+    source = examples(objective=objective)
+    # From the last batch of an epoch on: the next epochs follow.
+    position = source.num_batches(0) - 1
+    dataset = tf_dataset(source, position=position, steps=20, workers=workers)
+    assert dataset.cardinality() == 20
+    for _ in range(2):
+        for batch, same in zip(dataset, expected(source, position, 20), strict=True):
+            assert_same(batch, same)
+    x, y, weights = dataset.element_spec
+    assert x["token_ids"].shape == (4, 16)
+    assert y["mlm"].shape == weights["mlm"].shape == x["mask_positions"].shape == (4, 3)
+    assert y["mlm"].dtype == tensorflow.int32
+    assert weights["mlm"].dtype == tensorflow.float32
+
+
+def test_tf_data_is_endless_by_default(tensorflow: Any) -> None:
+    dataset = tf_dataset(examples(), epoch=1, position=2)
+    assert dataset.cardinality() == tensorflow.data.INFINITE_CARDINALITY
+    batch = next(iter(dataset))
+    assert_same(batch, examples().batch(1, 2))
+
+
+@pytest.mark.parametrize("workers", [0, 1, 4])
+def test_py_dataset_gives_the_same_batches(workers: int) -> None:
+    source = examples()
+    dataset = py_dataset(source, position=2, steps=20, workers=workers)
+    assert len(dataset) == dataset.num_batches == 20
+    for _ in range(2):
+        for batch, same in zip(dataset, expected(source, 2, 20), strict=True):
+            assert_same(batch, same)
+    for index in (7, 3, 19, 0):
+        assert_same(dataset[index], expected(source, 2, index + 1)[-1])
+
+
+def test_py_dataset_is_endless_by_default() -> None:
+    dataset = py_dataset(examples(), epoch=1, position=2)
+    assert dataset.num_batches is None
+    assert_same(dataset[0], examples().batch(1, 2))
+    with pytest.raises(TypeError, match="steps_per_epoch"):
+        len(dataset)
+
+
+def test_an_error_in_a_thread_reaches_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = examples()
+
+    def fail(epoch: int, position: int) -> Batch:
+        raise RuntimeError("no batch today")
+
+    dataset = py_dataset(source, workers=2)
+    monkeypatch.setattr(source, "batch", fail)
+    with pytest.raises(RuntimeError, match="no batch today"):
+        _ = dataset[0]
+
+
+def small_model() -> keras.Model:
+    """Whatever reads tokens; its weights after a few steps tell which batches it saw, and when."""
+    keras.utils.set_random_seed(0)
+    names = ("token_ids", "segment_ids", "padding_mask", "mask_positions")
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+    tokens = keras.layers.Embedding(50, 8)(inputs["token_ids"])
+    mean = keras.layers.GlobalAveragePooling1D()(tokens)
+    scores = keras.layers.RepeatVector(3)(keras.layers.Dense(50)(mean))
+    model = keras.Model(inputs, {"mlm": scores, "nsp": keras.layers.Dense(2)(mean)})
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.1), loss={"mlm": loss, "nsp": loss})
+    return model
+
+
+def weights_of(model: keras.Model) -> list[np.ndarray]:
+    return [keras.ops.convert_to_numpy(weight.value) for weight in model.weights]
+
+
+@pytest.fixture(scope="module")
+def reference() -> list[np.ndarray]:
+    """Weights after eight batches, given to the model one by one."""
+    model = small_model()
+    for x, y, sample_weight in expected(examples(), 1, 8):
+        model.train_on_batch(x, y, sample_weight)
+    return weights_of(model)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 4])
+def test_fit_reads_a_py_dataset_in_order(reference: list[np.ndarray], workers: int) -> None:
+    """Over several epochs of `fit` and of the corpus, and with a validation between."""
+    source, model = examples(), small_model()
+    model.fit(
+        py_dataset(source, position=1, workers=workers),
+        steps_per_epoch=4,
+        epochs=2,
+        shuffle=False,
+        verbose=0,
+        validation_data=py_dataset(source, steps=2, workers=workers),
+    )
+    assert source.num_batches(0) < 8
+    for one, other in zip(weights_of(model), reference, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_fit_reads_tf_data_in_order(tensorflow: Any, reference: list[np.ndarray]) -> None:
+    model = small_model()
+    dataset = tf_dataset(examples(), position=1, workers=2)
+    model.fit(dataset, steps_per_epoch=4, epochs=2, shuffle=False, verbose=0)
+    for one, other in zip(weights_of(model), reference, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_evaluate_reads_the_same_every_time() -> None:
+    model, dataset = small_model(), py_dataset(examples(), steps=4)
+    assert model.evaluate(dataset, verbose=0) == model.evaluate(dataset, verbose=0)
+
+
+def test_keras_says_so_where_it_would_have_shuffled() -> None:
+    with pytest.warns(UserWarning, match="shuffle=True"):
+        small_model().fit(py_dataset(examples()), steps_per_epoch=1, verbose=0)

@@ -1,0 +1,58 @@
+"""The figures about batches are the ones that are promised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bert_keras.data.corpus import Corpus
+from bert_keras.data.pretraining import PretrainingExamples
+from bert_keras.tokenizers import Tokenizer
+
+TOKENIZER = Tokenizer(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(995))]
+)
+
+
+def corpus(unknown: float = 0.0, sentences: int = 12) -> Corpus:
+    rng = np.random.default_rng(0)
+
+    def sentence() -> list[int]:
+        ids = rng.integers(5, 1000, rng.integers(5, 30))
+        return np.where(rng.random(len(ids)) < unknown, TOKENIZER.unk_id, ids).tolist()
+
+    return Corpus.from_ids([[sentence() for _ in range(sentences)] for _ in range(150)])
+
+
+@pytest.mark.parametrize("objective", ["nsp", "sop", "mlm"])
+def test_figures_of_a_plain_corpus(objective: str) -> None:
+    source = PretrainingExamples(
+        corpus(unknown=0.05), TOKENIZER, sequence_length=64, batch_size=16, objective=objective
+    )
+    figures = source.statistics(0, batches=10**6)
+    assert figures["batches"] == source.num_batches(0)
+    assert figures["tokens"] == sum(
+        source.batch(0, p)[0]["padding_mask"].sum() for p in range(source.num_batches(0))
+    )
+    assert 0 < figures["padding_share"] < 0.35
+    assert abs(figures["unknown_share"] - 0.05) < 0.01
+    assert abs(figures["mask_share"] - 0.15) < 0.01
+    assert figures["masks_per_row"] <= 10
+    shares = [figures[f"{name}_share"] for name in ("shown", "replaced", "kept")]
+    assert sum(shares) == pytest.approx(1)
+    assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.04)
+    assert figures["dropped_share"] == 0
+    if objective == "mlm":
+        assert not any(name in figures for name in ("nsp_share", "sop_share"))
+    else:
+        assert abs(figures[f"{objective}_share"] - 0.5) < 0.08
+
+
+def test_what_is_left_out_is_told() -> None:
+    documents = [[[5, 6, 7]]] * 90 + [[[8, 9], [10, 11]]] * 10
+    source = PretrainingExamples(
+        Corpus.from_ids(documents), TOKENIZER, sequence_length=16, batch_size=2
+    )
+    figures = source.statistics()
+    assert figures["dropped_share"] > 0.5
+    assert figures["nsp_share"] == pytest.approx(0.5, abs=0.1)

@@ -1,0 +1,59 @@
+"""The transformer block: contract, residual sums, dropout."""
+
+from __future__ import annotations
+
+import functools
+
+import keras
+import numpy as np
+
+from bert_keras.layers import TransformerBlock
+from tests import contracts
+from tests.contracts import numpy
+
+_make = functools.partial(TransformerBlock, hidden_size=8, num_heads=2, intermediate_size=16)
+
+
+def _arguments(length: int) -> tuple[np.ndarray, ...]:
+    x = np.random.default_rng(0).normal(size=(3, length, 8)).astype("float32")
+    padding_mask = np.arange(length) < np.array([length, length - 2, 1])[:, None]
+    return x, padding_mask.astype("int32")
+
+
+def test_contract(tmp_path):
+    contracts.check_layer(_make, _arguments, num_weights=16, directory=tmp_path)
+
+
+def test_output_is_normalised_after_the_sums():
+    """With every projection zero, a block is its two layer normalisations."""
+    block = _make()
+    x, padding_mask = _arguments(7)
+    block(x, padding_mask)
+    for weight in block.weights:
+        if weight.name in ("kernel", "bias"):
+            weight.assign(np.zeros(weight.shape))
+    centred = x - x.mean(-1, keepdims=True)
+    expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True))
+    contracts.assert_close(numpy(block(x, padding_mask)), expected, 1e-5)
+
+
+def test_all_dropouts_are_active_in_training_only():
+    x, padding_mask = _arguments(7)
+    block = _make(dropout=0.5, attention_dropout=0.0)
+    inferred = numpy(block(x, padding_mask, training=False))
+    contracts.assert_close(numpy(block(x, padding_mask)), inferred)
+    first, second = (numpy(block(x, padding_mask, training=True)) for _ in range(2))
+    assert np.abs(first - inferred).max() > 1e-3
+    assert np.abs(first - second).max() > 1e-3
+
+
+def test_every_dropout_has_a_seed_of_its_own():
+    block = _make()
+    seeds = [numpy(layer.seed_generator.state).tolist() for layer in _dropouts(block)]
+    assert len(seeds) == 3
+    assert len({tuple(seed) for seed in seeds}) == 3
+
+
+def _dropouts(layer: keras.Layer) -> list[keras.layers.Dropout]:
+    # Keras's own walk over sublayers; there is no public one.
+    return [each for each in layer._flatten_layers() if isinstance(each, keras.layers.Dropout)]

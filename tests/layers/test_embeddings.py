@@ -1,0 +1,75 @@
+"""Token, position and segment embeddings: contract, sums, bounds."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras.layers import BertEmbeddings
+from tests import contracts
+from tests.contracts import numpy
+
+_make = functools.partial(
+    BertEmbeddings,
+    vocab_size=20,
+    max_positions=9,
+    num_segments=2,
+    embedding_size=8,
+    hidden_size=8,
+    name="embeddings",
+)
+
+
+def _arguments(length: int) -> tuple[np.ndarray, ...]:
+    ids = np.random.default_rng(0).integers(0, 20, (3, length), dtype="int32")
+    return ids, (ids % 2).astype("int32")
+
+
+@pytest.mark.parametrize(
+    ("changes", "num_weights"),
+    [
+        ({}, 5),
+        ({"embedding_size": 4}, 7),
+        ({"num_segments": 0}, 4),
+        ({"num_segments": 1, "position_offset": 2}, 5),
+    ],
+)
+def test_contract(changes: dict[str, Any], num_weights: int, tmp_path):
+    def arguments(length: int) -> tuple[np.ndarray, ...]:
+        return _arguments(length)[: 1 if changes.get("num_segments", 2) < 2 else 2]
+
+    make = functools.partial(_make, **changes)
+    contracts.check_layer(make, arguments, num_weights=num_weights, directory=tmp_path)
+
+
+def test_is_the_normalised_sum_of_three_rows():
+    layer = _make(position_offset=2)
+    ids, segments = _arguments(7)
+    layer(ids, segments)
+    tables = contracts.weights(contracts.as_trained(layer))
+    x = (
+        tables["embeddings/token/embeddings"][ids]
+        + tables["embeddings/position/embeddings"][2:9]
+        + tables["embeddings/segment/embeddings"][segments]
+    )
+    x = x - x.mean(-1, keepdims=True)
+    x = x / np.sqrt((x**2).mean(-1, keepdims=True))
+    expected = x * tables["embeddings/layer_norm/gamma"] + tables["embeddings/layer_norm/beta"]
+    contracts.assert_close(numpy(layer(ids, segments)), expected, 1e-5)
+
+
+def test_no_segment_ids_are_zeros():
+    layer = _make()
+    ids, _ = _arguments(7)
+    contracts.assert_close(numpy(layer(ids)), numpy(layer(ids, np.zeros_like(ids))))
+
+
+def test_all_positions_can_be_used_but_no_more():
+    layer = _make(position_offset=2)
+    assert layer(*_arguments(9)).shape == (3, 9, 8)
+    assert layer.position.input_dim == 11
+    with pytest.raises(ValueError, match=r"has 9 positions: .* Received: .*\(3, 10\)"):
+        layer(*_arguments(10))

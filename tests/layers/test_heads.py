@@ -1,0 +1,74 @@
+"""Pooler, MLM head and pair head."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras.layers import MaskedLMHead, PairHead, Pooler
+from tests import contracts
+from tests.contracts import numpy
+
+
+def _hidden(length: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(3, length, 8)).astype("float32")
+
+
+def _positions() -> np.ndarray:
+    return np.array([[0, 3], [4, 4], [1, 0]], "int32")
+
+
+def _make_head(dtype: Any = None) -> MaskedLMHead:
+    token = keras.layers.ReversibleEmbedding(
+        20, 8, reverse_dtype="float32", dtype=dtype, name="token"
+    )
+    token.build()
+    return MaskedLMHead(token, dtype=dtype, name="mlm")
+
+
+def test_pooler_contract(tmp_path):
+    make = functools.partial(Pooler, hidden_size=8)
+    contracts.check_layer(
+        make, lambda length: (_hidden(length),), num_weights=2, directory=tmp_path
+    )
+
+
+def test_pooler_reads_the_first_token_only():
+    pooler, x = Pooler(8), _hidden(7)
+    expected = numpy(pooler(x))
+    x[:, 1:] = 0.0
+    contracts.assert_close(numpy(pooler(x)), expected)
+    assert np.abs(expected).max() < 1.0
+
+
+def test_pair_head_contract(tmp_path):
+    # Its input has no length: the batch stands for both free axes.
+    contracts.check_layer(
+        PairHead, lambda length: (_hidden(length)[:, 0],), num_weights=2, directory=tmp_path
+    )
+
+
+def test_mlm_head_contract():
+    """Six weights: the tied table is the embedding's, and there is no second one."""
+    contracts.check_layer(
+        _make_head, lambda length: (_hidden(length), _positions()), num_weights=6
+    )
+
+
+def test_mlm_head_scores_the_positions_that_are_asked_for():
+    head, x, positions = _make_head(), _hidden(7), _positions()
+    head(x, positions)
+    contracts.as_trained(head)
+    everywhere = np.tile(np.arange(7, dtype="int32"), (3, 1))
+    expected = np.take_along_axis(numpy(head(x, everywhere)), positions[:, :, None], axis=1)
+    contracts.assert_close(numpy(head(x, positions)), expected, 1e-5)
+
+
+def test_logits_are_float32_in_precision_too():
+    """Under mixed precision the product with the table is not rounded to sixteen bits."""
+    logits = numpy(_make_head(dtype="mixed_bfloat16")(_hidden(7), _positions()))
+    rounded = (logits.view("uint32") & 0xFFFF) == 0
+    assert rounded.mean() < 0.1

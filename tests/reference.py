@@ -1,0 +1,198 @@
+"""What outputs must be: a plain NumPy BERT, and transformers' with the same weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_keras import BertConfig, features
+from tests import contracts
+
+TOLERANCE = 1e-5
+
+
+def numpy_outputs(model: Any, x: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """All outputs of an encoder or of a task, computed in float64 from its weights by path."""
+    weights = {path: w.astype("float64") for path, w in contracts.weights(model).items()}
+    encoder = getattr(model, "encoder", model)
+    outputs = _encode(weights, encoder.config, x)
+    if encoder is model:
+        return outputs
+    return _heads(weights, encoder.config, x, outputs)
+
+
+def _encode(w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any]) -> dict[str, Any]:
+    length = x[features.TOKEN_IDS].shape[1]
+    hidden = w["embeddings/token/embeddings"][x[features.TOKEN_IDS]]
+    hidden = hidden + w["embeddings/position/embeddings"][config.position_offset :][:length]
+    if config.num_segments:
+        segments = x.get(features.SEGMENT_IDS, 0 * x[features.TOKEN_IDS])
+        hidden = hidden + w["embeddings/segment/embeddings"][segments]
+    hidden = _layer_norm(w, config, "embeddings/layer_norm", hidden)
+    if config.table_size != config.hidden_size:
+        hidden = _dense(w, "embeddings/projection", hidden)
+    states, attentions = [hidden], []
+    for layer in range(config.num_layers):
+        block = f"block_{layer * config.unique_layers // config.num_layers}"
+        attended, probabilities = _attend(
+            w, config, f"{block}/attention", hidden, x[features.PADDING_MASK]
+        )
+        hidden = _layer_norm(w, config, f"{block}/attention_layer_norm", hidden + attended)
+        inner = _ACTIVATIONS[config.activation](
+            _dense(w, f"{block}/feedforward/intermediate", hidden)
+        )
+        inner = _dense(w, f"{block}/feedforward/output", inner)
+        hidden = _layer_norm(w, config, f"{block}/feedforward_layer_norm", hidden + inner)
+        states.append(hidden)
+        attentions.append(probabilities)
+    outputs: dict[str, Any] = {
+        features.SEQUENCE_OUTPUT: hidden,
+        features.HIDDEN_STATES: tuple(states),
+        features.ATTENTIONS: tuple(attentions),
+    }
+    if config.pooler:
+        outputs[features.POOLED_OUTPUT] = np.tanh(_dense(w, "pooler/dense", hidden[:, 0]))
+    return outputs
+
+
+def _attend(
+    w: dict[str, np.ndarray], config: BertConfig, path: str, x: np.ndarray, padding_mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    heads = (*x.shape[:2], config.num_heads, -1)
+    query, key, value = (
+        _dense(w, f"{path}/{name}", x).reshape(heads) for name in ("query", "key", "value")
+    )
+    scores = np.einsum("BTNK,BSNK->BNTS", query, key) / math.sqrt(query.shape[-1])
+    scores = np.where(padding_mask[:, None, None, :] == 1, scores, -1e9)
+    exponents = np.exp(scores - scores.max(-1, keepdims=True))
+    probabilities = exponents / exponents.sum(-1, keepdims=True)
+    context = np.einsum("BNTS,BSNK->BTNK", probabilities, value).reshape(x.shape)
+    return _dense(w, f"{path}/output", context), probabilities
+
+
+def _heads(
+    w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any], encoded: dict[str, Any]
+) -> dict[str, Any]:
+    hidden = np.take_along_axis(
+        encoded[features.SEQUENCE_OUTPUT], x[features.MASK_POSITIONS][:, :, None], axis=1
+    )
+    hidden = _ACTIVATIONS[config.activation](_dense(w, "mlm/dense", hidden))
+    hidden = _layer_norm(w, config, "mlm/layer_norm", hidden)
+    logits = {features.MLM: hidden @ w["embeddings/token/embeddings"].T + w["mlm/bias"]}
+    for pair in (features.NSP, features.SOP):
+        if f"{pair}/dense/kernel" in w:
+            logits[pair] = _dense(w, f"{pair}/dense", encoded[features.POOLED_OUTPUT])
+    return logits
+
+
+def _dense(w: dict[str, np.ndarray], path: str, x: np.ndarray) -> np.ndarray:
+    return x @ w[f"{path}/kernel"] + w[f"{path}/bias"]
+
+
+def _layer_norm(
+    w: dict[str, np.ndarray], config: BertConfig, path: str, x: np.ndarray
+) -> np.ndarray:
+    x = x - x.mean(-1, keepdims=True)
+    x = x / np.sqrt((x**2).mean(-1, keepdims=True) + config.layer_norm_epsilon)
+    return x * w[f"{path}/gamma"] + w[f"{path}/beta"]
+
+
+_ACTIVATIONS = {
+    "gelu": lambda x: 0.5 * x * (1.0 + np.vectorize(math.erf)(x / math.sqrt(2.0))),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "relu": lambda x: np.maximum(x, 0.0),
+    "silu": lambda x: x / (1.0 + np.exp(-x)),
+    "tanh": np.tanh,
+}
+
+
+def hugging_face_model(transformers: Any, class_name: str, **changes: Any) -> Any:
+    """A tiny transformers model of the sizes of `contracts.TINY`, its weights as if trained."""
+    import torch
+
+    sizes = contracts.TINY
+    config = transformers.BertConfig(
+        vocab_size=sizes.vocab_size,
+        hidden_size=sizes.hidden_size,
+        num_hidden_layers=sizes.num_layers,
+        num_attention_heads=sizes.num_heads,
+        intermediate_size=sizes.intermediate_size,
+        max_position_embeddings=sizes.max_positions,
+        attn_implementation="eager",
+        **changes,
+    )
+    model = getattr(transformers, class_name)(config).eval()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            # As in `contracts.as_trained`.
+            deviation = 0.02 if "_embeddings" in name else 0.3
+            mean = 1.0 if name.endswith("LayerNorm.weight") else 0.0
+            parameter.normal_(mean, deviation, generator=generator)
+    return model
+
+
+def hugging_face_outputs(model: Any, x: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """All outputs of a transformers model by our names, MLM logits at `mask_positions`."""
+    import torch
+
+    inputs = dict(x)
+    positions = inputs.pop(features.MASK_POSITIONS, None)
+    inputs = features.rename(inputs, features.HUGGING_FACE)
+    with torch.no_grad():
+        found = model(
+            **{name: torch.tensor(array).long() for name, array in inputs.items()},
+            output_hidden_states=True,
+            output_attentions=True,
+        )
+    outputs: dict[str, Any] = {
+        name: tuple(each.numpy() for each in found[name])
+        for name in (features.HIDDEN_STATES, features.ATTENTIONS)
+    }
+    logits = found.get("prediction_logits", found.get("logits"))
+    if logits is not None and positions is not None:
+        outputs[features.MLM] = np.take_along_axis(logits.numpy(), positions[:, :, None], axis=1)
+    for ours, theirs in (
+        (features.NSP, "seq_relationship_logits"),
+        (features.SEQUENCE_OUTPUT, "last_hidden_state"),
+        (features.POOLED_OUTPUT, "pooler_output"),
+    ):
+        if found.get(theirs) is not None:
+            outputs[ours] = found[theirs].numpy()
+    return outputs
+
+
+def difference(left: Mapping[str, Any], right: Mapping[str, Any]) -> float:
+    """The largest difference over all outputs that both have; at least one is common."""
+    names = left.keys() & right.keys()
+    assert names, (sorted(left), sorted(right))
+    pairs = [
+        (np.asarray(one, "float64"), np.asarray(other, "float64"))
+        for name in names
+        for one, other in zip(_tuple(left[name]), _tuple(right[name]), strict=True)
+    ]
+    assert all(one.shape == other.shape for one, other in pairs)
+    return max(float(np.abs(one - other).max()) for one, other in pairs)
+
+
+def same_as_hugging_face(ours: Any, theirs: Any, x: Mapping[str, np.ndarray]) -> None:
+    """Every output of `ours` equals that of the transformers model `theirs`, and so inside."""
+    expected = hugging_face_outputs(theirs, x)
+    found = contracts.numpy(ours(x))
+    assert found.keys() <= expected.keys(), sorted(found)
+    encoder = getattr(ours, "encoder", ours)
+    inside = encoder.with_outputs(hidden_states=True, attentions=True)
+    inputs = {name: x[name] for name in x if name != features.MASK_POSITIONS}
+    found |= {
+        name: values
+        for name, values in contracts.numpy(inside(inputs)).items()
+        if name in (features.HIDDEN_STATES, features.ATTENTIONS)
+    }
+    assert difference(found, expected) < TOLERANCE
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)

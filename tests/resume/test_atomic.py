@@ -1,0 +1,131 @@
+"""Killed anywhere: the old folder or the new one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bert_keras.resume import atomic
+
+# Runs the module as a file, without the package: no Keras. Dies, as by kill -9, at a given one of
+# the calls that change the disk; exits with 0 where there is no such call any more.
+_KILLED_AT = """
+import importlib.util, os, sys
+from pathlib import Path
+spec = importlib.util.spec_from_file_location("atomic", sys.argv[1])
+atomic = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(atomic)
+target, left = Path(sys.argv[2]), int(sys.argv[3])
+def dying(call):
+    def wrapper(*args, **kwargs):
+        global left
+        left -= 1
+        if left < 0:
+            os._exit(137)
+        return call(*args, **kwargs)
+    return wrapper
+for name in ("fsync", "rename", "replace", "mkdir", "rmdir", "unlink"):
+    setattr(os, name, dying(getattr(os, name)))
+with atomic.new_folder(target) as folder:
+    (folder / "a").write_text("new")
+    atomic.write_text(folder / "b", "new")
+"""
+
+
+def _content(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("there_before", [False, True])
+def test_killed_at_every_point(tmp_path, there_before):
+    old, new = {"a": "old", "c": "old"}, {"a": "new", "b": "new"}
+    outcomes = []
+    for point in range(100):
+        parent = tmp_path / f"{point}"
+        parent.mkdir()
+        target = parent / "target"
+        if there_before:
+            target.mkdir()
+            for name, text in old.items():
+                (target / name).write_text(text)
+        arguments = [sys.executable, "-c", _KILLED_AT, atomic.__file__, str(target), str(point)]
+        code = subprocess.run(arguments, check=False).returncode
+        atomic.sweep(parent)
+        assert [path.name for path in parent.iterdir()] in ([], ["target"])
+        outcomes.append(_content(target) if target.exists() else {})
+        if code == 0:
+            break
+        assert code == 137
+    first = old if there_before else {}
+    assert len(outcomes) > 8
+    assert outcomes == sorted(outcomes, key=lambda content: content == new)
+    assert outcomes[0] == first
+    assert outcomes[-1] == new
+    assert all(content in (first, new) for content in outcomes)
+
+
+def test_new_folder_makes_parents_and_keeps_subfolders(tmp_path):
+    with atomic.new_folder(tmp_path / "a" / "b") as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "file").write_text("x")
+        assert not (tmp_path / "a" / "b").exists()
+    assert (tmp_path / "a" / "b" / "sub" / "file").read_text() == "x"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_in_the_block_leaves_the_old_folder(tmp_path, error):
+    target = tmp_path / "target"
+    for expected in ({}, {"a": "1"}):
+        with contextlib.suppress(error), atomic.new_folder(target) as folder:
+            (folder / "a").write_text("2")
+            raise error
+        assert (_content(target) if target.exists() else {}) == expected
+        assert len(list(tmp_path.iterdir())) == len(expected)
+        with atomic.new_folder(target) as folder:
+            (folder / "a").write_text("1")
+
+
+def test_leftovers_do_not_hinder(tmp_path):
+    for name in (".tmp-target", ".old-target", "target"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text(name)
+    with atomic.new_folder(tmp_path / "target") as folder:
+        (folder / "b").write_text("new")
+    assert _content(tmp_path / "target") == {"b": "new"}
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_sweep(tmp_path):
+    (tmp_path / ".tmp-x").mkdir()
+    (tmp_path / ".tmp-y").write_text("half")
+    (tmp_path / ".old-z").mkdir()
+    (tmp_path / "other").write_text("")
+    atomic.sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "z"]
+
+
+def test_remove_folder(tmp_path):
+    for name in (".tmp-x", "x"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text("")
+    atomic.remove_folder(tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+def test_write_text(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    atomic.write_text(path, "één\r\n")
+    assert path.read_bytes() == "één\r\n".encode()
+
+    def fail(descriptor):
+        raise OSError("disk on fire")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk on fire"):
+        atomic.write_text(path, "two")
+    assert path.read_bytes() == "één\r\n".encode()
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,86 @@
+"""One folder has one writer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bert_keras.errors import ResourceError
+from bert_keras.resume import RunLock
+
+# Another run: holds the lock and a forked worker. Only bert_keras's own folders are put in place
+# of its packages, so that it starts without Keras.
+_OTHER_RUN = """
+import os, sys, time, types
+for name in ("bert_keras", "bert_keras.resume"):
+    sys.modules[name] = module = types.ModuleType(name)
+    module.__path__ = [os.path.join(sys.argv[1], *name.split("."))]
+from bert_keras.resume.lock import RunLock
+with RunLock(sys.argv[2]):
+    if not os.fork():
+        print(os.getpid(), flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_run_is_refused(tmp_path):
+    run = tmp_path / "runs" / "1"
+    with RunLock(run):
+        with (
+            pytest.raises(ResourceError, match=rf"1: in use by pid {os.getpid()} on .* since 20"),
+            RunLock(run),
+        ):
+            pass
+        with pytest.raises(ResourceError, match="in use by pid"):
+            RunLock(run).__enter__()
+    with RunLock(run), RunLock(tmp_path / "runs" / "2"):
+        pass
+
+
+def test_a_lock_that_is_held_is_not_entered_again(tmp_path):
+    lock = RunLock(tmp_path)
+    with lock, pytest.raises(RuntimeError, match="already held"):
+        lock.__enter__()
+    with lock:
+        pass
+
+
+def test_a_killed_run_is_taken_over_though_its_worker_lives(tmp_path):
+    root = Path(__file__).parents[2]
+    arguments = [sys.executable, "-c", _OTHER_RUN, str(root), str(tmp_path)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        worker = int(other.stdout.readline())
+        try:
+            with pytest.raises(ResourceError, match=f"pid {other.pid} "), RunLock(tmp_path):
+                pass
+            other.kill()
+            other.wait()
+            os.kill(worker, 0)
+            assert f'"pid": {other.pid}' in (tmp_path / "LOCK").read_text()
+            with RunLock(tmp_path):
+                assert f'"pid": {os.getpid()}' in (tmp_path / "LOCK").read_text()
+        finally:
+            os.kill(worker, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"pid": 1}', "[]"])
+def test_an_unreadable_card_is_no_obstacle(tmp_path, text):
+    with RunLock(tmp_path):
+        (tmp_path / "LOCK").write_text(text)
+        with pytest.raises(ResourceError, match="in use by another process"), RunLock(tmp_path):
+            pass
+
+
+def test_a_file_in_place_of_the_folder(tmp_path):
+    (tmp_path / "run").write_text("")
+    with (
+        pytest.raises(ResourceError, match="run/LOCK: cannot be written"),
+        RunLock(tmp_path / "run"),
+    ):
+        pass

@@ -1,0 +1,313 @@
+"""The plan of the house, held by reading the sources: who may import whom, sizes, names, paths."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LIBRARY = "bert_keras"
+PROGRAMS = ("training", "benchmarks", "examples")
+
+
+class Floor(NamedTuple):
+    """What a module or folder may import.
+
+    Args:
+        floors: of the library; each floor may also import itself and `errors`.
+        third_party: when it is imported.
+        lazily: floors and third-party packages that a function may import when it is called.
+    """
+
+    floors: tuple[str, ...] = ()
+    third_party: tuple[str, ...] = ()
+    lazily: tuple[str, ...] = ()
+
+
+FLOORS = {
+    "errors": Floor(),
+    "config": Floor(),
+    "features": Floor(),
+    "presets": Floor(("config",)),
+    "layers": Floor((), ("keras",)),
+    "optimization": Floor((), ("keras",)),
+    "models": Floor(("config", "presets", "features", "layers"), ("keras",), ("checkpoints",)),
+    "tokenizers": Floor(("features",), ("numpy", "tokenizers")),
+    "data": Floor(("features", "tokenizers"), ("numpy", "sentencex"), ("keras", "tensorflow")),
+    "checkpoints": Floor(
+        ("config", "presets", "features", "models"),
+        ("keras", "numpy", "safetensors"),
+        ("h5py", "tensorflow"),
+    ),
+    "resume": Floor((), ("keras", "numpy", "safetensors")),
+}
+FLOORS["predictor"] = Floor(tuple(FLOORS), ("keras", "numpy"), ("tensorflow",))
+FLOORS["export"] = Floor(
+    tuple(FLOORS), ("keras", "numpy"), ("jax", "tensorflow", "tensorflow_text")
+)
+# These are TensorFlow from their first line. The others import them inside functions only.
+GRAPHS = ("export.serving", "tokenizers.in_graph", "tokenizers.in_graph_words")
+# The public page imports all floors, each at its first use.
+PAGE = Floor(lazily=tuple(FLOORS))
+PROGRAM = Floor(third_party=("keras", "numpy", "rich"), lazily=("matplotlib", "tensorflow"))
+# Benchmarks are there to run other libraries.
+PEERS = ("jax", "keras_hub", "sentencex", "tensorflow", "tokenizers", "torch", "transformers")
+
+MOST_LINES, MOST_LINES_OF_TESTS_AND_TABLES = 250, 400
+TABLES = ("bert_keras/presets.py", "bert_keras/checkpoints/hugging_face.py")
+
+# Importing the library loads none of these, but for what its Keras backend loads by itself.
+HEAVY = (
+    *("jax", "keras", "keras_hub", "matplotlib", "tensorflow", "tensorflow_text", "torch"),
+    *("huggingface_hub", "rich", "transformers"),
+)
+
+
+class Import(NamedTuple):
+    """One imported module or member, where, and when."""
+
+    target: str
+    line: int
+    lazy: bool  # inside a function
+    typing: bool  # under TYPE_CHECKING
+
+
+def imports(source: str) -> list[Import]:
+    """Every import of a source, as dotted names; `from a import b` is "a.b"."""
+    found: list[Import] = []
+
+    def visit(node: ast.AST, lazy: bool, typing: bool) -> None:
+        if isinstance(node, ast.Import):
+            found.extend(Import(alias.name, node.lineno, lazy, typing) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            names = [f"{base}.{alias.name}" for alias in node.names]
+            found.extend(Import(name, node.lineno, lazy, typing) for name in names)
+        lazy = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        body: list[ast.stmt] = []
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            body = node.body
+        for child in ast.iter_child_nodes(node):
+            visit(child, lazy, typing or child in body)
+
+    visit(ast.parse(source), lazy=False, typing=False)
+    return found
+
+
+def floor_of(module: str) -> tuple[str, Floor]:
+    """The name and the rules of the floor, or the folder of programs, that a module is of."""
+    folder, *names = module.split(".")
+    if folder == "benchmarks":
+        return folder, PROGRAM._replace(third_party=(*PROGRAM.third_party, *PEERS))
+    if folder in PROGRAMS:
+        return folder, PROGRAM
+    if not names:
+        return "the page", PAGE
+    assert names[0] in FLOORS, f"{module}: a new floor; give it a row in FLOORS and in DESIGN"
+    floor = FLOORS[names[0]]
+    if _is_graph(module):
+        floor = floor._replace(third_party=(*floor.third_party, "tensorflow", "tensorflow_text"))
+    return names[0], floor
+
+
+def _is_graph(target: str) -> bool:
+    """Whether this is a module of GRAPHS, or a member of one."""
+    return any(f"{target}.".startswith(f"{LIBRARY}.{module}.") for module in GRAPHS)
+
+
+def violations(module: str, source: str) -> list[str]:
+    """What a module imports and may not, as "line: who may not import what"."""
+    name, floor = floor_of(module)
+    found = []
+    for item in imports(source):
+        top, *rest = item.target.split(".")
+        late = floor.lazily if item.lazy or item.typing else ()
+        if top == LIBRARY and name in PROGRAMS:
+            allowed = _is_public(item.target)
+        elif top == LIBRARY and rest:
+            allowed = rest[0] in ("errors", name, *floor.floors, *late)
+            early_graph = _is_graph(item.target) and not (item.lazy or _is_graph(module))
+            allowed = allowed and not early_graph
+        else:
+            own = name if name in PROGRAMS else ""
+            known = ("__future__", own, *floor.third_party, *late)
+            allowed = top != "" and (top in sys.stdlib_module_names or top in known)
+        if not allowed:
+            found.append(f"{item.line}: {name} may not import {item.target}")
+    return found
+
+
+def _is_public(target: str) -> bool:
+    """Whether a program may import this: the page, a floor, or a name that stands on its page."""
+    floor, *names = target.split(".")[1:] or [""]
+    if not names:
+        return floor in ("", "__version__", *_page(Path(LIBRARY)), *FLOORS)
+    folder = Path(LIBRARY, floor)
+    if (ROOT / folder).is_dir():
+        return len(names) == 1 and names[0] in _page(folder)
+    return not names[0].startswith("_")
+
+
+def _page(folder: Path) -> list[str]:
+    """The names on the page of a folder; none where it has no page."""
+    path = folder / "__init__.py"
+    return (exported(read(path)) or []) if (ROOT / path).is_file() else []
+
+
+def exported(source: str) -> list[str] | None:
+    """The value of `__all__`, if there is one."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return ast.literal_eval(node.value)
+    return None
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(
+        path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*.py")
+    )
+
+
+def module_of(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def read(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_imports_go_down_only() -> None:
+    found = [
+        f"{path}:{text}"
+        for path in sources(LIBRARY, *PROGRAMS)
+        for text in violations(module_of(path), read(path))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "bad"),
+    [
+        ("bert_keras.config", "import json\nfrom bert_keras.errors import DataError", False),
+        ("bert_keras.config", "import numpy as np", True),
+        ("bert_keras.layers.block", "from bert_keras.config import BertConfig", True),
+        ("bert_keras.layers.block", "from bert_keras import config", True),
+        ("bert_keras.models.task", "from bert_keras.checkpoints import api", True),
+        ("bert_keras.models.task", "def f():\n  from bert_keras.checkpoints import api", False),
+        ("bert_keras.models.task", "from bert_keras import BertEncoder", True),
+        ("bert_keras.data.feeding", "import tensorflow as tf", True),
+        ("bert_keras.data.feeding", "if TYPE_CHECKING:\n  import tensorflow as tf", False),
+        ("bert_keras.tokenizers.words", "import tensorflow", True),
+        ("bert_keras.tokenizers.in_graph", "import tensorflow", False),
+        ("bert_keras.export.saved_model", "from bert_keras.tokenizers import in_graph", True),
+        ("bert_keras.export.saved_model", "def f():\n  import bert_keras.export.serving", False),
+        ("bert_keras.export.serving", "from bert_keras.tokenizers import in_graph", False),
+        ("bert_keras.layers.block", "from .attention import SelfAttention", True),
+        ("training.pretrain", "from bert_keras import BertEncoder, export", False),
+        ("training.pretrain", "from bert_keras.models.encoder import BertEncoder", True),
+        ("training.pretrain", "from bert_keras.errors import UsageError", False),
+        ("training.pretrain", "import benchmarks.data", True),
+        ("training.pretrain", "import transformers", True),
+        ("benchmarks.data", "import transformers", False),
+        ("examples.fill_mask", "from training.recipe import PretrainRecipe", True),
+    ],
+)
+def test_the_reader_of_imports(module: str, source: str, bad: bool) -> None:
+    assert bool(violations(module, source)) is bad
+
+
+def test_every_file_is_one_sitting() -> None:
+    def most(path: Path) -> int:
+        wide = path.parts[0] == "tests" or path.as_posix() in TABLES
+        return MOST_LINES_OF_TESTS_AND_TABLES if wide else MOST_LINES
+
+    lengths = {path: len(read(path).splitlines()) for path in sources(LIBRARY, *PROGRAMS, "tests")}
+    long = [f"{path}: {n} lines, of {most(path)}" for path, n in lengths.items() if n > most(path)]
+    assert not long, "\n".join(long)
+
+
+def test_every_module_has_its_test_file() -> None:
+    """tests/data/test_pairs.py for bert_keras/data/pairs.py; recipes are data, tested as one."""
+    missing = []
+    for path in sources(LIBRARY, "training"):
+        folder = path.parent if path.parts[0] == "training" else path.parent.relative_to(LIBRARY)
+        mirror = ROOT / "tests" / folder / f"test_{path.stem.strip('_')}.py"
+        if path.name != "__init__.py" and "recipes" not in path.parts and not mirror.is_file():
+            missing.append(f"{mirror.relative_to(ROOT)} for {path}")
+    assert not missing, "\n".join(missing)
+
+
+def test_no_module_is_called_utils() -> None:
+    names = {"utils", "util", "helpers", "common", "misc"}
+    assert not [str(path) for path in sources(LIBRARY, *PROGRAMS, "tests") if path.stem in names]
+
+
+def test_public_names_are_complete_and_sorted() -> None:
+    """A page (`__init__`) lists what it imports from the library, in the order ruff sorts."""
+    for path in sources(LIBRARY):
+        source = read(path)
+        names = exported(source)
+        if path.name == "__init__.py":
+            mine = [item for item in imports(source) if item.target.startswith(LIBRARY)]
+            public = {item.target.rpartition(".")[2] for item in mine if not item.lazy}
+            assert set(names or ()) == public, f"{path}: __all__ and the imports differ"
+        if names is not None:
+            assert names == sorted(set(names), key=_sort_key), f"{path}: __all__ is not sorted"
+
+
+def _sort_key(name: str) -> tuple[int, str]:
+    kind = 0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2
+    return kind, name
+
+
+def test_no_path_of_a_machine_is_written_anywhere() -> None:
+    pattern = re.compile(r"(?<![\w.~])(/(?:home|mnt|opt|root|Users|work)/\w+)")
+    kinds = {".cfg", ".json", ".md", ".py", ".toml", ".txt", ".yml", ""}
+    folders = [LIBRARY, *PROGRAMS, "tests", "docs", ".ci", ".github", "saved_models"]
+    files = [path for path in ROOT.iterdir() if path.suffix in kinds and path.is_file()]
+    for folder in folders:
+        every = (ROOT / folder).rglob("*")
+        files += [path for path in every if path.suffix in kinds and path.is_file()]
+    found = [
+        f"{path.relative_to(ROOT)}: {match[1]}"
+        for path in files
+        if "__pycache__" not in path.parts
+        for match in pattern.finditer(path.read_text(encoding="utf-8", errors="replace"))
+    ]
+    assert not found, "\n".join(found)
+
+
+_PROBE = f"""
+import json, sys
+def loaded():
+    return [name for name in {HEAVY!r} if name in sys.modules]
+import bert_keras
+from bert_keras import BertConfig, PRESETS, Tokenizer
+import bert_keras.data
+library = loaded()
+import keras
+backend = loaded()
+for name in bert_keras.__all__:
+    getattr(bert_keras, name)
+print(json.dumps([keras.backend.backend(), library, backend, loaded()]))
+"""
+
+
+def test_importing_the_library_loads_no_framework_but_the_backend() -> None:
+    """The tokenizer and the config come without Keras; all the rest brings Keras's own backend."""
+    run = subprocess.run(
+        [sys.executable, "-c", _PROBE], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    name, library, backend, everything = json.loads(run.stdout.splitlines()[-1])
+    assert library == []
+    assert set(everything) <= set(backend)
+    assert name == "tensorflow" or "tensorflow" not in everything

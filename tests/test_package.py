@@ -1,0 +1,153 @@
+"""The distribution: version, metadata, typing marker, public names, and life without TensorFlow."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+import bert_keras
+
+ROOT = Path(__file__).parents[1]
+
+# The public page (DESIGN, §4) as far as it is built. A new name is written here on purpose.
+PUBLIC = {
+    "BertConfig",
+    "BertEncoder",
+    "Encoding",
+    "MaskedLM",
+    "PRESETS",
+    "Predictor",
+    "Pretrainer",
+    "Tokenizer",
+    "export",
+    "load_checkpoint",
+    "optimizer",
+    "save_checkpoint",
+}
+METHODS = {
+    "BertEncoder": {"from_preset", "save_to_preset"},
+    "MaskedLM": {"from_preset", "objective", "save_to_preset"},
+    "Pretrainer": {"from_preset", "objective", "save_to_preset"},
+    "Tokenizer": {"decode", "encode", "from_preset", "learn", "save_to_preset"},
+}
+EXTRAS = {"dev", "hub", "jax", "plot", "reference", "tensorflow", "torch"}
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_version_is_written_once_and_has_an_entry_in_the_changelog() -> None:
+    version = bert_keras.__version__
+    assert re.fullmatch(r"\d+\.\d+\.\d+(?:(?:a|b|rc|\.dev)\d+)?", version)
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## \[([^\]]+)\]", changelog, re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == version
+
+
+def test_the_installed_package_is_this_one(project: dict[str, Any]) -> None:
+    metadata = importlib.metadata.metadata("bert-keras")
+    assert metadata["Version"] == bert_keras.__version__
+    assert metadata["License-Expression"] == project["license"] == "Apache-2.0"
+    assert set(metadata.get_all("Provides-Extra", [])) == EXTRAS
+
+
+def test_requirements(project: dict[str, Any]) -> None:
+    assert project["name"] == "bert-keras"
+    assert project["requires-python"] == ">=3.11"
+    assert set(project["optional-dependencies"]) == EXTRAS
+    # Older releases have holes in their loaders; see SECURITY.md.
+    assert "keras>=3.15.1" in project["dependencies"]
+    frameworks = re.compile(r"tensorflow|jax|torch|transformers|matplotlib")
+    assert not [name for name in project["dependencies"] if frameworks.match(name)]
+
+
+def test_types_and_licence_are_shipped() -> None:
+    assert Path(bert_keras.__file__).with_name("py.typed").is_file()
+    assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_public_names() -> None:
+    assert set(bert_keras.__all__) == PUBLIC
+    assert set(dir(bert_keras)) >= PUBLIC
+    for name in PUBLIC:
+        assert getattr(bert_keras, name) is not None
+    for name, methods in METHODS.items():
+        assert methods <= set(dir(getattr(bert_keras, name)))
+    assert callable(bert_keras.export.saved_model)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = bert_keras.no_such_name
+
+
+def test_public_names_are_described() -> None:
+    """Every public class, function and method has a docstring; inherited ones are the parent's."""
+    for name in PUBLIC - {"PRESETS"}:
+        thing = getattr(bert_keras, name)
+        assert inspect.getdoc(thing), name
+        for method in vars(thing) if inspect.isclass(thing) else ():
+            if not method.startswith("_") and callable(getattr(thing, method)):
+                assert inspect.getdoc(getattr(thing, method)), f"{name}.{method}"
+
+
+_WITHOUT_TENSORFLOW = """
+import sys
+
+class Hides:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("tensorflow", "tensorflow_text", "tf_keras"):
+            return None
+        return self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = [Hides(finder) for finder in sys.meta_path]
+
+import keras
+import numpy as np
+import bert_keras as bk
+from bert_keras.data.corpus import Corpus
+from bert_keras.data.pretraining import PretrainingExamples, py_dataset
+
+keras.utils.set_random_seed(0)
+words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+tokenizer = bk.Tokenizer(words)
+sentence = tokenizer.text_ids(["a b c d", "e f g h"])
+corpus = Corpus.from_ids([sentence, sentence[::-1], sentence])
+examples = PretrainingExamples(corpus, tokenizer, sequence_length=16, batch_size=2)
+config = bk.BertConfig(
+    vocab_size=len(words), hidden_size=8, num_layers=1, num_heads=2, intermediate_size=16,
+    max_positions=16,
+)
+task = bk.Pretrainer(bk.BertEncoder(config))
+task.compile(keras.optimizers.Adam(), **task.objective())
+history = task.fit(py_dataset(examples, steps=2), verbose=0).history
+assert np.isfinite(history["loss"]).all()
+assert "tensorflow" not in sys.modules
+print("trained", keras.backend.backend())
+"""
+
+
+def test_pretraining_without_tensorflow() -> None:
+    """On JAX and PyTorch everything up to a trained model works where TensorFlow is not."""
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        pytest.skip("needs another backend than TensorFlow")
+    command = [sys.executable, "-W", "error", "-c", _WITHOUT_TENSORFLOW]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[-1] == f"trained {backend}"

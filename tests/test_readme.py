@@ -1,0 +1,230 @@
+"""The README is true: its Python runs, its commands are accepted, its tree names every file.
+
+A block runs unless an HTML comment right above it says why not: `<!-- not run: reason -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PYTHON, SHELL = ("python", "py"), ("bash", "console", "sh", "shell")
+
+
+class Block(NamedTuple):
+    """A fenced block of code: its language, text, the line it begins on, why it is not run."""
+
+    language: str
+    text: str
+    line: int
+    not_run: str | None
+
+
+def blocks(markdown: str) -> list[Block]:
+    """The fenced blocks of a Markdown text, in order."""
+    found: list[Block] = []
+    fence, language, start, above = "", "", 0, ""
+    lines = markdown.splitlines()
+    for number, line in enumerate(lines, 1):
+        mark = re.match(r"\s*(`{3,}|~{3,})\s*([\w+-]*)", line)
+        if not fence and mark:
+            fence, language, start = mark[1], mark[2].lower(), number
+        elif fence and line.strip() == fence:
+            reason = re.fullmatch(r"<!--\s*not run:\s*(.*?)\s*-->", above)
+            text = "\n".join(lines[start : number - 1])
+            found.append(Block(language, text, start + 1, reason[1] if reason else None))
+            fence, above = "", ""
+        elif not fence and line.strip():
+            above = line.strip()
+    assert not fence, f"line {start}: the block is not closed"
+    return found
+
+
+def run_python(found: list[Block], where: str) -> dict[str, Any]:
+    """Runs the Python blocks one after the other in one namespace, which is returned."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in found:
+        if block.language in PYTHON and block.not_run is None:
+            # The empty lines make a traceback name the line of the document.
+            source = "\n" * (block.line - 1) + block.text
+            exec(compile(source, where, "exec"), namespace)
+    return namespace
+
+
+def commands(found: list[Block]) -> list[list[str]]:
+    """The commands of the shell blocks, as words, without prompts, comments and variables."""
+    words = []
+    for block in found:
+        if block.language not in SHELL or block.not_run is not None:
+            continue
+        for line in block.text.replace("\\\n", " ").splitlines():
+            prompt = line.lstrip().startswith("$ ")
+            if block.language == "console" and not prompt:
+                continue  # what a command printed
+            tokens = shlex.split(line.lstrip().removeprefix("$ "), comments=True)
+            parts = " ".join(shlex.quote(token) for token in tokens).split(" '&&' ")
+            words += [shlex.split(part) for part in parts if part]
+    return [_without_variables(command) for command in words]
+
+
+def _without_variables(command: list[str]) -> list[str]:
+    """Drops NAME=value before a command: the backend is the one that the tests run on."""
+    first = next((i for i, word in enumerate(command) if not re.match(r"[A-Z_]+=", word)), 0)
+    return command[first:]
+
+
+def check_command(command: list[str], extras: set[str]) -> list[str] | None:
+    """What to run in place of a command, to see that it is accepted; None if reading was enough.
+
+    Args:
+        command: its words.
+        extras: those that `pip install -e ".[…]"` may name.
+    """
+    if command[0] == "pip" and command[1] == "install":
+        asked = re.findall(r"\[([\w,-]+)\]", " ".join(command))
+        unknown = {name for group in asked for name in group.split(",")} - extras
+        assert not unknown, f"no such extras: {sorted(unknown)}"
+        return None
+    if command[0] in ("cd", "git", "pytest", "ruff", "pyright") or command[:2] == [
+        "bash",
+        ".ci/run",
+    ]:
+        return None
+    if command[:2] == ["python", "-m"] and command[2].split(".")[0] in ("training", "benchmarks"):
+        path = ROOT / Path(*command[2].split("."))
+        assert path.with_suffix(".py").is_file(), f"no such program: {command[2]}"
+        # Only pretraining can tell its plan; of the others the program itself is checked.
+        last = [*command[3:], "--dry-run"] if command[2] == "training.pretrain" else ["--help"]
+        return [sys.executable, *command[1:3], *last]
+    raise AssertionError(f"mark the block as not run, or teach the tests: {shlex.join(command)}")
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_python_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_python(blocks(README.read_text(encoding="utf-8")), str(README))
+
+
+def test_shell_blocks_are_accepted() -> None:
+    """Programs are run in the checkout with --dry-run, which must leave nothing behind."""
+    found = commands(blocks(README.read_text(encoding="utf-8")))
+    assert found
+    before = sorted(ROOT.iterdir())
+    for command in found:
+        instead = check_command(command, set(project()["optional-dependencies"]))
+        if instead:
+            run = subprocess.run(instead, cwd=ROOT, capture_output=True, text=True, check=False)
+            assert run.returncode == 0, f"{shlex.join(command)}\n{run.stdout}{run.stderr}"
+    assert sorted(ROOT.iterdir()) == before
+
+
+def test_blocks_that_are_not_run_say_why_and_are_few(record_property: Any) -> None:
+    found = blocks(README.read_text(encoding="utf-8"))
+    code = [block for block in found if block.language in (*PYTHON, *SHELL)]
+    left_out = [block for block in code if block.not_run is not None]
+    record_property("readme blocks not run", len(left_out))
+    assert all(block.not_run for block in left_out), "a block without a reason"
+    assert len(left_out) <= len(code) // 3
+
+
+def test_the_tree_names_every_file() -> None:
+    text = README.read_text(encoding="utf-8")
+    files = [
+        path for folder in ("bert_keras", "training") for path in (ROOT / folder).rglob("*.py")
+    ]
+    names = {path.stem for path in files if not path.stem.startswith("_")}
+    assert not [name for name in sorted(names) if not re.search(rf"\b{name}\b", text)]
+
+
+SAMPLE = """
+# A sample
+
+```python
+x = 1
+```
+
+<!-- not run: needs a day -->
+
+```python
+x = 1 / 0
+```
+
+```text
+x = 1 / 0
+```
+
+```bash
+# a comment
+pip install -e ".[tensorflow]" && pytest
+KERAS_BACKEND=jax python -m training.pretrain demo \\
+  steps=10
+```
+
+```console
+$ cd checkout
+what the command printed
+```
+
+```python
+y = x + 1
+```
+"""
+
+
+def test_sample_blocks() -> None:
+    found = blocks(SAMPLE)
+    languages = ["python", "python", "text", "bash", "console", "python"]
+    assert [block.language for block in found] == languages
+    assert [block.not_run for block in found] == [None, "needs a day", None, None, None, None]
+    assert found[0].line == 5
+
+
+def test_sample_python_shares_a_namespace() -> None:
+    assert run_python(blocks(SAMPLE), "sample.md")["y"] == 2
+
+
+def test_an_error_names_the_line_of_the_document() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        run_python(blocks("text\n\n```python\nx = 1\n1 / 0\n```\n"), "sample.md")
+    assert caught.traceback[-1].lineno == 4  # from 0
+    assert str(caught.traceback[-1].path).endswith("sample.md")
+
+
+def test_sample_commands() -> None:
+    assert commands(blocks(SAMPLE)) == [
+        ["pip", "install", "-e", ".[tensorflow]"],
+        ["pytest"],
+        ["python", "-m", "training.pretrain", "demo", "steps=10"],
+        ["cd", "checkout"],
+    ]
+
+
+def test_commands_are_checked() -> None:
+    extras = {"tensorflow", "dev"}
+    assert check_command(["pip", "install", "-e", ".[tensorflow,dev]"], extras) is None
+    with pytest.raises(AssertionError, match="no such extras"):
+        check_command(["pip", "install", "-e", ".[tensroflow]"], extras)
+    with pytest.raises(AssertionError, match="no such program"):
+        check_command(["python", "-m", "training.no_such_program"], extras)
+    with pytest.raises(AssertionError, match="mark the block"):
+        check_command(["rm", "-r", "runs"], extras)
+    with pytest.raises(AssertionError, match="not closed"):
+        blocks("```python\nx = 1\n")
+
+
+def test_pretraining_is_asked_for_its_plan() -> None:
+    command = ["python", "-m", "training.pretrain", "demo", "steps=10"]
+    expected = [sys.executable, *command[1:], "--dry-run"]
+    assert check_command(command, set()) == expected

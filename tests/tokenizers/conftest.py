@@ -1,0 +1,42 @@
+"""The tokenizers that are compared: ours and transformers'."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from bert_keras.tokenizers import Tokenizer
+from tests.tokenizers.samples import VOCABULARY
+
+
+@pytest.fixture(scope="session")
+def reference() -> Callable[..., Any]:
+    """`reference(vocabulary, lowercase=…)`: transformers' BertTokenizer with our switches."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        transformers = pytest.importorskip("transformers")
+        bert_tokenizer = transformers.BertTokenizer
+
+    def build(
+        vocabulary: Sequence[str],
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        split_cjk: bool = True,
+    ) -> Any:
+        return bert_tokenizer(
+            vocab={token: index for index, token in enumerate(vocabulary)},
+            do_lower_case=lowercase,
+            strip_accents=strip_accents,
+            tokenize_chinese_chars=split_cjk,
+        )
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    """An uncased tokenizer over the small vocabulary."""
+    return Tokenizer(VOCABULARY)

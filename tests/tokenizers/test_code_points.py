@@ -1,0 +1,69 @@
+"""The table must say of every code point what the engine does to it."""
+
+from __future__ import annotations
+
+import pytest
+from tokenizers import normalizers, pre_tokenizers
+
+from bert_keras.tokenizers import code_points as cp
+
+
+def words_of(table: cp.CodePointTable, character: str) -> list[str]:
+    """Applies the table to one code point, with a letter on either side."""
+    code = ord(character)
+    page = table.page_of[code // cp.PAGE_SIZE]
+    value, kind = divmod(int(table.pages[page, code % cp.PAGE_SIZE]), cp.NUM_KINDS)
+    symbols = [(code + value, kind)]
+    if kind == cp.EXPANSION:
+        start, end = table.expansion_starts[value : value + 2]
+        symbols = [divmod(int(symbol), cp.NUM_KINDS) for symbol in table.expansions[start:end]]
+    text = "x"
+    for output, kind in symbols:
+        if kind in (cp.LETTER, cp.MARK):
+            text += chr(output)
+        elif kind == cp.ISOLATED:
+            text += f" {chr(output)} "
+        elif kind == cp.SPACE:
+            text += " "
+    return (text + "x").split(" ")
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [(True, True, True), (False, False, True), (True, False, False), (False, True, False)],
+    ids=["uncased", "cased", "accents_kept", "accents_stripped"],
+)
+def test_every_code_point(switches: tuple[bool, bool, bool]):
+    lowercase, strip_accents, split_cjk = switches
+    table = cp.code_point_table(
+        lowercase=lowercase, strip_accents=strip_accents, split_cjk=split_cjk
+    )
+    normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=split_cjk,
+        strip_accents=strip_accents,
+        lowercase=lowercase,
+    )
+    splitter = pre_tokenizers.BertPreTokenizer()
+    codes = [*range(0xD800), *range(0xE000, 0x30000, 3), *range(0x30000, cp.NUM_CODE_POINTS, 1009)]
+    for code in codes:
+        normalized = normalizer.normalize_str(f"x{chr(code)}x")
+        expected = [word for word, _ in splitter.pre_tokenize_str(normalized)]
+        assert [word for word in words_of(table, chr(code)) if word] == expected, hex(code)
+
+
+def test_the_table_is_small():
+    table = cp.code_point_table(lowercase=True, strip_accents=True, split_cjk=True)
+    assert sum(column.nbytes for column in table) < 400_000
+    assert table.page_of.max() < len(table.pages)
+
+
+def test_marks_that_canonical_ordering_moves():
+    table = cp.code_point_table(lowercase=True, strip_accents=True, split_cjk=True)
+    ranks = dict(zip(table.marks.tolist(), table.mark_ranks.tolist(), strict=True))
+    # Combining classes 9, 216, 224, 226.
+    assert ranks[0x1B44] < ranks[0x1D165] < ranks[0x302E] < ranks[0x1D16D]
+    assert ranks[0x1D165] == ranks[0x1D166]
+    assert 0x0301 not in ranks  # it is stripped
+    assert max(ranks.values()) < cp.MAX_RANK
+    assert not len(cp.code_point_table(lowercase=True, strip_accents=False, split_cjk=True).marks)

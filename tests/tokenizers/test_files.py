@@ -1,0 +1,144 @@
+"""Folders: what we write opens everywhere, what others wrote opens here, bad files are named."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import pytest
+
+from bert_keras.errors import ArtifactError, DataError
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
+from tests.tokenizers.samples import SWITCHES, TRICKY, VOCABULARY
+
+SPECIALS = "\n".join(SPECIAL_TOKENS) + "\n"
+
+
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_round_trip(switches, tmp_path, reference):
+    transformers = pytest.importorskip("transformers")
+    tokenizer = Tokenizer(VOCABULARY, **switches)
+    tokenizer.save_to_preset(tmp_path / "new" / "folder")
+    folder = (tmp_path / "new").rename(tmp_path / "moved") / "folder"
+    assert Tokenizer.from_preset(folder) == tokenizer
+    written = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert sorted(written) == [
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ]
+    tokenizer.save_to_preset(str(folder))
+    assert written == {path.name: path.read_bytes() for path in folder.iterdir()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # transformers leaves files open
+        others = [
+            opener.from_pretrained(folder)
+            for opener in (transformers.BertTokenizer, transformers.AutoTokenizer)
+        ]
+    import tokenizers
+
+    engine = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    for text in TRICKY:
+        ids = tokenizer.encode(text, "hello").ids
+        assert engine.encode(text, "hello").ids == ids
+        for other in others:
+            assert other(text, "hello")["input_ids"] == ids
+
+    for path in folder.iterdir():
+        if path.name != "tokenizer.json":
+            path.unlink()
+    assert Tokenizer.from_preset(folder) == tokenizer
+
+
+def test_opens_what_transformers_writes(tmp_path, reference):
+    for index, switches in enumerate(SWITCHES):
+        theirs = reference(VOCABULARY, **switches)
+        theirs.save_pretrained(tmp_path / str(index))
+        opened = Tokenizer.from_preset(tmp_path / str(index))
+        assert opened == Tokenizer(VOCABULARY, **switches)
+
+
+def test_opens_a_bare_vocabulary(tmp_path):
+    (tmp_path / "vocab.txt").write_bytes((SPECIALS + "\u2028\nthe\n##s").encode())
+    tokenizer = Tokenizer.from_preset(str(tmp_path))
+    assert tokenizer == Tokenizer([*SPECIAL_TOKENS, "\u2028", "the", "##s"])
+    (tmp_path / "vocab.txt").write_bytes(
+        (SPECIALS + "\u2028\nthe\n##s\n").replace("\n", "\r\n").encode()
+    )
+    assert Tokenizer.from_preset(tmp_path) == tokenizer
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "vocab.txt: the vocabulary is empty"),
+        (b"\n", "vocab.txt:1: a blank entry"),
+        (SPECIALS.encode() + b"a\n\nb\n", "vocab.txt:7: a blank entry"),
+        (SPECIALS.encode() + b"a\n\n", "vocab.txt:7: a blank entry"),
+        (SPECIALS.encode() + b"a\nb\na\n", "vocab.txt:8: 'a' is also at .*vocab.txt:6"),
+        (SPECIALS.encode() + b"a\rb\n", r"vocab.txt:6: line break .* Received: 'a\\rb'"),
+        (SPECIALS.encode() + b"a\ncaf\xe9\n", r"vocab.txt:7: not UTF-8. .*xe9"),
+        (b"\xef\xbb\xbf" + SPECIALS.encode(), "vocab.txt:1: starts with a byte order mark"),
+        (b"[PAD]\n[UNK]\n[SEP]\na\n", r"vocab.txt: lacks \[CLS\], \[MASK\]. Received: 4 entries"),
+    ],
+)
+def test_bad_vocabulary(content, message, tmp_path):
+    (tmp_path / "vocab.txt").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        Tokenizer.from_preset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("{", "tokenizer_config.json: not JSON"),
+        (b"\xff{}", "tokenizer_config.json: not JSON"),
+        ("[]", "expected a JSON object. Received: list"),
+        ({"do_lower_case": "no"}, "do_lower_case must be true or false. Received: 'no'"),
+        ({"do_lower_case": None}, "do_lower_case must be true or false. Received: None"),
+        ({"tokenizer_class": "BertJapaneseTokenizer"}, "needs another tokenizer"),
+        ({"added_tokens_decoder": {"9": {"content": "<x>"}}}, r"adds tokens .*\['<x>'\]"),
+    ],
+)
+def test_bad_config(config, message, tmp_path):
+    (tmp_path / "vocab.txt").write_text(SPECIALS, encoding="utf-8")
+    if isinstance(config, dict):
+        config = json.dumps(config)
+    content = config if isinstance(config, bytes) else config.encode()
+    (tmp_path / "tokenizer_config.json").write_bytes(content)
+    with pytest.raises(ArtifactError, match=message):
+        Tokenizer.from_preset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("model", {"type": "BPE"}, "not a BERT tokenizer. model must be"),
+        ("model", {"max_input_chars_per_word": 50}, "not a BERT tokenizer. model must be"),
+        ("model", {"vocab": {"[PAD]": 0, "[UNK]": 2}}, "must be 0, 1, 2"),
+        ("model", {"vocab": ["[PAD]"]}, "must be 0, 1, 2"),
+        ("model", ["a", "list"], "not a BERT tokenizer. model must be"),
+        ("added_tokens", [{"id": 9, "content": "<x>"}], r"adds tokens .*\['<x>'\]"),
+        ("normalizer", None, "not a BERT tokenizer. normalizer must be"),
+        ("normalizer", {"lowercase": 1}, "lowercase must be true or false. Received: 1"),
+        ("normalizer", {"clean_text": False}, "not a BERT tokenizer. normalizer must be"),
+        ("pre_tokenizer", {"type": "Whitespace"}, "not a BERT tokenizer. pre_tokenizer must be"),
+    ],
+)
+def test_foreign_engine(part, change, message, tmp_path, tokenizer):
+    tokenizer.save_to_preset(tmp_path)
+    content = json.loads((tmp_path / "tokenizer.json").read_bytes())
+    content[part] = content[part] | change if isinstance(change, dict) else change
+    (tmp_path / "vocab.txt").unlink()
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(ArtifactError, match=message):
+        Tokenizer.from_preset(tmp_path)
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(ArtifactError, match=r"has neither vocab.txt nor tokenizer.json"):
+        Tokenizer.from_preset(tmp_path)
+    with pytest.raises(ArtifactError, match="no such folder"):
+        Tokenizer.from_preset(tmp_path / "missing")

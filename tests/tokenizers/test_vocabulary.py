@@ -1,0 +1,175 @@
+"""Learning a vocabulary: size, order, determinism, errors."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bert_keras.errors import DataError
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers import vocabulary as vocabularies
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
+
+SENTENCES = [
+    "The lowest tower lowered the newest flower.",
+    "Lower, wider and newer: widest and lowest!",
+    "Ein süßer Fluß fließt; ñandú, naïve café.",
+    "中国人民大学 is in 北京, not 東京.",
+    "[SEP] and [MASK] are text here.",
+]
+DOCUMENTS = [[random.Random(i).choice(SENTENCES) for i in range(k, k + 6)] for k in range(40)]
+
+
+def learn(documents=DOCUMENTS, vocab_size=100, **kwargs) -> Tokenizer:
+    return Tokenizer.learn(documents, vocab_size=vocab_size, **kwargs)
+
+
+def by_hand(words: dict[str, int], num_merges: int) -> list[str]:
+    """Pair merging, told the slow and obvious way."""
+    spelled = {word: [word[0], *("##" + c for c in word[1:])] for word in words}
+    merges: list[str] = []
+    while len(merges) < num_merges:
+        counts: Counter[tuple[str, str]] = Counter()
+        for word, pieces in spelled.items():
+            for i in range(len(pieces) - 1):
+                counts[pieces[i], pieces[i + 1]] += words[word]
+        left, right = min(counts, key=lambda pair: (-counts[pair], pair))
+        for pieces in spelled.values():
+            i = 0
+            while i < len(pieces) - 1:
+                if (pieces[i], pieces[i + 1]) == (left, right):
+                    pieces[i : i + 2] = [left + right[2:]]
+                i += 1
+        if left + right[2:] not in merges:
+            merges.append(left + right[2:])
+    return merges
+
+
+def test_specials_then_alphabet_then_merges():
+    tokenizer = learn()
+    assert tokenizer.vocab_size == 100
+    assert tokenizer.vocabulary[:5] == SPECIAL_TOKENS
+    words = Counter(
+        w for document in DOCUMENTS for text in document for w in tokenizer._split(text)
+    )
+    forms = {piece for word in words for piece in (word[0], *("##" + c for c in word[1:]))}
+    end = 5 + len(forms)
+    assert tokenizer.vocabulary[5:end] == tuple(sorted(forms, key=lambda p: (len(p), p)))
+    assert "z" not in tokenizer.vocabulary
+    assert "##中" not in tokenizer.vocabulary
+    assert list(tokenizer.vocabulary[end:]) == by_hand(words, 100 - end)
+
+
+def test_repeated_letters_merge_as_by_hand():
+    words = {"aaaa": 5, "aaaaaaa": 3, "baaab": 4, "abab": 2, "ababab": 1}
+    documents = [" ".join([word] * n) for word, n in words.items()]
+    learned = learn(documents, vocab_size=9 + 9).vocabulary[9:]
+    assert list(learned) == by_hand(words, 9)
+
+
+def test_every_word_of_the_corpus_is_known():
+    tokenizer = learn(vocab_size=90)
+    ids = tokenizer.text_ids([text for document in DOCUMENTS for text in document])
+    assert not any(tokenizer.unk_id in row for row in ids)
+
+
+def test_switches():
+    cased = learn(lowercase=False)
+    assert (cased.lowercase, cased.strip_accents) == (False, False)
+    assert {"T", "ñ"} <= set(cased.vocabulary)
+    assert not {"T", "ñ"} & set(learn().vocabulary)
+    assert "##国" in learn(split_cjk=False).vocabulary
+
+
+def test_is_independent_of_order_and_chunks():
+    expected = learn().fingerprint
+    sentences = [text for document in DOCUMENTS for text in document]
+    assert learn(sentences).fingerprint == expected
+    assert learn(reversed(sentences)).fingerprint == expected
+    assert learn(["\n".join(sentences)]).fingerprint == expected
+    assert learn(iter(text for text in document) for document in DOCUMENTS).fingerprint == expected
+
+
+def test_is_the_same_in_every_process():
+    program = (
+        "from tests.tokenizers.test_vocabulary import learn; print(learn().fingerprint, end='')"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONHASHSEED": seed, "RAYON_NUM_THREADS": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert outputs == {learn().fingerprint}
+
+
+def test_progress():
+    calls = []
+    learn(progress=lambda *call: calls.append(call))
+    assert calls == [(40, 40, "counting words"), (100, 100, "learning entries")]
+    calls.clear()
+    learn(DOCUMENTS * 6, progress=lambda *call: calls.append(call))
+    assert calls[0] == (100, None, "counting words")
+
+
+def test_rare_characters_are_left_out_unless_there_is_room():
+    documents = ["the world goes round and round the sun"] * 1_000 + ["қ"]
+    assert "қ" not in learn(documents, vocab_size=36).vocabulary
+    assert "қ" in learn(documents, vocab_size=37).vocabulary
+
+
+def test_alphabet_fits():
+    vocabulary = learn(vocab_size=20).vocabulary
+    assert len(vocabulary) == 20
+    assert {"##e", "##r"} <= set(vocabulary)  # the most frequent letters
+
+
+def test_too_small_a_corpus_says_what_it_can_give():
+    with pytest.raises(DataError, match=r"gives at most 10 vocabulary entries.*vocab_size=1,000"):
+        learn(["aa ab"], vocab_size=1_000)
+    assert learn(["aa ab"], vocab_size=10).vocabulary[5:] == ("a", "##a", "##b", "aa", "ab")
+    for nothing in ([], ["", " \t"], [[]]):
+        with pytest.raises(DataError, match=r"^the corpus .0 words.* at most 5 vocabulary entries"):
+            learn(nothing, vocab_size=6)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match=r"more than the 5 special tokens. Received: 5"):
+        learn(vocab_size=5)
+    with pytest.raises(TypeError, match="one string"):
+        learn("a text")
+
+
+def test_long_words_are_not_counted():
+    assert "x" not in learn(["y" * 3 + " " + "x" * 101], vocab_size=7).vocabulary
+
+
+def test_the_table_of_words_is_bounded():
+    common = ["the world"] * 5
+    rare = [f"{chr(97 + i)}{chr(97 + j)}" for i in range(20) for j in range(20)]
+    report = lambda *_: None  # noqa: E731
+    counts = vocabularies.count_words([*common, *rare], str.split, report, max_words=50)
+    assert len(counts) <= 51
+    assert (counts["the"], counts["world"]) == (5, 5)
+    again = vocabularies.count_words([*common, *rare], str.split, report, max_words=50)
+    assert counts == again
+
+
+@pytest.mark.data
+def test_chinese(shared_data):
+    text = (shared_data / "zh_corpus" / "zh_modern_6MB.txt").read_text(encoding="utf-8")
+    tokenizer = learn(text[:1_000_000].split("\n"), vocab_size=3_500)
+    held_out = text[-100_000:]
+    ids = tokenizer.text_ids([held_out])[0]
+    assert ids.count(tokenizer.unk_id) < 0.01 * len(ids)

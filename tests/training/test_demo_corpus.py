@@ -1,0 +1,139 @@
+"""The English that CPython ships."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bert_keras.errors import DataError
+from training import demo_corpus
+from training.demo_corpus import documents, prose, write
+
+_MODULE = '''"""Opens a drawer and tells what is in it.
+
+{text}
+"""
+
+raise SystemExit("a module must not be executed")
+
+
+class Drawer:
+    """A drawer of the desk, which holds things in the order of their arrival."""
+
+    def open(self):
+        """Open the drawer with care."""
+
+
+async def close():
+    """Open the drawer with care."""
+'''
+_AROUND = ["It adds two numbers:", "That is it now."]
+_LONG = "The things are small and many, and some of them are older than the desk itself. " * 3
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A standard library of a few modules and no help topics."""
+    files = {
+        "desk.py": _MODULE.format(text=_LONG),
+        "chair/__init__.py": _MODULE.format(text=_LONG.replace("desk", "chair")),
+        "chair/test/leg.py": _MODULE.format(text="This is a test. " * 20),
+        "site-packages/lamp.py": _MODULE.format(text="This is a package. " * 20),
+        "short.py": '"""A module with very little to say."""',
+        "broken.py": "def",
+        "notes.txt": "This is no module at all.",
+    }
+    for name, text in files.items():
+        path = tmp_path / "lib" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(demo_corpus.sysconfig, "get_path", lambda _: str(tmp_path / "lib"))
+    monkeypatch.setattr(demo_corpus.importlib.util, "find_spec", lambda _: None)
+    return tmp_path / "lib"
+
+
+def test_a_document_is_a_module_in_the_order_of_its_source(library: Path) -> None:
+    chair, desk = documents()
+
+    assert chair == [
+        "Opens a drawer and tells what is in it.",
+        _LONG.replace("desk", "chair").strip(),
+        "A drawer of the desk, which holds things in the order of their arrival.",
+        "Open the drawer with care.",
+    ]
+    assert desk == [_LONG.strip()]  # the rest was seen before
+
+
+def test_the_file_has_a_paragraph_per_line(library: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "new" / "demo.txt")
+
+    assert path == tmp_path / "new" / "demo.txt"
+    blocks = path.read_bytes().decode().split("\n\n")
+    assert [block.rstrip("\n").split("\n") for block in blocks] == list(documents())
+    assert [other.name for other in path.parent.iterdir()] == ["demo.txt"]
+
+
+def test_no_source_files_is_an_error(library: Path, tmp_path: Path) -> None:
+    for path in library.rglob("*.py"):
+        path.unlink()
+
+    with pytest.raises(DataError, match="holds no source files of the standard library"):
+        write(tmp_path / "demo.txt")
+    assert not (tmp_path / "demo.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "paragraphs"),
+    [
+        (
+            "One line\n  that goes on\nand on for a while.",
+            ["One line that goes on and on for a while."],
+        ),
+        ("Return the name of the file", ["Return the name of the file."]),
+        ("the first letter is made large.", ["The first letter is made large."]),
+        ("Too short.", []),
+        (
+            "The heading of it all\n*********************\n\nThis is what stays.",
+            ["This is what stays."],
+        ),
+        ("It adds two numbers:\n\n>>> add(1, 2)\n3\n\nThat is it now.", _AROUND),
+        ("It adds two numbers:\n\n   total = add(first, second)\n\nThat is it now.", _AROUND),
+        ("It adds two numbers:\n\n   stmt ::= 'add' number number\n\nThat is it now.", _AROUND),
+        ("open(path, mode='r', *, encoding=None) -> file", []),
+        (
+            "* the first thing to do\n  is this one\n* the second thing is that",
+            ["The first thing to do is this one.", "The second thing is that."],
+        ),
+        (
+            "path -- the name of the file\n:param mode: how the file is opened",
+            ["The name of the file.", "How the file is opened."],
+        ),
+        (
+            "See :class:`~email.Message`, ``this`` and *that* for more of `it <http://x.org>`_.",
+            ["See email.Message, this and that for more of it."],
+        ),
+        (
+            ".. versionadded:: 3.2\n\nThis has been there since then::",
+            ["This has been there since then:"],
+        ),
+        ("Two  spaces  are one  here.", ["Two spaces are one here."]),
+        ("", []),
+    ],
+)
+def test_prose(text: str, paragraphs: list[str]) -> None:
+    assert prose(text) == paragraphs
+
+
+def test_what_this_python_ships() -> None:
+    found = list(documents())
+    paragraphs = [paragraph for document in found for paragraph in document]
+    text = "\n".join(paragraphs)
+
+    assert len(found) > 200
+    assert len(text.split()) > 150_000
+    assert len(paragraphs) == len(set(paragraphs))
+    assert all(paragraph == " ".join(paragraph.split()) != "" for paragraph in paragraphs)
+    assert ">>>" not in text
+    letters = sum(character.isalpha() or character.isspace() for character in text)
+    assert letters / len(text) > 0.9

@@ -1,0 +1,90 @@
+"""The picture of a run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from training.plot import loss_picture
+
+_METRICS = [
+    {"step": 50, "loss": 9.0, "mlm_loss": 8.3, "nsp_accuracy": 0.5, "mlm_accuracy": 0.1},
+    {"step": 100, "loss": 8.0, "mlm_loss": 7.3, "nsp_accuracy": 0.55, "mlm_accuracy": 0.12}
+    | {"val_mlm_loss": 7.5, "val_nsp_accuracy": 0.56},
+    {"step": 150, "loss": 7.0, "mlm_loss": 6.3, "nsp_accuracy": 0.6, "mlm_accuracy": 0.14},
+]
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list:
+    """The figures that are saved."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    saved = []
+    save = figure.savefig
+
+    def record(self, *args, **kwargs):
+        saved.append(self)
+        return save(self, *args, **kwargs)
+
+    monkeypatch.setattr(figure, "savefig", record)
+    return saved
+
+
+def _curves(axes) -> dict[str, list]:
+    return {
+        line.get_label(): [list(map(float, xy)) for xy in line.get_data()] for line in axes.lines
+    }
+
+
+def test_the_curves_of_a_run(tmp_path: Path, figures: list) -> None:
+    path = loss_picture(_METRICS, tmp_path / "new" / "loss.png", entropy_floor=7.284)
+
+    assert path == tmp_path / "new" / "loss.png"
+    assert (tmp_path / "new" / "loss.png").read_bytes().startswith(b"\x89PNG")
+    above, below = figures[0].axes
+    assert _curves(above) == {
+        "training": [[50, 100, 150], [8.3, 7.3, 6.3]],
+        "held-out documents, last 7.50": [[100], [7.5]],
+        "unigram entropy, 7.28 nats": [[0, 1], [7.284, 7.284]],
+    }
+    assert _curves(below) == {
+        "training": [[50, 100, 150], [0.5, 0.55, 0.6]],
+        "held-out documents, last 56.0 %": [[100], [0.56]],
+        "chance, 50 %": [[0, 1], [0.5, 0.5]],
+    }
+    assert (above.get_ylabel(), below.get_ylabel(), below.get_xlabel()) == (
+        "masked-token loss (nats)",
+        "next-sentence accuracy",
+        "step",
+    )
+
+
+def test_without_pairs_the_second_panel_is_the_mlm_accuracy(tmp_path: Path, figures: list) -> None:
+    metrics = [{"step": 1, "loss": 3.0, "mlm_accuracy": 0.25}]
+    loss_picture(metrics, tmp_path / "loss.png")
+
+    above, below = figures[0].axes
+    assert _curves(above) == {"training": [[1], [3.0]]}
+    assert _curves(below) == {"training": [[1], [0.25]]}
+    assert below.get_ylabel() == "masked-token accuracy"
+
+
+def test_sentence_order_and_missing_values(tmp_path: Path, figures: list) -> None:
+    loss_picture([{"step": 1, "mlm_loss": None, "sop_accuracy": 0.5}], tmp_path / "a.png")  # pyright: ignore[reportArgumentType]
+    loss_picture([], tmp_path / "b.png")
+
+    assert figures[0].axes[1].get_ylabel() == "sentence-order accuracy"
+    assert list(figures[0].axes[0].lines) == []
+    assert (tmp_path / "b.png").stat().st_size > 0
+
+
+def test_without_matplotlib_a_message_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+
+    assert loss_picture(_METRICS, tmp_path / "loss.png") is None
+    assert "matplotlib is not installed (pip install matplotlib)" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,167 @@
+"""What is shown on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from training import progress
+from training.progress import Progress, clock, task
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    time = _Clock()
+    monkeypatch.setattr(progress, "monotonic", time)
+    return time
+
+
+def _console(*, terminal: bool = False) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=100, _environ={})
+
+
+def _shown(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_plain_lines_come_every_ten_seconds_and_at_reports(time: _Clock) -> None:
+    console = _console()
+    with Progress(1_000, console=console) as shown:
+        for step in range(1, 31):
+            time.now += 1
+            shown.update(step, {"loss": 8.0 - step / 10}, report=step == 15)
+
+    assert [line.split("  ")[0] for line in _shown(console).splitlines()] == [
+        "step 10/1,000 (1 %)",
+        "step 15/1,000 (2 %)",
+        "step 25/1,000 (2 %)",
+        "step 30/1,000 (3 %)",  # the last one, at the end
+    ]
+
+
+def test_a_plain_line_has_every_value_that_is_known(time: _Clock) -> None:
+    console = _console()
+    values = {
+        "loss": 6.25,
+        "mlm_accuracy": 0.123,
+        "nsp_accuracy": 0.61,
+        "tokens_per_second": 12345.6,
+        "padding_share": 0.031,
+        "something_else": 1.0,
+    }
+    with Progress(100, 10, console=console) as shown:
+        shown.update(11, values)
+        time.now += 2
+        shown.update(15, report=True)
+
+    assert _shown(console) == (
+        "step 15/100 (15 %)  loss 6.250  MLM 12.3 %  NSP 61.0 %  12,346 tokens/s  padding 3.1 %"
+        "  ETA 0:42\n"
+    )
+
+
+def test_the_speed_is_that_of_the_last_minute(time: _Clock) -> None:
+    shown = Progress(1_000, console=_console())
+    assert shown.seconds_left is None
+    for step in range(1, 11):  # slow at first
+        time.now += 100
+        shown.update(step)
+    for step in range(11, 200):
+        time.now += 1
+        shown.update(step)
+
+    assert shown.seconds_left == pytest.approx(1_000 - 199)
+
+
+def test_notes_are_text_and_not_markup() -> None:
+    console = _console()
+    with Progress(10, console=console) as shown:
+        shown.note("the [MASK] is [bold]" + " long" * 40)
+
+    assert _shown(console) == "the [MASK] is [bold]" + " long" * 40 + "\n"
+
+
+def test_a_terminal_gets_a_live_display() -> None:
+    console = _console(terminal=True)
+    with Progress(1_000, console=console) as shown:
+        assert "the first steps take longest" in _shown(console)
+        shown.note("[MASK] filled")
+        shown.update(500, {"loss": 5.5, "nsp_accuracy": 0.5}, report=True)
+
+    text = _shown(console)
+    assert "[MASK] filled" in text
+    assert "step 500/1,000" in text
+    assert "loss 5.500 · NSP 50.0 %" in text
+    assert text.index("[MASK] filled") < text.index("step 500/1,000")
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def picture(**environment: str) -> str:
+        console = Console(
+            file=io.StringIO(), force_terminal=True, color_system="standard", _environ=environment
+        )
+        with Progress(10, console=console) as shown:
+            shown.update(5, {"loss": 1.0}, report=True)
+        return _shown(console)
+
+    assert "\x1b[9" in picture()
+    assert "\x1b[9" not in picture(NO_COLOR="1")
+
+
+def test_an_error_ends_the_display_and_is_not_swallowed() -> None:
+    console = _console(terminal=True)
+    with pytest.raises(KeyError), Progress(10, console=console):
+        raise KeyError
+    assert _shown(console).endswith("\x1b[?25h")  # the cursor is back
+
+
+def test_a_task_in_plain_lines(time: _Clock) -> None:
+    console = _console()
+    with task("learning the vocabulary", console=console) as advance:
+        for done in range(31):
+            time.now += 1
+            advance(done * 1_000, None if done < 15 else 30_000, "counting [words]")
+
+    assert _shown(console).splitlines() == [
+        "learning the vocabulary …",
+        "learning the vocabulary: counting [words] 9,000",
+        "learning the vocabulary: counting [words] 19,000/30,000 (63 %)",
+        "learning the vocabulary: counting [words] 29,000/30,000 (97 %)",
+        "learning the vocabulary: done in 0:31",
+    ]
+
+
+def test_a_task_on_a_terminal() -> None:
+    console = _console(terminal=True)
+    with task("corpus", console=console) as advance:
+        advance(5, None, "reading [x]")
+        advance(10, 10, "corpus")
+
+    text = _shown(console)
+    assert "corpus: reading [x]" in text
+    assert "10/10 (100 %)" in text
+
+
+def test_a_failed_task_is_not_done() -> None:
+    console = _console()
+    with pytest.raises(KeyError), task("corpus", console=console):
+        raise KeyError
+    assert _shown(console) == "corpus …\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (754, "12:34"), (3723, "1:02:03")]
+)
+def test_clock(seconds: float, text: str) -> None:
+    assert clock(seconds) == text

@@ -1,0 +1,203 @@
+"""Recipes: their values, files and overrides."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from bert_keras.errors import UsageError
+from training import recipe as module
+from training.recipe import PretrainRecipe, known_recipes, load_recipe, parse_overrides, quicktest
+
+_DEFAULTS = {"corpus": "demo", "steps": 100, "learning_rate": 1e-4, "lowercase": True, "out": ""}
+
+
+def _recipe(**values) -> PretrainRecipe:
+    return PretrainRecipe(**{"corpus": "text.txt", "steps": 100, **values})
+
+
+def test_a_recipe_is_frozen_and_comparable() -> None:
+    recipe = _recipe()
+
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe.steps = 1  # pyright: ignore[reportAttributeAccessIssue]
+    assert recipe == _recipe()
+
+
+def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
+    recipe = _recipe(learning_rate=1, ema=0)
+
+    assert type(recipe.learning_rate) is float
+    assert type(parse_overrides(["ema=0.9"], dataclasses.asdict(recipe))["ema"]) is float
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"corpus": ""}, "corpus must name"),
+        ({"steps": 0}, "steps must be at least 1. Received: steps=0"),
+        ({"steps": 1e5}, "steps must be a whole number. Received: steps=100000.0"),
+        ({"steps": 120}, "steps must be a multiple of report_every=50. Received: steps=120"),
+        ({"steps": True}, "steps must be a whole number. Received: steps=True"),
+        ({"learning_rate": "1e-4"}, "learning_rate must be a number. Received: "),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0 and finite"),
+        ({"learning_rate": float("inf")}, "learning_rate must be above 0 and finite"),
+        ({"weight_decay": float("nan")}, "weight_decay must be at least 0 and finite"),
+        ({"held_out": 1.0}, "held_out must be above 0 and below 1"),
+        ({"mask_rate": 0.0}, "mask_rate must be above 0 and below 1"),
+        ({"dropout": -0.1}, "dropout must be at least 0 and below 1"),
+        ({"sequence_length": 7}, "sequence_length must be at least 8"),
+        ({"sequence_length": 513}, "at most 512, the positions of bert_mini_uncased"),
+        ({"sequence_length": 65, "max_positions": 64}, "at most 64, max_positions"),
+        ({"warmup_steps": 101}, "warmup_steps must be at most steps=100"),
+        ({"objective": "nps"}, r"must be one of nsp, sop, mlm. .*Did you mean 'nsp'\?"),
+        ({"preset": "bert_minni_uncased"}, "Did you mean 'bert_mini_uncased'"),
+        ({"precision": "float16"}, "precision must be one of float32"),
+        ({"lowercase": "yes"}, "lowercase must be true or false"),
+        ({"seed": -1}, "seed must be at least 0"),
+    ],
+)
+def test_a_bad_value_is_named(values: dict, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        _recipe(**values)
+
+
+def test_values_at_the_edge_of_what_is_allowed() -> None:
+    _recipe(dropout=0.0, clip_norm=0.0, warmup_steps=100, max_predictions=0, seed=0, ema=0.0)
+    _recipe(sequence_length=600, max_positions=1024)
+
+
+def test_the_optimizers_are_those_of_keras() -> None:
+    keras = pytest.importorskip("keras")
+    classes = {name.lower() for name in dir(keras.optimizers) if name[0].isupper()}
+
+    assert set(module._CHOICES["optimizer"]) <= classes
+
+
+def test_overrides_take_the_type_of_the_default() -> None:
+    given = ["steps=1_000", "learning_rate=3e-4", "lowercase=No", "corpus=a=b c.txt", "out="]
+
+    assert parse_overrides(given, _DEFAULTS) == {
+        "corpus": "a=b c.txt",
+        "steps": 1000,
+        "learning_rate": 3e-4,
+        "lowercase": False,
+        "out": "",
+    }
+    assert _DEFAULTS["steps"] == 100
+    assert parse_overrides([], _DEFAULTS) == _DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("7", 7), ("-7", -7), ("1e5", 100_000), ("2.5E3", 2500)]
+)
+def test_whole_numbers_as_written(text: str, value: int) -> None:
+    steps = parse_overrides([f"steps={text}"], _DEFAULTS)["steps"]
+
+    assert (steps, type(steps)) == (value, int)
+
+
+@pytest.mark.parametrize("text", ["true", "YES", "1", "false", "no", "0"])
+def test_truth_values(text: str) -> None:
+    lowercase = parse_overrides([f"lowercase={text}"], _DEFAULTS)["lowercase"]
+
+    assert lowercase is (text in ("true", "YES", "1"))
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("steps", "Expected key=value. Received: 'steps'"),
+        ("stpes=3", "Unknown key. Received: 'stpes=3'. Did you mean 'steps'"),
+        ("--steps=3", "Did you mean 'steps'"),
+        ("zzzzz=3", "Known keys: corpus, steps"),
+        ("steps=ten", "steps must be a whole number. Received: 'ten'"),
+        ("steps=1.5", "steps must be a whole number. Received: '1.5'"),
+        ("steps=15e-1", "steps must be a whole number"),
+        ("steps=1e999", "steps must be a whole number"),
+        ("steps=", "steps must be a whole number"),
+        ("learning_rate=fast", "learning_rate must be a number. Received: 'fast'"),
+        ("lowercase=maybe", "lowercase must be true or false. Received: 'maybe'"),
+    ],
+)
+def test_a_bad_override_is_named(argument: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_overrides([argument], _DEFAULTS)
+
+
+def test_a_key_given_twice() -> None:
+    with pytest.raises(UsageError, match=r"steps is given twice[.] Received: 'steps=2'"):
+        parse_overrides(["steps=1", "steps=2"], _DEFAULTS)
+
+
+def _file(folder: Path, body: str) -> str:
+    path = folder / "mine.py"
+    path.write_text(f'"""A recipe."""\nfrom training.recipe import PretrainRecipe\n{body}\n')
+    return str(path)
+
+
+def test_a_recipe_file_by_its_path(tmp_path: Path) -> None:
+    recipe = load_recipe(_file(tmp_path, 'recipe = PretrainRecipe(corpus="x", steps=50)'))
+
+    assert recipe == PretrainRecipe(corpus="x", steps=50, name="mine")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]
+
+
+def test_a_recipe_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _file(tmp_path, 'recipe = PretrainRecipe(corpus="x", steps=50, name="other")')
+    (tmp_path / "__init__.py").touch()
+    monkeypatch.setattr(module, "_FOLDER", tmp_path)
+
+    assert known_recipes() == ["mine"]
+    assert load_recipe("mine").name == "other"
+    with pytest.raises(UsageError, match=r"'mien'. Did you mean 'mine'\? Known recipes: mine;"):
+        load_recipe("mien")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("recipe = (", r"mine.py, line 3: not Python: '\(' was never closed"),
+        (
+            "recipes = 1",
+            r"mine.py: must define recipe = PretrainRecipe\(…\). Received: recipe=None",
+        ),
+        ("recipe = {}", "Received: recipe={}"),
+        ("import nothing_of_that_name", "mine.py: ModuleNotFoundError: No module named"),
+        ('recipe = PretrainRecipe(corpus="x", steps=0)', "mine.py: UsageError: steps must be"),
+        ('recipe = PretrainRecipe(corpus="x", stesp=0)', "mine.py: TypeError: .*stesp"),
+    ],
+)
+def test_a_bad_recipe_file_is_named(tmp_path: Path, body: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        load_recipe(_file(tmp_path, body))
+
+
+def test_a_missing_recipe_file() -> None:
+    with pytest.raises(UsageError, match=r"No such recipe file: nowhere/mine[.]py"):
+        load_recipe("nowhere/mine.py")
+
+
+def test_quicktest_keeps_what_makes_the_recipe_and_shrinks_the_rest() -> None:
+    recipe = _recipe(
+        name="mine",
+        steps=100_000,
+        warmup_steps=10_000,
+        masking="span",
+        objective="sop",
+        out="runs/x",
+    )
+    quick = quicktest(recipe)
+
+    assert (quick.masking, quick.objective) == ("span", "sop")
+    assert (quick.corpus, quick.name, quick.out) == ("demo", "mine_quicktest", "")
+    assert quick.steps <= 10
+    assert quick.sequence_length <= 32
+    assert quick.preset == "bert_tiny_uncased"
+
+
+def test_every_recipe_loads_and_has_its_quicktest() -> None:
+    for name in known_recipes():
+        assert quicktest(load_recipe(name)).steps <= 10

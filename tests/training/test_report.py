@@ -1,0 +1,207 @@
+"""The health report and its measures."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from training import report as module
+from training.report import (
+    FilledMask,
+    Report,
+    machine_facts,
+    peak_memory_bytes,
+    print_summary,
+    unigram_cross_entropy,
+    unigram_entropy,
+    write_report,
+)
+
+
+@pytest.fixture
+def facts() -> Report:
+    return Report(
+        recipe="wiki_mini",
+        command="python -m training.pretrain wiki_mini corpus=wiki.txt",
+        date="2026-11-20",
+        backend="jax",
+        versions={"keras": "3.15.1", "jax": "0.6.0"},
+        machine=machine_facts(),
+        settings={"steps": 6000, "masking": "token"},
+        documents=5_000,
+        tokens=4_800_000,
+        held_out_documents=100,
+        held_out_tokens=98_000,
+        vocab_size=16_000,
+        unknown_share=0.0002,
+        padding_share=0.031,
+        masks_per_row=18.42,
+        pair_balance=0.5012,
+        entropy=7.11,
+        cross_entropy=7.28,
+        mlm_loss=5.59,
+        mlm_accuracy=0.2212,
+        mlm_targets=37_000,
+        pair_accuracy=0.61,
+        pair_count=2_000,
+        parameters=7_600_000,
+        steps=6_000,
+        tokens_per_second=12_345.6,
+        wall_seconds=3_600.0,
+        peak_memory=3 * 2**29,
+        filled=[
+            FilledMask("a | *b* [MASK] .", "c_d", [("x", 0.5), ("c_d", 0.25)]),
+            FilledMask("he was [MASK]", "born", [("##ing", 0.125)]),
+        ],
+        picture="loss.png",
+    )
+
+
+def test_entropy_of_known_frequencies() -> None:
+    ids = np.array([5, 5, 6, 7, 0, 1, 1, 1], np.uint16)  # 0 and 1 are special
+
+    expected = -(0.5 * math.log(0.5) + 2 * 0.25 * math.log(0.25))
+    assert unigram_entropy(ids, (0, 1)) == pytest.approx(expected)
+    assert unigram_entropy(np.full(10, 3), ()) == 0.0
+    assert unigram_entropy(np.arange(100), (100,)) == pytest.approx(math.log(100))
+
+
+def test_cross_entropy_under_smoothed_training_frequencies() -> None:
+    train = np.array([2, 2, 3, 0], np.int32)
+    held_out = np.array([2, 4, 1], np.int32)  # 4 was never seen in training
+
+    # Of ids 2, 3 and 4: (2 + 1) / 6, (1 + 1) / 6, (0 + 1) / 6.
+    expected = -(math.log(3 / 6) + math.log(1 / 6)) / 2
+    assert unigram_cross_entropy(train, held_out, (0, 1), 5) == pytest.approx(expected)
+
+
+def test_cross_entropy_is_never_below_the_entropy() -> None:
+    rng = np.random.default_rng(0)
+    train, held_out = rng.zipf(1.5, (2, 5_000)) % 50
+    entropy = unigram_entropy(held_out, (0, 1))
+
+    assert unigram_cross_entropy(train, held_out, (0, 1), 50) > entropy
+    assert unigram_cross_entropy(held_out, held_out, (0, 1), 50) == pytest.approx(entropy, abs=0.01)
+
+
+def test_a_corpus_is_counted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = np.random.default_rng(0).integers(0, 30, 1_000).astype(np.uint16)
+    whole = unigram_entropy(ids, (0,))
+    monkeypatch.setattr(module, "_CHUNK", 7)
+
+    assert unigram_entropy(ids, (0,)) == whole
+
+
+@pytest.mark.parametrize("ids", [[], [0, 1, 0]])
+def test_no_real_token_is_an_error(ids: list[int]) -> None:
+    with pytest.raises(ValueError, match=f"Received: {len(ids)} token ids"):
+        unigram_entropy(np.array(ids, np.int32), (0, 1))
+
+
+def test_the_report_says_it_all(tmp_path: Path, facts: Report) -> None:
+    path = write_report(tmp_path / "report.md", facts)
+    text = path.read_text(encoding="utf-8")
+
+    assert text.startswith("# wiki_mini: pretraining report\n\n")
+    for line in (
+        "- **MLM loss: 5.590 nats**, 1.52 nats under the unigram entropy.",
+        "- **MLM accuracy: 22.1 %**, on 37,000 masked tokens.",
+        "- **NSP accuracy: 61.0 %**, on 2,000 pairs (± 2.1 points): better than chance.",
+        "![Loss and accuracy over the steps](loss.png)",
+        "| training text | 4,800,000 tokens | 5,000 documents |",
+        "| held-out text | 98,000 tokens | 100 documents |",
+        "| [UNK] | 0.020 % | of the tokens; it should be less than 1 % |",
+        "| padding | 3.1 % | of the positions in a batch |",
+        "| masks | 18.4 | per row |",
+        "| pairs | 50.1 % | where B is from elsewhere; about half is right |",
+        "| parameters | 7,600,000 |  |",
+        "| steps | 6,000 | in 1:00:00 |",
+        "| speed | 12,346 tokens/s | padding not counted |",
+        "| memory | 1.5 GiB | at the peak |",
+        r"| a \| \*b\* [MASK] . | c\_d | x 50.0 %, **c\_d 25.0 %** |",
+        r"| he was [MASK] | born | \#\#ing 12.5 % |",
+        "python -m training.pretrain wiki_mini corpus=wiki.txt",
+        "| versions | keras 3.15.1, jax 0.6.0 |",
+        "| masking | `token` |",
+    ):
+        assert line in text.splitlines()
+    assert "at best 7.110 nats" in text
+    assert "7.280 nats with the frequencies" in text
+
+
+def test_a_bad_run_is_called_so(tmp_path: Path, facts: Report) -> None:
+    bad = dataclasses.replace(facts, mlm_loss=7.42, pair_accuracy=0.515, unknown_share=0.2)
+    text = write_report(tmp_path / "report.md", bad).read_text(encoding="utf-8")
+
+    assert "0.31 nats still over the unigram entropy" in text
+    assert "(± 2.2 points): no better than chance" in text
+    assert "does **not** fit the text" in text
+
+
+def test_a_run_without_pairs_masks_and_picture(tmp_path: Path, facts: Report) -> None:
+    bare = dataclasses.replace(
+        facts,
+        objective="mlm",
+        pair_balance=None,
+        pair_accuracy=None,
+        pair_count=0,
+        filled=(),
+        picture=None,
+        peak_memory=None,
+    )
+    text = write_report(tmp_path / "report.md", bare).read_text(encoding="utf-8")
+
+    assert "| memory | unknown | at the peak |" in text
+    for absent in ("NSP", "pairs", "Filled masks", "![", "None"):
+        assert absent not in text
+
+
+def test_the_summary_shows_text_as_it_is(facts: Report) -> None:
+    console = Console(file=io.StringIO(), width=120, _environ={})
+    print_summary(facts, console=console)
+
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    for part in ("1.52 nats under the unigram entropy", "a | *b* [MASK] .", "c_d 25.0 %", "12,346"):
+        assert part in text
+
+
+def test_the_machine_has_no_name() -> None:
+    facts = machine_facts()
+
+    assert set(facts) == {"cpus", "memory_bytes", "platform"}
+    assert isinstance(facts["cpus"], int)
+    assert facts["cpus"] >= 1
+    assert socket.gethostname() not in str(facts["platform"]).split()
+
+
+def test_the_peak_is_at_least_what_is_in_use() -> None:
+    before = peak_memory_bytes()
+    held = np.ones(1 << 26, np.uint8)
+    after = peak_memory_bytes()
+
+    assert before is None or (after is not None and max(before, held.nbytes) <= after < 2**42)
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys, training.progress, training.report, training.plot; "
+        "print(sorted({'keras', 'tensorflow', 'jax', 'torch', 'matplotlib'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        check=True,
+    )
+    assert done.stdout == "[]\n"

@@ -1,0 +1,144 @@
+"""The edge of the programs, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_PROGRAM = '''"""Does what it is told.
+
+python -m program <what>
+"""
+
+import sys
+
+from training.run import run
+
+
+class Refused(ValueError):
+    exit_code = 3
+
+
+def program(arguments):
+    what = arguments[0]
+    if what == "refuse":
+        error = Refused("corpus.txt, line 7: not UTF-8. Received: byte 0xff")
+        error.add_note("Give a file in UTF-8.")
+        raise error
+    if what == "print":
+        for number in range(100_000):
+            print(number)
+    if what == "keras":
+        print("keras" in sys.modules or "tensorflow" in sys.modules)
+    if what == "worker":
+        raise BrokenPipeError
+    if what == "code":
+        return int(arguments[1])
+    raise {"interrupt": KeyboardInterrupt, "memory": MemoryError, "bug": KeyError}.get(
+        what, SystemExit
+    )()
+
+
+if __name__ == "__main__":
+    run(program)
+'''
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("run") / "program.py"
+    path.write_text(_PROGRAM)
+    return path
+
+
+def _start(program: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(program), *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(_ROOT), "BERT_KERAS_TRACEBACK": "", **environment},
+        check=False,
+    )
+
+
+def test_an_error_with_an_exit_code_is_one_message(program: Path) -> None:
+    done = _start(program, "refuse")
+
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert done.stderr == (
+        "error: corpus.txt, line 7: not UTF-8. Received: byte 0xff\nGive a file in UTF-8.\n"
+    )
+
+
+def test_the_traceback_is_there_for_the_asking(program: Path) -> None:
+    done = _start(program, "refuse", BERT_KERAS_TRACEBACK="1")
+
+    assert done.returncode == 3
+    assert done.stderr.startswith("Traceback")
+    assert "error: corpus.txt, line 7" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "message"),
+    [("interrupt", 130, "error: interrupted\n"), ("memory", 5, "error: out of memory\n")],
+)
+def test_interruption_and_memory(program: Path, what: str, code: int, message: str) -> None:
+    done = _start(program, what)
+
+    assert (done.returncode, done.stderr) == (code, message)
+
+
+def test_a_bug_keeps_its_traceback(program: Path) -> None:
+    done = _start(program, "bug")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
+    assert "error:" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("-h",), ("refuse", "--help")])
+def test_help_is_the_docstring(program: Path, arguments: tuple[str, ...]) -> None:
+    done = _start(program, *arguments)
+
+    assert done.returncode == 0
+    assert done.stdout == "Does what it is told.\n\npython -m program <what>\n"
+    assert done.stderr == ""
+
+
+def test_the_programs_code_is_the_exit_code(program: Path) -> None:
+    assert _start(program, "code", "4").returncode == 4
+    assert _start(program, "code", "0").returncode == 0
+    assert _start(program, "nothing").returncode == 0
+
+
+def test_nothing_heavy_is_imported_before_the_program_runs(program: Path) -> None:
+    assert _start(program, "keras").stdout == "False\n"
+
+
+def test_a_closed_pipe_is_quiet(program: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, str(program), "print"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "0\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
+def test_the_broken_pipe_of_a_worker_is_no_such_thing(program: Path) -> None:
+    done = _start(program, "worker")
+
+    assert done.returncode == 1
+    assert "BrokenPipeError" in done.stderr

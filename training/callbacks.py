@@ -1,0 +1,94 @@
+"""What a pretraining run does between Keras's steps: log, show, watch.
+
+The program makes one Keras epoch of each report (some steps), so that metrics begin anew with
+every line of the log and the state is whole on every backend when it is written.
+"""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+from typing import Any
+
+import keras
+
+from bert_keras.errors import NumericError
+from bert_keras.resume import MetricsLog
+from training.progress import Progress
+
+
+class WriteMetrics(keras.callbacks.Callback):
+    """Writes a record per report to metrics.jsonl and speed.jsonl, and shows it.
+
+    Args:
+        metrics: the log of what is computed, the same at every repetition.
+        speed: the log of what depends on the machine.
+        display: where to show it.
+        report_every: steps of a report.
+        tokens_per_step: real tokens of a batch, on average.
+        padding_share: share of the batches' positions, shown only.
+    """
+
+    def __init__(
+        self,
+        metrics: MetricsLog,
+        speed: MetricsLog,
+        display: Progress,
+        *,
+        report_every: int,
+        tokens_per_step: float,
+        padding_share: float,
+    ):
+        super().__init__()
+        self._metrics, self._speed, self._display = metrics, speed, display
+        self._report_every = report_every
+        self._tokens_per_step = tokens_per_step
+        self._padding_share = padding_share
+        self._first_step = 0
+        self._start = 0.0
+        self._seconds = 0.0
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+        """Keras: a report begins."""
+        self._first_step = epoch * self._report_every
+        self._start = perf_counter()
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keras: a step is done; the last of a report is timed before the evaluation."""
+        self._seconds = perf_counter() - self._start
+        speed = (batch + 1) * self._tokens_per_step / self._seconds
+        values = {"tokens_per_second": speed, "padding_share": self._padding_share}
+        self._display.update(self._first_step + batch + 1, {**_plain(logs), **values})
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keras: a report ends.
+
+        Raises:
+            NumericError: the loss is not finite.
+        """
+        step = (epoch + 1) * self._report_every
+        values = _plain(logs)
+        values["learning_rate"] = float(keras.ops.convert_to_numpy(self._rate()))
+        if not math.isfinite(values["loss"]):
+            raise NumericError(
+                f"The loss is {values['loss']} in steps {self._first_step + 1} to {step}. The "
+                "last checkpoint is good. A lower learning_rate, a longer warmup_steps or "
+                "precision=float32 help most often, in a new run (out=FOLDER)."
+            )
+        self._metrics.append({"step": step, **values})
+        speed = self._report_every * self._tokens_per_step / self._seconds
+        self._speed.append({"step": step, "seconds": self._seconds, "tokens_per_second": speed})
+        self._display.update(step, values, report=True)
+
+    def _rate(self) -> Any:
+        optimizer = self.model.optimizer
+        return getattr(optimizer, "inner_optimizer", optimizer).learning_rate
+
+
+def _plain(logs: dict[str, Any] | None) -> dict[str, float]:
+    """The values as numbers; a model of one output calls its loss just "loss"."""
+    values = {name: float(value) for name, value in (logs or {}).items()}
+    for prefix in ("", "val_"):
+        if f"{prefix}mlm_accuracy" in values and f"{prefix}mlm_loss" not in values:
+            values[f"{prefix}mlm_loss"] = values[f"{prefix}loss"]
+    return values

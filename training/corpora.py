@@ -1,0 +1,98 @@
+"""The text of a run: found prepared, or prepared into the run's folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from bert_keras.data.corpus import Corpus
+from bert_keras.data.pretraining import PretrainingExamples, py_dataset, tf_dataset
+from bert_keras.errors import DataError
+from bert_keras.tokenizers import Tokenizer
+from training import demo_corpus
+from training.recipe import PretrainRecipe
+from training.run_folder import RunFolder
+
+# Batches that are counted to know what all are like.
+SAMPLED_BATCHES = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingCorpora:
+    """The tokenizer, the documents to train on, and those kept for evaluation."""
+
+    tokenizer: Tokenizer
+    train: Corpus
+    held_out: Corpus
+
+    def examples(self, recipe: PretrainRecipe, *, held_out: bool = False) -> PretrainingExamples:
+        """The examples of either part, as the recipe wants them."""
+        corpus = self.held_out if held_out else self.train
+        size = recipe.batch_size
+        try:
+            return PretrainingExamples(
+                corpus,
+                self.tokenizer,
+                sequence_length=recipe.sequence_length,
+                batch_size=size,
+                objective=recipe.objective,
+                masking=recipe.masking,
+                mask_rate=recipe.mask_rate,
+                max_predictions=recipe.max_predictions or None,
+                short_probability=recipe.short_probability,
+                seed=recipe.seed,
+            )
+        except DataError as error:
+            part = "held-out documents" if held_out else "documents to train on"
+            raise DataError(f"{corpus.num_documents:,} {part}: {error}") from error
+
+
+def open_corpora(recipe: PretrainRecipe, folder: RunFolder) -> TrainingCorpora:
+    """Opens the prepared corpus the recipe names, or the run's own, made now if need be.
+
+    Raises:
+        DataError: the text cannot be used.
+        ArtifactError: a prepared corpus is damaged.
+    """
+    prepared = Path(recipe.corpus)
+    if not (prepared / "train").is_dir():
+        prepared = folder.corpus
+        if not prepared.exists():
+            _prepare(recipe, folder)
+    return TrainingCorpora(
+        Tokenizer.from_preset(prepared),
+        Corpus.open(prepared / "train"),
+        Corpus.open(prepared / "held_out"),
+    )
+
+
+def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
+    source = recipe.corpus
+    if source == "demo":
+        source = str(demo_corpus.write(folder.path / "demo.txt"))
+    from bert_keras.data.documents import read
+    from bert_keras.data.corpus_writer import write, split_of
+    from training.progress import task
+    documents = read(source, layout=recipe.layout, language=recipe.language, field=recipe.field)
+    with task("vocabulary") as progress:
+        tokenizer = Tokenizer.learn((d for i, d in enumerate(documents) if split_of(i, recipe.held_out) == "train"), vocab_size=recipe.vocab_size, lowercase=recipe.lowercase, progress=progress)
+    with task("corpus") as progress:
+        documents = read(source, layout=recipe.layout, language=recipe.language, field=recipe.field)
+        write(folder.corpus, documents, tokenizer, held_out=recipe.held_out, workers=recipe.workers, progress=progress)
+
+
+def evaluation_batches(recipe: PretrainRecipe, examples: PretrainingExamples) -> int:
+    """How many batches of held-out examples are measured."""
+    wanted = math.ceil(recipe.evaluation_pairs / recipe.batch_size)
+    return min(wanted, examples.num_batches(0))
+
+
+def dataset(examples: PretrainingExamples, **where: Any) -> Any:
+    """The examples as the backend likes them best; the batches are the same."""
+    if keras.backend.backend() == "tensorflow":
+        return tf_dataset(examples, **where)
+    return py_dataset(examples, **where)

@@ -1,0 +1,167 @@
+"""The English that ships inside every CPython, as a text corpus: a demonstration needs no download.
+
+Documents are the help topics (`pydoc_data.topics`) and the docstrings of the standard library,
+one document per module, read from its source files by `ast`: nothing of it is imported or run.
+What is not prose (code, doctests, grammar, headings, signatures) is left out, and so is every
+paragraph that was seen before, so that held-out documents repeat nothing of the others.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import re
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+from bert_keras.errors import DataError
+
+# Tests, programs and bundled packages rather than the library.
+_SKIPPED = frozenset(
+    (
+        *("test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo", "pydoc_data"),
+        *("site-packages", "dist-packages", "lib-dynload", "_bundled", "__phello__"),
+        "__pycache__",
+    )
+)
+# Fewer are hardly two sentences: the generated codecs are a hundred such files.
+_MIN_WORDS = 40
+
+_MARKUP = (
+    (re.compile(r"^[ \t]*\.\. [\w-]+::.*$", re.M), ""),  # directives
+    (re.compile(r"(?::[a-z]+)+:`~?([^`<]*?)(?:\s*<[^`>]*>)?`"), r"\1"),  # roles
+    (re.compile(r"`([^`<>]+?)\s*<[^`>]*>`_+"), r"\1"),  # links
+    (re.compile(r"``?([^`'\n]+?)(?:``?|')_*"), r"\1"),  # literals
+    (re.compile(r"(?<![\w*])(\*{1,2})(?=\w)([^*\n]+?)(?<=\w)\1(?![\w*])"), r"\2"),  # emphasis
+    (re.compile(r"::(?=\s|$)"), ":"),
+    (re.compile(r"(?<=\S) {2,}"), " "),
+)
+# A list item or a line of a parameter table; the group is what is dropped.
+_ITEM = re.compile(
+    r"([*+•-] +|\(?(?:\d{1,2}|[a-z])[.)] +|[\w*][\w*./, ]{0,30}? +--? +"
+    r"|[:@](?:param|type|arg|return|returns|rtype|raises|var|ivar)\b[^:]*: *)\S"
+)
+_UNDERLINE = re.compile(r"([=~*^#\"'+_-])\1{2,}$")
+_DOCTEST = re.compile(r">>>( |$)|\$ |% ")
+_WORD = re.compile(r"[(\"'\[]*[A-Za-z][a-z]*(?:['/-][A-Za-z]?[a-z]*)*[.,;:!?)\"'\]]*")
+_SENTENCE_END = re.compile(r"[.!?][\"')]*$")
+_SHORT = 5  # words; a shorter line without a full stop is a heading or a label
+
+
+def documents() -> Iterator[list[str]]:
+    """Yields the documents, each a list of paragraphs (a line of prose each), in a fixed order.
+
+    Raises:
+        DataError: this Python was installed without the source files of its library.
+    """
+    seen: set[str] = set()
+    for texts in _texts():
+        paragraphs = []
+        for paragraph in (paragraph for text in texts for paragraph in prose(text)):
+            if paragraph not in seen:
+                seen.add(paragraph)
+                paragraphs.append(paragraph)
+        if sum(len(paragraph.split()) for paragraph in paragraphs) >= _MIN_WORDS:
+            yield paragraphs
+
+
+def write(path: str | os.PathLike[str]) -> Path:
+    """Writes the documents as text: a paragraph per line, a blank line between documents, UTF-8."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w", encoding="utf-8", newline="\n") as file:
+        for number, paragraphs in enumerate(documents()):
+            file.write("\n" * (number > 0) + "".join(line + "\n" for line in paragraphs))
+    return partial.replace(path)
+
+
+def prose(text: str) -> list[str]:
+    """The paragraphs of a docstring or help topic that read as English, each on one line."""
+    for pattern, replacement in _MARKUP:
+        text = pattern.sub(replacement, text)
+    found = []
+    for block, indented in _blocks(text):
+        item = _ITEM.match(block)
+        paragraph = block[item.end(1) :] if item else block
+        if _is_prose(paragraph, strict=indented and not item):
+            found.append(paragraph[0].upper() + paragraph[1:] + "." * paragraph[-1].isalnum())
+    return found
+
+
+def _blocks(text: str) -> Iterator[tuple[str, bool]]:
+    """Yields (block, is it indented): runs of lines between blank lines, items and headings."""
+    lines: list[str] = []
+    indent = 0
+    dropping = False
+    for line in [*text.expandtabs().splitlines(), ""]:
+        stripped = line.strip()
+        margin = len(line) - len(line.lstrip())
+        if _UNDERLINE.match(stripped):
+            lines.clear()  # with the heading above it
+            continue
+        headed = lines and margin > indent and (lines[-1][-1] == ":" or " " not in lines[0])
+        if lines and (not stripped or headed or margin < indent or _ITEM.match(stripped)):
+            yield " ".join(lines), indent > 0
+            lines.clear()
+        dropping = bool(stripped) and (dropping or bool(_DOCTEST.match(stripped)))
+        if stripped and not dropping:
+            if not lines:
+                indent = margin
+            lines.append(stripped)
+
+
+def _is_prose(text: str, *, strict: bool) -> bool:
+    """Whether most of it is plain words; strict: indented, so it may be code that looks like it."""
+    words = text.split()
+    if len(words) < 4 or not (text[0].isalpha() or text[0] in "\"'("):
+        return False
+    ends = bool(_SENTENCE_END.search(text)) or (text[-1] == ":" and not strict)
+    if not ends and (strict or len(words) < _SHORT):
+        return False
+    plain = sum(bool(_WORD.fullmatch(word)) for word in words) / len(words)
+    return plain >= (0.8 if strict else 0.7)
+
+
+def _texts() -> Iterator[list[str]]:
+    """Yields the texts of each document: the help topics by name, then the modules by path."""
+    root = Path(sysconfig.get_path("stdlib"))
+    sources = list(_sources(root))
+    if not sources:
+        raise DataError(
+            f"{root} holds no source files of the standard library, which the demo corpus is made "
+            "of. Give a text of your own: corpus=<file or folder>."
+        )
+    if importlib.util.find_spec("pydoc_data") is not None:  # some distributions leave it out
+        from pydoc_data.topics import topics
+
+        for name in sorted(topics):
+            yield [topics[name]]
+    for path in sources:
+        try:
+            yield list(_docstrings(ast.parse(path.read_bytes())))
+        except SyntaxError:  # a template, not a module
+            continue
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    """Yields the library's modules under `folder`, in the order of their names."""
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if entry.name in _SKIPPED:
+            continue
+        if entry.suffix == ".py":
+            yield entry
+        elif entry.is_dir():
+            yield from _sources(entry)
+
+
+def _docstrings(node: ast.AST) -> Iterator[str]:
+    """Yields the docstrings of a module, its classes and functions, in the order of the source."""
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        text = ast.get_docstring(node)
+        if text:
+            yield text
+    for child in ast.iter_child_nodes(node):
+        yield from _docstrings(child)

@@ -1,0 +1,66 @@
+"""The end of a run: a SavedModel, and the proof that it answers in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bert_keras.errors import ResourceError
+from bert_keras.models import Task
+from bert_keras.tokenizers import Tokenizer
+from training.report import FilledMask
+
+_SHOWN = 5
+
+
+def export_and_ask(
+    task: Task, tokenizer: Tokenizer, name: str, examples: Sequence[FilledMask]
+) -> Path | None:
+    """Writes saved_models/<name>/<next version>/ and has a fresh process fill masks with it.
+
+    Args:
+        task: the trained model.
+        tokenizer: its tokenizer.
+        name: of the model.
+        examples: texts to ask; their first few are shown.
+
+    Returns:
+        The folder; None where TensorFlow is not installed, after saying so.
+    """
+    if importlib.util.find_spec("tensorflow_text") is None:
+        print(
+            "No SavedModel: it needs TensorFlow. Install bert-keras[tensorflow] and repeat the "
+            "command; the training is not repeated."
+        )
+        return None
+    from bert_keras import export
+
+    path = export.saved_model(task, tokenizer, next_version(Path("saved_models") / name))
+    print(f"SavedModel: {path}/")
+    texts = [example.text for example in examples[:_SHOWN]]
+    if texts:
+        print("A fresh process loads it and fills masks:", flush=True)
+        _ask(path, texts)
+    return path
+
+
+def next_version(folder: Path) -> Path:
+    """The folder of the next version, numbered from 1 as TensorFlow Serving wants."""
+    taken = [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+    return folder / str(max(taken, default=0) + 1)
+
+
+def _ask(path: Path, texts: Sequence[str]) -> None:
+    command = [sys.executable, "-m", "training.fill_mask", str(path), *texts]
+    # Whatever backend trained the model: the SavedModel's only needs are TensorFlow's.
+    environment = {key: value for key, value in os.environ.items() if key != "KERAS_BACKEND"}
+    root = Path(__file__).parents[1]
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(root), environment.get("PYTHONPATH", "")])
+    )
+    if code := subprocess.run(command, env=environment, check=False).returncode:
+        raise ResourceError(f"{path}: the exported model could not be asked (exit code {code}).")

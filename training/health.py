@@ -1,0 +1,149 @@
+"""Examining a trained model on held-out documents: the facts of its report."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib.metadata
+import json
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+
+from bert_keras.data.corpus import Corpus
+from bert_keras.data.health import statistics
+from bert_keras.models import Task
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from training.corpora import SAMPLED_BATCHES, TrainingCorpora, dataset, evaluation_batches
+from training.plot import loss_picture
+from training.recipe import PretrainRecipe
+from training.report import (
+    FilledMask,
+    Report,
+    machine_facts,
+    peak_memory_bytes,
+    unigram_cross_entropy,
+    unigram_entropy,
+)
+from training.run_folder import RunFolder
+
+_PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "numpy", "tokenizers")
+_FILLED = 10
+_SENTENCE = (8, 40)  # pieces of a sentence that is shown
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that a run depends on, where installed."""
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def examine(
+    recipe: PretrainRecipe,
+    folder: RunFolder,
+    task: Task,
+    corpora: TrainingCorpora,
+    *,
+    command: str,
+    seconds: float,
+) -> Report:
+    """Measures the model on held-out documents and gathers what the run has logged."""
+    tokenizer, train, held_out = corpora.tokenizer, corpora.train, corpora.held_out
+    examples = corpora.examples(recipe, held_out=True)
+    batches = evaluation_batches(recipe, examples)
+    measured = task.evaluate(
+        dataset(examples, steps=batches), steps=batches, return_dict=True, verbose=0
+    )
+    seen = statistics(corpora.examples(recipe), epoch=0, batches=SAMPLED_BATCHES)
+    measured_on = statistics(examples, epoch=0, batches=batches)
+    entropy = unigram_entropy(held_out.tokens, tokenizer.special_ids)
+    records = _records(folder.metrics.read_text(encoding="utf-8"))
+    picture = loss_picture(records, folder.picture, entropy)
+    speeds = _records(folder.speed.read_text(encoding="utf-8"))
+    pair = None if recipe.objective == "mlm" else recipe.objective
+    return Report(
+        recipe=recipe.name,
+        command=command,
+        date=datetime.date.today().isoformat(),
+        backend=keras.backend.backend(),
+        versions=versions(),
+        machine=machine_facts(),
+        settings=dataclasses.asdict(recipe),
+        documents=train.num_documents,
+        tokens=train.num_tokens,
+        held_out_documents=held_out.num_documents,
+        held_out_tokens=held_out.num_tokens,
+        vocab_size=tokenizer.vocab_size,
+        unknown_share=measured_on["unknown_share"],
+        padding_share=seen["padding_share"],
+        masks_per_row=seen["masks_per_row"],
+        pair_balance=seen.get(f"{pair}_share"),
+        entropy=entropy,
+        cross_entropy=unigram_cross_entropy(
+            train.tokens, held_out.tokens, tokenizer.special_ids, tokenizer.vocab_size
+        ),
+        mlm_loss=measured.get("mlm_loss", measured["loss"]),
+        mlm_accuracy=measured["mlm_accuracy"],
+        mlm_targets=round(measured_on["masks_per_row"] * batches * recipe.batch_size),
+        objective=recipe.objective,
+        pair_accuracy=measured[f"{pair}_accuracy"] if pair else None,
+        pair_count=batches * recipe.batch_size if pair else 0,
+        parameters=task.count_params(),
+        steps=recipe.steps,
+        tokens_per_second=float(np.median([record["tokens_per_second"] for record in speeds])),
+        wall_seconds=seconds,
+        peak_memory=peak_memory_bytes(),
+        filled=fill_held_out(task, tokenizer, held_out),
+        picture=picture.name if picture else None,
+    )
+
+
+def fill_held_out(task: Task, tokenizer: Tokenizer, held_out: Corpus) -> list[FilledMask]:
+    """Ten held-out sentences, a whole word masked in each, with the model's best guesses."""
+    chosen = list(_maskable(held_out, tokenizer))
+    texts = [text for text, _ in chosen]
+    if not texts:
+        return []
+    fills = Predictor(task, tokenizer).fill_mask(texts, top_k=5)
+    return [
+        FilledMask(text, answer, [(guess.token, guess.score) for guess in masks[0]])
+        for (text, answer), masks in zip(chosen, fills, strict=True)
+    ]
+
+
+def _maskable(corpus: Corpus, tokenizer: Tokenizer) -> Iterator[tuple[str, str]]:
+    """Texts with one [MASK] and the word that stood there, from all over the corpus."""
+    rng = np.random.default_rng(0)
+    found = 0
+    for sentence in rng.permutation(corpus.num_sentences):
+        start, end = corpus.sentence_starts[sentence : sentence + 2]
+        ids = np.asarray(corpus.tokens[start:end]).astype(int)
+        if not _SENTENCE[0] <= len(ids) <= _SENTENCE[1] or tokenizer.unk_id in ids:
+            continue
+        continued = np.append(tokenizer.continuation[ids][1:], False)
+        words = [tokenizer.id_to_token(token) for token in ids]
+        whole = [
+            place
+            for place, word in enumerate(words)
+            if word.isalpha() and not continued[place] and not tokenizer.continuation[ids[place]]
+        ]
+        if not whole:
+            continue
+        place = int(rng.choice(whole))
+        answer = words[place]
+        ids[place] = tokenizer.mask_id
+        yield tokenizer.decode(ids.tolist(), skip_special_tokens=False), answer
+        found += 1
+        if found == _FILLED:
+            return
+
+
+def _records(text: str) -> list[dict[str, float]]:
+    return [json.loads(line) for line in text.splitlines()]

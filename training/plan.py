@@ -1,0 +1,135 @@
+"""What a run would do, before it does it: counts, memory, time."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bert_keras.config import BertConfig
+from bert_keras.presets import PRESETS
+from training import demo_corpus
+from training.progress import clock
+from training.recipe import PretrainRecipe
+
+_BYTES_PER_TOKEN = 4.5  # of English in a vocabulary learned from it
+_GZIP = 2.8  # how much text packs
+# Share of a machine's matrix product speed that a training step reaches (see benchmarks/).
+_EFFICIENCY = 0.35
+_FLOAT = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Estimates of a run. Bytes, tokens, seconds."""
+
+    text_bytes: int | None
+    parameters: int
+    tokens_read: int
+    epochs: float | None
+    memory: int
+    seconds: float
+
+
+def plan(recipe: PretrainRecipe) -> Plan:
+    """Estimates without reading the text."""
+    config = PRESETS[recipe.preset].replace(vocab_size=recipe.vocab_size)
+    text_bytes = _text_bytes(recipe)
+    tokens_read = recipe.steps * recipe.batch_size * recipe.sequence_length
+    epochs = None if text_bytes is None else tokens_read * _BYTES_PER_TOKEN / max(text_bytes, 1)
+    flops = recipe.steps * _step_flops(recipe, config)
+    return Plan(
+        text_bytes=text_bytes,
+        parameters=_parameters(config),
+        tokens_read=tokens_read,
+        epochs=epochs,
+        memory=_memory(recipe, config),
+        seconds=flops / (_matrix_product_speed() * _EFFICIENCY),
+    )
+
+
+def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> None:
+    """Prints what `python -m training.pretrain` would do with this recipe."""
+    found = plan(recipe)
+    table = Table("", "value", "remark", title=f"{recipe.name}: the plan; nothing was written")
+    text = "not found" if found.text_bytes is None else f"{found.text_bytes / 1e6:,.1f} MB"
+    table.add_row("text", text, recipe.corpus)
+    vocabulary = recipe.vocab or f"{recipe.vocab_size:,} pieces, learned from the text"
+    table.add_row("vocabulary", vocabulary, "lowercase" if recipe.lowercase else "cased")
+    table.add_row("model", f"{found.parameters:,} parameters", recipe.preset)
+    table.add_row(
+        "examples",
+        f"{recipe.steps * recipe.batch_size:,} of {recipe.sequence_length} tokens",
+        f"{recipe.steps:,} steps of {recipe.batch_size}, {recipe.objective}, {recipe.masking}",
+    )
+    epochs = "unknown" if found.epochs is None else f"about {found.epochs:,.1f}"
+    table.add_row("passes over the text", epochs, f"{found.tokens_read:,} tokens read")
+    table.add_row("memory", f"about {found.memory / 2**30:.1f} GiB", "beside the backend's own")
+    table.add_row(
+        "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"
+    )
+    table.add_row("run folder", recipe.out or f"runs/{recipe.name}", "checkpoints, report")
+    table.add_row("SavedModel", f"saved_models/{recipe.name}/<version>", "")
+    (console or Console()).print(table)
+
+
+def _text_bytes(recipe: PretrainRecipe) -> int | None:
+    if recipe.corpus == "demo":
+        return sum(len(text) + 1 for document in demo_corpus.documents() for text in document)
+    path = Path(recipe.corpus)
+    found = [path] if path.exists() else [Path(name) for name in glob.glob(recipe.corpus)]  # noqa: PTH207
+    files = [
+        file
+        for item in found
+        for file in (item.rglob("*") if item.is_dir() else [item])
+        if file.is_file()
+    ]
+    if not files:
+        return None
+    return sum(int(f.stat().st_size * (_GZIP if f.suffix == ".gz" else 1)) for f in files)
+
+
+def _parameters(config: BertConfig) -> int:
+    """Of the encoder with its pooler and the MLM and pair heads."""
+    h, i = config.hidden_size, config.intermediate_size
+    block = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 4 * h
+    rows = config.vocab_size + config.max_positions + config.num_segments
+    heads = (h * h + h) + 2 * h + config.vocab_size + (2 * h + 2)
+    return rows * h + 2 * h + config.num_layers * block + (h * h + h) + heads
+
+
+def _step_flops(recipe: PretrainRecipe, config: BertConfig) -> float:
+    """Multiplications and additions of the matrix products, forward and backward."""
+    h, t = config.hidden_size, recipe.sequence_length
+    tokens = recipe.batch_size * t
+    block = 4 * h * h + 2 * h * config.intermediate_size + 2 * t * h
+    logits = tokens * recipe.mask_rate * h * (h + config.vocab_size)
+    return 6.0 * (tokens * config.num_layers * block + logits)
+
+
+def _memory(recipe: PretrainRecipe, config: BertConfig) -> int:
+    """Weights, gradients and two moments; activations kept for the gradient; logits."""
+    tokens = recipe.batch_size * recipe.sequence_length
+    per_token = 20 * config.hidden_size + 5 * config.num_heads * recipe.sequence_length
+    per_token += 3 * config.intermediate_size
+    activations = tokens * config.num_layers * per_token
+    logits = 3 * tokens * recipe.mask_rate * config.vocab_size
+    width = _FLOAT if recipe.precision == "float32" else _FLOAT // 2
+    return int(4 * _FLOAT * _parameters(config) + width * activations + _FLOAT * logits)
+
+
+def _matrix_product_speed() -> float:
+    """Floating-point operations per second of this machine's NumPy, the best of three."""
+    size = 1024
+    a = np.ones((size, size), np.float32)
+    best = float("inf")
+    for _ in range(4):  # the first one warms up
+        start = perf_counter()
+        a @ a
+        best = min(best, perf_counter() - start)
+    return 2.0 * size**3 / best

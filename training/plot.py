@@ -1,0 +1,97 @@
+"""The picture of a run: its losses above, its accuracy below, from the records of metrics.jsonl."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TRAIN, _HELD_OUT, _LINE = "#7f9fc4", "#c44e2b", "#555555"
+
+
+def loss_picture(
+    metrics: Sequence[Mapping[str, float]],
+    path: str | os.PathLike[str],
+    entropy_floor: float | None = None,
+) -> Path | None:
+    """Draws masked-token loss and pair accuracy over the steps as a PNG.
+
+    Without a pair objective (NSP or SOP), the second panel shows the masked-token accuracy.
+
+    Args:
+        metrics: records with "step" and, where measured, "mlm_loss", "nsp_accuracy", … and the
+            same names with "val_" for held-out documents.
+        path: of the PNG.
+        entropy_floor: unigram entropy in nats, drawn as a line.
+
+    Returns:
+        The path; None where matplotlib is not installed, after saying so on stderr.
+    """
+    try:
+        # Not pyplot, which would choose a backend for the whole process and keep the figure.
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
+    except ImportError:
+        message = "No picture: matplotlib is not installed (pip install matplotlib)."
+        print(message, file=sys.stderr)
+        return None
+    figure = Figure(figsize=(9, 7), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    above, below = figure.subplots(2, sharex=True, height_ratios=(3, 2))
+
+    _curves(above, metrics, "mlm_loss" if _has(metrics, "mlm_loss") else "loss")
+    if entropy_floor is not None:
+        label = f"unigram entropy, {entropy_floor:.2f} nats"
+        above.axhline(entropy_floor, color=_LINE, linestyle="--", linewidth=1.2, label=label)
+    above.set_ylabel("masked-token loss (nats)")
+
+    pair = next((name for name in ("nsp", "sop") if _has(metrics, f"{name}_accuracy")), None)
+    _curves(below, metrics, f"{pair or 'mlm'}_accuracy")
+    if pair:
+        below.axhline(0.5, color=_LINE, linestyle="--", linewidth=1.2, label="chance, 50 %")
+    title = {"nsp": "next-sentence", "sop": "sentence-order", None: "masked-token"}[pair]
+    below.set_ylabel(f"{title} accuracy")
+    below.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    below.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    below.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    below.set_xlabel("step")
+    figure.align_ylabels()
+
+    for axes in (above, below):
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, format="png")
+    return path
+
+
+def _curves(axes: Axes, metrics: Sequence[Mapping[str, float]], name: str) -> None:
+    """Draws a measure in training and on held-out documents, and tells the latter's last value."""
+    steps, values = _series(metrics, name)
+    if steps:
+        marker = "o" if len(steps) == 1 else None  # one point makes no line
+        axes.plot(steps, values, color=_TRAIN, linewidth=1.4, marker=marker, label="training")
+    steps, values = _series(metrics, f"val_{name}")
+    if steps:
+        last = f"{100 * values[-1]:.1f} %" if "accuracy" in name else f"{values[-1]:.2f}"
+        label = f"held-out documents, last {last}"
+        axes.plot(steps, values, color=_HELD_OUT, linewidth=2, marker="o", ms=4, label=label)
+
+
+def _has(metrics: Sequence[Mapping[str, float]], name: str) -> bool:
+    return bool(_series(metrics, name)[0] or _series(metrics, f"val_{name}")[0])
+
+
+def _series(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[list[float], list[float]]:
+    """The steps and values of the records that have the measure."""
+    found = [record for record in metrics if record.get(name) is not None]
+    return [record["step"] for record in found], [record[name] for record in found]

@@ -1,0 +1,211 @@
+"""Pretrains a BERT from text: corpus, vocabulary, training, report and SavedModel in one command.
+
+    python -m training.pretrain RECIPE [key=value …] [--dry-run] [--quicktest]
+
+RECIPE is a name in training/recipes or the path of a recipe file; key=value changes its values.
+The same command goes on with a run that was interrupted, exactly where its last checkpoint is.
+
+    --dry-run     prints what would be done: counts, memory, time
+    --quicktest   the whole way in seconds, with a tiny model on little text
+
+Examples:
+    python -m training.pretrain demo
+    python -m training.pretrain wiki_mini corpus=wiki/*.txt steps=20_000 out=runs/my_wiki
+    KERAS_BACKEND=jax python -m training.pretrain wiki_mini precision=mixed_bfloat16
+
+Everything is written to runs/<name>/ (see report.md there) and saved_models/<name>/<version>/.
+Exit codes: 0 done, 2 bad arguments, 3 bad text, 4 damaged files, 5 no space or folder in use,
+6 numbers that are not finite, 130 and 143 stopped by a signal after saving.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from bert_keras.errors import UsageError
+from training.recipe import PretrainRecipe, load_recipe, parse_overrides, quicktest
+from training.run import run
+
+if TYPE_CHECKING:
+    from bert_keras.models import Task
+    from training.corpora import TrainingCorpora
+    from training.run_folder import RunFolder
+
+_FLAGS = ("--dry-run", "--quicktest")
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the program; returns the exit code."""
+    recipe, flags = _read_command(arguments)
+    if "--dry-run" in flags:
+        from training.plan import print_plan
+
+        print_plan(recipe)
+        return 0
+    # Keras and its backend take seconds to import: after the command is known to be good.
+    from bert_keras.resume import RunLock
+    from training.run_folder import RunFolder
+
+    folder = RunFolder(recipe)
+    with RunLock(folder.path):
+        return _pretrain(recipe, folder)
+
+
+def _read_command(arguments: list[str]) -> tuple[PretrainRecipe, set[str]]:
+    flags = {argument for argument in arguments if argument.startswith("--")}
+    if unknown := sorted(flags.difference(_FLAGS)):
+        raise UsageError(f"Unknown flags: {', '.join(unknown)}. Known: {', '.join(_FLAGS)}")
+    words = [argument for argument in arguments if argument not in flags]
+    if not words or "=" in words[0]:
+        raise UsageError("Name a recipe: python -m training.pretrain RECIPE [key=value …]")
+    recipe = load_recipe(words[0])
+    if "--quicktest" in flags:
+        recipe = quicktest(recipe)
+    values = parse_overrides(words[1:], dataclasses.asdict(recipe))
+    return PretrainRecipe(**values), flags
+
+
+def _pretrain(recipe: PretrainRecipe, folder: RunFolder) -> int:
+    import keras
+
+    from bert_keras.data.health import statistics
+    from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
+    from training.callbacks import WriteMetrics
+    from training.corpora import SAMPLED_BATCHES, dataset, evaluation_batches, open_corpora
+    from training.health import versions
+    from training.progress import Progress
+
+    start = perf_counter()
+    folder.claim(recipe, keras.backend.backend(), versions())
+
+    # === Text ===
+    corpora = open_corpora(recipe, folder)
+    examples = corpora.examples(recipe)
+    held_out = corpora.examples(recipe, held_out=True)
+    seen = statistics(examples, epoch=0, batches=SAMPLED_BATCHES)
+
+    # === Model ===
+    keras.utils.set_random_seed(recipe.seed)
+    task = _task(recipe, corpora.tokenizer.vocab_size)
+
+    # === Resume ===
+    checkpoints = TrainingCheckpoints(folder.checkpoints)
+    metrics, speed = MetricsLog(folder.metrics), MetricsLog(folder.speed)
+    state = checkpoints.restore(task) or {"step": 0, "epoch": 0, "position": 0, "metrics": 0}
+    metrics.cut(state["metrics"])
+
+    def state_after(reports: int) -> dict[str, int]:
+        step = reports * recipe.report_every
+        epoch, position = examples.locate(0, 0, step)
+        return {"step": step, "epoch": epoch, "position": position, "metrics": metrics.offset}
+
+    # === Training ===
+    display = Progress(recipe.steps, state["step"])
+    if state["step"]:
+        display.note(f"Going on after step {state['step']:,} of {recipe.steps:,}.")
+    with StopOnSignal() as stop, display:
+        callbacks: list[keras.callbacks.Callback] = [
+            WriteMetrics(
+                metrics,
+                speed,
+                display,
+                report_every=recipe.report_every,
+                tokens_per_step=seen["tokens"] / seen["batches"],
+                padding_share=seen["padding_share"],
+            ),
+            stop,
+            SaveCheckpoint(checkpoints, every=recipe.checkpoint_every, state=state_after),
+        ]
+        if recipe.tensorboard:
+            callbacks.insert(0, keras.callbacks.TensorBoard(str(folder.path / "tensorboard")))
+        if state["step"] < recipe.steps:
+            task.fit(
+                dataset(
+                    examples,
+                    epoch=state["epoch"],
+                    position=state["position"],
+                    workers=recipe.workers,
+                ),
+                initial_epoch=state["step"] // recipe.report_every,
+                epochs=recipe.steps // recipe.report_every,
+                steps_per_epoch=recipe.report_every,
+                validation_data=dataset(
+                    held_out, steps=evaluation_batches(recipe, held_out), workers=recipe.workers
+                ),
+                validation_freq=recipe.evaluate_every,
+                callbacks=callbacks,
+                verbose=0,  # pyright: ignore[reportArgumentType]
+            )
+    if stop.signal is not None:
+        print(
+            f"Stopped by {stop.signal.name} after a checkpoint; the same command goes on.",
+            file=sys.stderr,
+        )
+        return stop.exit_code
+    _finish(recipe, folder, task, corpora, seconds=perf_counter() - start)
+    return 0
+
+
+def _task(recipe: PretrainRecipe, vocab_size: int) -> Task:
+    from bert_keras.models import BertEncoder, MaskedLM, Pretrainer
+    from bert_keras.optimization import optimizer
+    from bert_keras.presets import PRESETS
+
+    preset = PRESETS[recipe.preset]
+    config = preset.replace(
+        vocab_size=vocab_size,
+        dropout=recipe.dropout,
+        attention_dropout=recipe.attention_dropout,
+        max_positions=recipe.max_positions or preset.max_positions,
+    )
+    encoder = BertEncoder(config, dtype=recipe.precision)
+    if recipe.objective == "mlm":
+        task = MaskedLM(encoder)
+    else:
+        task = Pretrainer(encoder, objective=recipe.objective)
+    task.compile(
+        optimizer(
+            recipe.learning_rate,
+            total_steps=recipe.steps // recipe.accumulate,
+            warmup_steps=recipe.warmup_steps // recipe.accumulate,
+            schedule=recipe.schedule,
+            name=recipe.optimizer,
+            weight_decay=recipe.weight_decay,
+            clip_norm=recipe.clip_norm or None,
+            accumulate=recipe.accumulate,
+            ema=recipe.ema,
+        ),
+        jit_compile={"auto": "auto", "true": True, "false": False}[recipe.jit],
+        **task.objective(),
+    )
+    return task
+
+
+def _finish(
+    recipe: PretrainRecipe,
+    folder: RunFolder,
+    task: Task,
+    corpora: TrainingCorpora,
+    seconds: float,
+) -> None:
+    """Saves the model, measures it, writes the report, exports, and asks the exported model."""
+    from training.export import export_and_ask
+    from training.health import examine
+    from training.report import print_summary, write_report
+
+    task.save_to_preset(folder.path)
+    corpora.tokenizer.save_to_preset(folder.path)
+    command = shlex.join(["python", "-m", "training.pretrain", *sys.argv[1:]])
+    report = examine(recipe, folder, task, corpora, command=command, seconds=seconds)
+    write_report(folder.report, report)
+    print_summary(report)
+    print(f"\nModel, report and picture: {folder.path}/")
+    export_and_ask(task, corpora.tokenizer, recipe.name, report.filled)
+
+
+if __name__ == "__main__":
+    run(main)

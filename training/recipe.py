@@ -1,0 +1,246 @@
+"""Recipes: the values of a pretraining run, in a Python file, changed by key=value."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import runpy
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from bert_keras.errors import UsageError
+from bert_keras.presets import PRESETS
+
+_FOLDER = Path(__file__).parent / "recipes"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainRecipe:
+    """The values of a pretraining run. A recipe file defines one: `recipe = PretrainRecipe(…)`.
+
+    Raises:
+        UsageError: a value of the wrong type, out of range, or at odds with another.
+    """
+
+    # The text.
+    corpus: str  # file, folder or glob; "demo": the English that CPython ships
+    layout: str = "text"  # "text": running; "sentences": one a line, blank line between documents
+    language: str = "en"  # ISO code, for the splitting into sentences
+    field: str = "text"  # key of the text in .jsonl files
+    held_out: float = 0.02  # share of the documents that evaluation keeps for itself
+    # The vocabulary.
+    vocab: str = ""  # a vocab.txt to use; empty: learned from the corpus
+    vocab_size: int = 16_000  # pieces to learn
+    lowercase: bool = True  # drop case and accents
+    # The model.
+    preset: str = "bert_mini_uncased"  # a name in bert_keras.PRESETS, which gives the sizes
+    dropout: float = 0.1
+    attention_dropout: float = 0.1  # fused attention kernels need 0
+    max_positions: int = 0  # 0: the preset's
+    # The examples.
+    sequence_length: int = 128  # tokens, with [CLS] and [SEP]
+    objective: str = "nsp"  # beside masked tokens: "nsp", "sop"; "mlm": nothing
+    masking: str = "token"  # or "whole_word", "span"
+    mask_rate: float = 0.15  # share of the tokens
+    max_predictions: int = 0  # most masks of an example; 0: what mask_rate gives for its length
+    short_probability: float = 0.1  # share of the examples that aim at a shorter length
+    # The optimisation.
+    batch_size: int = 32
+    steps: int  # batches to train on, a multiple of report_every
+    learning_rate: float = 1e-4  # at the end of the warm-up
+    warmup_steps: int = 0  # of the linear rise from 0
+    schedule: str = "linear"  # of the fall afterwards; or "cosine", "polynomial"
+    weight_decay: float = 0.01  # of kernels and tables; biases and LayerNorm have none
+    clip_norm: float = 1.0  # largest norm of the gradient; 0: any
+    optimizer: str = "adamw"  # the name of a Keras optimizer
+    accumulate: int = 1  # batches whose gradients make one update
+    ema: float = 0.0  # momentum of the averaged weights that are saved; 0: off
+    precision: str = "float32"  # Keras dtype policy
+    # The run.
+    seed: int = 0  # of weights, dropout and data
+    report_every: int = 50  # steps of a line in metrics.jsonl
+    evaluate_every: int = 10  # reports between evaluations
+    evaluation_pairs: int = 2_000  # held-out examples of an evaluation
+    checkpoint_every: int = 10  # reports between checkpoints
+    workers: int = 2  # that prepare data
+    tensorboard: bool = False  # event files too
+    jit: str = "auto"  # XLA: "auto" (by device), "true", "false"
+    out: str = ""  # folder of the run; empty: runs/<name>
+    name: str = ""  # of the run and of its folder in saved_models; empty: the recipe file's
+
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
+            kind, value = str(item.type), getattr(self, item.name)
+            if kind == "float" and type(value) is int:
+                object.__setattr__(self, item.name, value := float(value))
+            if type(value).__name__ != kind:
+                _fail(item.name, f"must be {_KINDS[kind]}", value)
+            if kind in ("int", "float"):
+                _check_number(item.name, value)
+            elif value not in _CHOICES.get(item.name, (value,)):
+                _fail(item.name, f"must be one of {', '.join(_CHOICES[item.name])}", value)
+        if not self.corpus:
+            _fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)
+        longest = self.max_positions or PRESETS[self.preset].max_positions
+        if self.sequence_length > longest:
+            whose = "max_positions" if self.max_positions else f"the positions of {self.preset}"
+            _fail("sequence_length", f"must be at most {longest}, {whose}", self.sequence_length)
+        if self.steps % self.report_every:
+            _fail("steps", f"must be a multiple of report_every={self.report_every}", self.steps)
+        if self.warmup_steps > self.steps:
+            _fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
+
+
+_KINDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
+_CHOICES: dict[str, Collection[str]] = {
+    "layout": ("text", "sentences"),
+    "preset": PRESETS.keys(),
+    "objective": ("nsp", "sop", "mlm"),
+    "masking": ("token", "whole_word", "span"),
+    "schedule": ("linear", "cosine", "polynomial"),
+    "optimizer": (
+        *("adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl"),
+        *("lamb", "lion", "muon", "nadam", "rmsprop", "sgd"),
+    ),
+    "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
+    "jit": ("auto", "true", "false"),
+}
+# Whole numbers are at least 1 but for these; the other numbers are shares, below 1, but for three.
+_LEAST: dict[str, int] = {
+    "sequence_length": 8,
+    **dict.fromkeys(("max_positions", "max_predictions", "warmup_steps", "seed"), 0),
+}
+_ABOVE_ZERO = ("learning_rate", "held_out", "mask_rate")
+_NOT_SHARES = ("learning_rate", "weight_decay", "clip_norm")
+
+
+def _check_number(name: str, value: float) -> None:
+    if isinstance(value, int):
+        if value < _LEAST.get(name, 1):
+            _fail(name, f"must be at least {_LEAST.get(name, 1)}", value)
+        return
+    low = "above 0" if name in _ABOVE_ZERO else "at least 0"
+    high = "finite" if name in _NOT_SHARES else "below 1"
+    limit = math.inf if name in _NOT_SHARES else 1.0
+    if not (0 <= value < limit) or (value == 0 and name in _ABOVE_ZERO):
+        _fail(name, f"must be {low} and {high}", value)
+
+
+def known_recipes() -> list[str]:
+    """The names of the recipes in training/recipes, sorted."""
+    return sorted(path.stem for path in _FOLDER.glob("[!_]*.py"))
+
+
+def load_recipe(name_or_path: str) -> PretrainRecipe:
+    """The recipe of a name in training/recipes or of a path to a .py file, its `name` filled in.
+
+    Raises:
+        UsageError: no such recipe, or a file that does not define one.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".py":
+        path = _FOLDER / f"{name_or_path}.py"
+        if name_or_path not in known_recipes():
+            raise UsageError(
+                f"No recipe of that name. Received: {name_or_path!r}."
+                f"{_nearest(name_or_path, known_recipes())} Known recipes: "
+                f"{', '.join(known_recipes()) or 'none'}; or give the path of a .py file."
+            )
+    elif not path.is_file():
+        raise UsageError(f"No such recipe file: {name_or_path}")
+    try:
+        recipe = runpy.run_path(str(path)).get("recipe")
+    except SyntaxError as error:
+        raise UsageError(f"{path}, line {error.lineno}: not Python: {error.msg}") from error
+    except Exception as error:
+        raise UsageError(f"{path}: {type(error).__name__}: {error}") from error
+    if not isinstance(recipe, PretrainRecipe):
+        raise UsageError(
+            f"{path}: must define recipe = PretrainRecipe(…). Received: recipe={recipe!r}"
+        )
+    return dataclasses.replace(recipe, name=recipe.name or path.stem)
+
+
+def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
+    """The same way through a run in seconds: a tiny model, few steps, the demo corpus."""
+    return dataclasses.replace(
+        recipe,
+        name=f"{recipe.name or 'recipe'}_quicktest",
+        out="",
+        corpus="demo",
+        layout="text",
+        language="en",
+        vocab="",
+        preset="bert_tiny_uncased",
+        max_positions=0,
+        vocab_size=min(recipe.vocab_size, 1_000),
+        sequence_length=min(recipe.sequence_length, 32),
+        max_predictions=min(recipe.max_predictions, 5),
+        batch_size=min(recipe.batch_size, 8),
+        steps=6,
+        warmup_steps=min(recipe.warmup_steps, 2),
+        report_every=2,
+        evaluate_every=1,
+        evaluation_pairs=min(recipe.evaluation_pairs, 16),
+        checkpoint_every=1,
+        workers=1,
+    )
+
+
+def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults with the values of `key=value` arguments, each of its default's type.
+
+    Args:
+        arguments: as given on the command line.
+        defaults: every known key, with a text, whole number, number or truth value.
+
+    Raises:
+        UsageError: not key=value, an unknown or repeated key, or a value of another type.
+    """
+    values: dict[str, Any] = {}
+    for argument in arguments:
+        key, equals, text = argument.partition("=")
+        if not equals:
+            raise UsageError(f"Expected key=value. Received: {argument!r}")
+        if key not in defaults:
+            raise UsageError(
+                f"Unknown key. Received: {argument!r}.{_nearest(key, defaults)} "
+                f"Known keys: {', '.join(defaults)}."
+            )
+        if key in values:
+            raise UsageError(f"{key} is given twice. Received: {argument!r}")
+        kind = type(defaults[key])
+        try:
+            values[key] = _PARSERS[kind](text)
+        except (ValueError, OverflowError, KeyError):
+            raise UsageError(f"{key} must be {_KINDS[kind.__name__]}. Received: {text!r}") from None
+    return {**defaults, **values}
+
+
+def _integer(text: str) -> int:
+    """A whole number as written: 100_000 or 1e5."""
+    number = float(text)
+    return int(text) if "e" not in text.lower() or not number.is_integer() else int(number)
+
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_PARSERS = {
+    str: str,
+    int: _integer,
+    float: float,
+    bool: lambda text: _TRUTH[text.lower()],
+}
+
+
+def _nearest(word: str, known: Collection[str]) -> str:
+    """A sentence that suggests the known word most like `word`; empty where none is."""
+    found = difflib.get_close_matches(word.lstrip("-"), known, n=1)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def _fail(name: str, rule: str, value: object) -> NoReturn:
+    choices = _CHOICES.get(name, ())
+    near = _nearest(value, choices) if isinstance(value, str) else ""
+    raise UsageError(f"{name} {rule}. Received: {name}={value!r}.{near}")

@@ -1,0 +1,27 @@
+"""The whole way in minutes: a BERT of your own from the English inside every CPython.
+
+Command:  python -m training.pretrain demo
+Hardware: 2 CPU cores
+Time:     not yet run
+Result:   not yet run
+"""
+
+from training.recipe import PretrainRecipe
+
+recipe = PretrainRecipe(
+    corpus="demo",
+    held_out=0.03,
+    vocab_size=6_000,
+    preset="bert_tiny_uncased",
+    dropout=0.0,
+    attention_dropout=0.0,
+    sequence_length=64,
+    batch_size=64,
+    steps=1_500,
+    learning_rate=2e-3,
+    warmup_steps=150,
+    report_every=50,
+    evaluate_every=5,
+    evaluation_pairs=1_000,
+    checkpoint_every=5,
+)

@@ -1,0 +1,249 @@
+"""The health report of a pretraining run: how good it is, what it saw, what it cost."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+import platform
+import re
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from training.progress import clock
+
+_CHUNK = 1 << 22  # ids that are counted at once: a corpus is larger than memory
+_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+_YARDSTICK = (
+    "The yardstick: whoever knows how often each token occurs, but does not look at the context, "
+    "has a loss of at best {0.entropy:.3f} nats (the unigram entropy of the held-out tokens), and "
+    "of {0.cross_entropy:.3f} nats with the frequencies of the training text. What a model is "
+    "below that, it reads from the context."
+)
+
+Row = tuple[str, ...]  # measure, value, remark
+
+
+@dataclasses.dataclass(frozen=True)
+class FilledMask:
+    """A held-out text with one [MASK], the token that stood there, and guesses, best first."""
+
+    text: str
+    answer: str
+    guesses: Sequence[tuple[str, float]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report:
+    """The facts of a run. Shares are between 0 and 1, losses and entropies in nats."""
+
+    # How it was made.
+    recipe: str
+    command: str
+    date: str
+    backend: str
+    versions: Mapping[str, str]
+    machine: Mapping[str, object]  # of machine_facts()
+    settings: Mapping[str, object]  # the recipe's values
+    # The data.
+    documents: int  # to train on, without the held-out ones
+    tokens: int
+    held_out_documents: int
+    held_out_tokens: int
+    vocab_size: int
+    unknown_share: float  # of the tokens
+    padding_share: float  # of the batches' positions
+    masks_per_row: float
+    pair_balance: float | None = None  # share of the pairs with label 1; None: no pairs
+    # The result on held-out documents.
+    entropy: float  # of unigram_entropy()
+    cross_entropy: float  # of unigram_cross_entropy()
+    mlm_loss: float
+    mlm_accuracy: float
+    mlm_targets: int  # masked tokens that were measured
+    objective: str = "nsp"  # or "sop", "mlm"
+    pair_accuracy: float | None = None
+    pair_count: int = 0
+    # The cost.
+    parameters: int
+    steps: int
+    tokens_per_second: float  # useful ones, without padding
+    wall_seconds: float
+    peak_memory: int | None  # bytes, of peak_memory_bytes()
+    filled: Sequence[FilledMask] = ()
+    picture: str | None = None  # path relative to the report's folder
+
+
+def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
+    """Writes the report as Markdown and returns its path."""
+    lines = [f"# {facts.recipe}: pretraining report", ""]
+    lines += [f"- **{name}: {value}**, {remark}." for name, value, remark in _results(facts)]
+    if facts.picture:
+        lines += ["", f"![Loss and accuracy over the steps]({facts.picture})"]
+    lines += ["", _YARDSTICK.format(facts), "", "## The data", "", *_table(_data(facts))]
+    lines += ["", "## The cost", "", *_table(_cost(facts))]
+    if facts.filled:
+        lines += ["", "## Filled masks", "", "Held-out text; the right token is in bold.", ""]
+        rows = [(_plain(mask.text), _plain(mask.answer), _guesses(mask)) for mask in facts.filled]
+        lines += _table(rows, ("text", "right", "best guesses"))
+    lines += ["", "## How it was made", "", "```", facts.command, "```", ""]
+    lines += _table(_origin(facts), ("", ""))
+    Path(path).write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return Path(path)
+
+
+def print_summary(report: Report, *, console: Console | None = None) -> None:
+    """Prints the results, the cost and the filled masks (on stdout by default)."""
+    numbers = Table("measure", "value", "remark", title=f"{report.recipe}: held-out documents")
+    for row in (*_results(report), *_cost(report)):
+        numbers.add_row(*map(Text, row))
+    masks = Table("text", "right", "best guesses", title="Filled masks, held-out text")
+    for mask in report.filled:
+        guesses = Text(", ").join(
+            Text(f"{token} {_percent(share)}", "bold green" if token == mask.answer else "")
+            for token, share in mask.guesses
+        )
+        masks.add_row(Text(mask.text), Text(mask.answer), guesses)
+    (console or Console()).print(numbers, *([masks] if report.filled else []))
+
+
+def unigram_entropy(token_ids: np.ndarray, special_ids: Collection[int]) -> float:
+    """The entropy in nats of the tokens' frequencies, special tokens left out.
+
+    No guess that ignores the context has a lower loss on these tokens.
+
+    Raises:
+        ValueError: there is no token but special ones.
+    """
+    counts = _counts(token_ids, special_ids, int(token_ids.max(initial=0)) + 1)
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def unigram_cross_entropy(
+    train_ids: np.ndarray, held_out_ids: np.ndarray, special_ids: Collection[int], vocab_size: int
+) -> float:
+    """The loss in nats of the training frequencies, add-one smoothed, on held-out tokens."""
+    weights = _counts(train_ids, special_ids, vocab_size) + 1.0
+    weights[list(special_ids)] = 0
+    counts = _counts(held_out_ids, special_ids, vocab_size)
+    seen = counts > 0
+    losses = np.log(weights.sum()) - np.log(weights[seen])
+    return float((counts[seen] * losses).sum() / counts.sum())
+
+
+def _counts(token_ids: np.ndarray, special_ids: Collection[int], size: int) -> np.ndarray:
+    """How often each id below `size` occurs, int64 [size]; 0 for special ones."""
+    counts = np.zeros(size, np.int64)
+    for start in range(0, len(token_ids), _CHUNK):
+        counts += np.bincount(token_ids[start : start + _CHUNK], minlength=size)
+    counts[[token for token in special_ids if token < size]] = 0
+    if not counts.any():
+        raise ValueError(f"No token but special ones. Received: {len(token_ids)} token ids")
+    return counts
+
+
+def peak_memory_bytes() -> int | None:
+    """The most memory this process has had at once; None where the system does not tell."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024
+    with contextlib.suppress(ImportError):
+        import resource  # not on Windows
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
+    return None
+
+
+def machine_facts() -> dict[str, str | int | None]:
+    """What speed depends on: cpus and memory_bytes that may be used, platform."""
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux
+    cpus = len(allowed(0)) if allowed else os.cpu_count()
+    memory = None
+    with contextlib.suppress(AttributeError, ValueError, OSError):  # not on Windows
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(ValueError, OSError):  # the limit of a container; "max": none
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8"))
+        memory = min(limit, memory or limit)
+    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    return {"cpus": cpus, "memory_bytes": memory, "platform": system}
+
+
+def _results(facts: Report) -> list[Row]:
+    gap = facts.entropy - facts.mlm_loss
+    verdict = f"{abs(gap):.2f} nats {'under' if gap > 0 else 'still over'} the unigram entropy"
+    rows = [
+        ("MLM loss", f"{facts.mlm_loss:.3f} nats", verdict),
+        ("MLM accuracy", _percent(facts.mlm_accuracy), f"on {facts.mlm_targets:,} masked tokens"),
+    ]
+    if (accuracy := facts.pair_accuracy) is not None and facts.pair_count:
+        margin = 1.96 * math.sqrt(accuracy * (1 - accuracy) / facts.pair_count)
+        verdict = "better than chance" if accuracy - margin > 0.5 else "no better than chance"
+        remark = f"on {facts.pair_count:,} pairs (± {100 * margin:.1f} points): {verdict}"
+        rows.append((f"{facts.objective.upper()} accuracy", _percent(accuracy), remark))
+    return rows
+
+
+def _data(facts: Report) -> list[Row]:
+    held_out = facts.held_out_documents
+    fits = "fits" if facts.unknown_share < 0.01 else "does **not** fit"
+    rows = [
+        ("training text", f"{facts.tokens:,} tokens", f"{facts.documents:,} documents"),
+        ("held-out text", f"{facts.held_out_tokens:,} tokens", f"{held_out:,} documents"),
+        ("vocabulary", f"{facts.vocab_size:,} pieces", f"{fits} the text"),
+        ("[UNK]", _percent(facts.unknown_share, 3), "of the tokens; it should be less than 1 %"),
+        ("padding", _percent(facts.padding_share), "of the positions in a batch"),
+        ("masks", f"{facts.masks_per_row:.1f}", "per row"),
+    ]
+    if facts.pair_balance is not None:
+        what = "B is from elsewhere" if facts.objective == "nsp" else "the order is swapped"
+        rows.append(("pairs", _percent(facts.pair_balance), f"where {what}; about half is right"))
+    return rows
+
+
+def _cost(facts: Report) -> list[Row]:
+    return [
+        ("parameters", f"{facts.parameters:,}", ""),
+        ("steps", f"{facts.steps:,}", f"in {clock(facts.wall_seconds)}"),
+        ("speed", f"{facts.tokens_per_second:,.0f} tokens/s", "padding not counted"),
+        ("memory", _gibibytes(facts.peak_memory), "at the peak"),
+    ]
+
+
+def _origin(facts: Report) -> list[Row]:
+    cpus, size = facts.machine.get("cpus"), _gibibytes(facts.machine.get("memory_bytes"))
+    return [
+        ("date", facts.date),
+        ("machine", f"{cpus} CPU cores, {size} memory, {facts.machine.get('platform')}"),
+        ("backend", facts.backend),
+        ("versions", ", ".join(f"{name} {version}" for name, version in facts.versions.items())),
+        *((key, f"`{value}`") for key, value in facts.settings.items()),
+    ]
+
+
+def _gibibytes(size: object) -> str:
+    return f"{size / 2**30:.1f} GiB" if isinstance(size, int) else "unknown"
+
+
+def _guesses(mask: FilledMask) -> str:
+    shown = [(f"{_plain(token)} {_percent(share)}", token) for token, share in mask.guesses]
+    return ", ".join(f"**{text}**" if token == mask.answer else text for text, token in shown)
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _plain(text: str) -> str:  # as itself in a Markdown table
+    return re.sub(r"([\\`*_<>|#~])", r"\\\1", " ".join(text.split()))
+
+
+def _table(rows: Sequence[Row], head: Row = ("measure", "value", "remark")) -> list[str]:
+    return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]

@@ -1,0 +1,64 @@
+"""The edge of every program: help, one clear message for what the user can mend, exit codes."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+_INTERRUPTED = 130  # 128 + SIGINT and 128 + SIGPIPE, as a shell reports them
+_BROKEN_PIPE = 141
+_NO_MEMORY = 5
+
+
+def run(program: Callable[[list[str]], int | None]) -> NoReturn:
+    """Runs a program with the command line's arguments and exits with its code (None: 0).
+
+    An error with an `exit_code` (those of `bert_keras.errors`) becomes one message on stderr and
+    that code, after its traceback if BERT_KERAS_TRACEBACK=1; any other keeps its traceback, code 1.
+    `-h` or `--help` prints the docstring of the program's module instead.
+    """
+    arguments = sys.argv[1:]
+    try:
+        if {"-h", "--help"}.intersection(arguments):
+            print(inspect.getdoc(inspect.getmodule(program)) or "This program has no help.")
+            code = 0
+        else:
+            code = program(arguments) or 0
+        sys.stdout.flush()  # here, so that a closed pipe is met inside this block
+    except BrokenPipeError:
+        if not _reader_is_gone():
+            raise  # the pipe of a worker process, not ours
+        code = _BROKEN_PIPE
+    except KeyboardInterrupt:
+        code = _complain("interrupted", _INTERRUPTED)
+    except MemoryError as error:
+        code = _complain(f"out of memory{f': {error}' if str(error) else ''}", _NO_MEMORY)
+    except Exception as error:
+        code = getattr(error, "exit_code", None)
+        if not isinstance(code, int):
+            raise
+        code = _complain("\n".join([str(error), *getattr(error, "__notes__", ())]), code)
+    sys.exit(code)
+
+
+def _reader_is_gone() -> bool:
+    """Whether nobody reads stdout any more; if so, nothing more is written to it."""
+    try:
+        print(flush=True)  # what could not be written before is forgotten: a flush alone may pass
+    except BrokenPipeError:
+        # The interpreter flushes once more at exit, and would complain on stderr.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
+def _complain(message: str, code: int) -> int:
+    """Prints the message of the error being handled on stderr; answers `code`."""
+    if os.environ.get("BERT_KERAS_TRACEBACK") == "1":
+        traceback.print_exc()
+    print(f"error: {message}", file=sys.stderr)
+    return code
