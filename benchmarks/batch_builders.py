@@ -43,21 +43,21 @@ def synthetic(num_sentences: int) -> tuple[Corpus, Tokenizer]:
     return Corpus.from_ids(documents), tokenizer
 
 
-def from_corpus(corpus: Corpus, tokenizer: Tokenizer, **sizes: int) -> Iterator[Builder]:
-    """Ours: pairs, truncation, packing and masking; alone and as `fit` reads them."""
+def from_corpus(corpus: Corpus, tokenizer: Tokenizer, **sizes: Any) -> Iterator[Builder]:
+    """Ours: NSP pairs, truncation, packing and each kind of masking; and as `fit` reads them."""
     for masking in ("token", "whole_word", "span"):
         examples = PretrainingExamples(corpus, tokenizer, masking=masking, **sizes)
 
         def build(i: int, examples: PretrainingExamples = examples) -> Any:
             return examples.batch(0, i % examples.num_batches(0))
 
-        yield Builder(f"bert_keras: nsp, {masking}", True, build)
+        yield Builder(f"batch, {masking}", True, build)
     examples = PretrainingExamples(corpus, tokenizer, **sizes)
     reader = py_dataset(examples)
-    yield Builder("bert_keras: nsp, token, py_dataset", True, lambda i: reader[i])
+    yield Builder("py_dataset, token", True, lambda i: reader[i])
     try:
         stream = iter(tf_dataset(examples))
-        yield Builder("bert_keras: nsp, token, tf_dataset", True, lambda _: next(stream))
+        yield Builder("tf_dataset, token", True, lambda _: next(stream))
     except ImportError as error:
         warnings.warn(f"tf_dataset is left out: {error}", stacklevel=1)
 
@@ -73,7 +73,7 @@ def masking_alone(examples: PretrainingExamples) -> Iterator[Builder]:
         raw = np.random.Philox(key=i).random_raw(size * width).reshape(size, width)
         return examples.masking(rows[i % count], ~specials[i % count], raw)
 
-    yield Builder("bert_keras: masking alone", False, mask)
+    yield Builder("masking alone", False, mask)
     for peer in (_transformers, _keras_hub):
         try:
             yield from peer(examples, rows, specials)
@@ -95,6 +95,7 @@ def _rows(examples: PretrainingExamples, most: int = 32) -> np.ndarray:
 def _transformers(
     examples: PretrainingExamples, rows: np.ndarray, specials: np.ndarray
 ) -> Iterator[Builder]:
+    """DataCollatorForLanguageModeling, which also pads."""
     from transformers import AutoTokenizer, DataCollatorForLanguageModeling
 
     with tempfile.TemporaryDirectory() as folder:
@@ -114,12 +115,13 @@ def _transformers(
         def build(i: int, collate: Callable[[list[Any]], Any] = collate) -> Any:
             return collate([dict(row) for row in features[i % len(features)]])
 
-        yield Builder(f"transformers: DataCollatorForLanguageModeling, {kind}", False, build)
+        yield Builder(f"transformers collator, {kind}", False, build)
 
 
 def _keras_hub(
     examples: PretrainingExamples, rows: np.ndarray, specials: np.ndarray
 ) -> Iterator[Builder]:
+    """MaskedLMMaskGenerator, in a graph as in tf.data."""
     import keras_hub
     import tensorflow as tf
 
@@ -137,4 +139,4 @@ def _keras_hub(
     def build(i: int) -> Any:
         return graph(tensors[i % len(tensors)])
 
-    yield Builder("keras_hub: MaskedLMMaskGenerator in a tf.function", False, build)
+    yield Builder("keras_hub mask generator", False, build)

@@ -135,7 +135,7 @@ def check_layer(
         model.save(directory / "layer.keras")
         loaded: Any = keras.saving.load_model(directory / "layer.keras")
         assert len(loaded.weights) == num_weights
-        assert_close(loaded.predict(list(arrays), verbose=0), expected, 1e-5)
+        assert_close(numpy(loaded(list(arrays))), expected)
 
 
 def check_encoder(make: Callable[..., BertEncoder], directory: Path) -> None:
@@ -230,7 +230,7 @@ def _check_training_step(
     task: Task, x: dict[str, np.ndarray], logits: dict[str, np.ndarray]
 ) -> None:
     """One step runs: the loss and the new weights are finite, the loss is scaled if need be."""
-    task.compile(keras.optimizers.AdamW(1e-3), **task.objective())
+    task.compile(keras.optimizers.SGD(1e-3), **task.objective())
     y = {name: np.zeros(logits.shape[:-1], "int32") for name, logits in logits.items()}
     scaled = isinstance(task.optimizer, keras.optimizers.LossScaleOptimizer)
     assert scaled == (task.dtype_policy.name == "mixed_float16")

@@ -1,10 +1,13 @@
-"""The README is true: its Python runs, its commands are accepted, its tree names every file.
+"""The README is true: its Python runs, its commands are accepted, its tree has every file.
 
-A block runs unless an HTML comment right above it says why not: `<!-- not run: reason -->`.
+A block runs unless an HTML comment right above it says why not: `<!-- not run: reason -->`. The
+commands find a folder `wiki/` of text, as `.txt` and as `.gz`.
 """
 
 from __future__ import annotations
 
+import gzip
+import os
 import re
 import shlex
 import subprocess
@@ -102,9 +105,13 @@ def check_command(command: list[str], extras: set[str]) -> list[str] | None:
     if command[:2] == ["python", "-m"] and command[2].split(".")[0] in ("training", "benchmarks"):
         path = ROOT / Path(*command[2].split("."))
         assert path.with_suffix(".py").is_file(), f"no such program: {command[2]}"
-        # Only pretraining can tell its plan; of the others the program itself is checked.
-        last = [*command[3:], "--dry-run"] if command[2] == "training.pretrain" else ["--help"]
-        return [sys.executable, *command[1:3], *last]
+        if command[2] != "training.pretrain":  # the others cannot tell their plan
+            return [sys.executable, *command[1:3], "--help"]
+        return [
+            sys.executable,
+            *command[1:],
+            *(["--dry-run"] if "--dry-run" not in command else []),
+        ]
     raise AssertionError(f"mark the block as not run, or teach the tests: {shlex.join(command)}")
 
 
@@ -117,17 +124,24 @@ def test_python_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     run_python(blocks(README.read_text(encoding="utf-8")), str(README))
 
 
-def test_shell_blocks_are_accepted() -> None:
-    """Programs are run in the checkout with --dry-run, which must leave nothing behind."""
+def test_shell_blocks_are_accepted(tmp_path: Path) -> None:
+    """Programs are run with --dry-run, which must leave nothing behind."""
+    (tmp_path / "wiki").mkdir()
+    text = "\n\n".join(f"The river {i} is long. It rises in the hills." for i in range(1_000))
+    (tmp_path / "wiki" / "a.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "wiki" / "a.txt.gz").write_bytes(gzip.compress(text.encode()))
+    before = sorted(tmp_path.rglob("*"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     found = commands(blocks(README.read_text(encoding="utf-8")))
     assert found
-    before = sorted(ROOT.iterdir())
     for command in found:
         instead = check_command(command, set(project()["optional-dependencies"]))
         if instead:
-            run = subprocess.run(instead, cwd=ROOT, capture_output=True, text=True, check=False)
+            run = subprocess.run(
+                instead, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+            )
             assert run.returncode == 0, f"{shlex.join(command)}\n{run.stdout}{run.stderr}"
-    assert sorted(ROOT.iterdir()) == before
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_blocks_that_are_not_run_say_why_and_are_few(record_property: Any) -> None:
@@ -139,13 +153,31 @@ def test_blocks_that_are_not_run_say_why_and_are_few(record_property: Any) -> No
     assert len(left_out) <= len(code) // 3
 
 
-def test_the_tree_names_every_file() -> None:
-    text = README.read_text(encoding="utf-8")
+def tree(found: list[Block]) -> list[str]:
+    """The paths in the block that draws the repository: one a line, indented below its folder."""
+    drawn = next(block for block in found if block.text.startswith("bert_keras/"))
+    paths: list[str] = []
+    folders: list[tuple[int, str]] = []
+    for line in drawn.text.splitlines():
+        entry = re.match(r"( *)([\w./-]+)", line)
+        assert entry is not None, f"not a path and its purpose: {line!r}"
+        depth, name = len(entry[1]), entry[2]
+        folders = [folder for folder in folders if folder[0] < depth]
+        paths.append("".join(folder[1] for folder in folders) + name)
+        if name.endswith("/"):
+            folders.append((depth, name))
+    return paths
+
+
+def test_the_tree_has_a_line_for_every_file() -> None:
+    paths = tree(blocks(README.read_text(encoding="utf-8")))
+    assert not [path for path in paths if not (ROOT / path).exists()]
     files = [
         path for folder in ("bert_keras", "training") for path in (ROOT / folder).rglob("*.py")
     ]
-    names = {path.stem for path in files if not path.stem.startswith("_")}
-    assert not [name for name in sorted(names) if not re.search(rf"\b{name}\b", text)]
+    names = {path.relative_to(ROOT).as_posix() for path in files if not path.stem.startswith("_")}
+    missing = sorted(name for name in names - set(paths) if "/recipes/" not in name)
+    assert not missing, "\n".join(missing)
 
 
 SAMPLE = """
@@ -189,6 +221,15 @@ def test_sample_blocks() -> None:
     assert [block.language for block in found] == languages
     assert [block.not_run for block in found] == [None, "needs a day", None, None, None, None]
     assert found[0].line == 5
+
+
+def test_sample_tree() -> None:
+    drawn = (
+        "```\nbert_keras/   the library\n  a.py    a\n  b/\n    c.py  c\n  d.py\ndocs/e.md\n```\n"
+    )
+    folders = ["bert_keras/", "bert_keras/b/"]
+    files = ["bert_keras/a.py", "bert_keras/b/c.py", "bert_keras/d.py", "docs/e.md"]
+    assert sorted(tree(blocks(drawn))) == sorted([*folders, *files])
 
 
 def test_sample_python_shares_a_namespace() -> None:

@@ -9,11 +9,10 @@ from typing import Any
 
 import keras
 
-from bert_keras.data.corpus import Corpus
-from bert_keras.data.pretraining import PretrainingExamples, py_dataset, tf_dataset
+from bert_keras.data import Corpus, PretrainingExamples, py_dataset, tf_dataset
 from bert_keras.errors import DataError
 from bert_keras.tokenizers import Tokenizer
-from training import demo_corpus
+from training import demo_corpus, prepare
 from training.recipe import PretrainRecipe
 from training.run_folder import RunFolder
 
@@ -74,15 +73,18 @@ def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
     source = recipe.corpus
     if source == "demo":
         source = str(demo_corpus.write(folder.path / "demo.txt"))
-    from bert_keras.data.documents import read
-    from bert_keras.data.corpus_writer import write, split_of
-    from training.progress import task
-    documents = read(source, layout=recipe.layout, language=recipe.language, field=recipe.field)
-    with task("vocabulary") as progress:
-        tokenizer = Tokenizer.learn((d for i, d in enumerate(documents) if split_of(i, recipe.held_out) == "train"), vocab_size=recipe.vocab_size, lowercase=recipe.lowercase, progress=progress)
-    with task("corpus") as progress:
-        documents = read(source, layout=recipe.layout, language=recipe.language, field=recipe.field)
-        write(folder.corpus, documents, tokenizer, held_out=recipe.held_out, workers=recipe.workers, progress=progress)
+    prepare.prepare(
+        corpus=source,
+        out=folder.corpus,
+        layout=recipe.layout,
+        language=recipe.language,
+        field=recipe.field,
+        vocab=recipe.vocab,
+        vocab_size=recipe.vocab_size,
+        lowercase=recipe.lowercase,
+        held_out=recipe.held_out,
+        workers=recipe.workers,
+    )
 
 
 def evaluation_batches(recipe: PretrainRecipe, examples: PretrainingExamples) -> int:

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from bert_keras.data.corpus import Corpus
-from bert_keras.data.health import statistics
+from bert_keras.data import Corpus
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
@@ -61,8 +60,8 @@ def examine(
     measured = task.evaluate(
         dataset(examples, steps=batches), steps=batches, return_dict=True, verbose=0
     )
-    seen = statistics(corpora.examples(recipe), epoch=0, batches=SAMPLED_BATCHES)
-    measured_on = statistics(examples, epoch=0, batches=batches)
+    seen = corpora.examples(recipe).statistics(epoch=0, batches=SAMPLED_BATCHES)
+    measured_on = examples.statistics(epoch=0, batches=batches)
     entropy = unigram_entropy(held_out.tokens, tokenizer.special_ids)
     records = _records(folder.metrics.read_text(encoding="utf-8"))
     picture = loss_picture(records, folder.picture, entropy)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
 from pathlib import Path
 from time import perf_counter
 
@@ -12,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bert_keras.config import BertConfig
+from bert_keras.data import Corpus, read
+from bert_keras.errors import DataError
 from bert_keras.presets import PRESETS
 from training import demo_corpus
 from training.progress import clock
@@ -20,7 +21,7 @@ from training.recipe import PretrainRecipe
 _BYTES_PER_TOKEN = 4.5  # of English in a vocabulary learned from it
 _GZIP = 2.8  # how much text packs
 # Share of a machine's matrix product speed that a training step reaches (see benchmarks/).
-_EFFICIENCY = 0.35
+_EFFICIENCY = 0.5
 _FLOAT = 4
 
 
@@ -29,6 +30,7 @@ class Plan:
     """Estimates of a run. Bytes, tokens, seconds."""
 
     text_bytes: int | None
+    vocab_size: int
     parameters: int
     tokens_read: int
     epochs: float | None
@@ -38,14 +40,19 @@ class Plan:
 
 def plan(recipe: PretrainRecipe) -> Plan:
     """Estimates without reading the text."""
-    config = PRESETS[recipe.preset].replace(vocab_size=recipe.vocab_size)
+    preset = PRESETS[recipe.preset]
+    vocab_size = _vocab_size(recipe)
+    config = preset.replace(
+        vocab_size=vocab_size, max_positions=recipe.max_positions or preset.max_positions
+    )
     text_bytes = _text_bytes(recipe)
     tokens_read = recipe.steps * recipe.batch_size * recipe.sequence_length
     epochs = None if text_bytes is None else tokens_read * _BYTES_PER_TOKEN / max(text_bytes, 1)
     flops = recipe.steps * _step_flops(recipe, config)
     return Plan(
         text_bytes=text_bytes,
-        parameters=_parameters(config),
+        vocab_size=vocab_size,
+        parameters=_parameters(recipe, config),
         tokens_read=tokens_read,
         epochs=epochs,
         memory=_memory(recipe, config),
@@ -59,8 +66,8 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     table = Table("", "value", "remark", title=f"{recipe.name}: the plan; nothing was written")
     text = "not found" if found.text_bytes is None else f"{found.text_bytes / 1e6:,.1f} MB"
     table.add_row("text", text, recipe.corpus)
-    vocabulary = recipe.vocab or f"{recipe.vocab_size:,} pieces, learned from the text"
-    table.add_row("vocabulary", vocabulary, "lowercase" if recipe.lowercase else "cased")
+    origin = recipe.vocab or ("prepared" if _prepared(recipe) else "learned from the text")
+    table.add_row("vocabulary", f"{found.vocab_size:,} pieces", origin)
     table.add_row("model", f"{found.parameters:,} parameters", recipe.preset)
     table.add_row(
         "examples",
@@ -81,26 +88,42 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
 def _text_bytes(recipe: PretrainRecipe) -> int | None:
     if recipe.corpus == "demo":
         return sum(len(text) + 1 for document in demo_corpus.documents() for text in document)
-    path = Path(recipe.corpus)
-    found = [path] if path.exists() else [Path(name) for name in glob.glob(recipe.corpus)]  # noqa: PTH207
-    files = [
-        file
-        for item in found
-        for file in (item.rglob("*") if item.is_dir() else [item])
-        if file.is_file()
-    ]
-    if not files:
+    if prepared := _prepared(recipe):
+        return prepared.manifest["counts"]["text_bytes"]
+    try:
+        documents = read(recipe.corpus)
+    except DataError:
         return None
-    return sum(int(f.stat().st_size * (_GZIP if f.suffix == ".gz" else 1)) for f in files)
+    return sum(
+        int(size * (_GZIP if file.suffix == ".gz" else 1))
+        for file, size in zip(documents.files, documents.sizes, strict=True)
+    )
 
 
-def _parameters(config: BertConfig) -> int:
-    """Of the encoder with its pooler and the MLM and pair heads."""
+def _prepared(recipe: PretrainRecipe) -> Corpus | None:
+    """The corpus of `training.prepare` that the recipe names, if it does."""
+    folder = Path(recipe.corpus) / "train"
+    return Corpus.open(folder) if folder.is_dir() else None
+
+
+def _vocab_size(recipe: PretrainRecipe) -> int:
+    if prepared := _prepared(recipe):
+        return prepared.manifest["tokenizer"]["vocab_size"]
+    file = Path(recipe.vocab) / "vocab.txt" if Path(recipe.vocab).is_dir() else Path(recipe.vocab)
+    if recipe.vocab and file.is_file():
+        return file.read_bytes().count(b"\n")
+    return recipe.vocab_size
+
+
+def _parameters(recipe: PretrainRecipe, config: BertConfig) -> int:
+    """Of the encoder and the MLM head, and of pooler and pair head where there are pairs."""
     h, i = config.hidden_size, config.intermediate_size
     block = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 4 * h
     rows = config.vocab_size + config.max_positions + config.num_segments
-    heads = (h * h + h) + 2 * h + config.vocab_size + (2 * h + 2)
-    return rows * h + 2 * h + config.num_layers * block + (h * h + h) + heads
+    heads = (h * h + h) + 2 * h + config.vocab_size
+    if recipe.objective != "mlm":
+        heads += (h * h + h) + (2 * h + 2)
+    return rows * h + 2 * h + config.num_layers * block + heads
 
 
 def _step_flops(recipe: PretrainRecipe, config: BertConfig) -> float:
@@ -120,7 +143,7 @@ def _memory(recipe: PretrainRecipe, config: BertConfig) -> int:
     activations = tokens * config.num_layers * per_token
     logits = 3 * tokens * recipe.mask_rate * config.vocab_size
     width = _FLOAT if recipe.precision == "float32" else _FLOAT // 2
-    return int(4 * _FLOAT * _parameters(config) + width * activations + _FLOAT * logits)
+    return int(4 * _FLOAT * _parameters(recipe, config) + width * activations + _FLOAT * logits)
 
 
 def _matrix_product_speed() -> float:

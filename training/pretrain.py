@@ -21,10 +21,11 @@ Exit codes: 0 done, 2 bad arguments, 3 bad text, 4 damaged files, 5 no space or 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import shlex
 import sys
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bert_keras.errors import UsageError
 from training.recipe import PretrainRecipe, load_recipe, parse_overrides, quicktest
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from training.run_folder import RunFolder
 
 _FLAGS = ("--dry-run", "--quicktest")
+_EVENTS = ("tensorflow", "tensorboard")  # what writes event files, on every backend
+# Before the first step: data position, lengths of the logs, time spent. A checkpoint also names
+# the corpus.
+_START = {"step": 0, "epoch": 0, "position": 0, "metrics": 0, "speed": 0, "seconds": 0.0}
 
 
 def main(arguments: list[str]) -> int:
@@ -46,13 +51,20 @@ def main(arguments: list[str]) -> int:
 
         print_plan(recipe)
         return 0
+    missing = [name for name in _EVENTS if importlib.util.find_spec(name) is None]
+    if recipe.tensorboard and missing:
+        raise UsageError(
+            f"tensorboard=true needs {' and '.join(missing)}. Install with pip, or leave it out: "
+            "metrics.jsonl has the same numbers."
+        )
     # Keras and its backend take seconds to import: after the command is known to be good.
     from bert_keras.resume import RunLock
     from training.run_folder import RunFolder
 
     folder = RunFolder(recipe)
+    folder.check()  # before the lock puts a file into it
     with RunLock(folder.path):
-        return _pretrain(recipe, folder)
+        return _pretrain(recipe, folder, arguments)
 
 
 def _read_command(arguments: list[str]) -> tuple[PretrainRecipe, set[str]]:
@@ -69,10 +81,9 @@ def _read_command(arguments: list[str]) -> tuple[PretrainRecipe, set[str]]:
     return PretrainRecipe(**values), flags
 
 
-def _pretrain(recipe: PretrainRecipe, folder: RunFolder) -> int:
+def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -> int:
     import keras
 
-    from bert_keras.data.health import statistics
     from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
     from training.callbacks import WriteMetrics
     from training.corpora import SAMPLED_BATCHES, dataset, evaluation_batches, open_corpora
@@ -86,7 +97,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder) -> int:
     corpora = open_corpora(recipe, folder)
     examples = corpora.examples(recipe)
     held_out = corpora.examples(recipe, held_out=True)
-    seen = statistics(examples, epoch=0, batches=SAMPLED_BATCHES)
+    seen = examples.statistics(epoch=0, batches=SAMPLED_BATCHES)
 
     # === Model ===
     keras.utils.set_random_seed(recipe.seed)
@@ -95,13 +106,29 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder) -> int:
     # === Resume ===
     checkpoints = TrainingCheckpoints(folder.checkpoints)
     metrics, speed = MetricsLog(folder.metrics), MetricsLog(folder.speed)
-    state = checkpoints.restore(task) or {"step": 0, "epoch": 0, "position": 0, "metrics": 0}
+    state = _START | (checkpoints.restore(task) or {})
+    fingerprint = corpora.train.fingerprint
+    if state.get("corpus", fingerprint) != fingerprint:
+        raise UsageError(
+            f"{corpora.train.directory}: not the corpus that the run in {folder.path} began with. "
+            "Put that one back, or give out=FOLDER for a new run."
+        )
     metrics.cut(state["metrics"])
+    speed.cut(state["speed"])
+    start -= state["seconds"]
 
-    def state_after(reports: int) -> dict[str, int]:
+    def state_after(reports: int) -> dict[str, Any]:
         step = reports * recipe.report_every
-        epoch, position = examples.locate(0, 0, step)
-        return {"step": step, "epoch": epoch, "position": position, "metrics": metrics.offset}
+        epoch, position = examples.locate(state["epoch"], state["position"], step - state["step"])
+        return {
+            "step": step,
+            "epoch": epoch,
+            "position": position,
+            "metrics": metrics.offset,
+            "speed": speed.offset,
+            "seconds": perf_counter() - start,
+            "corpus": fingerprint,
+        }
 
     # === Training ===
     display = Progress(recipe.steps, state["step"])
@@ -138,15 +165,20 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder) -> int:
                 ),
                 validation_freq=recipe.evaluate_every,
                 callbacks=callbacks,
+                shuffle=False,  # a dataset has its order
                 verbose=0,  # pyright: ignore[reportArgumentType]
             )
+        else:
+            # As `fit` ends: averaged weights, where wanted, take the place of the trained ones.
+            task.optimizer.finalize_variable_values(task.trainable_variables)
     if stop.signal is not None:
         print(
             f"Stopped by {stop.signal.name} after a checkpoint; the same command goes on.",
             file=sys.stderr,
         )
         return stop.exit_code
-    _finish(recipe, folder, task, corpora, seconds=perf_counter() - start)
+    command = shlex.join(["python", "-m", "training.pretrain", *arguments])
+    _finish(recipe, folder, task, corpora, command=command, seconds=perf_counter() - start)
     return 0
 
 
@@ -161,6 +193,7 @@ def _task(recipe: PretrainRecipe, vocab_size: int) -> Task:
         dropout=recipe.dropout,
         attention_dropout=recipe.attention_dropout,
         max_positions=recipe.max_positions or preset.max_positions,
+        pooler=recipe.objective != "mlm",  # nothing would train it
     )
     encoder = BertEncoder(config, dtype=recipe.precision)
     if recipe.objective == "mlm":
@@ -190,6 +223,8 @@ def _finish(
     folder: RunFolder,
     task: Task,
     corpora: TrainingCorpora,
+    *,
+    command: str,
     seconds: float,
 ) -> None:
     """Saves the model, measures it, writes the report, exports, and asks the exported model."""
@@ -199,12 +234,12 @@ def _finish(
 
     task.save_to_preset(folder.path)
     corpora.tokenizer.save_to_preset(folder.path)
-    command = shlex.join(["python", "-m", "training.pretrain", *sys.argv[1:]])
     report = examine(recipe, folder, task, corpora, command=command, seconds=seconds)
     write_report(folder.report, report)
     print_summary(report)
     print(f"\nModel, report and picture: {folder.path}/")
-    export_and_ask(task, corpora.tokenizer, recipe.name, report.filled)
+    if recipe.export:
+        export_and_ask(task, corpora.tokenizer, recipe.name, report.filled)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,7 @@ class PretrainRecipe:
     checkpoint_every: int = 10  # reports between checkpoints
     workers: int = 2  # that prepare data
     tensorboard: bool = False  # event files too
+    export: bool = True  # a SavedModel at the end
     jit: str = "auto"  # XLA: "auto" (by device), "true", "false"
     out: str = ""  # folder of the run; empty: runs/<name>
     name: str = ""  # of the run and of its folder in saved_models; empty: the recipe file's

@@ -1,7 +1,7 @@
 """The folder of a run: where everything lies, and whose it is.
 
 runs/<name>/
-    run.json         the recipe's values, backend and versions, written once
+    run.json         the recipe's values, backend and versions; they bind once training began
     corpus/          the token store and the vocabulary, unless the recipe names a prepared one
     checkpoints/     the last two training checkpoints
     metrics.jsonl    one line per report: the same bytes however often the run was interrupted
@@ -17,12 +17,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bert_keras import atomic
 from bert_keras.errors import UsageError
-from bert_keras.resume import atomic
 from training.recipe import PretrainRecipe
 
-# Values that may differ when a run goes on: they change nothing that is computed.
-_FREE = ("workers", "tensorboard", "out")
+# Values that change nothing that is computed: they may differ whenever a run goes on.
+_FREE = ("workers", "tensorboard", "export", "out")
+# Values that make the corpus: before the first checkpoint, only these bind, once it is made.
+_TEXT = (
+    *("corpus", "layout", "language", "field", "held_out"),
+    *("vocab", "vocab_size", "lowercase"),
+)
+_OURS = ("LOCK", "corpus")  # what a folder without run.json may hold
 
 
 class RunFolder:
@@ -42,38 +48,53 @@ class RunFolder:
         self.report = self.path / "report.md"
         self.picture = self.path / "loss.png"
 
+    def check(self) -> None:
+        """Looks whether the folder is, or may become, one of a run; leaves it as it is.
+
+        Raises:
+            UsageError: it is something else.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise UsageError(f"{self.path} is a file. Choose a folder with out=FOLDER.")
+        if self.run.exists():
+            self._read()
+            return
+        # A process killed while it wrote run.json leaves a temporary file.
+        names = sorted(path.name for path in self.path.glob("*"))
+        strangers = [name for name in names if name not in _OURS and not name.startswith(".tmp-")]
+        if strangers:
+            raise UsageError(
+                f"{self.path} is not the folder of a run: it has no run.json but "
+                f"{', '.join(strangers[:5])}. Choose another with out=FOLDER."
+            )
+
     def claim(self, recipe: PretrainRecipe, backend: str, versions: dict[str, str]) -> None:
         """Writes run.json, or checks that the run found here is this one.
 
         Raises:
             UsageError: the folder holds another run, or something else.
         """
+        self.check()
         values = dataclasses.asdict(recipe)
-        if not self.run.exists():
-            strangers = sorted(
-                path.name for path in self.path.glob("*") if path.name not in ("LOCK", "corpus")
-            )
-            if strangers:
+        is_trained = self.checkpoints.exists()
+        if self.run.exists():
+            before = self._read()
+            binding = values if is_trained else _TEXT if self.corpus.exists() else ()
+            changed = [
+                f"  {name}: {before['recipe'].get(name)!r} then, {values[name]!r} now"
+                for name in binding
+                if name not in _FREE and before["recipe"].get(name) != values[name]
+            ]
+            if is_trained and before["backend"] != backend:
+                changed.append(f"  backend: {before['backend']} then, {backend} now")
+            if changed:
                 raise UsageError(
-                    f"{self.path} is not the folder of a run: it has no run.json but "
-                    f"{', '.join(strangers[:5])}. Choose another with out=FOLDER."
+                    f"{self.path} holds a run with other values:\n" + "\n".join(changed) + "\n"
+                    "Give the same values to go on with it, or out=FOLDER for a new run."
                 )
+        if not is_trained:
             card = {"recipe": values, "backend": backend, "versions": versions}
             atomic.write_text(self.run, json.dumps(card, indent=2) + "\n")
-            return
-        before = self._read()
-        changed = [
-            f"  {name}: {before['recipe'].get(name)!r} then, {value!r} now"
-            for name, value in values.items()
-            if name not in _FREE and before["recipe"].get(name) != value
-        ]
-        if before["backend"] != backend:
-            changed.append(f"  backend: {before['backend']} then, {backend} now")
-        if changed:
-            raise UsageError(
-                f"{self.path} holds a run with other values:\n" + "\n".join(changed) + "\n"
-                "Give the same values to go on with it, or out=FOLDER for a new run."
-            )
 
     def _read(self) -> dict[str, Any]:
         try:

@@ -14,7 +14,7 @@ from typing import Any
 
 import keras
 
-from bert_keras import models
+from bert_keras import atomic, models
 from bert_keras.checkpoints import hugging_face, tensors
 from bert_keras.checkpoints.format import Entry
 from bert_keras.config import BertConfig
@@ -57,9 +57,9 @@ def save_checkpoint(model: BertEncoder | Task, directory: str | Path) -> Path:
         "config": encoder.config.to_dict(),
         "sha256": {WEIGHTS: hashlib.sha256(weights).hexdigest()},
     }
-    _replace(directory / WEIGHTS, weights)
-    _replace(directory / CONFIG, _json_bytes(config))
-    _replace(directory / MANIFEST, _json_bytes(manifest))
+    atomic.write_bytes(directory / WEIGHTS, weights)
+    atomic.write_bytes(directory / CONFIG, _json_bytes(config))
+    atomic.write_bytes(directory / MANIFEST, _json_bytes(manifest))
     return directory
 
 
@@ -233,10 +233,3 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _json_bytes(values: dict[str, Any]) -> bytes:
     return (json.dumps(values, indent=2) + "\n").encode()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Writes a file beside and renames it, so that it is never seen in part."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_bytes(content)
-    temporary.replace(path)

@@ -2,11 +2,13 @@
 
 from bert_keras.data.corpus import Corpus
 from bert_keras.data.corpus_writer import require_vacant, split_of, write
-from bert_keras.data.documents import read
+from bert_keras.data.documents import LAYOUTS, Documents, read
 from bert_keras.data.pretraining import PretrainingExamples, py_dataset, tf_dataset
 
 __all__ = [
+    "LAYOUTS",
     "Corpus",
+    "Documents",
     "PretrainingExamples",
     "py_dataset",
     "read",

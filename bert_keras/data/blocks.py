@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -79,7 +79,7 @@ def encode(tokenizer: Tokenizer, texts: list[str]) -> Encoded:
 
 def encode_all(
     source: Iterable[Block], tokenizer: Tokenizer, workers: int
-) -> Iterator[tuple[Block, Encoded]]:
+) -> Generator[tuple[Block, Encoded], None, None]:
     """Tokenises blocks in `workers` new processes, or for 1 in this one; yields them in order.
 
     Raises:

@@ -127,7 +127,7 @@ def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -
             f"{folder}: not a folder for a corpus, it holds {', '.join(found[:5])}. Name another."
         )
     if not overwrite:
-        raise UsageError(f"{folder}: holds a corpus. Name another folder, or ask for overwrite.")
+        raise UsageError(f"{folder}: holds a corpus. Name another folder, or give overwrite=true.")
 
 
 class _Store:
@@ -136,14 +136,14 @@ class _Store:
     def __init__(self, folder: Path, unk_id: int, files: ExitStack):
         folder.mkdir()
         self._folder, self._unk_id = folder, unk_id
-        self._files: dict[str, _HashedFile] = {
-            name: _HashedFile(files.enter_context((folder / name).open("xb")))
+        self._files: dict[str, BinaryIO] = {
+            name: files.enter_context((folder / name).open("xb"))
             for name in (store.TOKENS, store.SENTENCES, store.DOCUMENTS)
         }
         self.counts: Counter[str] = Counter()
         self._last_end = 0  # of a document, in sentences
         for name in (store.SENTENCES, store.DOCUMENTS):
-            self._files[name].append(np.zeros(1, store.OFFSET))
+            self._files[name].write(np.zeros(1, store.OFFSET).tobytes())
 
     def append(self, block: Encoded, ends: list[int]) -> None:
         """Adds the sentences of a block; documents end before those in `ends`."""
@@ -152,9 +152,9 @@ class _Store:
         before = np.concatenate(([0], np.cumsum(filled)))
         document_ends = counts["sentences"] + before[np.asarray(ends, np.int64)]
         grown = np.diff(document_ends, prepend=self._last_end) > 0
-        self._files[store.TOKENS].append(block.tokens)
-        self._files[store.SENTENCES].append(sentence_ends.astype(store.OFFSET))
-        self._files[store.DOCUMENTS].append(document_ends[grown].astype(store.OFFSET))
+        self._files[store.TOKENS].write(block.tokens.tobytes())
+        self._files[store.SENTENCES].write(sentence_ends.astype(store.OFFSET).tobytes())
+        self._files[store.DOCUMENTS].write(document_ends[grown].astype(store.OFFSET).tobytes())
         if ends:
             self._last_end = int(document_ends[-1])
         for name, number in {
@@ -170,28 +170,15 @@ class _Store:
 
     def finish(self, dtype: np.dtype, **about: Any) -> None:
         """Writes the manifest."""
-        files = {name: file.close() for name, file in self._files.items()}
+        files = {}
+        for name, file in self._files.items():
+            file.close()
+            with (self._folder / name).open("rb") as written:
+                digest = hashlib.file_digest(written, "sha256").hexdigest()
+                files[name] = (written.tell(), digest)
         manifest = store.make_manifest(dtype, self.counts, files, **about)
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
         (self._folder / store.MANIFEST).write_text(text, encoding="utf-8")
-
-
-class _HashedFile:
-    """A file in the making, hashed on the way."""
-
-    def __init__(self, file: BinaryIO):
-        self._file, self._hash, self._size = file, hashlib.sha256(), 0
-
-    def append(self, array: np.ndarray) -> None:
-        data = array.tobytes()
-        self._file.write(data)
-        self._hash.update(data)
-        self._size += len(data)
-
-    def close(self) -> tuple[int, str]:
-        """Returns size and sha256."""
-        self._file.close()
-        return self._size, self._hash.hexdigest()
 
 
 @contextmanager
@@ -234,10 +221,11 @@ def _locked(folder: Path) -> Iterator[None]:
     """Holds a folder for this process; a process that is killed holds it no longer."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ResourceError(f"{folder}: another process is writing this corpus.") from None
         yield
-    except BlockingIOError:
-        raise ResourceError(f"{folder}: another process is writing this corpus.") from None
     finally:
         os.close(descriptor)
 

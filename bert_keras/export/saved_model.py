@@ -11,10 +11,10 @@ from pathlib import Path
 
 import keras
 
+from bert_keras.atomic import new_folder
 from bert_keras.errors import ResourceError, UsageError
 from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import check_top_k, encoder_of
-from bert_keras.resume.atomic import new_folder
 from bert_keras.tokenizers import Tokenizer
 
 _REQUIRED = ("tensorflow", "tensorflow_text")

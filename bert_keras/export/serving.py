@@ -84,12 +84,12 @@ def _vectors(
     @tf.function
     def serve(text: tf.Tensor) -> dict[str, tf.Tensor]:
         inputs = tokenizer(text, max_length=max_length)
-        outputs = _call(encoder, inputs)
+        outputs = _flat(_call(encoder, inputs))
         mask = tf.cast(inputs[features.PADDING_MASK], tf.float32)
-        vectors = tf.cast(outputs[features.SEQUENCE_OUTPUT], tf.float32) * mask[:, :, tf.newaxis]
+        vectors = outputs[features.SEQUENCE_OUTPUT] * mask[:, :, tf.newaxis]
         mean = tf.reduce_sum(vectors, axis=1) / tf.reduce_sum(mask, axis=1, keepdims=True)
         tokens = {name: inputs[name] for name in (features.TOKEN_IDS, features.PADDING_MASK)}
-        return {"sentence_vector": mean, **_flat(outputs), **tokens}
+        return {"sentence_vector": mean, **outputs, **tokens}
 
     return serve
 
@@ -99,11 +99,11 @@ def _call(model: Task | BertEncoder, inputs: dict[str, tf.Tensor]) -> dict[str, 
 
 
 def _flat(outputs: dict[str, Any]) -> dict[str, tf.Tensor]:
-    """Numbers the members of tuples: a signature returns tensors by name."""
+    """Outputs as a signature returns them: tensors by name, of a type that any client reads."""
     flat: dict[str, tf.Tensor] = {}
     for name, value in outputs.items():
         if isinstance(value, tuple | list):
             flat |= {f"{name}_{index}": tensor for index, tensor in enumerate(value)}
         else:
             flat[name] = value
-    return flat
+    return {name: tf.cast(tensor, tf.float32) for name, tensor in flat.items()}

@@ -70,9 +70,9 @@ class SelfAttention(keras.layers.Layer):
         key_BSNK = self._split(self.key(x))
         value_BSNK = self._split(self.value(x))
         mask_B11S = _mask(padding_mask)
-        if training and self.dropout.rate:
+        if (training and self.dropout.rate) or not _has_kernel(self.compute_dtype):
             probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, mask_B11S)
-            probabilities_BNTS = self.dropout(probabilities_BNTS, training=True)
+            probabilities_BNTS = self.dropout(probabilities_BNTS, training=training)
             context_BTNK = ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
         else:
             context_BTNK = ops.dot_product_attention(
@@ -135,3 +135,10 @@ class AttentionProbabilities(keras.layers.Layer):
 
 def _mask(padding_mask):
     return None if padding_mask is None else ops.cast(padding_mask, "bool")[:, None, None, :]
+
+
+def _has_kernel(dtype: str) -> bool:
+    """Whether the backend's kernel takes this dtype: JAX's has no float16 on processors."""
+    if dtype != "float16" or keras.config.backend() != "jax":
+        return True
+    return not all(device.startswith("cpu") for device in keras.distribution.list_devices())

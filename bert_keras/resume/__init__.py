@@ -5,4 +5,10 @@ from bert_keras.resume.checkpoint import TrainingCheckpoints
 from bert_keras.resume.lock import RunLock
 from bert_keras.resume.metrics_log import MetricsLog
 
-__all__ = ["MetricsLog", "RunLock", "SaveCheckpoint", "StopOnSignal", "TrainingCheckpoints"]
+__all__ = [
+    "MetricsLog",
+    "RunLock",
+    "SaveCheckpoint",
+    "StopOnSignal",
+    "TrainingCheckpoints",
+]

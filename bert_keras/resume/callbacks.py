@@ -51,8 +51,9 @@ class SaveCheckpoint(keras.callbacks.Callback):
         self._unsaved: int | None = None
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
-        """Keras: nothing of this epoch is done."""
+        """Keras: the state leaves that of the last epoch's end."""
         self._batch = 0
+        self._unsaved = None
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
         """Keras: notes how far the epoch is."""

@@ -14,8 +14,9 @@ from typing import Any
 import keras
 from safetensors import SafetensorError
 
+from bert_keras import atomic
 from bert_keras.errors import ArtifactError, ResourceError
-from bert_keras.resume import atomic, manifest, variables
+from bert_keras.resume import manifest, variables
 
 _STATE = "state.json"
 _MARGIN = 1 << 16  # bytes for headers, names and the manifest

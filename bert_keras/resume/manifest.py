@@ -9,8 +9,8 @@ import hashlib
 import json
 from pathlib import Path
 
+from bert_keras import atomic
 from bert_keras.errors import ArtifactError
-from bert_keras.resume import atomic
 
 NAME = "MANIFEST.json"
 _FORMAT = "bert_keras training checkpoint 1"

@@ -19,8 +19,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from bert_keras import atomic
 from bert_keras.errors import ArtifactError, NumericError
-from bert_keras.resume import atomic
 
 _MODEL, _OPTIMIZER, _SEEDS = "model.safetensors", "optimizer.safetensors", "seeds.safetensors"
 _INDEX = "variables.json"

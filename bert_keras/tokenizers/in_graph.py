@@ -36,6 +36,9 @@ class InGraphTokenizer(tf.Module):
 
     Attributes:
         vocabulary_file: the vocabulary as an asset; a SavedModel keeps it as `assets/vocab.txt`.
+
+    Raises:
+        RuntimeError: a vocabulary entry has more than 256 bytes, which tensorflow-text cannot hold.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, special_tokens_in_text: bool = True):
@@ -52,7 +55,7 @@ class InGraphTokenizer(tf.Module):
         )
         self._words = InGraphWords(table, specials if special_tokens_in_text else (), unknown)
         self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
-            list(tokenizer.vocabulary),
+            _matchable(tokenizer.vocabulary),
             suffix_indicator=CONTINUATION,
             max_bytes_per_word=MAX_WORD_LENGTH * _MAX_BYTES,
             token_out_type=tf.int32,
@@ -75,8 +78,9 @@ class InGraphTokenizer(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Ids without [CLS] and [SEP]: string [batch], UTF-8 -> int32 [batch, (tokens)]."""
-        words = self._words(texts)
-        pieces = self._wordpiece.tokenize(words.flat_values)
+        with tf.device("CPU:0"):  # where strings are; short integer work does not pay elsewhere
+            words = self._words(texts)
+            pieces = self._wordpiece.tokenize(words.flat_values)
         splits = tf.gather(pieces.row_splits, words.row_splits)
         return tf.RaggedTensor.from_row_splits(pieces.flat_values, splits, validate=False)
 
@@ -107,7 +111,9 @@ class InGraphTokenizer(tf.Module):
         end = tf.fill([tf.size(texts), 1], self.sep_id)
         first = tf.concat([tf.fill([tf.size(texts), 1], self.cls_id), parts[0], end], axis=1)
         rows = tf.concat([first, *(x for part in parts[1:] for x in (part, end))], axis=1)
-        token_ids = rows.to_tensor(self.pad_id)
+        # No texts still have a [CLS] column, which models look for.
+        length = tf.maximum(rows.bounding_shape(axis=1), 1)
+        token_ids = rows.to_tensor(self.pad_id, shape=tf.stack([-1, length]))
         is_token = tf.sequence_mask(rows.row_lengths(), tf.shape(token_ids)[1])
         is_first = tf.sequence_mask(first.row_lengths(), tf.shape(token_ids)[1])
         return {
@@ -134,6 +140,15 @@ def _truncated(parts: list[tf.RaggedTensor], room: int) -> list[tf.RaggedTensor]
     return [
         tf.gather(part.values, tf.ragged.range(part.row_starts(), part.row_starts() + length))
         for part, length in zip(parts, kept, strict=True)
+    ]
+
+
+def _matchable(vocabulary: Sequence[str]) -> list[str]:
+    """The vocabulary for tensorflow-text, which cannot hold entries that no word reaches anyway."""
+    longest = len(CONTINUATION) + MAX_WORD_LENGTH
+    return [
+        f"\n{index}" if "\0" in token or len(token) > longest else token
+        for index, token in enumerate(vocabulary)
     ]
 
 

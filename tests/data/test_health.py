@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from bert_keras.data.corpus import Corpus
+from bert_keras.data.documents import read
 from bert_keras.data.pretraining import PretrainingExamples
 from bert_keras.tokenizers import Tokenizer
 
@@ -56,3 +60,21 @@ def test_what_is_left_out_is_told() -> None:
     figures = source.statistics()
     assert figures["dropped_share"] > 0.5
     assert figures["nsp_share"] == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.data
+def test_figures_of_real_text(shared_data: Path) -> None:
+    vocabulary = (shared_data / "bert_vocabs" / "bert-base-chinese-vocab.txt").read_text("utf-8")
+    tokenizer = Tokenizer(vocabulary.removesuffix("\n").split("\n"))
+    text = shared_data / "zh_corpus" / "zh_modern_6MB.txt"
+    documents = islice(read(text, layout="sentences"), 60)
+    corpus = Corpus.from_ids(tokenizer.text_ids(sentences) for sentences in documents)
+    for length in (64, 128):
+        source = PretrainingExamples(corpus, tokenizer, sequence_length=length)
+        labels = source.plan(0).label
+        assert len(labels) > 1000
+        assert abs(labels.mean() - 0.5) < 2 / len(labels) + 5 * np.sqrt(0.25 / len(labels))
+        figures = source.statistics()
+        assert figures["dropped_share"] == 0
+        assert figures["padding_share"] < 0.1
+        assert figures["mask_share"] == pytest.approx(0.15, abs=0.005)

@@ -34,7 +34,7 @@ def test_contract(tmp_path):
 
 def test_view_contract():
     contracts.check_layer(
-        lambda dtype: AttentionProbabilities(_make(dtype=dtype)), _arguments, num_weights=8
+        lambda dtype=None: AttentionProbabilities(_make(dtype=dtype)), _arguments, num_weights=8
     )
 
 

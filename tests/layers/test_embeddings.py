@@ -14,8 +14,8 @@ from tests.contracts import numpy
 
 _make = functools.partial(
     BertEmbeddings,
-    vocab_size=20,
-    max_positions=9,
+    vocab_size=50,
+    max_positions=12,
     num_segments=2,
     embedding_size=8,
     hidden_size=8,
@@ -24,7 +24,7 @@ _make = functools.partial(
 
 
 def _arguments(length: int) -> tuple[np.ndarray, ...]:
-    ids = np.random.default_rng(0).integers(0, 20, (3, length), dtype="int32")
+    ids = np.random.default_rng(0).integers(0, 50, (3, length), dtype="int32")
     return ids, (ids % 2).astype("int32")
 
 
@@ -69,7 +69,7 @@ def test_no_segment_ids_are_zeros():
 
 def test_all_positions_can_be_used_but_no_more():
     layer = _make(position_offset=2)
-    assert layer(*_arguments(9)).shape == (3, 9, 8)
-    assert layer.position.input_dim == 11
-    with pytest.raises(ValueError, match=r"has 9 positions: .* Received: .*\(3, 10\)"):
-        layer(*_arguments(10))
+    assert layer(*_arguments(12)).shape == (3, 12, 8)
+    assert layer.position.input_dim == 14
+    with pytest.raises(ValueError, match=r"has 12 positions: .* Received: .*\(3, 13\)"):
+        layer(*_arguments(13))

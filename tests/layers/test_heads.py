@@ -23,7 +23,7 @@ def _positions() -> np.ndarray:
 
 def _make_head(dtype: Any = None) -> MaskedLMHead:
     token = keras.layers.ReversibleEmbedding(
-        20, 8, reverse_dtype="float32", dtype=dtype, name="token"
+        50, 8, reverse_dtype="float32", dtype=dtype, name="token"
     )
     token.build()
     return MaskedLMHead(token, dtype=dtype, name="mlm")

@@ -127,15 +127,14 @@ def test_averaged_weights_are_not_saved_as_the_state_of_training(tmp_path, build
     assert not list(tmp_path.iterdir())
 
 
-def test_an_epoch_cut_short_is_not_saved(tmp_path, build):
+@pytest.mark.parametrize(("every", "expected"), [(1, [STEPS]), (10, [])])
+def test_an_epoch_cut_short_is_not_saved(tmp_path, build, every, expected):
     def stop(model):
         model.stop_training = True
 
-    checkpoints = TrainingCheckpoints(tmp_path)
-    _fit(
-        build(run_eagerly=True), 4, [At(STEPS + 2, stop), SaveCheckpoint(checkpoints, state=_state)]
-    )
-    assert _steps(tmp_path) == [STEPS]
+    save = SaveCheckpoint(TrainingCheckpoints(tmp_path), every=every, state=_state)
+    _fit(build(run_eagerly=True), 4, [At(STEPS + 2, stop), save])
+    assert _steps(tmp_path) == expected
 
 
 def test_a_model_can_be_restored_within_fit(tmp_path, build, snapshot):

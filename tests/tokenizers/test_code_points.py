@@ -17,15 +17,15 @@ def words_of(table: cp.CodePointTable, character: str) -> list[str]:
     if kind == cp.EXPANSION:
         start, end = table.expansion_starts[value : value + 2]
         symbols = [divmod(int(symbol), cp.NUM_KINDS) for symbol in table.expansions[start:end]]
-    text = "x"
+    parts = ["x"]
     for output, kind in symbols:
         if kind in (cp.LETTER, cp.MARK):
-            text += chr(output)
+            parts.append(chr(output))
         elif kind == cp.ISOLATED:
-            text += f" {chr(output)} "
+            parts.append(f" {chr(output)} ")
         elif kind == cp.SPACE:
-            text += " "
-    return (text + "x").split(" ")
+            parts.append(" ")
+    return "".join([*parts, "x"]).split(" ")
 
 
 @pytest.mark.parametrize(

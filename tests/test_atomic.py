@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from bert_keras.resume import atomic
+from bert_keras import atomic
 
 # Runs the module as a file, without the package: no Keras. Dies, as by kill -9, at a given one of
 # the calls that change the disk; exits with 0 where there is no such call any more.

@@ -19,11 +19,16 @@ _OLD = ".old-"  # moved aside for the moment in which its successor takes its pl
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Writes or replaces one UTF-8 file atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes or replaces one file atomically."""
     path = Path(path)
     temporary = path.with_name(_NEW + path.name)
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -1,0 +1,136 @@
+"""Text files: finding them, and their lines, whose numbers every error names.
+
+UTF-8 is read strictly, gzipped or not, by the bytes and whatever the ending says.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bert_keras.errors import DataError
+
+ENDINGS = (".txt", ".jsonl", ".gz")  # of the files that are taken from a folder
+MAX_LINE = 2**27  # characters
+
+Source = str | os.PathLike[str]
+
+_GZIP = b"\x1f\x8b"
+# How files begin that are no text in UTF-8, for the message.
+_FOREIGN = {
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+    b"PK\x03\x04": "a zip archive",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a zstd file",
+    b"PAR1": "a Parquet file",
+}
+_NOT_UTF8 = re.compile("[\udc80-\udcff]+")  # bytes, as the handler "surrogateescape" passes them
+_REPORT_EVERY = 256  # lines
+
+
+def find_files(source: Source | Iterable[Source]) -> list[Path]:
+    """The files of a path, a glob, a folder, or a list of these. See `bert_keras.data.read`.
+
+    Raises:
+        DataError: a file is missing or named twice, a glob or a folder gives none.
+    """
+    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
+    files = [file for item in sources for file in _find(item)]
+    if not files:
+        raise DataError(f"No files were named. Received: {source!r}")
+    seen: dict[Path, Path] = {}
+    for file in files:
+        if (other := seen.setdefault(file.resolve(), file)) is not file:
+            raise DataError(f"{file}: named twice, before as {other}. Name every file once.")
+    return files
+
+
+def _find(source: Source) -> list[Path]:
+    path = Path(source).expanduser()
+    if path.is_dir():
+        below = sorted(file for file in path.rglob("*") if file.is_file())
+        named = [(file, file.relative_to(path).as_posix().lower()) for file in below]
+        files = [file for file, name in named if name.endswith(ENDINGS) and "/." not in f"/{name}"]
+        if not files:
+            raise DataError(
+                f"{path}: a folder without text. Received: {len(below)} files, none that ends in "
+                f"{', '.join(ENDINGS)}. A glob such as {path / '**' / '*'} takes any ending."
+            )
+        return files
+    if path.is_file():
+        return [path]
+    if path.exists() or not glob.has_magic(str(path)):
+        raise DataError(
+            f"{path}: {'not a regular' if path.exists() else 'no such'} file or folder."
+        )
+    matches = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207
+    if not matches:
+        raise DataError(f"{path}: no file matches.")
+    files = [match for match in matches if match.is_file()]
+    return files or [file for match in matches for file in _find(match)]
+
+
+def numbered_lines(
+    file: Path, report: Callable[[int], object] | None = None
+) -> Iterator[tuple[int, str]]:
+    """Yields number, from 1, and text of each line. LF, CRLF and CR end one, and nothing else.
+
+    Args:
+        file: the file.
+        report: called now and then with the position in it, in bytes.
+
+    Raises:
+        DataError: a line that is no UTF-8 or longer than `MAX_LINE`, damaged gzip data, no access.
+    """
+    number = 0
+    try:
+        with file.open("rb") as raw, _decoded(raw) as text:
+            while line := text.readline(MAX_LINE + 1):
+                number += 1
+                if len(line) > MAX_LINE:
+                    raise DataError(
+                        f"{file}:{number}: a line of more than {MAX_LINE:,} characters. "
+                        "End lines at least between paragraphs."
+                    )
+                yield number, line
+                if report and number % _REPORT_EVERY == 0:
+                    report(raw.tell())
+    except UnicodeDecodeError:
+        raise _encoding_error(file) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            f"{file}:{number + 1}: the gzip data end or are damaged here: {error}. Get it anew."
+        ) from error
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read: {error.strerror or error}.") from error
+
+
+def _decoded(raw: io.BufferedReader, errors: str = "strict") -> io.TextIOWrapper:
+    data: Any = gzip.GzipFile(fileobj=raw) if raw.peek(2).startswith(_GZIP) else raw
+    return io.TextIOWrapper(data, "utf-8-sig", errors, newline=None)
+
+
+def _encoding_error(file: Path) -> DataError:
+    """Reads the file once more to find the line and the bytes that are not UTF-8."""
+    with file.open("rb") as raw:
+        kind = next((kind for magic, kind in _FOREIGN.items() if raw.peek().startswith(magic)), "")
+        lines = enumerate(_decoded(raw, "surrogateescape"), start=1)
+        number, line, bad = next((n, s, m) for n, s in lines if (m := _NOT_UTF8.search(s)))
+    position = len(line[: bad.start()].encode())
+    found = bad[0].encode("utf-8", "surrogateescape")
+    near = line[max(0, bad.start() - 20) : bad.end() + 20].encode("utf-8", "surrogateescape")
+    readings = [f"{near.decode(name, 'replace')!r} in {name}" for name in ("cp1252", "gb18030")]
+    guess = f"The file looks like {kind}." if kind else f"It would read {' or '.join(readings)}."
+    return DataError(
+        f"{file}:{number}: not UTF-8. Received: from byte {position + 1} of the line on, "
+        f"{found[:8].hex(' ')}. {guess} Convert the file to UTF-8 text."
+    )

@@ -1,0 +1,54 @@
+"""The masked language model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bert_keras import BertEncoder, MaskedLM, features
+from tests import contracts, reference
+from tests.contracts import FAMILIES, TINY, numpy
+
+
+def test_contract(tmp_path):
+    contracts.check_task(MaskedLM, TINY.replace(num_layers=1, pooler=False), tmp_path)
+
+
+@pytest.mark.parametrize("family", ["bert", "gelu_tanh", "projected", "one_segment", "no_pooler"])
+def test_equals_the_numpy_reference(family: str):
+    task = contracts.as_trained(MaskedLM(BertEncoder(FAMILIES[family])))
+    x = contracts.batch(FAMILIES[family], predictions=2)
+    expected = reference.numpy_outputs(task, x)
+    found = numpy(task(x))
+    assert found.keys() == expected.keys() == {features.MLM}
+    assert reference.difference(found, expected) < reference.TOLERANCE
+
+
+def test_output_layer_is_the_token_table():
+    encoder = BertEncoder(TINY)
+    task = MaskedLM(encoder)
+    assert task.encoder is encoder
+    head = [weight.path for weight in task.weights if weight.path.startswith("mlm")]
+    assert sorted(head) == [
+        "mlm/bias",
+        "mlm/dense/bias",
+        "mlm/dense/kernel",
+        "mlm/layer_norm/beta",
+        "mlm/layer_norm/gamma",
+    ]
+    assert len(task.weights) == len(encoder.weights) + len(head)
+
+
+def test_unused_slots_have_no_weight():
+    """The loss is the mean over the slots that count, whatever stands in the others."""
+    logits = np.random.default_rng(0).normal(size=(2, 3, TINY.vocab_size)).astype("float32")
+    labels = np.array([[3, 4, 0], [5, 0, 0]], "int32")
+    counted = np.array([[1, 1, 0], [1, 0, 0]], "float32")
+    loss = MaskedLM(BertEncoder(TINY)).objective()["loss"][features.MLM]
+    likelihood = np.take_along_axis(logits, labels[..., None], -1)[..., 0] - np.log(
+        np.exp(logits).sum(-1)
+    )
+    expected = -(likelihood * counted).sum() / 3
+    np.testing.assert_allclose(numpy(loss(labels, logits, counted)), expected, rtol=1e-5)
+    logits[0, 2] = logits[1, 1:] = 0.0
+    np.testing.assert_allclose(numpy(loss(labels, logits, counted)), expected, rtol=1e-5)

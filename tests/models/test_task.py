@@ -1,0 +1,55 @@
+"""What is the same for every task."""
+
+from __future__ import annotations
+
+import keras
+
+from bert_keras import BertEncoder, MaskedLM, Pretrainer
+from tests import contracts
+from tests.contracts import TINY, numpy
+
+
+def test_from_preset_name_makes_a_new_model():
+    task = Pretrainer.from_preset("bert_tiny_uncased", objective="sop", dtype="mixed_bfloat16")
+    assert isinstance(task, Pretrainer)
+    assert task.options == {"objective": "sop"}
+    assert task.dtype_policy.name == task.encoder.dtype_policy.name == "mixed_bfloat16"
+    assert task.encoder.config.hidden_size == 128
+
+
+def test_options_survive_the_config():
+    task = Pretrainer(BertEncoder(TINY, dtype="mixed_float16"), objective="sop", name="mine")
+    rebuilt = Pretrainer.from_config(task.get_config())
+    assert (rebuilt.name, rebuilt.options) == ("mine", {"objective": "sop"})
+    assert rebuilt.dtype_policy.name == rebuilt.mlm.dtype_policy.name == "mixed_float16"
+    assert rebuilt.encoder.config == TINY
+
+
+def test_two_tasks_share_one_encoder():
+    encoder = BertEncoder(TINY)
+    first, second = Pretrainer(encoder), MaskedLM(encoder)
+    contracts.as_trained(first)
+    for path in contracts.weights(encoder):
+        assert _weight(first, path) is _weight(second, path)
+    frozen = {weight.path for weight in encoder.weights}
+    encoder.trainable = False
+    assert all(weight.path not in frozen for weight in first.trainable_weights)
+
+
+def test_optimizer_and_weights_go_on_after_reload(tmp_path):
+    """A compiled task saved as `.keras` trains on from where it was."""
+    task = MaskedLM(BertEncoder(TINY.replace(num_layers=1, pooler=False)))
+    task.compile(keras.optimizers.AdamW(1e-3), **task.objective())
+    x = contracts.batch(TINY, predictions=2)
+    y = {"mlm": x["mask_positions"]}
+    task.fit(x, y, verbose=0)
+    task.save(tmp_path / "task.keras")
+    loaded = keras.saving.load_model(tmp_path / "task.keras")
+    assert loaded.optimizer.iterations == 1
+    moments = [numpy(variable) for variable in loaded.optimizer.variables]
+    contracts.assert_close(moments, [numpy(variable) for variable in task.optimizer.variables])
+    contracts.assert_same_weights(loaded, task)
+
+
+def _weight(model: keras.Model, path: str):
+    return next(weight for weight in model.weights if weight.path == path)

@@ -1,0 +1,210 @@
+"""Schedules, weight decay and its exclusions, clipping, accumulation, averages."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras import BertEncoder, Pretrainer
+from bert_keras import optimizer as make_optimizer
+from bert_keras.optimization import OPTIMIZERS, SCHEDULES, WarmupDecay
+from tests.contracts import TINY, numpy
+
+
+def _plain_rate(
+    step: int, rate: float, total: int, warmup: int, schedule: str, final: float, power: float
+) -> float:
+    """The rate of update number `step`, from 0, as one would write it down."""
+    if step < warmup:
+        return rate * (step + 1) / warmup
+    left = 1.0 - min((step - warmup) / max(total - warmup, 1), 1.0)
+    factor = {
+        "linear": left,
+        "cosine": (1.0 + math.cos(math.pi * (1.0 - left))) / 2.0,
+        "polynomial": left**power,
+        "constant": 1.0,
+    }[schedule]
+    return final + (rate - final) * factor
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize(("total", "warmup"), [(20, 5), (20, 0), (20, 20), (1, 0), (1, 1)])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_schedule(schedule: str, total: int, warmup: int, accumulate: int):
+    values = {"schedule": schedule, "power": 3.0, "final_rate": 0.01}
+    rate = WarmupDecay(0.5, total, warmup, accumulate=accumulate, **values)
+    rebuilt = WarmupDecay.from_config(rate.get_config())
+    batches = np.arange(accumulate * (total + 3))
+    expected = [
+        _plain_rate(int(batch) // accumulate, 0.5, total, warmup, schedule, 0.01, 3.0)
+        for batch in batches
+    ]
+    for each in (rate, rebuilt):
+        # Schedules are elementwise: all steps at once.
+        found = numpy(each(keras.ops.convert_to_tensor(batches, "int32")))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_schedule_by_hand():
+    rate = WarmupDecay(1.0, total_steps=6, warmup_steps=2)
+    found = [float(numpy(rate(step))) for step in range(8)]
+    np.testing.assert_allclose(found, [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0], atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"schedule": "step"}, "one of linear, cosine, polynomial, constant. Received: .*'step'"),
+        ({"warmup_steps": 11}, r"in \[0, total_steps\]. Received: warmup_steps=11, total_steps=10"),
+        ({"warmup_steps": -1}, "Received: warmup_steps=-1"),
+        ({"name": "adam"}, "`name` must be one of adamw, lamb. Received: name='adam'"),
+        ({"accumulate": 0}, "at least 1. Received: accumulate=0"),
+    ],
+)
+def test_bad_values(values: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        make_optimizer(1e-3, **{"total_steps": 10, **values})
+
+
+def _constant(name: str = "adamw", **values: Any) -> keras.optimizers.Optimizer:
+    return make_optimizer(
+        **{"learning_rate": 0.1, "total_steps": 10, "schedule": "constant", "name": name, **values}
+    )
+
+
+def _decayed(optimizer: keras.optimizers.Optimizer, model: keras.Model) -> set[str]:
+    """The variables that one step without gradients changes; all shrink by rate times decay."""
+    changed = set()
+    for variable in model.trainable_variables:
+        variable.assign(np.ones(variable.shape, "float32"))
+    optimizer.apply(
+        [keras.ops.zeros(variable.shape) for variable in model.trainable_variables],
+        model.trainable_variables,
+    )
+    for variable in model.trainable_variables:
+        value = numpy(variable)
+        if (value != 1.0).any():
+            np.testing.assert_allclose(value, 1.0 - 0.1 * 0.5, rtol=1e-6)
+            changed.add(variable.path)
+    return changed
+
+
+def _small_model() -> keras.Model:
+    inputs = keras.Input((3,))
+    x = keras.layers.Dense(3, name="dense")(inputs)
+    return keras.Model(inputs, keras.layers.LayerNormalization(name="norm")(x))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_norms_and_biases_are_not_decayed(name: str):
+    task = Pretrainer(BertEncoder(TINY.replace(num_layers=1)))
+    decayed = _decayed(_constant(name, weight_decay=0.5), task)
+    matrices = {path for path in (weight.path for weight in task.weights) if _is_matrix(path)}
+    assert decayed == matrices
+    assert len(matrices) == 12
+
+
+def _is_matrix(path: str) -> bool:
+    return path.endswith(("/kernel", "/embeddings"))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_exclusions_survive_the_config(name: str):
+    original = _constant(name, weight_decay=0.5)
+    rebuilt: Any = keras.optimizers.deserialize(keras.optimizers.serialize(original))
+    assert type(rebuilt) is type(original)
+    assert rebuilt.get_config() == original.get_config()
+    assert _decayed(rebuilt, _small_model()) == {"dense/kernel"}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_exclusions_survive_a_reload(name: str, tmp_path):
+    model = _small_model()
+    model.compile(_constant(name, weight_decay=0.5), loss="mse")
+    model.save(tmp_path / "model.keras")
+    loaded: Any = keras.saving.load_model(tmp_path / "model.keras")
+    assert _decayed(loaded.optimizer, loaded) == {"dense/kernel"}
+
+
+def test_other_exclusions_can_be_chosen():
+    optimizer = OPTIMIZERS["adamw"](0.1, weight_decay=0.5, undecayed=("kernel",))
+    assert _decayed(optimizer, _small_model()) == {"dense/bias", "norm/gamma", "norm/beta"}
+
+
+def _variables(count: int = 2) -> list[keras.Variable]:
+    return [keras.Variable(np.zeros(2, "float32"), name="kernel") for _ in range(count)]
+
+
+def _apply(optimizer: keras.optimizers.Optimizer, variables: list, *gradients: list) -> np.ndarray:
+    for each in gradients:
+        tensors = [keras.ops.convert_to_tensor(np.array(one, "float32")) for one in each]
+        optimizer.apply(tensors, variables)
+    return np.stack([numpy(variable) for variable in variables])
+
+
+def test_one_step_of_adamw():
+    """With bias correction; epsilon is added before it (Kingma & Ba, 2015, end of §2)."""
+    gradient = np.array([0.3, -0.4])
+    optimizer = _constant(weight_decay=0.0, clip_norm=None, epsilon=0.2)
+    found = _apply(optimizer, _variables(1), [gradient])
+    root = math.sqrt(1.0 - 0.999)
+    expected = -0.1 * root * gradient / (root * np.abs(gradient) + 0.2)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("clip_norm", "norm"), [(None, 13.0), (1.0, 1.0), (20.0, 13.0)])
+def test_clips_the_norm_of_all_gradients(clip_norm: float | None, norm: float):
+    # An epsilon that swamps the second moment makes the step linear in the gradient.
+    optimizer = _constant(weight_decay=0.0, clip_norm=clip_norm, epsilon=1e6)
+    gradients = np.array([[3.0, 4.0], [0.0, 12.0]])
+    found = _apply(optimizer, _variables(), list(gradients))
+    expected = -0.1 * math.sqrt(1.0 - 0.999) * gradients / 13.0 * norm / 1e6
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_accumulated_batches_equal_the_big_batch(name: str):
+    first = [[[1.0, 2.0], [3.0, -4.0]], [[5.0, -2.0], [1.0, 0.0]]]
+    second = [[[0.1, 0.2], [0.3, 0.4]], [[0.3, 0.0], [-0.1, 0.2]]]
+    means = [np.mean(micro, axis=0).tolist() for micro in (first, second)]
+    values = {"weight_decay": 0.01, "schedule": "linear", "warmup_steps": 3, "clip_norm": 2.0}
+
+    accumulated = _constant(name, accumulate=2, **values)
+    variables = _variables()
+    assert (_apply(accumulated, variables, first[0]) == 0).all()
+    found = _apply(accumulated, variables, first[1], *second)
+    expected = _apply(_constant(name, **values), _variables(), *means)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert accumulated.iterations == 2
+
+
+def test_average_of_the_weights():
+    optimizer, variables = _constant(weight_decay=0.0, ema=0.9), _variables(1)
+    average = None
+    for gradient in ([1.0, 2.0], [0.5, -1.0], [3.0, 1.0]):
+        value = _apply(optimizer, variables, [gradient])[0]
+        average = value if average is None else 0.9 * average + 0.1 * value
+    assert average is not None
+    assert np.abs(numpy(variables[0]) - average).max() > 1e-2
+    optimizer.finalize_variable_values(variables)  # what `fit` does at its end
+    np.testing.assert_allclose(numpy(variables[0]), average, rtol=1e-5)
+
+
+def test_no_average_by_default():
+    optimizer, variables = _constant(), _variables(1)
+    value = _apply(optimizer, variables, [[1.0, 2.0]])[0]
+    optimizer.finalize_variable_values(variables)
+    np.testing.assert_array_equal(numpy(variables[0]), value)
+
+
+def test_the_rate_follows_the_updates():
+    optimizer, variables = _constant(schedule="linear", accumulate=2), _variables(1)
+    rates = []
+    for _ in range(6):
+        rates.append(float(numpy(optimizer.learning_rate)))
+        _apply(optimizer, variables, [[1.0, 1.0]])
+    np.testing.assert_allclose(rates, [0.1, 0.1, 0.09, 0.09, 0.08, 0.08], rtol=1e-5)

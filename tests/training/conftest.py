@@ -1,0 +1,82 @@
+"""A text, a recipe and a way to call `python -m training.pretrain` without a new process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from training import run
+
+_TINY = """
+from training.recipe import PretrainRecipe
+
+recipe = PretrainRecipe(
+    corpus={corpus!r}, layout="sentences", held_out=0.2, vocab_size=300,
+    preset="bert_tiny_uncased", max_positions=32, dropout=0.1, attention_dropout=0.1,
+    sequence_length=32, batch_size=4, steps=12, learning_rate=1e-3, warmup_steps=2,
+    report_every=2, evaluate_every=2, evaluation_pairs=8, checkpoint_every=1, workers=1,
+    export=False,
+)
+"""
+
+
+class Done(NamedTuple):
+    """What a program left behind: exit code, stdout, stderr."""
+
+    code: int
+    out: str
+    err: str
+
+
+def sentences(documents: int = 20, each: int = 16, seed: int = 0) -> str:
+    """Made-up words in sentences, one a line; a blank line between documents."""
+    rng = np.random.default_rng(seed)
+    syllables = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
+    words = sorted({"".join(rng.choice(syllables, rng.integers(1, 4))) for _ in range(300)})
+
+    def sentence() -> str:
+        return " ".join(rng.choice(words, rng.integers(4, 12))).capitalize() + ".\n"
+
+    return "\n".join("".join(sentence() for _ in range(each)) for _ in range(documents))
+
+
+@pytest.fixture(scope="session")
+def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20 documents of 16 sentences."""
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text(sentences(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny(text_file: Path) -> str:
+    """The path of a recipe that trains in a second, with dropout, and exports nothing."""
+    path = text_file.with_name("tiny.py")
+    path.write_text(_TINY.format(corpus=str(text_file)), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
+    """`call(program, *arguments)` runs the `main` of a program as its command line would.
+
+    The working directory is `tmp_path`.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def run_program(program: Callable[[list[str]], int | None], *arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["program", *arguments])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            run.run(program)
+        assert isinstance(end.value.code, int)
+        return Done(end.value.code, *capfd.readouterr())
+
+    return run_program

@@ -1,0 +1,174 @@
+"""Interrupted in any way and called again: the same bytes as the run that was left alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from training import callbacks
+from training.pretrain import main
+
+_ROOT = Path(__file__).parents[2]
+_STEPS = 60  # 30 reports, each with a checkpoint
+_STOPPED_AT = 20
+_SECONDS = 300.0  # until a process that shows nothing is given up
+_SAME = ("model.safetensors", "metrics.jsonl")
+
+
+@pytest.fixture(scope="module")
+def whole(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nobody interrupts."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert main(_arguments(tiny, folder)) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stopped(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that a signal ended in the middle of a report."""
+    folder = tmp_path_factory.mktemp("stopped") / "run"
+
+    class Stop(callbacks.WriteMetrics):
+        def on_train_batch_end(self, batch, logs=None):
+            super().on_train_batch_end(batch, logs)
+            if self._first_step + batch + 1 == _STOPPED_AT - 1:
+                signal.raise_signal(signal.SIGTERM)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(callbacks, "WriteMetrics", Stop)
+        assert main(_arguments(tiny, folder)) == 143
+    assert _last_checkpoint(folder).name == f"step-{_STOPPED_AT:08d}"
+    return folder
+
+
+def test_three_kills(tiny: str, whole: Path, tmp_path: Path) -> None:
+    """`kill -9` after some reports, while a checkpoint is written, and after some more."""
+    seed = int(os.environ.get("BERT_KERAS_TEST_SEED", time.time_ns() % 10**6))
+    print(f"to repeat it: BERT_KERAS_TEST_SEED={seed}")
+    rng = np.random.default_rng(seed)
+    folder = tmp_path / "run"
+    for is_saving in rng.permutation([True, False, False]):
+        goal = _reports(folder) + int(rng.integers(1, 6))
+        with _start(tiny, folder) as process:
+            _wait(process, lambda goal=goal: _reports(folder) >= goal)
+            if is_saving:
+                _wait(process, lambda: any((folder / "checkpoints").glob(".tmp-*")))
+            time.sleep(rng.uniform(0, 0.02 if is_saving else 0.05))
+            process.kill()
+            assert process.wait() == -signal.SIGKILL
+        assert 0 < _reports(folder) < _STEPS // 2, "killed too late: this tests nothing"
+    with _start(tiny, folder) as process:
+        assert process.wait(_SECONDS) == 0
+    _check_same(folder, whole)
+
+
+def test_stopped_by_a_signal(tiny: str, whole: Path, stopped: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(stopped, tmp_path / "run")
+    assert _reports(folder) == _STOPPED_AT // 2
+    assert main(_arguments(tiny, folder, "workers=2")) == 0  # how many has no influence
+    _check_same(folder, whole)
+
+
+def test_a_flipped_bit(tiny: str, whole: Path, stopped: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(stopped, tmp_path / "run")
+    path = _last_checkpoint(folder) / "optimizer.safetensors"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    # Not pytest.warns, which repeats what Keras and its backends warn of besides.
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        assert main(_arguments(tiny, folder)) == 0
+    (warning,) = caught
+    assert re.search(r"(?s)optimizer\.safetensors: damaged.* to step 18;", str(warning.message))
+    _check_same(folder, whole)
+
+
+def test_other_values_are_refused(tiny: str, stopped: Path, call: Callable) -> None:
+    before = _contents(stopped)
+    done = call(main, *_arguments(tiny, stopped, "learning_rate=2e-3", "seed=1", "workers=2"))
+    assert done.code == 2
+    assert done.err.startswith(f"error: {stopped} holds a run with other values:\n")
+    assert "\n  learning_rate: 0.001 then, 0.002 now\n  seed: 0 then, 1 now\n" in done.err
+    assert "out=FOLDER" in done.err
+    assert "workers" not in done.err
+    assert _contents(stopped) == before
+
+
+def test_another_corpus_is_refused(
+    tiny: str, stopped: Path, tmp_path: Path, call: Callable
+) -> None:
+    folder = shutil.copytree(stopped, tmp_path / "run")
+    shutil.rmtree(folder / "corpus")
+    text = Path(tiny).with_name("text.txt")
+    other = tmp_path / "text.txt"
+    other.write_text(text.read_text(encoding="utf-8").replace("a", "i"), encoding="utf-8")
+    run_card = folder / "run.json"
+    run_card.write_text(run_card.read_text().replace(str(text), str(other)))
+    done = call(main, *_arguments(tiny, folder, f"corpus={other}"))
+    assert done.code == 2
+    assert "not the corpus that the run in" in done.err
+
+
+def test_a_finished_run_is_not_trained_again(
+    tiny: str, whole: Path, tmp_path: Path, call: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(whole, tmp_path / "run")
+    (folder / "model.safetensors").unlink()
+    keras = pytest.importorskip("keras")
+    monkeypatch.setattr(keras.Model, "fit", None)
+    done = call(main, *_arguments(tiny, folder))
+    assert done.code == 0
+    _check_same(folder, whole)
+
+
+def _arguments(tiny: str, folder: Path, *values: str) -> list[str]:
+    return [tiny, f"steps={_STEPS}", f"out={folder}", *values]
+
+
+def _start(tiny: str, folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "training.pretrain", *_arguments(tiny, folder)],
+        cwd=folder.parent,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def _wait(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + _SECONDS
+    while not condition():
+        assert process.poll() is None, f"ended with {process.returncode} before it was killed"
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.001)
+
+
+def _reports(folder: Path) -> int:
+    log = folder / "metrics.jsonl"
+    return log.read_bytes().count(b"\n") if log.exists() else 0
+
+
+def _last_checkpoint(folder: Path) -> Path:
+    return max((folder / "checkpoints").glob("step-*"))
+
+
+def _contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def _check_same(folder: Path, whole: Path) -> None:
+    assert _reports(folder) == _STEPS // 2
+    for name in _SAME:
+        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name

@@ -1,0 +1,176 @@
+"""The program that prepares a corpus: what it writes, shows and refuses."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bert_keras import Tokenizer
+from bert_keras.data import Corpus, read, split_of
+from bert_keras.errors import DataError, UsageError
+from training.prepare import DEFAULTS, main, prepare
+
+_REPO = Path(__file__).parents[2]
+_STORE = ["documents.bin", "manifest.json", "sentences.bin", "tokens.bin"]
+_PRESET = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A hundred documents; one word stands in a held-out document only."""
+    documents = [f"The cat number {i} sat. It purred, and then it slept.\n" for i in range(100)]
+    documents[51] += "Zyzzyva zyzzyva zyzzyva.\n" * 50
+    (tmp_path / "text.txt").write_text("\n".join(documents))
+    return tmp_path / "text.txt"
+
+
+def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "training.prepare", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "100"}
+    return subprocess.run(
+        command, cwd=_REPO, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_program(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "corpus"
+    run = _run(f"corpus={text}", f"out={out}", "vocab_size=60", "workers=2", "held_out=0.02")
+    assert run.returncode == 0, run.stderr
+    assert sorted(path.name for path in out.iterdir()) == sorted(["held_out", "train", *_PRESET])
+    for name, documents in (("train", 98), ("held_out", 2)):
+        assert sorted(path.name for path in (out / name).iterdir()) == _STORE
+        assert Corpus.open(out / name, verify=True).num_documents == documents
+    for expected in ("98", "2", "sentences", "[UNK] share", "MB/s with workers=2", "peak memory"):
+        assert expected in run.stdout
+    assert "vocabulary: done in" in run.stderr
+    assert "corpus: done in" in run.stderr
+    again = _run(f"corpus={text}", f"out={out}")
+    assert again.returncode == 2
+    assert (
+        again.stderr
+        == f"error: {out}: holds a corpus. Name another folder, or give overwrite=true.\n"
+    )
+
+
+def test_the_vocabulary_is_learned_from_the_documents_to_train_on(
+    text: Path, tmp_path: Path
+) -> None:
+    made = prepare(corpus=str(text), out=tmp_path / "c", vocab_size=60, held_out=0.02, workers=1)
+    tokenizer = Tokenizer.from_preset(tmp_path / "c")
+    assert tokenizer.vocab_size == 60
+    assert "z" not in "".join(tokenizer.vocabulary).replace("##", "")
+    assert made.corpora["train"].manifest["counts"]["unknown_tokens"] == 0
+    assert made.corpora["held_out"].manifest["counts"]["unknown_tokens"] == 150
+    documents = [d for i, d in enumerate(read(text)) if split_of(i, 0.02) == "train"]
+    assert tokenizer == Tokenizer.learn(documents, vocab_size=60)
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_a_vocabulary_that_is_given(text: Path, tmp_path: Path, lowercase: bool) -> None:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "The", "the", "\u2028x"]
+    (tmp_path / "mine.vocab").write_text("\n".join(pieces) + "\n", newline="\n", encoding="utf-8")
+    values = [f"corpus={text}", "workers=1", f"lowercase={lowercase}"]
+    main([*values, f"out={tmp_path / 'c'}", f"vocab={tmp_path / 'mine.vocab'}"])
+    tokenizer = Tokenizer.from_preset(tmp_path / "c")
+    assert tokenizer == Tokenizer(pieces, lowercase=lowercase)
+    first = Corpus.open(tmp_path / "c" / "train").tokens[:2].tolist()
+    assert first == [7 if lowercase else 6, 5]
+    # A folder says itself what it does with case.
+    main([*values[:2], f"out={tmp_path / 'd'}", f"vocab={tmp_path / 'c'}"])
+    assert Tokenizer.from_preset(tmp_path / "d") == tokenizer
+
+
+def test_layouts_languages_and_fields(tmp_path: Path) -> None:
+    lines = "".join(f'{{"body": "你好{i}。再见！"}}\n' for i in range(10))
+    (tmp_path / "zh.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    values = [f"corpus={tmp_path}/*.gz", "field=body", "vocab_size=20", "workers=1"]
+    for layout, sentences in (("text", 18), ("sentences", 9)):
+        main([*values, "language=zh", f"layout={layout}", f"out={tmp_path / layout}"])
+        assert Corpus.open(tmp_path / layout / "train").num_sentences == sentences
+
+
+def test_overwrite(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = [f"corpus={text}", f"out={tmp_path / 'c'}", "workers=1", "vocab_size=60"]
+    main([*values, "held_out=0"])
+    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == sorted(["train", *_PRESET])
+    assert "held_out" not in capsys.readouterr().out
+    main([*values, "overwrite=true"])
+    assert (tmp_path / "c" / "held_out").is_dir()
+
+
+def _bad(*arguments: str) -> list[str]:
+    return ["corpus={text}", "out={tmp}/new", "workers=1", *arguments]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ([], UsageError, "corpus= is missing"),
+        (["corpus={text}"], UsageError, "out= is missing"),
+        (_bad("vocab_sise=100"), UsageError, "Did you mean 'vocab_size'"),
+        (_bad("vocab_size=many"), UsageError, "vocab_size must be a whole number"),
+        (_bad("vocab_size=5"), UsageError, "vocab_size must be more than.*Received: vocab_size=5"),
+        (
+            _bad("held_out=0.6"),
+            UsageError,
+            "held_out must be from 0 to 0.5. Received: held_out=0.6",
+        ),
+        (_bad("held_out=nan"), UsageError, "held_out must be"),
+        (_bad("layout=lines"), UsageError, "layout must be one of text, sentences. Received"),
+        (["corpus={text}", "out={tmp}/new", "workers=0"], UsageError, "workers must be at least 1"),
+        (["corpus={text}", "out={tmp}"], UsageError, "not a folder for a corpus"),
+        (["corpus={text}", "out={text}"], UsageError, "not a folder for a corpus"),
+        (_bad("vocab={tmp}/none.txt"), UsageError, "vocab=.*none.txt: No such file"),
+        (_bad("vocab={text}"), DataError, r"text\.txt: .*vocabulary\[\d+\]"),
+        (_bad("vocab={tmp}/latin.txt"), DataError, r"latin\.txt: not UTF-8"),
+        (_bad("vocab_size=100_000"), DataError, "gives at most"),
+        (["corpus={tmp}/none.txt", "out={tmp}/new"], DataError, "no such file"),
+        (["corpus={tmp}/latin.txt", "out={tmp}/new"], DataError, r"latin\.txt:2: not UTF-8"),
+        (["corpus={tmp}/empty.txt", "out={tmp}/new"], DataError, r"empty\.txt: no text"),
+        (["corpus={tmp}/folder", "out={tmp}/new"], DataError, "folder: a folder without text"),
+        (["corpus={tmp}/*.gz", "out={tmp}/new"], DataError, "no file matches"),
+        (
+            ["corpus={tmp}/one.txt", "out={tmp}/new", "vocab_size=10"],
+            DataError,
+            "No document for 'held_out'. Received: 1 documents",
+        ),
+    ],
+)
+def test_refusals(
+    text: Path, tmp_path: Path, arguments: list[str], error: type[Exception], message: str
+) -> None:
+    (tmp_path / "latin.txt").write_bytes(b"good\nna\xefve\n")
+    (tmp_path / "empty.txt").write_bytes(b"")
+    (tmp_path / "one.txt").write_text("aab ab aba.")
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(error, match=message):
+        main([argument.format(text=text, tmp=tmp_path) for argument in arguments])
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    bad_text = _run(f"corpus={tmp_path}", f"out={tmp_path / 'c'}")
+    assert (bad_text.returncode, bad_text.stdout) == (3, "")
+    assert bad_text.stderr.endswith("takes any ending.\n")
+    assert "Traceback" not in bad_text.stderr
+
+
+def test_the_help_names_every_key() -> None:
+    run = _run("--help")
+    assert run.returncode == 0
+    for key, value in DEFAULTS.items():
+        default = str(value).lower().replace("_", "")
+        assert f"    {key}={default} " in run.stdout
+
+
+def test_keras_is_not_needed() -> None:
+    code = (
+        "import sys, training.prepare; sys.exit({'keras', 'tensorflow'} & {*sys.modules} != set())"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=_REPO, check=False).returncode == 0

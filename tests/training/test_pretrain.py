@@ -1,0 +1,243 @@
+"""The program from its command line to its report; bad input gets one message and harms nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from bert_keras.checkpoints import load_checkpoint
+from bert_keras.resume import RunLock
+from training import demo_corpus
+from training.pretrain import main
+from training.recipe import known_recipes
+
+REPORTS = 6  # of the tiny recipe
+FILES = {"run.json", "metrics.jsonl", "speed.jsonl", "report.md", "loss.png", "model.safetensors"}
+
+
+@pytest.fixture(scope="session")
+def part_of_demo() -> list[list[str]]:
+    return list(islice(demo_corpus.documents(), 0, None, 5))
+
+
+@pytest.fixture
+def quick_demo(part_of_demo: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo corpus, a fifth of it, gathered once."""
+
+    def documents() -> Iterator[list[str]]:
+        return iter(part_of_demo)
+
+    monkeypatch.setattr(demo_corpus, "documents", documents)
+
+
+def _records(folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def _contents(folder: Path) -> dict[Path, bytes | None]:
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+# === The whole way ===
+
+
+@pytest.mark.usefixtures("quick_demo")
+@pytest.mark.parametrize("recipe", known_recipes())
+def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) -> None:
+    """`demo` exports its SavedModel too, which a fresh process answers with."""
+    exports = recipe == "demo" and importlib.util.find_spec("tensorflow_text") is not None
+    done = call(main, recipe, "--quicktest", f"export={exports}")
+    assert done.code == 0, done.err
+    folder = tmp_path / "runs" / f"{recipe}_quicktest"
+    assert {path.name for path in folder.iterdir()} >= FILES
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    assert f"python -m training.pretrain {recipe} --quicktest" in report
+    assert "of at best" in report
+    assert report.count("[MASK]") == 10
+    assert load_checkpoint(folder).count_params() > 0
+    versions = tmp_path / "saved_models" / folder.name
+    assert versions.exists() == exports
+    if exports:
+        assert (versions / "1" / "saved_model.pb").is_file()
+        answer = done.out.partition("A fresh process loads it and fills masks:")[2]
+        assert answer.count("[MASK]") >= 5
+
+
+@pytest.mark.parametrize(
+    ("values", "measured"),
+    [
+        ("objective=mlm masking=whole_word optimizer=lamb accumulate=2", {"mlm"}),
+        ("objective=sop masking=span precision=mixed_bfloat16", {"mlm", "sop"}),
+    ],
+)
+def test_values(values: str, measured: set[str], tiny: str, tmp_path: Path, call: Callable) -> None:
+    done = call(main, tiny, "out=run", *values.split())
+    assert done.code == 0, done.err
+    records = _records(tmp_path / "run")
+    assert [record["step"] for record in records] == [2, 4, 6, 8, 10, 12]
+    names = {f"{name}_{what}" for name in measured for what in ("loss", "accuracy")}
+    assert set(records[0]) == {"step", "loss", "learning_rate", *names}
+    held_out = {f"val_{name}" for name in ("loss", *names)}
+    assert set(records[1]) == {*records[0], *held_out}
+    assert all(math.isfinite(value) for record in records for value in record.values())
+    assert records[-1]["learning_rate"] == pytest.approx(0, abs=1e-9)
+    shown = {name for name in ("NSP", "SOP") if f"{name} accuracy" in done.out}
+    assert shown == {name.upper() for name in measured - {"mlm"}}
+
+
+def test_averaged_weights_are_saved_also_when_only_the_end_is_missing(
+    tiny: str, tmp_path: Path, call: Callable
+) -> None:
+    """The checkpoints hold the trained weights: they go on from these."""
+    command = (tiny, "out=run", "ema=0.9", "precision=mixed_float16")
+    assert call(main, *command).code == 0
+    averaged = (tmp_path / "run" / "model.safetensors").read_bytes()
+    (tmp_path / "run" / "model.safetensors").unlink()
+    assert call(main, *command).code == 0
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == averaged
+
+
+def test_numbers_that_are_not_finite(tiny: str, tmp_path: Path, call: Callable) -> None:
+    done = call(main, tiny, "out=run", "learning_rate=1e30", "warmup_steps=0", "clip_norm=0")
+    assert done.code == 6
+    assert "finite" in done.err or "The loss is" in done.err
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+# === Without training ===
+
+
+@pytest.mark.parametrize("recipe", known_recipes())
+def test_dry_run(recipe: str, tmp_path: Path, call: Callable, tiny: str) -> None:
+    text = Path(tiny).with_name("text.txt")
+    done = call(main, recipe, "--dry-run", f"corpus={text}")
+    assert done.code == 0
+    for word in ("parameters", "GiB", "training time", "passes over the text", f"runs/{recipe}"):
+        assert word in done.out
+    assert not list(tmp_path.iterdir())
+
+
+def test_help(call: Callable) -> None:
+    done = call(main, "--help")
+    assert done.code == 0
+    assert done.out.startswith("Pretrains a BERT from text")
+
+
+def _write_bad_files(folder: Path) -> None:
+    (folder / "latin.txt").write_bytes("A line.\n\nÜber uns.\n".encode("latin-1"))
+    (folder / "empty.txt").touch()
+    (folder / "one.txt").write_text("This is the only sentence of it all.\n")
+    (folder / "no_text").mkdir()
+    (folder / "no_text" / "picture.png").write_bytes(b"\x89PNG")
+    (folder / "pieces.txt").write_text("[PAD]\n[UNK]\nthe\n")
+    (folder / "mine").mkdir()
+    (folder / "mine" / "thesis.txt").write_text("Do not write over me.")
+    (folder / "broken").mkdir()
+    (folder / "broken" / "run.json").write_text("{}")
+
+
+BAD = [
+    # The text.
+    ("corpus=latin.txt", 3, r"latin\.txt:3: not UTF-8"),
+    ("corpus=empty.txt", 3, r"empty\.txt: no text"),
+    ("corpus=one.txt", 3, r"gives? at most|[Dd]ocument"),
+    ("corpus=no_text", 3, "no_text: a folder without text"),
+    ("corpus=nowhere.txt", 3, r"nowhere\.txt: no such file or folder"),
+    ("corpus=nowhere*.txt", 3, r"nowhere\*\.txt: no file matches"),
+    ("batch_size=100_000", 3, "fewer examples than one batch"),
+    # The vocabulary.
+    ("vocab=pieces.txt", 3, r"pieces\.txt: .*lacks \[CLS\], \[SEP\], \[MASK\]"),
+    ("vocab=nowhere.txt", 2, r"vocab=nowhere\.txt"),
+    ("vocab_size=100_000", 3, r"at most [\d,]+ vocabulary entries.*vocab_size=100,000"),
+    # The values.
+    ("steps=ten", 2, "steps must be a whole number. Received: 'ten'"),
+    ("stpes=12", 2, "Unknown key. Received: 'stpes=12'. Did you mean 'steps'"),
+    ("steps=13", 2, "steps must be a multiple of report_every=2"),
+    ("preset=bert_tiny", 2, "preset must be one of .*Did you mean 'bert_tiny_uncased'"),
+    ("--dryrun", 2, "Unknown flags: --dryrun. Known: --dry-run, --quicktest"),
+    ("oops", 2, "Expected key=value. Received: 'oops'"),
+    # The folder.
+    ("out=mine", 2, r"mine is not the folder of a run: it has no run\.json but thesis\.txt"),
+    ("out=one.txt", 2, r"one\.txt is a file"),
+    ("out=broken", 2, r"run\.json cannot be read"),
+    ("out=one.txt/run", 5, "cannot be written"),
+]
+
+
+@pytest.mark.parametrize(("argument", "code", "message"), BAD)
+def test_bad_input(
+    argument: str, code: int, message: str, tiny: str, tmp_path: Path, call: Callable
+) -> None:
+    _write_bad_files(tmp_path)
+    before = _contents(tmp_path)
+    out = [] if argument.startswith("out=") else ["out=run"]
+    done = call(main, tiny, argument, *out)
+    _check_refused(done, code, message)
+    left = {path: data for path, data in _contents(tmp_path).items() if path in before}
+    assert left == before
+    new = {path.relative_to(tmp_path).parts for path in _contents(tmp_path) if path not in before}
+    assert {parts[0] for parts in new} <= {"run"}
+    assert {parts[1] for parts in new if parts[1:]} <= {"LOCK", "run.json", "corpus"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Name a recipe"),
+        (("steps=2",), "Name a recipe"),
+        (("dmeo",), "No recipe of that name. Received: 'dmeo'. Did you mean 'demo'"),
+        (("nowhere.py",), r"No such recipe file: nowhere\.py"),
+    ],
+)
+def test_bad_recipe(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, call: Callable
+) -> None:
+    _check_refused(call(main, *arguments), 2, message)
+    assert not list(tmp_path.iterdir())
+
+
+def _check_refused(done: Any, code: int, message: str) -> None:
+    assert done.code == code, done.err
+    assert "Traceback" not in done.err
+    _, found = f"\n{done.err}".split("\nerror: ")
+    assert re.search(message, found, re.DOTALL), found
+
+
+def test_after_bad_text_the_folder_is_not_lost(tiny: str, tmp_path: Path, call: Callable) -> None:
+    """Whoever mistyped a value corrects it: nothing was done with it."""
+    assert call(main, tiny, "out=run", "corpus=nowhere.txt").code == 3
+    assert call(main, tiny, "out=run", "batch_size=100_000").code == 3
+    assert (tmp_path / "run" / "corpus").is_dir()
+    assert call(main, tiny, "out=run", "batch_size=90_000").code == 3
+    done = call(main, tiny, "out=run", "vocab_size=301")
+    _check_refused(done, 2, "vocab_size: 300 then, 301 now")
+
+
+def test_one_folder_has_one_run(tiny: str, tmp_path: Path, call: Callable) -> None:
+    with RunLock(tmp_path / "run"):
+        _check_refused(call(main, tiny, "out=run"), 5, "run: in use by pid")
+
+
+def test_tensorboard(
+    tiny: str, tmp_path: Path, call: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(self: keras.Model, *_: object, callbacks: list[Any], **__: object) -> None:
+        assert callbacks[0].log_dir == "run/tensorboard"
+        raise KeyboardInterrupt
+
+    command = (main, tiny, "out=run", "tensorboard=true")
+    monkeypatch.setattr(keras.Model, "fit", fit)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    _check_refused(call(*command), 2, "tensorboard=true needs tensorflow and tensorboard")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+    _check_refused(call(*command), 130, "interrupted")

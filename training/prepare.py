@@ -1,0 +1,191 @@
+"""Prepares a corpus to train on: a vocabulary, the tokens of the text, and held-out documents.
+
+    python -m training.prepare corpus=FILES out=FOLDER [key=value …]
+
+    corpus=          a file, a folder or a glob in quotes; .txt, .jsonl, gzipped or not
+    out=             the folder to make
+    layout=text      running text, a paragraph per line, or sentences, one per line; a blank line
+                     ends a document. A line of a .jsonl file is a document
+    language=en      ISO code, for the splitting of running text into sentences
+    field=text       key of the text in .jsonl files
+    vocab=           a vocab.txt, or a folder with one; without it, a vocabulary is learned
+    vocab_size=16000 entries to learn, from the documents that are not held out
+    lowercase=true   for a vocabulary that is learned or given as a file
+    held_out=0.02    share of the documents that are kept for evaluation
+    workers=2        processes
+    overwrite=false  replace the corpus that is in the folder
+
+Examples:
+    python -m training.prepare corpus="wiki/*.gz" out=corpora/wiki vocab_size=30_000 workers=8
+    python -m training.prepare corpus=books.jsonl field=body out=corpora/books lowercase=false
+
+Then: python -m training.pretrain RECIPE corpus=FOLDER
+Exit codes: 0 done, 2 bad arguments, 3 bad text, 5 no space, or the folder is in use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import resource
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bert_keras import Tokenizer, data
+from bert_keras.errors import DataError, UsageError
+from training.progress import clock, task
+from training.recipe import parse_overrides
+from training.run import run
+
+DEFAULTS: dict[str, Any] = {
+    "corpus": "",
+    "out": "",
+    "layout": "text",
+    "language": "en",
+    "field": "text",
+    "vocab": "",
+    "vocab_size": 16_000,
+    "lowercase": True,
+    "held_out": 0.02,
+    "workers": 2,
+    "overwrite": False,
+}
+
+_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What was made, and how many seconds it took."""
+
+    corpora: dict[str, data.Corpus]
+    learn_seconds: float
+    write_seconds: float
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the program."""
+    values = parse_overrides(arguments, DEFAULTS)
+    for key in ("corpus", "out"):
+        if not values[key]:
+            raise UsageError(f"{key}= is missing: python -m training.prepare corpus=FILES out=DIR")
+    _print_summary(prepare(**values), values)
+
+
+def prepare(
+    *,
+    corpus: str,
+    out: str | Path,
+    layout: str = "text",
+    language: str = "en",
+    field: str = "text",
+    vocab: str = "",
+    vocab_size: int = 16_000,
+    lowercase: bool = True,
+    held_out: float = 0.02,
+    workers: int = 2,
+    overwrite: bool = False,
+) -> Prepared:
+    """Does what the program does, with the arguments of its command line.
+
+    Raises:
+        UsageError: a bad argument, or a folder that is taken.
+        DataError: text or a vocabulary that cannot be used.
+        ResourceError: no space, a killed worker, a folder in use.
+    """
+    _check(layout, vocab_size, held_out, workers)
+    data.require_vacant(out, overwrite)  # now, not when the vocabulary is learned
+
+    def read(progress: Any) -> data.Documents:
+        return data.read(corpus, layout=layout, language=language, field=field, progress=progress)
+
+    start = perf_counter()
+    if vocab:
+        tokenizer = _open_tokenizer(Path(vocab).expanduser(), lowercase)
+    else:
+        with task("vocabulary") as progress:
+            documents = enumerate(read(progress))
+            train = (doc for i, doc in documents if data.split_of(i, held_out) == "train")
+            tokenizer = Tokenizer.learn(
+                train, vocab_size=vocab_size, lowercase=lowercase, progress=progress
+            )
+    learned = perf_counter()
+    with task("corpus") as progress:
+        corpora = data.write(
+            out,
+            read(progress),
+            tokenizer,
+            held_out=held_out,
+            workers=workers,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    return Prepared(corpora, learned - start, perf_counter() - learned)
+
+
+def _check(layout: str, vocab_size: int, held_out: float, workers: int) -> None:
+    for good, rule, name, value in (
+        (layout in data.LAYOUTS, f"one of {', '.join(data.LAYOUTS)}", "layout", layout),
+        (vocab_size > 5, "more than the 5 special tokens", "vocab_size", vocab_size),
+        (0 <= held_out <= 0.5, "from 0 to 0.5", "held_out", held_out),
+        (workers >= 1, "at least 1", "workers", workers),
+    ):
+        if not good:
+            raise UsageError(f"{name} must be {rule}. Received: {name}={value}")
+
+
+def _open_tokenizer(path: Path, lowercase: bool) -> Tokenizer:
+    """Opens a folder, or a vocabulary file: a piece per line."""
+    if path.is_dir():
+        return Tokenizer.from_preset(path)
+    try:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        return Tokenizer(lines, lowercase=lowercase)
+    except OSError as error:
+        raise UsageError(f"vocab={path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8: {error}") from None
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def _print_summary(made: Prepared, values: dict[str, Any]) -> None:
+    counts = {name: corpus.manifest["counts"] for name, corpus in made.corpora.items()}
+    table = Table("", *counts, title=f"{values['out']}: ready")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for label in ("documents", "sentences", "tokens"):
+        table.add_row(label, *(f"{count[label]:,}" for count in counts.values()))
+    shares = (count["unknown_tokens"] / count["tokens"] for count in counts.values())
+    table.add_row("[UNK] share".replace("[", r"\["), *(f"{share:.3%}" for share in shares))
+    for label in ("dropped_sentences", "dropped_documents"):
+        if any(count[label] for count in counts.values()):
+            cells = (f"{count[label]:,}" for count in counts.values())
+            table.add_row(f"{label.split('_')[1]} without tokens", *cells)
+    console = Console()
+    console.print(table)
+    megabytes = sum(count["text_bytes"] for count in counts.values()) / 1e6
+    console.print(
+        f"{megabytes:,.1f} MB of text in {clock(made.write_seconds)}, "
+        f"{megabytes / made.write_seconds:.1f} MB/s with workers={values['workers']}"
+        + (f"; vocabulary in {clock(made.learn_seconds)}" if not values["vocab"] else ""),
+        highlight=False,
+    )
+    console.print(_memory(values["workers"]), highlight=False)
+
+
+def _memory(workers: int) -> str:
+    peaks = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    own, child = (resource.getrusage(who).ru_maxrss * _RSS_UNIT / 2**20 for who in peaks)
+    text = f"peak memory {own:,.0f} MiB"
+    if workers > 1:
+        text += f", and at most {child:,.0f} MiB in each worker"
+    return text
+
+
+if __name__ == "__main__":
+    run(main)
