@@ -157,7 +157,7 @@ def _check_integer(name: str, value: object, *, at_least: int) -> None:
         )
 
 
-def _check_number(name: str, value: object, low: float, high: float, *, inclusive: bool) -> None:
+def _check_number(name: str, value: Any, low: float, high: float, *, inclusive: bool) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not (low <= value < high if inclusive else low < value < high):
         interval = f"{'[' if inclusive else '('}{low:g}, {high:g})"

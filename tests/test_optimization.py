@@ -125,6 +125,7 @@ def test_exclusions_survive_the_config(name: str):
 def test_exclusions_survive_a_reload(name: str, tmp_path):
     model = _small_model()
     model.compile(_constant(name, weight_decay=0.5), loss="mse")
+    model.optimizer.build(model.trainable_variables)
     model.save(tmp_path / "model.keras")
     loaded: Any = keras.saving.load_model(tmp_path / "model.keras")
     assert _decayed(loaded.optimizer, loaded) == {"dense/kernel"}

@@ -45,7 +45,7 @@ def save_checkpoint(model: BertEncoder | Task, directory: str | Path) -> Path:
     prefix = _PREFIX if isinstance(model, Task) else ""
     weights = tensors.serialized(
         {
-            entry.tensor: entry.leaf.convert(keras.ops.convert_to_numpy(entry.variable))
+            entry.tensor: entry.leaf.convert(keras.ops.convert_to_numpy(entry.variable.value))
             for entry in _entries(model, prefix=prefix)
         }
     )

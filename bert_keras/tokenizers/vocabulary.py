@@ -18,7 +18,10 @@ from bert_keras.errors import DataError
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
 MAX_WORD_LENGTH = 100  # characters; a longer word is [UNK]
-MAX_WORDS = 500_000  # different words held while counting: about 0.6 GB while merging
+# Different words held while counting, which bounds memory whatever the corpus: rarer ones decide
+# none of so few entries.
+WORDS_PER_ENTRY = 8
+FEWEST_WORDS = 100_000
 COVERAGE = 0.9999  # share of the corpus' characters that the alphabet covers
 _UNWRITABLE = re.compile("[\r\n\ud800-\udfff]")
 
@@ -80,7 +83,8 @@ def learn_vocabulary(
             f"Received: {vocab_size}"
         )
     report = progress or (lambda *_: None)
-    counts = count_words(documents, split, report)
+    max_words = max(FEWEST_WORDS, WORDS_PER_ENTRY * vocab_size)
+    counts = count_words(documents, split, report, max_words)
     vocabulary: list[str] = []
     # Rare characters are worth an entry only where there is room for all of them.
     for coverage in (COVERAGE, 1.0):
@@ -101,7 +105,7 @@ def count_words(
     documents: Iterable[str | Iterable[str]],
     split: Callable[[str], list[str]],
     report: Progress,
-    max_words: int = MAX_WORDS,
+    max_words: int,
 ) -> Counter[str]:
     """Counts the words of a corpus, exactly while at most `max_words` are different.
 

@@ -20,7 +20,7 @@ from bert_keras.tokenizers.vocabulary import MAX_WORD_LENGTH
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _ASK_THE_ENGINE = "\0"  # never in normalised text
 _FIRST_MARK, _LAST_MARK = "\ua953", "\U0001d16d"  # combining classes 9 and 226
-_MAX_CACHED_WORDS = 500_000
+_MAX_CACHED_WORDS = 50_000
 
 
 def without_surrogates(text: str) -> str:

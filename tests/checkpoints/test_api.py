@@ -1,0 +1,255 @@
+"""Checkpoint folders of ours: bit-exact, and strict about everything else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from bert_keras import BertEncoder, MaskedLM, Pretrainer, load_checkpoint, save_checkpoint
+from bert_keras.checkpoints.api import CONFIG, MANIFEST, WEIGHTS
+from bert_keras.errors import ArtifactError
+from tests import contracts
+from tests.contracts import FAMILIES, TINY
+
+_QUERY = "bert.encoder.layer.0.attention.self.query.weight"
+
+
+@pytest.fixture
+def folder(saved, tmp_path) -> Path:
+    """A copy of the saved Pretrainer, to be damaged."""
+    return Path(shutil.copytree(saved, tmp_path / "folder"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_encoder_round_trip(family: str, tmp_path):
+    config = FAMILIES[family]
+    contracts.check_format(BertEncoder(config), contracts.batch(config), tmp_path)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_masked_lm_round_trip(family: str, tmp_path):
+    config = FAMILIES[family]
+    x = contracts.batch(config, predictions=2)
+    contracts.check_format(MaskedLM(BertEncoder(config)), x, tmp_path)
+
+
+@pytest.mark.parametrize("objective", ["nsp", "sop"])
+def test_pretrainer_round_trip(objective: str, tmp_path):
+    task = Pretrainer(BertEncoder(TINY), objective=objective)
+    contracts.check_format(task, contracts.batch(TINY, predictions=2), tmp_path)
+
+
+def test_what_is_written(folder):
+    assert {path.name for path in folder.iterdir()} == {CONFIG, MANIFEST, WEIGHTS}
+    manifest = json.loads((folder / MANIFEST).read_text())
+    assert manifest["class"] == "Pretrainer"
+    assert manifest["options"] == {"objective": "nsp"}
+    assert manifest["config"] == TINY.to_dict()
+    assert manifest["sha256"] == {WEIGHTS: hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()}
+
+
+def test_saving_again_replaces(folder):
+    other = contracts.as_trained(Pretrainer(BertEncoder(TINY)), seed=1)
+    (folder / "vocab.txt").write_text("kept")
+    save_checkpoint(other, folder)
+    contracts.assert_same_weights(load_checkpoint(folder), other)
+    assert (folder / "vocab.txt").read_text() == "kept"
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_saving_twice_gives_the_same_bytes(folder, tmp_path):
+    save_checkpoint(load_checkpoint(folder), tmp_path / "again")
+    for name in (CONFIG, MANIFEST, WEIGHTS):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_encoder_of_a_task(saved):
+    task, encoder = Pretrainer.from_preset(saved), BertEncoder.from_preset(saved, name="body")
+    expected = contracts.weights(task)
+    assert encoder.name == "body"
+    for path, values in contracts.weights(encoder).items():
+        assert expected[path].tobytes() == values.tobytes(), path
+
+
+def test_policy_is_chosen_when_opening(saved):
+    task = load_checkpoint(saved, dtype="mixed_bfloat16")
+    assert task.dtype_policy.name == "mixed_bfloat16"
+    contracts.assert_same_weights(task, load_checkpoint(saved))
+
+
+def test_config_alone(saved):
+    encoder = BertEncoder.from_preset(saved, load_weights=False, hidden_states=True)
+    assert encoder.config == TINY
+    assert "hidden_states" in encoder.output
+    np.testing.assert_array_equal(contracts.weights(encoder)["pooler/dense/bias"], 0.0)
+
+
+def test_a_head_may_be_missing_if_so_said(saved, tmp_path):
+    BertEncoder.from_preset(saved).save_to_preset(tmp_path)
+    with pytest.raises(ArtifactError, match=r"Missing in the file:\n  cls.predictions.bias"):
+        MaskedLM.from_preset(tmp_path)
+    task = MaskedLM.from_preset(tmp_path, allow_missing=("mlm",))
+    assert isinstance(task, MaskedLM)
+    found, expected = contracts.weights(task), contracts.weights(load_checkpoint(saved))
+    for path, values in found.items():
+        same = values.tobytes() == expected[path].tobytes()
+        assert same != path.startswith("mlm/"), path
+
+
+def test_missing_is_allowed_by_layer_not_by_letters(saved, tmp_path):
+    BertEncoder.from_preset(saved).save_to_preset(tmp_path)
+    with pytest.raises(ArtifactError, match="Missing in the file"):
+        MaskedLM.from_preset(tmp_path, allow_missing=("ml", "mlm/dense"))
+
+
+def test_a_pooler_may_be_missing_if_so_said(saved, tmp_path):
+    """A config of theirs does not say whether there is a pooler: the tensors do."""
+    _without_manifest(lambda tensors: {n: v for n, v in tensors.items() if "pooler" not in n})(
+        Path(shutil.copytree(saved, tmp_path / "folder"))
+    )
+    assert not BertEncoder.from_preset(tmp_path / "folder").config.pooler
+    opened = Pretrainer.from_preset(tmp_path / "folder", allow_missing=("pooler",))
+    assert opened.encoder.config.pooler
+
+
+def test_a_head_may_be_unused_if_so_said(saved):
+    with pytest.raises(ArtifactError, match=r"Not used by the model:\n  cls.seq_relationship.bias"):
+        MaskedLM.from_preset(saved)
+    task = MaskedLM.from_preset(saved, allow_unused=("nsp",))
+    expected = contracts.weights(load_checkpoint(saved))
+    for path, values in contracts.weights(task).items():
+        assert values.tobytes() == expected[path].tobytes(), path
+
+
+def test_options_of_the_checkpoint_can_be_overruled(saved):
+    """The pair head is one tensor in the file, whichever task it was for."""
+    assert Pretrainer.from_preset(saved).options == {"objective": "nsp"}
+    assert Pretrainer.from_preset(saved, objective="sop").options == {"objective": "sop"}
+
+
+def _manifest(**changes: Any) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        values = json.loads((folder / MANIFEST).read_text()) | changes
+        (folder / MANIFEST).write_text(json.dumps(values))
+
+    return damage
+
+
+def _bytes(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        (folder / name).write_bytes(change((folder / name).read_bytes()))
+
+    return damage
+
+
+def _without_manifest(
+    change: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
+) -> Callable[[Path], None]:
+    """Other tensors, in a folder that no digest protects: one of another library."""
+
+    def damage(folder: Path) -> None:
+        tensors = change(load_file(folder / WEIGHTS))
+        save_file(tensors, folder / WEIGHTS)
+        (folder / MANIFEST).unlink()
+
+    return damage
+
+
+def _flipped(content: bytes) -> bytes:
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+_REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "missing folder": (shutil.rmtree, "folder' is neither a checkpoint folder nor a preset"),
+    "no config": (
+        lambda folder: [(folder / name).unlink() for name in (CONFIG, MANIFEST)],
+        "config.json: no such file",
+    ),
+    "no weights": (lambda folder: (folder / WEIGHTS).unlink(), "model.safetensors: no such file"),
+    "empty manifest": (_bytes(MANIFEST, lambda _: b""), r"bert_keras.json: not JSON \("),
+    "half a manifest": (_bytes(MANIFEST, lambda b: b[:-9]), r"bert_keras.json: not JSON \("),
+    "not UTF-8": (_bytes(MANIFEST, lambda b: b"\xff" + b), r"bert_keras.json: not JSON \("),
+    "a list": (_bytes(MANIFEST, lambda _: b"[]"), "bert_keras.json: expected an object. .* list"),
+    "unknown format": (_manifest(format=2), "bert_keras.json: format 2 is not known; .* reads 1"),
+    "no format": (_manifest(format=None), "bert_keras.json: format None is not known"),
+    "unknown class": (_manifest(**{"class": "Task"}), "bert_keras.json: unknown class 'Task'"),
+    "no options": (_manifest(options=None), "bert_keras.json: `options` is not an object"),
+    "no digests": (_manifest(sha256=[]), "bert_keras.json: `sha256` is not an object"),
+    "no digest": (_manifest(sha256={}), "model.safetensors: the bytes are not those .*None"),
+    "unknown value": (
+        _manifest(config={**TINY.to_dict(), "depth": 3}),
+        "bert_keras.json: Unknown config values: depth",
+    ),
+    "bad value": (
+        _manifest(config={**TINY.to_dict(), "num_heads": 3}),
+        "bert_keras.json: `num_heads` must divide",
+    ),
+    "another size": (
+        _manifest(config=TINY.replace(intermediate_size=24).to_dict()),
+        r"Of another shape:\n  bert.encoder.layer.0.intermediate.dense.bias: "
+        r"expected \[24\], found \[16\]",
+    ),
+    "flipped bit": (_bytes(WEIGHTS, _flipped), "model.safetensors: the bytes are not those that"),
+    "truncated": (_bytes(WEIGHTS, lambda b: b[:-4]), "model.safetensors: not a whole safetensors"),
+    "empty weights": (_bytes(WEIGHTS, lambda _: b""), "model.safetensors: not a whole"),
+    "missing tensor": (
+        _without_manifest(lambda t: {name: t[name] for name in t if name != _QUERY}),
+        f"model.safetensors does not fit the model.\nMissing in the file:\n  {_QUERY}$",
+    ),
+    "extra tensor": (
+        _without_manifest(lambda t: {**t, "bert.extra.weight": np.zeros(1)}),
+        "model.safetensors does not fit.*\nNot used by the model:\n  bert.extra.weight$",
+    ),
+    "extra block": (
+        _without_manifest(lambda t: {**t, _QUERY.replace("0", "2"): t[_QUERY]}),
+        f"Not used by the model:\n  {_QUERY.replace('0', '2')}$",
+    ),
+    "wrong shape": (
+        _without_manifest(lambda t: {**t, _QUERY: t[_QUERY][:4]}),
+        rf"Of another shape:\n  {_QUERY}: expected \[8, 8\], found \[4, 8\]$",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _REFUSED)
+def test_refused(case: str, folder):
+    damage, message = _REFUSED[case]
+    damage(folder)
+    with pytest.raises(ArtifactError, match=message):
+        Pretrainer.from_preset(folder)
+
+
+def test_a_damaged_encoder_is_refused_as_well(folder):
+    _bytes(WEIGHTS, _flipped)(folder)
+    with pytest.raises(ArtifactError, match="the bytes are not those"):
+        BertEncoder.from_preset(folder)
+    _manifest(format=7)(folder)
+    with pytest.raises(ArtifactError, match="format 7"):
+        BertEncoder.from_preset(folder)
+
+
+def test_load_checkpoint_needs_a_folder_of_ours(folder, tmp_path):
+    with pytest.raises(ArtifactError, match="nothing: no such folder"):
+        load_checkpoint(tmp_path / "nothing")
+    (folder / MANIFEST).unlink()
+    with pytest.raises(ArtifactError, match="class is not known. Open it with BertEncoder"):
+        load_checkpoint(folder)
+
+
+def test_unknown_preset_lists_those_there_are():
+    with pytest.raises(ArtifactError, match="'bert_huge' is neither .* bert_tiny_uncased, "):
+        BertEncoder.from_preset("bert_huge")
+
+
+def test_a_preset_name_gives_new_weights():
+    encoder = BertEncoder.from_preset("bert_tiny_uncased", attentions=True, name="tiny")
+    assert (encoder.name, encoder.config.hidden_size) == ("tiny", 128)
+    assert "attentions" in encoder.output

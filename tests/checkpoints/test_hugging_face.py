@@ -1,0 +1,181 @@
+"""The same numbers as Hugging Face's library, both ways."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from bert_keras import BertEncoder, MaskedLM, Pretrainer, save_checkpoint
+from bert_keras.checkpoints import hugging_face
+from bert_keras.checkpoints.api import WEIGHTS
+from bert_keras.config import ACTIVATIONS
+from bert_keras.errors import ArtifactError
+from tests import contracts, reference
+from tests.contracts import FAMILIES, TINY
+
+_CLASSES = [
+    (BertEncoder, "BertModel"),
+    (Pretrainer, "BertForPreTraining"),
+    (MaskedLM, "BertForMaskedLM"),
+]
+
+
+def _x(ours: Any) -> dict[str, np.ndarray]:
+    return contracts.batch(TINY, predictions=0 if isinstance(ours, BertEncoder) else 2)
+
+
+def _edit_config(directory: Path, **changes: Any) -> None:
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(("ours", "theirs"), _CLASSES)
+def test_theirs_opens_with_the_same_outputs(ours, theirs: str, transformers, tmp_path):
+    model = reference.hugging_face_model(transformers, theirs)
+    model.save_pretrained(tmp_path)
+    opened = ours.from_preset(tmp_path)
+    reference.same_as_hugging_face(opened, model, _x(opened))
+
+
+@pytest.mark.parametrize(("ours", "theirs"), _CLASSES)
+def test_ours_opens_with_the_same_outputs(ours, theirs: str, transformers, tmp_path):
+    config = TINY if ours is not MaskedLM else TINY.replace(pooler=False)
+    model = BertEncoder(config) if ours is BertEncoder else ours(BertEncoder(config))
+    contracts.as_trained(model).save_to_preset(tmp_path)
+    opened = getattr(transformers, theirs).from_pretrained(tmp_path, attn_implementation="eager")
+    reference.same_as_hugging_face(model, opened.eval(), _x(model))
+
+
+def test_tensors_are_bit_identical_both_ways(transformers, tmp_path):
+    model = reference.hugging_face_model(transformers, "BertForPreTraining")
+    model.save_pretrained(tmp_path / "theirs")
+    save_checkpoint(Pretrainer.from_preset(tmp_path / "theirs"), tmp_path / "ours")
+    theirs, ours = (load_file(tmp_path / name / WEIGHTS) for name in ("theirs", "ours"))
+    assert ours.keys() == theirs.keys()
+    for name, values in theirs.items():
+        assert ours[name].tobytes() == values.tobytes(), name
+    again = transformers.BertForPreTraining.from_pretrained(tmp_path / "ours").state_dict()
+    for name, values in model.state_dict().items():
+        assert again[name].equal(values), name
+
+
+@pytest.mark.parametrize(
+    "changes", [{"hidden_act": "gelu_pytorch_tanh"}, {"layer_norm_eps": 1e-5}]
+)
+def test_the_comparison_sees_the_smallest_mistake(changes: dict[str, Any], transformers, tmp_path):
+    """A wrong kind of gelu, or a wrong epsilon, is far outside the tolerance."""
+    model = reference.hugging_face_model(transformers, "BertForPreTraining")
+    model.save_pretrained(tmp_path)
+    _edit_config(tmp_path, **changes)
+    wrong = Pretrainer.from_preset(tmp_path)
+    x = _x(wrong)
+    found, expected = contracts.numpy(wrong(x)), reference.hugging_face_outputs(model, x)
+    for output, values in found.items():
+        alone = reference.difference({output: values}, {output: expected[output]})
+        assert alone > 3 * reference.TOLERANCE, output
+    with pytest.raises(AssertionError):
+        reference.same_as_hugging_face(wrong, model, x)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"hidden_act": "gelu_new"}, {"activation": "gelu_tanh"}),
+        ({"hidden_act": "gelu_pytorch_tanh"}, {"activation": "gelu_tanh"}),
+        ({"hidden_act": "relu"}, {"activation": "relu"}),
+        ({"hidden_act": "silu"}, {"activation": "silu"}),
+        ({"hidden_act": "tanh"}, {"activation": "tanh"}),
+        ({"layer_norm_eps": 1e-3}, {"layer_norm_epsilon": 1e-3}),
+        ({"type_vocab_size": 3}, {"num_segments": 3}),
+    ],
+)
+def test_values_are_translated(theirs, ours, transformers, tmp_path):
+    model = reference.hugging_face_model(transformers, "BertModel", **theirs)
+    model.save_pretrained(tmp_path)
+    opened = BertEncoder.from_preset(tmp_path)
+    assert opened.config == TINY.replace(**ours)
+    reference.same_as_hugging_face(opened, model, _x(opened))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_files_of_half_precision_open(dtype: str, transformers, tmp_path):
+    import torch
+
+    model = reference.hugging_face_model(transformers, "BertModel").to(getattr(torch, dtype))
+    model.save_pretrained(tmp_path)
+    opened = BertEncoder.from_preset(tmp_path)
+    assert {weight.dtype for weight in opened.weights} == {"float32"}
+    reference.same_as_hugging_face(opened, model.float(), _x(opened))
+
+
+def test_names_of_the_first_port_open(saved, tmp_path):
+    """The files published with the paper call scale and shift of a norm gamma and beta."""
+    old_names = {}
+    for name, values in load_file(saved / WEIGHTS).items():
+        old = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        old_names[old.replace("LayerNorm.bias", "LayerNorm.beta")] = values
+    assert sum("gamma" in name for name in old_names) == 6
+    save_file(old_names, tmp_path / WEIGHTS)
+    (tmp_path / "config.json").write_bytes((saved / "config.json").read_bytes())
+    contracts.assert_same_weights(Pretrainer.from_preset(tmp_path), Pretrainer.from_preset(saved))
+
+
+def test_second_names_of_tied_tensors_are_let_pass(saved, tmp_path):
+    tensors = load_file(saved / WEIGHTS)
+    tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"]
+    tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
+    tensors["bert.embeddings.position_ids"] = np.arange(12)[None]
+    save_file(tensors, tmp_path / WEIGHTS)
+    (tmp_path / "config.json").write_bytes((saved / "config.json").read_bytes())
+    contracts.assert_same_weights(Pretrainer.from_preset(tmp_path), Pretrainer.from_preset(saved))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_config_round_trip(activation: str):
+    config = TINY.replace(activation=activation, num_segments=1, dropout=0.2, pooler=False)
+    values = hugging_face.write_config(config, "BertModel")
+    assert values["model_type"] == "bert"
+    assert values["architectures"] == ["BertModel"]
+    assert hugging_face.read_config(values, Path("config.json"), pooler=False) == config
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_only_what_theirs_can_be_is_called_bert(family: str):
+    """Another library must not open a model that it would compute wrongly."""
+    values = hugging_face.write_config(FAMILIES[family], "BertModel")
+    is_bert = family in ("bert", "gelu_tanh", "no_pooler")
+    assert hugging_face.represents(FAMILIES[family]) == is_bert
+    assert (values["model_type"] == "bert") == is_bert
+    assert ("architectures" in values) == is_bert
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "roberta"}, "only BERT checkpoints.* Received: model_type='roberta'"),
+        ({"model_type": None}, "Received: model_type=None"),
+        ({"hidden_act": "mish"}, "not supported: hidden_act='mish'"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
+        ({"is_decoder": True}, "not supported: is_decoder=True"),
+        ({"add_cross_attention": True}, "not supported: add_cross_attention=True"),
+        ({"tie_word_embeddings": False}, "not supported: tie_word_embeddings=False"),
+        ({"hidden_size": "8"}, "`hidden_size` must be an integer.* Received: hidden_size='8'"),
+        ({"num_attention_heads": 3}, "must divide `hidden_size`"),
+    ],
+)
+def test_config_is_refused(changes: dict[str, Any], message: str):
+    values = hugging_face.write_config(TINY, "BertModel") | changes
+    with pytest.raises(ArtifactError, match=f"^here/config.json: .*{message}"):
+        hugging_face.read_config(values, Path("here/config.json"), pooler=True)
+
+
+def test_config_names_what_is_missing():
+    values = hugging_face.write_config(TINY, "BertModel")
+    del values["vocab_size"], values["hidden_act"]
+    with pytest.raises(ArtifactError, match="config.json: missing: hidden_act, vocab_size"):
+        hugging_face.read_config(values, Path("config.json"), pooler=True)

@@ -1,0 +1,115 @@
+"""What is logged at the end of a report."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from rich.console import Console
+
+from bert_keras.errors import NumericError
+from bert_keras.resume import MetricsLog
+from training.callbacks import WriteMetrics
+from training.progress import Progress
+
+REPORT_EVERY = 4
+RATE = 0.125
+
+
+class _Model(keras.Model):
+    def call(self, x):
+        return x
+
+
+@pytest.fixture
+def screen() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def callback(tmp_path: Path, screen: io.StringIO) -> WriteMetrics:
+    """As at the beginning of the fourth report; every step has 100 tokens."""
+    model = _Model()
+    model.compile(keras.optimizers.SGD(RATE))
+    callback = WriteMetrics(
+        MetricsLog(tmp_path / "metrics.jsonl"),
+        MetricsLog(tmp_path / "speed.jsonl"),
+        Progress(100, console=Console(file=screen, width=200)),
+        report_every=REPORT_EVERY,
+        tokens_per_step=100.0,
+        padding_share=0.25,
+    )
+    callback.set_model(model)
+    callback.on_epoch_begin(3)
+    return callback
+
+
+def _record(path: Path) -> dict[str, Any]:
+    (line,) = path.read_text().splitlines()
+    return json.loads(line)
+
+
+def test_a_report(
+    callback: WriteMetrics, tmp_path: Path, screen: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = callback._start + 0.5
+    monkeypatch.setattr("training.callbacks.perf_counter", lambda: clock)
+    callback.on_train_batch_end(REPORT_EVERY - 1, {"loss": 3.0})
+    # The evaluation comes before the end of the report and takes its time.
+    monkeypatch.setattr("training.callbacks.perf_counter", lambda: clock + 100)
+    callback.on_epoch_end(3, {"loss": np.float32(2.5), "mlm_loss": 2.0, "mlm_accuracy": 0.5})
+
+    assert _record(tmp_path / "metrics.jsonl") == {
+        "step": 16,
+        "learning_rate": RATE,
+        "loss": 2.5,
+        "mlm_accuracy": 0.5,
+        "mlm_loss": 2.0,
+    }
+    assert _record(tmp_path / "speed.jsonl") == {
+        "step": 16,
+        "seconds": pytest.approx(0.5),
+        "tokens_per_second": pytest.approx(800),
+    }
+    (line,) = screen.getvalue().splitlines()
+    assert line.startswith("step 16/100 (16 %)  loss 2.500  MLM 50.0 %  800 tokens/s  padding 25.0")
+
+
+def test_the_only_loss_is_that_of_the_masked_tokens(callback: WriteMetrics, tmp_path: Path) -> None:
+    """Keras names no output in the metrics of a model that has only one."""
+    callback.on_train_batch_end(0)
+    logs = {"loss": 2.0, "mlm_accuracy": 0.5, "val_loss": 3.0, "val_mlm_accuracy": 0.25}
+    callback.on_epoch_end(3, logs)
+    record = _record(tmp_path / "metrics.jsonl")
+    assert (record["mlm_loss"], record["val_mlm_loss"]) == (2.0, 3.0)
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite(callback: WriteMetrics, tmp_path: Path, loss: float) -> None:
+    callback.on_train_batch_end(0)
+    with pytest.raises(NumericError, match=rf"The loss is {loss} in steps 13 to 16\. .*out=FOLDER"):
+        callback.on_epoch_end(3, {"loss": loss})
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+def test_the_rate_inside_a_loss_scale(callback: WriteMetrics, tmp_path: Path) -> None:
+    inner = keras.optimizers.SGD(RATE)
+    callback.model.compile(keras.optimizers.LossScaleOptimizer(inner))
+    callback.on_train_batch_end(0)
+    callback.on_epoch_end(3, {"loss": 1.0})
+    assert _record(tmp_path / "metrics.jsonl")["learning_rate"] == RATE
+
+
+def test_in_fit_the_steps_are_numbered_through(tmp_path: Path, callback: WriteMetrics) -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    x = np.ones((2 * REPORT_EVERY, 2), np.float32)
+    options: dict[str, Any] = {"batch_size": 2, "verbose": 0, "callbacks": [callback]}
+    model.fit(x, x[:, :1], initial_epoch=1, epochs=3, **options)
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [8, 12]

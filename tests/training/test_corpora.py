@@ -1,0 +1,104 @@
+"""The text of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras.errors import ArtifactError, DataError
+from training.corpora import TrainingCorpora, dataset, evaluation_batches, open_corpora
+from training.prepare import prepare
+from training.recipe import PretrainRecipe, load_recipe
+from training.run_folder import RunFolder
+
+
+@pytest.fixture
+def recipe(tiny: str, tmp_path: Path) -> PretrainRecipe:
+    return dataclasses.replace(load_recipe(tiny), out=str(tmp_path / "run"))
+
+
+@pytest.fixture(scope="module")
+def prepared(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prepared") / "corpus"
+    prepare(
+        corpus=str(text_file),
+        out=folder,
+        layout="sentences",
+        vocab_size=250,
+        held_out=0.1,
+        workers=1,
+    )
+    return folder
+
+
+def _open(recipe: PretrainRecipe, **values: object) -> TrainingCorpora:
+    recipe = dataclasses.replace(recipe, **values)
+    return open_corpora(recipe, RunFolder(recipe))
+
+
+def test_prepared_into_the_folder_once(recipe: PretrainRecipe, text_file: Path) -> None:
+    first = _open(recipe)
+    assert first.train.directory == RunFolder(recipe).corpus / "train"
+    assert (first.train.num_documents, first.held_out.num_documents) == (16, 4)
+    assert first.tokenizer.vocab_size == recipe.vocab_size
+    again = _open(recipe, corpus=str(text_file.with_name("removed since.txt")))
+    assert again.train.fingerprint == first.train.fingerprint
+
+
+def test_a_prepared_corpus_is_used_in_place(recipe: PretrainRecipe, prepared: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in prepared.rglob("*")}
+    corpora = _open(recipe, corpus=str(prepared))
+    assert corpora.train.directory == prepared / "train"
+    assert corpora.held_out.num_documents == 2
+    assert corpora.tokenizer.vocab_size == 250
+    assert not Path(recipe.out).exists()
+    assert {path: path.stat().st_mtime_ns for path in prepared.rglob("*")} == before
+
+
+def test_a_prepared_corpus_without_held_out_documents(
+    recipe: PretrainRecipe, prepared: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(prepared, tmp_path / "corpus")
+    shutil.rmtree(folder / "held_out")
+    with pytest.raises(ArtifactError, match="held_out"):
+        _open(recipe, corpus=str(folder))
+
+
+def test_the_examples_are_what_the_recipe_wants(recipe: PretrainRecipe, prepared: Path) -> None:
+    corpora = _open(recipe, corpus=str(prepared))
+    recipe = dataclasses.replace(recipe, objective="sop", masking="span", max_predictions=3, seed=7)
+    examples = corpora.examples(recipe)
+    assert examples.corpus is corpora.train
+    assert corpora.examples(recipe, held_out=True).corpus is corpora.held_out
+    x, y, _ = examples.batch(0, 0)
+    assert x["token_ids"].shape == (recipe.batch_size, recipe.sequence_length)
+    assert y["mlm"].shape == (recipe.batch_size, 3)
+    assert set(y) == {"mlm", "sop"}
+
+
+def test_too_little_held_out_text_is_named(recipe: PretrainRecipe, prepared: Path) -> None:
+    corpora = _open(recipe, corpus=str(prepared))
+    one = dataclasses.replace(corpora, held_out=type(corpora.train).from_ids([[[9, 9]]]))
+    with pytest.raises(DataError, match=r"^1 held-out documents: "):
+        one.examples(recipe, held_out=True)
+
+
+def test_how_much_is_evaluated(recipe: PretrainRecipe, prepared: Path) -> None:
+    held_out = _open(recipe, corpus=str(prepared)).examples(recipe, held_out=True)
+    few = dataclasses.replace(recipe, evaluation_pairs=recipe.batch_size + 1)
+    assert evaluation_batches(few, held_out) == 2
+    many = dataclasses.replace(recipe, evaluation_pairs=10**6)
+    assert evaluation_batches(many, held_out) == held_out.num_batches(0)
+
+
+def test_the_dataset_of_the_backend(recipe: PretrainRecipe, prepared: Path) -> None:
+    examples = _open(recipe, corpus=str(prepared)).examples(recipe)
+    batches = dataset(examples, epoch=0, position=1, steps=2)
+    assert isinstance(batches, keras.utils.PyDataset) == (keras.backend.backend() != "tensorflow")
+    x, _, _ = next(iter(batches)) if hasattr(batches, "map") else batches[0]
+    np.testing.assert_array_equal(x["token_ids"], examples.batch(0, 1)[0]["token_ids"])

@@ -1,0 +1,93 @@
+"""The end of a run. The true export, and its fresh process, are in test_pretrain.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bert_keras import export as library
+from bert_keras.errors import ResourceError
+from training import export
+from training.export import export_and_ask, next_version
+from training.report import FilledMask
+
+EXAMPLES = [FilledMask(f"text {number} [MASK]", "word", []) for number in range(7)]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
+    """Nothing is exported; the fresh processes are recorded, and end with exit code 0."""
+    calls: list[dict[str, Any]] = []
+
+    def saved_model(task: Any, tokenizer: Any, path: Path) -> Path:
+        path.mkdir(parents=True)
+        return path
+
+    def start(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        calls.append({"command": command, **options})
+        return subprocess.CompletedProcess(command, len(calls) - 1)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+    monkeypatch.setattr(library, "saved_model", saved_model)
+    monkeypatch.setattr(subprocess, "run", start)
+    return calls
+
+
+def _export(examples: list[FilledMask]) -> Path | None:
+    task: Any = None
+    return export_and_ask(task, task, "mine", examples)
+
+
+def test_the_next_version(tmp_path: Path) -> None:
+    assert next_version(tmp_path / "mine") == tmp_path / "mine" / "1"
+    for name in ("1", "9", "10", "notes", "11.old"):
+        (tmp_path / name).mkdir()
+    assert next_version(tmp_path) == tmp_path / "11"
+
+
+def test_a_fresh_process_is_asked(
+    asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """It knows nothing of the backend, and finds the programs from any folder."""
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    path = Path("saved_models", "mine", "1")
+    assert _export(EXAMPLES) == path
+    assert "SavedModel: saved_models/mine/1/" in capsys.readouterr().out
+    (call,) = asked
+    _, *command = call["command"]
+    texts = [f"text {number} [MASK]" for number in range(5)]
+    assert command == ["-m", "training.fill_mask", str(path), *texts]
+    assert "KERAS_BACKEND" not in call["env"]
+    root, elsewhere = call["env"]["PYTHONPATH"].split(os.pathsep)
+    assert Path(root, "training", "fill_mask.py").is_file()
+    assert elsewhere == "elsewhere"
+
+
+def test_nothing_to_ask(asked: list[dict[str, Any]]) -> None:
+    assert _export([]) == Path("saved_models", "mine", "1")
+    assert not asked
+
+
+def test_the_fresh_process_fails(asked: list[dict[str, Any]]) -> None:
+    _export(EXAMPLES)
+    with pytest.raises(ResourceError, match=r"saved_models/mine/2: .*exit code 1"):
+        _export(EXAMPLES)
+
+
+def test_without_tensorflow(
+    asked: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    monkeypatch.setattr(export.importlib.util, "find_spec", lambda _: None)
+    assert _export(EXAMPLES) is None
+    assert capsys.readouterr().out.startswith("No SavedModel: it needs TensorFlow. Install ")
+    assert not list(tmp_path.iterdir())

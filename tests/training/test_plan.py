@@ -1,0 +1,112 @@
+"""The plan of a run: what it counts is what the run will have."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from training import plan as module
+from training.plan import Plan, plan, print_plan
+from training.prepare import prepare
+from training.pretrain import _task
+from training.recipe import PretrainRecipe
+
+RECIPE = PretrainRecipe(
+    corpus="nowhere.txt",
+    preset="bert_tiny_uncased",
+    vocab_size=300,
+    sequence_length=64,
+    batch_size=16,
+    steps=1_000,
+    name="mine",
+)
+
+
+@pytest.fixture(autouse=True)
+def one_gigaflops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_matrix_product_speed", lambda: 1e9)
+
+
+def change(**values: object) -> Plan:
+    return plan(dataclasses.replace(RECIPE, **values))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"objective": "nsp"},
+        {"objective": "mlm", "max_positions": 64, "preset": "bert_mini_uncased"},
+    ],
+)
+def test_parameters_are_those_of_the_model(values: dict) -> None:
+    recipe = dataclasses.replace(RECIPE, **values)
+    assert plan(recipe).parameters == _task(recipe, recipe.vocab_size).count_params()
+
+
+def test_time_and_memory_follow_the_size() -> None:
+    """Seconds from the rule of six operations per parameter and token (Kaplan et al., 2020)."""
+    found = change()
+    tokens = 1_000 * 16 * 64
+    assert found.tokens_read == tokens
+    blocks = 2 * 12 * 128**2  # parameters of the matrices
+    least = 6 * tokens * blocks / (1e9 * module._EFFICIENCY)
+    assert least < found.seconds < 1.5 * least
+    assert change(steps=2_000).seconds == pytest.approx(2 * found.seconds)
+    assert change(batch_size=32).memory > found.memory > 16 * found.parameters
+    assert change(precision="mixed_bfloat16").memory < found.memory
+
+
+def test_text_that_is_not_there() -> None:
+    found = change()
+    assert (found.text_bytes, found.epochs) == (None, None)
+
+
+def test_text_in_files(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt", "picture.png"):
+        (tmp_path / name).write_bytes(b"x" * 450_000)
+    found = change(corpus=str(tmp_path))
+    assert found.text_bytes == 900_000
+    assert found.epochs == pytest.approx(found.tokens_read / 200_000)
+    assert change(corpus=str(tmp_path / "a*")).text_bytes == 450_000
+    (tmp_path / "c.txt.gz").write_bytes(b"x" * 1_000)
+    assert change(corpus=str(tmp_path)).text_bytes == 902_800
+
+
+def test_vocabularies(tmp_path: Path) -> None:
+    assert change().vocab_size == 300
+    (tmp_path / "vocab.txt").write_text("one\ntwo\nthree\n")
+    assert change(vocab=str(tmp_path / "vocab.txt")).vocab_size == 3
+    assert change(vocab=str(tmp_path)).vocab_size == 3
+
+
+def test_a_prepared_corpus(tmp_path: Path, text_file: Path) -> None:
+    folder = tmp_path / "corpus"
+    made = prepare(corpus=str(text_file), out=folder, layout="sentences", vocab_size=250, workers=1)
+    found = change(corpus=str(folder))
+    assert found.vocab_size == 250
+    assert found.text_bytes == made.corpora["train"].manifest["counts"]["text_bytes"]
+
+
+def test_what_is_printed() -> None:
+    screen = io.StringIO()
+    print_plan(RECIPE, console=Console(file=screen, width=120))
+    text = screen.getvalue()
+    for words in (
+        "mine: the plan; nothing was written",
+        "not found",
+        f"{plan(RECIPE).parameters:,} parameters",
+        "1,000 steps of 16, nsp, token",
+        "1,024,000 tokens read",
+        "runs/mine",
+        "saved_models/mine/<version>",
+    ):
+        assert words in text
+
+
+def test_the_speed_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert module._matrix_product_speed() > 1e7

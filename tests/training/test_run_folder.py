@@ -1,0 +1,116 @@
+"""The folder of a run: what may go on in it, and what may not."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from bert_keras.errors import UsageError
+from training.recipe import PretrainRecipe
+from training.run_folder import RunFolder
+
+RECIPE = PretrainRecipe(corpus="text.txt", steps=100, name="mine")
+
+
+def claim(folder: Path, backend: str = "jax", **values: object) -> None:
+    recipe = dataclasses.replace(RECIPE, out=str(folder), **values)
+    RunFolder(recipe).claim(recipe, backend, {"keras": "3"})
+
+
+def test_where_it_is() -> None:
+    assert RunFolder(RECIPE).path == Path("runs/mine")
+    assert RunFolder(dataclasses.replace(RECIPE, out="there")).path == Path("there")
+
+
+def test_looking_leaves_no_trace(tmp_path: Path) -> None:
+    RunFolder(dataclasses.replace(RECIPE, out=str(tmp_path / "run"))).check()
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_card_holds_every_value(tmp_path: Path) -> None:
+    claim(tmp_path, seed=3)
+    card = json.loads((tmp_path / "run.json").read_text())
+    expected = dataclasses.replace(RECIPE, out=str(tmp_path), seed=3)
+    assert card["recipe"] == dataclasses.asdict(expected)
+    assert (card["backend"], card["versions"]) == ("jax", {"keras": "3"})
+
+
+def test_what_may_change_while_nothing_is_done(tmp_path: Path) -> None:
+    claim(tmp_path)
+    claim(tmp_path, "torch", corpus="other.txt", steps=200)
+    (tmp_path / "corpus").mkdir()
+    claim(tmp_path, corpus="other.txt", steps=300)
+    with pytest.raises(UsageError, match=r"corpus: 'other\.txt' then, 'text\.txt' now") as caught:
+        claim(tmp_path, steps=400)
+    assert "steps" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values", [{"workers": 7}, {"tensorboard": True}, {"export": False}, {"backend": "jax"}]
+)
+def test_what_may_change_in_a_run(tmp_path: Path, values: dict) -> None:
+    claim(tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    card = (tmp_path / "run.json").read_bytes()
+    claim(tmp_path, **values)
+    assert (tmp_path / "run.json").read_bytes() == card
+
+
+def test_a_run_may_be_moved(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    claim(tmp_path / "old")
+    (tmp_path / "old" / "checkpoints").mkdir()
+    (tmp_path / "old").rename(tmp_path / "new")
+    claim(tmp_path / "new")
+
+
+def test_what_may_not_change_in_a_run(tmp_path: Path) -> None:
+    claim(tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    with pytest.raises(UsageError) as caught:
+        claim(tmp_path, "torch", steps=200, name="other")
+    assert str(caught.value).splitlines() == [
+        f"{tmp_path} holds a run with other values:",
+        "  steps: 100 then, 200 now",
+        "  name: 'mine' then, 'other' now",
+        "  backend: jax then, torch now",
+        "Give the same values to go on with it, or out=FOLDER for a new run.",
+    ]
+
+
+def test_a_run_of_an_older_version_lacks_a_value(tmp_path: Path) -> None:
+    claim(tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    card = json.loads((tmp_path / "run.json").read_text())
+    del card["recipe"]["masking"]
+    (tmp_path / "run.json").write_text(json.dumps(card))
+    with pytest.raises(UsageError, match="masking: None then, 'token' now"):
+        claim(tmp_path)
+
+
+@pytest.mark.parametrize("name", [".tmp-run.json", "LOCK", "corpus"])
+def test_what_a_killed_process_leaves_is_no_stranger(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    claim(tmp_path)
+    assert (tmp_path / "run.json").is_file()
+
+
+def test_the_folder_of_something_else(tmp_path: Path) -> None:
+    for name in "fedcba":
+        (tmp_path / name).touch()
+    with pytest.raises(UsageError, match=r"no run\.json but a, b, c, d, e\. Choose another"):
+        claim(tmp_path)
+    with pytest.raises(UsageError, match="a is a file"):
+        claim(tmp_path / "a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == list("abcdef")
+
+
+@pytest.mark.parametrize("card", ["", "[]", "{}", '{"recipe": 1, "backend": "jax"}', "\ufeff{"])
+def test_a_card_that_is_none(tmp_path: Path, card: str) -> None:
+    (tmp_path / "run.json").write_text(card, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"run\.json cannot be read"):
+        claim(tmp_path)
+    assert (tmp_path / "run.json").read_text(encoding="utf-8") == card
