@@ -69,7 +69,7 @@ def test_requirements(project: dict[str, Any]) -> None:
     assert set(project["optional-dependencies"]) == EXTRAS
     # Older releases have holes in their loaders; see SECURITY.md.
     assert "keras>=3.15.1" in project["dependencies"]
-    frameworks = re.compile(r"tensorflow|jax|torch|transformers|matplotlib")
+    frameworks = re.compile(r"tensorflow|jax|torch|transformers")
     assert not [name for name in project["dependencies"] if frameworks.match(name)]
 
 
