@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -158,7 +159,9 @@ def check_encoder(make: Callable[..., BertEncoder], directory: Path) -> None:
 
 
 def check_task(make: Callable[[BertEncoder], Task], config: BertConfig, directory: Path) -> None:
-    """A task: what an encoder promises, float32 logits, one step of training per policy.
+    """A task: what an encoder promises, float32 logits, one step of mixed-precision training.
+
+    Float32 training is left to each task's own tests, which learn something.
 
     Args:
         make: the task of an encoder.
@@ -169,7 +172,7 @@ def check_task(make: Callable[[BertEncoder], Task], config: BertConfig, director
     x = batch(config, predictions=2)
     _check_calls(task, x, batch(config, LENGTHS[1], predictions=2))
     _check_model_config(task, x, directory)
-    for policy in POLICIES:
+    for policy in POLICIES[1:]:
         task = make(BertEncoder(config, dtype=policy))
         assert task.dtype_policy.name == policy
         logits = task.predict(x, verbose=0)
@@ -204,8 +207,7 @@ def _check_calls(model: Any, x: dict[str, np.ndarray], other: dict[str, np.ndarr
     for output in keras.tree.flatten(model.predict(other, verbose=0)):
         assert np.isfinite(output).all()
     if importlib.util.find_spec("tensorflow"):
-        import tensorflow as tf
-
+        tf: Any = importlib.import_module("tensorflow")
         dataset = tf.data.Dataset.from_tensor_slices(x).batch(len(x[features.TOKEN_IDS]))
         assert_close(model.predict(dataset, verbose=0), expected, 1e-5)
 

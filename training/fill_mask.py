@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 MASK = "[MASK]"
@@ -103,7 +102,7 @@ def load(folder: Path) -> Fill:
 
 
 def show(texts: Sequence[str], fills: Mapping[str, Any], console: Console) -> None:
-    """Prints a table for each text: a column for each mask, the best token on top.
+    """Prints each text and, below it, a line of fills for each of its masks, best first.
 
     Args:
         texts: the texts.
@@ -112,21 +111,14 @@ def show(texts: Sequence[str], fills: Mapping[str, Any], console: Console) -> No
     """
     for row, text in enumerate(texts):
         count = int(fills["mask_count"][row])
+        console.print(Text(text, style="bold"))
         if count < text.count(MASK):
-            console.print(Text(f"{text[:60]}… is cut: {text.count(MASK) - count} {MASK} lost"))
-        table = Table(title=Text(text), title_justify="left")
+            console.print(Text(f"  cut: {text.count(MASK) - count} {MASK} lost"))
         for number in range(count):
-            table.add_column(MASK if count == 1 else f"{MASK} {number + 1}")
-            table.add_column("%", justify="right")
-        for tokens, scores in zip(
-            fills["tokens"][row, :count].T, fills["scores"][row, :count].T, strict=True
-        ):
-            cells = [
-                (Text(token.decode()), Text(f"{100 * score:.1f}"))
-                for token, score in zip(tokens, scores, strict=True)
-            ]
-            table.add_row(*(cell for pair in cells for cell in pair))
-        console.print(table)
+            guesses = zip(fills["tokens"][row, number], fills["scores"][row, number], strict=True)
+            line = ", ".join(f"{token.decode()} {100 * score:.1f} %" for token, score in guesses)
+            name = MASK if count == 1 else f"{MASK} {number + 1}"
+            console.print(Text(f"  {name}  {line}"))
 
 
 def _lines(stream: Iterable[bytes]) -> Iterator[str]:

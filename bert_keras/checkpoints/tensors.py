@@ -32,10 +32,11 @@ class TensorFile:
             self._file = safe_open(path, framework="np")
         except (SafetensorError, OSError) as error:
             raise ArtifactError(f"{path}: not a whole safetensors file ({error}).") from error
-        self._names = {rename(name): name for name in self._file.keys()}
+        stored = self._file.keys()
+        self._names = {rename(name): name for name in stored}
         self.shapes = {
-            name: tuple(self._file.get_slice(stored).get_shape())
-            for name, stored in self._names.items()
+            name: tuple(self._file.get_slice(its_name).get_shape())
+            for name, its_name in self._names.items()
         }
 
     def read(self, name: str) -> np.ndarray:

@@ -53,7 +53,9 @@ def test_what_is_written(folder):
     assert manifest["class"] == "Pretrainer"
     assert manifest["options"] == {"objective": "nsp"}
     assert manifest["config"] == TINY.to_dict()
-    assert manifest["sha256"] == {WEIGHTS: hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()}
+    assert manifest["sha256"] == {
+        WEIGHTS: hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
+    }
 
 
 def test_saving_again_replaces(folder):
@@ -240,12 +242,12 @@ def test_load_checkpoint_needs_a_folder_of_ours(folder, tmp_path):
     with pytest.raises(ArtifactError, match="nothing: no such folder"):
         load_checkpoint(tmp_path / "nothing")
     (folder / MANIFEST).unlink()
-    with pytest.raises(ArtifactError, match="class is not known. Open it with BertEncoder"):
+    with pytest.raises(ArtifactError, match=r"class is not known\. Open it with BertEncoder"):
         load_checkpoint(folder)
 
 
 def test_unknown_preset_lists_those_there_are():
-    with pytest.raises(ArtifactError, match="'bert_huge' is neither .* bert_tiny_uncased, "):
+    with pytest.raises(ArtifactError, match=r"'bert_huge' is neither .* bert_tiny_uncased, "):
         BertEncoder.from_preset("bert_huge")
 
 

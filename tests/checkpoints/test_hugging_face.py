@@ -64,9 +64,7 @@ def test_tensors_are_bit_identical_both_ways(transformers, tmp_path):
         assert again[name].equal(values), name
 
 
-@pytest.mark.parametrize(
-    "changes", [{"hidden_act": "gelu_pytorch_tanh"}, {"layer_norm_eps": 1e-5}]
-)
+@pytest.mark.parametrize("changes", [{"hidden_act": "gelu_pytorch_tanh"}, {"layer_norm_eps": 1e-5}])
 def test_the_comparison_sees_the_smallest_mistake(changes: dict[str, Any], transformers, tmp_path):
     """A wrong kind of gelu, or a wrong epsilon, is far outside the tolerance."""
     model = reference.hugging_face_model(transformers, "BertForPreTraining")
@@ -177,5 +175,5 @@ def test_config_is_refused(changes: dict[str, Any], message: str):
 def test_config_names_what_is_missing():
     values = hugging_face.write_config(TINY, "BertModel")
     del values["vocab_size"], values["hidden_act"]
-    with pytest.raises(ArtifactError, match="config.json: missing: hidden_act, vocab_size"):
+    with pytest.raises(ArtifactError, match=r"config.json: missing: hidden_act, vocab_size"):
         hugging_face.read_config(values, Path("config.json"), pooler=True)

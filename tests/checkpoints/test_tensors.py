@@ -46,7 +46,7 @@ def test_names_can_be_changed_on_reading(path):
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(ArtifactError, match="nothing.safetensors: no such file"):
+    with pytest.raises(ArtifactError, match=r"nothing.safetensors: no such file"):
         tensors.TensorFile(tmp_path / "nothing.safetensors")
 
 

@@ -77,8 +77,8 @@ def test_dropout_drops_probabilities_in_training_only():
     inferred = numpy(layer(x, padding_mask))
     contracts.assert_close(numpy(layer(x, padding_mask)), inferred)
     assert np.abs(numpy(layer(x, padding_mask, training=True)) - inferred).max() > 1e-3
-    mean = np.mean([numpy(layer(x, padding_mask, training=True)) for _ in range(200)], axis=0)
-    np.testing.assert_allclose(mean, inferred, atol=0.4)  # unbiased
+    mean = np.mean([numpy(layer(x, padding_mask, training=True)) for _ in range(100)], axis=0)
+    np.testing.assert_allclose(mean, inferred, atol=0.5)  # unbiased
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -31,7 +31,9 @@ def test_randomness_is_a_variable_of_the_layer():
 
 
 def test_share_and_scale():
-    dropped = numpy(seeded_dropout(0.25, "dropout", "float32")(np.ones((100, 100), "float32"), training=True))
+    dropped = numpy(
+        seeded_dropout(0.25, "dropout", "float32")(np.ones((100, 100), "float32"), training=True)
+    )
     np.testing.assert_allclose(np.unique(dropped), [0.0, 1 / 0.75], rtol=1e-6)
     assert abs((dropped == 0).mean() - 0.25) < 0.02
 

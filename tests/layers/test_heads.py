@@ -53,9 +53,7 @@ def test_pair_head_contract(tmp_path):
 
 def test_mlm_head_contract():
     """Six weights: the tied table is the embedding's, and there is no second one."""
-    contracts.check_layer(
-        _make_head, lambda length: (_hidden(length), _positions()), num_weights=6
-    )
+    contracts.check_layer(_make_head, lambda length: (_hidden(length), _positions()), num_weights=6)
 
 
 def test_mlm_head_scores_the_positions_that_are_asked_for():

@@ -12,14 +12,20 @@ from bert_keras import BertEncoder, Pretrainer, features
 from tests import contracts, reference
 from tests.contracts import FAMILIES, TINY, numpy
 
-_HEAD = """
-mlm/bias mlm/dense/kernel mlm/dense/bias mlm/layer_norm/gamma mlm/layer_norm/beta
-nsp/dense/kernel nsp/dense/bias
-""".split()
+_HEAD = [
+    "mlm/bias",
+    "mlm/dense/kernel",
+    "mlm/dense/bias",
+    "mlm/layer_norm/gamma",
+    "mlm/layer_norm/beta",
+    "nsp/dense/kernel",
+    "nsp/dense/bias",
+]
 
 
 def test_contract(tmp_path):
-    contracts.check_task(Pretrainer, TINY.replace(num_layers=1), tmp_path)
+    """With dropped attention probabilities; JAX compiles each further dropout for seconds."""
+    contracts.check_task(Pretrainer, TINY.replace(num_layers=1, dropout=0.0), tmp_path)
 
 
 @pytest.mark.parametrize("objective", ["nsp", "sop"])
@@ -41,7 +47,7 @@ def test_head_paths_are_pinned():
 
 
 def test_losses_are_summed_as_in_the_paper():
-    task = contracts.as_trained(Pretrainer(BertEncoder(TINY.replace(dropout=0, attention_dropout=0))))
+    task = contracts.as_trained(Pretrainer(BertEncoder(TINY)))
     task.compile(keras.optimizers.SGD(0.0), **task.objective())
     x = contracts.batch(TINY, predictions=3)
     y = {"mlm": np.array([[7, 8, 9]] * 3), "nsp": np.array([0, 1, 1])}

@@ -77,6 +77,7 @@ def call(
         with pytest.raises(SystemExit) as end:
             run.run(program)
         assert isinstance(end.value.code, int)
-        return Done(end.value.code, *capfd.readouterr())
+        printed = capfd.readouterr()
+        return Done(end.value.code, printed.out, printed.err)
 
     return run_program

@@ -23,8 +23,14 @@ TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *PI
 
 @pytest.fixture(scope="module")
 def task() -> MaskedLM:
-    sizes = {"hidden_size": 8, "num_layers": 1, "num_heads": 2, "intermediate_size": 16}
-    config = BertConfig(vocab_size=TOKENIZER.vocab_size, max_positions=64, **sizes)
+    config = BertConfig(
+        vocab_size=TOKENIZER.vocab_size,
+        hidden_size=8,
+        num_layers=1,
+        num_heads=2,
+        intermediate_size=16,
+        max_positions=64,
+    )
     return MaskedLM(BertEncoder(config))
 
 
