@@ -47,10 +47,12 @@ class WriteMetrics(keras.callbacks.Callback):
         self._first_step = 0
         self._start = 0.0
         self._seconds = 0.0
+        self._rate = 0.0  # of the report's first step
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """Keras: a report begins."""
         self._first_step = epoch * self._report_every
+        self._rate = float(keras.ops.convert_to_numpy(self._optimizer.learning_rate))
         self._start = perf_counter()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
@@ -68,7 +70,7 @@ class WriteMetrics(keras.callbacks.Callback):
         """
         step = (epoch + 1) * self._report_every
         values = _plain(logs)
-        values["learning_rate"] = float(keras.ops.convert_to_numpy(self._rate()))
+        values["learning_rate"] = self._rate
         if not math.isfinite(values["loss"]):
             raise NumericError(
                 f"The loss is {values['loss']} in steps {self._first_step + 1} to {step}. The "
@@ -80,9 +82,10 @@ class WriteMetrics(keras.callbacks.Callback):
         self._speed.append({"step": step, "seconds": self._seconds, "tokens_per_second": speed})
         self._display.update(step, values, report=True)
 
-    def _rate(self) -> Any:
+    @property
+    def _optimizer(self) -> Any:
         optimizer = self.model.optimizer
-        return getattr(optimizer, "inner_optimizer", optimizer).learning_rate
+        return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def _plain(logs: dict[str, Any] | None) -> dict[str, float]:

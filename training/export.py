@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bert_keras import atomic, export
 from bert_keras.errors import ResourceError
 from bert_keras.models import Task
 from bert_keras.tokenizers import Tokenizer
@@ -18,15 +20,18 @@ _SHOWN = 5
 
 
 def export_and_ask(
-    task: Task, tokenizer: Tokenizer, name: str, examples: Sequence[FilledMask]
+    task: Task, tokenizer: Tokenizer, name: str, examples: Sequence[FilledMask], record: Path
 ) -> Path | None:
     """Writes saved_models/<name>/<next version>/ and has a fresh process fill masks with it.
+
+    A run is exported once: called again, it only asks.
 
     Args:
         task: the trained model.
         tokenizer: its tokenizer.
         name: of the model.
         examples: texts to ask; their first few are shown.
+        record: the file that says where the run was exported to.
 
     Returns:
         The folder; None where TensorFlow is not installed, after saying so.
@@ -37,15 +42,24 @@ def export_and_ask(
             "command; the training is not repeated."
         )
         return None
-    from bert_keras import export
-
-    path = export.saved_model(task, tokenizer, next_version(Path("saved_models") / name))
+    path = _recorded(record)
+    if path is None:
+        path = export.saved_model(task, tokenizer, next_version(Path("saved_models") / name))
+        atomic.write_text(record, json.dumps({"saved_model": str(path)}) + "\n")
     print(f"SavedModel: {path}/")
     texts = [example.text for example in examples[:_SHOWN]]
     if texts:
         print("A fresh process loads it and fills masks:", flush=True)
         _ask(path, texts)
     return path
+
+
+def _recorded(record: Path) -> Path | None:
+    """Where the run was exported to, if that is still there."""
+    if not record.is_file():
+        return None
+    path = Path(json.loads(record.read_text(encoding="utf-8"))["saved_model"])
+    return path if path.is_dir() else None
 
 
 def next_version(folder: Path) -> Path:

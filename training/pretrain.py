@@ -24,6 +24,7 @@ import dataclasses
 import importlib.util
 import shlex
 import sys
+import tempfile
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,10 @@ def _read_command(arguments: list[str]) -> tuple[PretrainRecipe, set[str]]:
     if "--quicktest" in flags:
         recipe = quicktest(recipe)
     values = parse_overrides(words[1:], dataclasses.asdict(recipe))
+    if not values["name"]:
+        raise UsageError("name= must not be empty: it names the folders of run and SavedModel.")
+    if "--quicktest" in flags and not values["out"]:
+        values["out"] = tempfile.mkdtemp(prefix="bert_keras_quicktest_")  # every test is a new one
     return PretrainRecipe(**values), flags
 
 
@@ -88,6 +93,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     from training.callbacks import WriteMetrics
     from training.corpora import SAMPLED_BATCHES, dataset, evaluation_batches, open_corpora
     from training.health import versions
+    from training.model import build
     from training.progress import Progress
 
     start = perf_counter()
@@ -101,7 +107,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
 
     # === Model ===
     keras.utils.set_random_seed(recipe.seed)
-    task = _task(recipe, corpora.tokenizer.vocab_size)
+    task = build(recipe, corpora.tokenizer.vocab_size)
 
     # === Resume ===
     checkpoints = TrainingCheckpoints(folder.checkpoints)
@@ -182,42 +188,6 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     return 0
 
 
-def _task(recipe: PretrainRecipe, vocab_size: int) -> Task:
-    from bert_keras.models import BertEncoder, MaskedLM, Pretrainer
-    from bert_keras.optimization import optimizer
-    from bert_keras.presets import PRESETS
-
-    preset = PRESETS[recipe.preset]
-    config = preset.replace(
-        vocab_size=vocab_size,
-        dropout=recipe.dropout,
-        attention_dropout=recipe.attention_dropout,
-        max_positions=recipe.max_positions or preset.max_positions,
-        pooler=recipe.objective != "mlm",  # nothing would train it
-    )
-    encoder = BertEncoder(config, dtype=recipe.precision)
-    if recipe.objective == "mlm":
-        task = MaskedLM(encoder)
-    else:
-        task = Pretrainer(encoder, objective=recipe.objective)
-    task.compile(
-        optimizer(
-            recipe.learning_rate,
-            total_steps=recipe.steps // recipe.accumulate,
-            warmup_steps=recipe.warmup_steps // recipe.accumulate,
-            schedule=recipe.schedule,
-            name=recipe.optimizer,
-            weight_decay=recipe.weight_decay,
-            clip_norm=recipe.clip_norm or None,
-            accumulate=recipe.accumulate,
-            ema=recipe.ema,
-        ),
-        jit_compile={"auto": "auto", "true": True, "false": False}[recipe.jit],
-        **task.objective(),
-    )
-    return task
-
-
 def _finish(
     recipe: PretrainRecipe,
     folder: RunFolder,
@@ -239,7 +209,7 @@ def _finish(
     print_summary(report)
     print(f"\nModel, report and picture: {folder.path}/")
     if recipe.export:
-        export_and_ask(task, corpora.tokenizer, recipe.name, report.filled)
+        export_and_ask(task, corpora.tokenizer, recipe.name, report.filled, folder.exported)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class PretrainRecipe:
     schedule: str = "linear"  # of the fall afterwards; or "cosine", "polynomial"
     weight_decay: float = 0.01  # of kernels and tables; biases and LayerNorm have none
     clip_norm: float = 1.0  # largest norm of the gradient; 0: any
-    optimizer: str = "adamw"  # the name of a Keras optimizer
+    optimizer: str = "adamw"  # or "lamb"
     accumulate: int = 1  # batches whose gradients make one update
     ema: float = 0.0  # momentum of the averaged weights that are saved; 0: off
     precision: str = "float32"  # Keras dtype policy
@@ -101,10 +101,7 @@ _CHOICES: dict[str, Collection[str]] = {
     "objective": ("nsp", "sop", "mlm"),
     "masking": ("token", "whole_word", "span"),
     "schedule": ("linear", "cosine", "polynomial"),
-    "optimizer": (
-        *("adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl"),
-        *("lamb", "lion", "muon", "nadam", "rmsprop", "sgd"),
-    ),
+    "optimizer": ("adamw", "lamb"),
     "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
     "jit": ("auto", "true", "false"),
 }
@@ -113,6 +110,7 @@ _LEAST: dict[str, int] = {
     "sequence_length": 8,
     **dict.fromkeys(("max_positions", "max_predictions", "warmup_steps", "seed"), 0),
 }
+_BOUND = {"seed": 2**32}  # what NumPy's seed takes
 _ABOVE_ZERO = ("learning_rate", "held_out", "mask_rate")
 _NOT_SHARES = ("learning_rate", "weight_decay", "clip_norm")
 
@@ -121,6 +119,8 @@ def _check_number(name: str, value: float) -> None:
     if isinstance(value, int):
         if value < _LEAST.get(name, 1):
             _fail(name, f"must be at least {_LEAST.get(name, 1)}", value)
+        if value >= _BOUND.get(name, math.inf):
+            _fail(name, f"must be below {_BOUND[name]:,}", value)
         return
     low = "above 0" if name in _ABOVE_ZERO else "at least 0"
     high = "finite" if name in _NOT_SHARES else "below 1"

@@ -7,6 +7,7 @@ runs/<name>/
     metrics.jsonl    one line per report: the same bytes however often the run was interrupted
     speed.jsonl      one line per report: what depends on the machine
     report.md, loss.png
+    exported.json    where the SavedModel is
     config.json, model.safetensors, vocab.txt, …   the trained model, a checkpoint folder
 """
 
@@ -47,6 +48,7 @@ class RunFolder:
         self.speed = self.path / "speed.jsonl"
         self.report = self.path / "report.md"
         self.picture = self.path / "loss.png"
+        self.exported = self.path / "exported.json"
 
     def check(self) -> None:
         """Looks whether the folder is, or may become, one of a run; leaves it as it is.

@@ -41,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any
 
 def _export(examples: list[FilledMask]) -> Path | None:
     task: Any = None
-    return export_and_ask(task, task, "mine", examples)
+    return export_and_ask(task, task, "mine", examples, Path("exported.json"))
 
 
 def test_the_next_version(tmp_path: Path) -> None:
@@ -77,8 +77,15 @@ def test_nothing_to_ask(asked: list[dict[str, Any]]) -> None:
 
 def test_the_fresh_process_fails(asked: list[dict[str, Any]]) -> None:
     _export(EXAMPLES)
-    with pytest.raises(ResourceError, match=r"saved_models/mine/2: .*exit code 1"):
+    with pytest.raises(ResourceError, match=r"saved_models/mine/1: .*exit code 1"):
         _export(EXAMPLES)
+
+
+def test_a_run_is_exported_once(asked: list[dict[str, Any]]) -> None:
+    assert _export([]) == _export([]) == Path("saved_models", "mine", "1")
+    Path("saved_models", "mine", "1").rmdir()
+    Path("saved_models", "mine", "4").mkdir()
+    assert _export([]) == Path("saved_models", "mine", "5")
 
 
 def test_without_tensorflow(

@@ -12,7 +12,7 @@ from rich.console import Console
 from training import plan as module
 from training.plan import Plan, plan, print_plan
 from training.prepare import prepare
-from training.pretrain import _task
+from training.model import build
 from training.recipe import PretrainRecipe
 
 RECIPE = PretrainRecipe(
@@ -44,7 +44,7 @@ def change(**values: object) -> Plan:
 )
 def test_parameters_are_those_of_the_model(values: dict) -> None:
     recipe = dataclasses.replace(RECIPE, **values)
-    assert plan(recipe).parameters == _task(recipe, recipe.vocab_size).count_params()
+    assert plan(recipe).parameters == build(recipe, recipe.vocab_size).count_params()
 
 
 def test_time_and_memory_follow_the_size() -> None:

@@ -43,6 +43,8 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"steps": True}, "steps must be a whole number. Received: steps=True"),
         ({"learning_rate": "1e-4"}, "learning_rate must be a number. Received: "),
         ({"learning_rate": 0.0}, "learning_rate must be above 0 and finite"),
+        ({"seed": 2**32}, "seed must be below 4,294,967,296"),
+        ({"optimizer": "lion"}, "optimizer must be one of adamw, lamb"),
         ({"learning_rate": float("inf")}, "learning_rate must be above 0 and finite"),
         ({"weight_decay": float("nan")}, "weight_decay must be at least 0 and finite"),
         ({"held_out": 1.0}, "held_out must be above 0 and below 1"),
@@ -69,11 +71,11 @@ def test_values_at_the_edge_of_what_is_allowed() -> None:
     _recipe(sequence_length=600, max_positions=1024)
 
 
-def test_the_optimizers_are_those_of_keras() -> None:
-    keras = pytest.importorskip("keras")
-    classes = {name.lower() for name in dir(keras.optimizers) if name[0].isupper()}
+def test_choices_are_those_of_the_library() -> None:
+    from bert_keras import optimization
 
-    assert set(module._CHOICES["optimizer"]) <= classes
+    assert set(module._CHOICES["optimizer"]) == set(optimization.OPTIMIZERS)
+    assert set(module._CHOICES["schedule"]) <= set(optimization.SCHEDULES)
 
 
 def test_overrides_take_the_type_of_the_default() -> None:

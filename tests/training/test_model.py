@@ -1,0 +1,56 @@
+"""The model of a run is the one its recipe asks for."""
+
+from __future__ import annotations
+
+import keras
+import pytest
+
+from bert_keras.models import MaskedLM, Pretrainer
+from bert_keras.optimization import Lamb
+from training.model import build
+from training.recipe import PretrainRecipe
+
+
+def recipe(**values: object) -> PretrainRecipe:
+    return PretrainRecipe(
+        **{
+            "corpus": "demo",
+            "steps": 10,
+            "report_every": 5,
+            "preset": "bert_tiny_uncased",
+            **values,
+        }  # pyright: ignore
+    )
+
+
+def test_sizes_come_from_preset_recipe_and_vocabulary() -> None:
+    config = build(recipe(dropout=0.2, max_positions=64, sequence_length=32), 50).encoder.config
+    assert (config.vocab_size, config.max_positions, config.num_layers) == (50, 64, 2)
+    assert (config.dropout, config.attention_dropout) == (0.2, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("objective", "kind", "pooler"),
+    [("nsp", Pretrainer, True), ("sop", Pretrainer, True), ("mlm", MaskedLM, False)],
+)
+def test_objective(objective: str, kind: type, pooler: bool) -> None:
+    task = build(recipe(objective=objective), 50)
+    assert isinstance(task, kind)
+    assert task.encoder.config.pooler is pooler
+    assert task.options.get("objective", "mlm") == objective
+
+
+def test_optimizer() -> None:
+    values = {"optimizer": "lamb", "accumulate": 2, "ema": 0.9, "clip_norm": 0.0}
+    optimizer = build(recipe(warmup_steps=4, **values), 50).optimizer
+    assert isinstance(optimizer, Lamb)
+    assert optimizer.global_clipnorm is None
+    assert (optimizer.gradient_accumulation_steps, optimizer.ema_momentum) == (2, 0.9)
+    schedule = optimizer.get_config()["learning_rate"]["config"]
+    assert (schedule["total_steps"], schedule["warmup_steps"]) == (5, 2)
+
+
+def test_precision() -> None:
+    task = build(recipe(precision="mixed_bfloat16"), 50)
+    assert task.encoder.dtype_policy == keras.dtype_policies.get("mixed_bfloat16")
+    assert {variable.dtype for variable in task.trainable_variables} == {"float32"}
