@@ -6,6 +6,7 @@ import functools
 
 import keras
 import numpy as np
+import pytest
 
 from bert_keras.layers import TransformerBlock
 from tests import contracts
@@ -37,9 +38,13 @@ def test_output_is_normalised_after_the_sums():
     contracts.assert_close(numpy(block(x, padding_mask)), expected, 1e-5)
 
 
-def test_all_dropouts_are_active_in_training_only():
+@pytest.mark.parametrize("name", ["attention/dropout", "attention_dropout", "feedforward_dropout"])
+def test_every_dropout_is_active_in_training_only(name: str):
+    block = _make(dropout=0.5, attention_dropout=0.5)
+    contracts.as_built(block, *_arguments(7))
+    for path, dropout in _dropouts(block).items():
+        dropout.rate = 0.5 * (path == name)
     x, padding_mask = _arguments(7)
-    block = _make(dropout=0.5, attention_dropout=0.0)
     inferred = numpy(block(x, padding_mask, training=False))
     contracts.assert_close(numpy(block(x, padding_mask)), inferred)
     first, second = (numpy(block(x, padding_mask, training=True)) for _ in range(2))
@@ -48,12 +53,13 @@ def test_all_dropouts_are_active_in_training_only():
 
 
 def test_every_dropout_has_a_seed_of_its_own():
-    block = _make()
-    seeds = [numpy(layer.seed_generator.state).tolist() for layer in _dropouts(block)]
-    assert len(seeds) == 3
-    assert len({tuple(seed) for seed in seeds}) == 3
+    dropouts = _dropouts(_make()).values()
+    assert len({tuple(numpy(each.seed_generator.state)) for each in dropouts}) == len(dropouts) == 3
 
 
-def _dropouts(layer: keras.Layer) -> list[keras.layers.Dropout]:
-    # Keras's own walk over sublayers; there is no public one.
-    return [each for each in layer._flatten_layers() if isinstance(each, keras.layers.Dropout)]
+def _dropouts(block: TransformerBlock) -> dict[str, keras.layers.Dropout]:
+    return {
+        "attention/dropout": block.attention.dropout,
+        "attention_dropout": block.attention_dropout,
+        "feedforward_dropout": block.feedforward_dropout,
+    }

@@ -73,3 +73,14 @@ def test_all_positions_can_be_used_but_no_more():
     assert layer.position.input_dim == 14
     with pytest.raises(ValueError, match=r"has 12 positions: .* Received: .*\(3, 13\)"):
         layer(*_arguments(13))
+
+
+def test_dropout_comes_last_and_in_training_only():
+    """After the norm: what is left is scaled, the rest is zero."""
+    layer = contracts.as_built(_make(dropout=0.5), *_arguments(7))
+    inferred = numpy(layer(*_arguments(7)))
+    contracts.assert_close(numpy(layer(*_arguments(7), training=False)), inferred)
+    trained = numpy(layer(*_arguments(7), training=True))
+    dropped = trained == 0.0
+    assert 0.2 < dropped.mean() < 0.8
+    np.testing.assert_allclose(trained[~dropped], 2.0 * inferred[~dropped], rtol=1e-5)

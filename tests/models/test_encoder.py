@@ -78,7 +78,7 @@ def test_equals_the_numpy_reference(family: str):
     )
 
 
-# What a weight is called is a file format: see docs on checkpoints before changing one.
+# What a weight is called is a file format: renaming one breaks every checkpoint.
 def test_variable_paths_are_pinned():
     encoder = BertEncoder(TINY.replace(num_layers=1))
     assert [weight.path for weight in encoder.weights] == _PATHS
