@@ -9,6 +9,8 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Tiny models run for milliseconds and compile for seconds: JAX's compiler need not try hard.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 pytest_plugins = ["tests.plugins"]
 
