@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from training import plan as module
+from training.model import build
 from training.plan import Plan, plan, print_plan
 from training.prepare import prepare
-from training.model import build
 from training.recipe import PretrainRecipe
 
 RECIPE = PretrainRecipe(
