@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -91,45 +92,46 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
+class _KeepsExclusions:
+    """Names of variables that are not decayed, kept in the config.
+
+    Keras forgets what `exclude_from_weight_decay` was told when an optimizer is rebuilt.
+    """
+
+    def __init__(self, *args: Any, undecayed: Sequence[str] = UNDECAYED, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.undecayed = tuple(undecayed)
+        self.exclude_from_weight_decay(var_names=list(undecayed))
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {**super().get_config(), "undecayed": list(self.undecayed)}  # pyright: ignore
+
+
+# On PyTorch, Keras makes instances of another class, which updates all variables at once; so the
+# bases are the classes of instances.
+
+
 @keras.saving.register_keras_serializable(package="bert_keras")
-class AdamW(keras.optimizers.AdamW):
+class AdamW(_KeepsExclusions, type(keras.optimizers.AdamW())):
     """Keras's AdamW whose exclusions from weight decay survive saving and loading.
 
-    Keras forgets what `exclude_from_weight_decay` was told when an optimizer is rebuilt from its
-    config; here the names are in the config.
-
     Args:
-        undecayed: beginnings or parts of the variable names that are not decayed.
+        undecayed: regular expressions; variables in whose names one is found are not decayed.
         kwargs: those of `keras.optimizers.AdamW`.
     """
 
-    def __init__(self, *args: Any, undecayed: tuple[str, ...] = UNDECAYED, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self.undecayed = tuple(undecayed)
-        self.exclude_from_weight_decay(var_names=list(undecayed))
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {**super().get_config(), "undecayed": list(self.undecayed)}
-
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class Lamb(keras.optimizers.Lamb):
-    """Keras's LAMB (You et al., 2020) whose exclusions from weight decay survive as well.
+class Lamb(_KeepsExclusions, type(keras.optimizers.Lamb())):
+    """Keras's LAMB, after You et al. (2020), whose exclusions from weight decay survive as well.
+
+    Keras decays the weights beside the trust ratio, not within it.
 
     Args:
-        undecayed: beginnings or parts of the variable names that are not decayed.
+        undecayed: regular expressions; variables in whose names one is found are not decayed.
         kwargs: those of `keras.optimizers.Lamb`.
     """
-
-    def __init__(self, *args: Any, undecayed: tuple[str, ...] = UNDECAYED, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self.undecayed = tuple(undecayed)
-        self.exclude_from_weight_decay(var_names=list(undecayed))
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {**super().get_config(), "undecayed": list(self.undecayed)}
 
 
 OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}

@@ -212,3 +212,12 @@ def test_the_rate_follows_the_updates():
         rates.append(float(numpy(optimizer.learning_rate)))
         _apply(optimizer, variables, [[1.0, 1.0]])
     np.testing.assert_allclose(rates, [0.1, 0.1, 0.09, 0.09, 0.08, 0.08], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_backend_s_own_update_is_kept(name: str):
+    """On PyTorch, Keras's AdamW updates all variables in one call."""
+    ours = make_optimizer(1e-3, total_steps=10, name=name)
+    keras_s = {"adamw": keras.optimizers.AdamW, "lamb": keras.optimizers.Lamb}[name]()
+    assert isinstance(ours, type(keras_s))
+    assert hasattr(ours, "_parallel_update_step") == hasattr(keras_s, "_parallel_update_step")

@@ -16,6 +16,8 @@ from bert_keras.errors import NumericError
 from bert_keras.resume import MetricsLog
 from training.progress import Progress
 
+_SHOW_SECONDS = 0.5  # between two looks at the metrics within a report
+
 
 class WriteMetrics(keras.callbacks.Callback):
     """Writes a record per report to metrics.jsonl and speed.jsonl, and shows it.
@@ -48,6 +50,7 @@ class WriteMetrics(keras.callbacks.Callback):
         self._start = 0.0
         self._seconds = 0.0
         self._rate = 0.0  # of the report's first step
+        self._shown = 0.0
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """Keras: a report begins."""
@@ -58,6 +61,9 @@ class WriteMetrics(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Keras: a step is done; the last of a report is timed before the evaluation."""
         self._seconds = perf_counter() - self._start
+        if perf_counter() - self._shown < _SHOW_SECONDS:
+            return  # reading a metric makes an accelerator wait
+        self._shown = perf_counter()
         speed = (batch + 1) * self._tokens_per_step / self._seconds
         values = {"tokens_per_second": speed, "padding_share": self._padding_share}
         self._display.update(self._first_step + batch + 1, {**_plain(logs), **values})

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from bert_keras.data import Corpus, PretrainingExamples, py_dataset, tf_dataset
-from bert_keras.errors import DataError
+from bert_keras.errors import DataError, UsageError
 from bert_keras.tokenizers import Tokenizer
 from training import demo_corpus, prepare
 from training.recipe import PretrainRecipe
@@ -27,6 +27,13 @@ class TrainingCorpora:
     tokenizer: Tokenizer
     train: Corpus
     held_out: Corpus
+    folder: Path
+    is_prepared: bool  # by `training.prepare`, not by the run
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal where both corpora and the tokenizer are."""
+        return f"{self.train.fingerprint}-{self.held_out.fingerprint}"
 
     def examples(self, recipe: PretrainRecipe, *, held_out: bool = False) -> PretrainingExamples:
         """The examples of either part, as the recipe wants them."""
@@ -46,7 +53,7 @@ class TrainingCorpora:
                 seed=recipe.seed,
             )
         except DataError as error:
-            part = "held-out documents" if held_out else "documents to train on"
+            part = "held-out documents (held_out=)" if held_out else "documents to train on"
             raise DataError(f"{corpus.num_documents:,} {part}: {error}") from error
 
 
@@ -58,14 +65,22 @@ def open_corpora(recipe: PretrainRecipe, folder: RunFolder) -> TrainingCorpora:
         ArtifactError: a prepared corpus is damaged.
     """
     prepared = Path(recipe.corpus)
-    if not (prepared / "train").is_dir():
+    is_prepared = (prepared / "train").is_dir()
+    if not is_prepared:
         prepared = folder.corpus
         if not prepared.exists():
             _prepare(recipe, folder)
+    elif not (prepared / "held_out").is_dir():
+        raise UsageError(
+            f"{prepared}: prepared with held_out=0, so there is nothing to evaluate on. Prepare it "
+            "again with a share of held-out documents, such as held_out=0.02."
+        )
     return TrainingCorpora(
         Tokenizer.from_preset(prepared),
         Corpus.open(prepared / "train"),
         Corpus.open(prepared / "held_out"),
+        prepared,
+        is_prepared,
     )
 
 

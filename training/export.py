@@ -14,13 +14,18 @@ from bert_keras import atomic, export
 from bert_keras.errors import ResourceError
 from bert_keras.models import Task
 from bert_keras.tokenizers import Tokenizer
+from training.recipe import PretrainRecipe
 from training.report import FilledMask
 
 _SHOWN = 5
 
 
 def export_and_ask(
-    task: Task, tokenizer: Tokenizer, name: str, examples: Sequence[FilledMask], record: Path
+    task: Task,
+    tokenizer: Tokenizer,
+    recipe: PretrainRecipe,
+    examples: Sequence[FilledMask],
+    record: Path,
 ) -> Path | None:
     """Writes saved_models/<name>/<next version>/ and has a fresh process fill masks with it.
 
@@ -29,7 +34,7 @@ def export_and_ask(
     Args:
         task: the trained model.
         tokenizer: its tokenizer.
-        name: of the model.
+        recipe: gives the name, and the length the model was trained for: no longer text is served.
         examples: texts to ask; their first few are shown.
         record: the file that says where the run was exported to.
 
@@ -44,7 +49,8 @@ def export_and_ask(
         return None
     path = _recorded(record)
     if path is None:
-        path = export.saved_model(task, tokenizer, next_version(Path("saved_models") / name))
+        path = next_version(Path("saved_models") / recipe.name)
+        export.saved_model(task, tokenizer, path, max_length=recipe.sequence_length)
         atomic.write_text(record, json.dumps({"saved_model": str(path)}) + "\n")
     print(f"SavedModel: {path}/")
     texts = [example.text for example in examples[:_SHOWN]]
@@ -70,8 +76,10 @@ def next_version(folder: Path) -> Path:
 
 def _ask(path: Path, texts: Sequence[str]) -> None:
     command = [sys.executable, "-m", "training.fill_mask", str(path), *texts]
-    # Whatever backend trained the model: the SavedModel's only needs are TensorFlow's.
+    # Whatever backend trained the model: the SavedModel's only needs are TensorFlow's. This
+    # process may hold the accelerator's memory.
     environment = {key: value for key, value in os.environ.items() if key != "KERAS_BACKEND"}
+    environment["CUDA_VISIBLE_DEVICES"] = "-1"
     root = Path(__file__).parents[1]
     environment["PYTHONPATH"] = os.pathsep.join(
         filter(None, [str(root), environment.get("PYTHONPATH", "")])

@@ -26,11 +26,11 @@ from training.report import (
     unigram_cross_entropy,
     unigram_entropy,
 )
-from training.run_folder import RunFolder
+from training.run_folder import TEXT_VALUES, RunFolder
 
 _PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "numpy", "tokenizers")
 _FILLED = 10
-_SENTENCE = (8, 40)  # pieces of a sentence that is shown
+_SHORTEST, _LONGEST = 8, 40  # pieces of a sentence that is shown
 
 
 def versions() -> dict[str, str]:
@@ -74,7 +74,12 @@ def examine(
         backend=keras.backend.backend(),
         versions=versions(),
         machine=machine_facts(),
-        settings=dataclasses.asdict(recipe),
+        settings={
+            name: value
+            for name, value in dataclasses.asdict(recipe).items()
+            # A prepared corpus was made with values of its own.
+            if name == "corpus" or not (corpora.is_prepared and name in TEXT_VALUES)
+        },
         documents=train.num_documents,
         tokens=train.num_tokens,
         held_out_documents=held_out.num_documents,
@@ -106,7 +111,8 @@ def examine(
 
 def fill_held_out(task: Task, tokenizer: Tokenizer, held_out: Corpus) -> list[FilledMask]:
     """Ten held-out sentences, a whole word masked in each, with the model's best guesses."""
-    chosen = list(_maskable(held_out, tokenizer))
+    room = task.encoder.config.max_positions - len(("[CLS]", "[SEP]"))
+    chosen = list(_maskable(held_out, tokenizer, min(_LONGEST, room)))
     texts = [text for text, _ in chosen]
     if not texts:
         return []
@@ -117,14 +123,14 @@ def fill_held_out(task: Task, tokenizer: Tokenizer, held_out: Corpus) -> list[Fi
     ]
 
 
-def _maskable(corpus: Corpus, tokenizer: Tokenizer) -> Iterator[tuple[str, str]]:
+def _maskable(corpus: Corpus, tokenizer: Tokenizer, longest: int) -> Iterator[tuple[str, str]]:
     """Texts with one [MASK] and the word that stood there, from all over the corpus."""
     rng = np.random.default_rng(0)
     found = 0
     for sentence in rng.permutation(corpus.num_sentences):
         start, end = corpus.sentence_starts[sentence : sentence + 2]
         ids = np.asarray(corpus.tokens[start:end]).astype(int)
-        if not _SENTENCE[0] <= len(ids) <= _SENTENCE[1] or tokenizer.unk_id in ids:
+        if not min(_SHORTEST, longest) <= len(ids) <= longest or tokenizer.unk_id in ids:
             continue
         continued = np.append(tokenizer.continuation[ids][1:], False)
         words = [tokenizer.id_to_token(token) for token in ids]

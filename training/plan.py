@@ -20,7 +20,7 @@ from training.recipe import PretrainRecipe
 
 _BYTES_PER_TOKEN = 4.5  # of English in a vocabulary learned from it
 _GZIP = 2.8  # how much text packs
-# Share of a machine's matrix product speed that a training step reaches (see benchmarks/).
+# Share of a machine's matrix product speed that a training step reaches, roughly.
 _EFFICIENCY = 0.5
 _FLOAT = 4
 

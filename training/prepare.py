@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bert_keras import Tokenizer, data
-from bert_keras.errors import DataError, UsageError
+from bert_keras.errors import UsageError
 from training.progress import clock, task
 from training.recipe import parse_overrides
 from training.run import run
@@ -139,18 +139,10 @@ def _check(layout: str, vocab_size: int, held_out: float, workers: int) -> None:
 
 
 def _open_tokenizer(path: Path, lowercase: bool) -> Tokenizer:
-    """Opens a folder, or a vocabulary file: a piece per line."""
-    if path.is_dir():
-        return Tokenizer.from_preset(path)
-    try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        return Tokenizer(lines, lowercase=lowercase)
-    except OSError as error:
-        raise UsageError(f"vocab={path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8: {error}") from None
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
+    """Opens a folder, whose switches count, or a vocab.txt."""
+    if not path.exists():
+        raise UsageError(f"vocab={path}: no such file or folder.")
+    return Tokenizer.from_preset(path, **({} if path.is_dir() else {"lowercase": lowercase}))
 
 
 def _print_summary(made: Prepared, values: dict[str, Any]) -> None:

@@ -6,7 +6,8 @@ RECIPE is a name in training/recipes or the path of a recipe file; key=value cha
 The same command goes on with a run that was interrupted, exactly where its last checkpoint is.
 
     --dry-run     prints what would be done: counts, memory, time
-    --quicktest   the whole way in seconds, with a tiny model on little text
+    --quicktest   the whole way in seconds, with a tiny model on little text, in a temporary
+                  folder unless out= names one
 
 Examples:
     python -m training.pretrain demo
@@ -62,6 +63,8 @@ def main(arguments: list[str]) -> int:
     from bert_keras.resume import RunLock
     from training.run_folder import RunFolder
 
+    if "--quicktest" in flags and not recipe.out:  # every test is a new run
+        recipe = dataclasses.replace(recipe, out=tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
     folder = RunFolder(recipe)
     folder.check()  # before the lock puts a file into it
     with RunLock(folder.path):
@@ -81,8 +84,6 @@ def _read_command(arguments: list[str]) -> tuple[PretrainRecipe, set[str]]:
     values = parse_overrides(words[1:], dataclasses.asdict(recipe))
     if not values["name"]:
         raise UsageError("name= must not be empty: it names the folders of run and SavedModel.")
-    if "--quicktest" in flags and not values["out"]:
-        values["out"] = tempfile.mkdtemp(prefix="bert_keras_quicktest_")  # every test is a new one
     return PretrainRecipe(**values), flags
 
 
@@ -113,10 +114,10 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     checkpoints = TrainingCheckpoints(folder.checkpoints)
     metrics, speed = MetricsLog(folder.metrics), MetricsLog(folder.speed)
     state = _START | (checkpoints.restore(task) or {})
-    fingerprint = corpora.train.fingerprint
+    fingerprint = corpora.fingerprint
     if state.get("corpus", fingerprint) != fingerprint:
         raise UsageError(
-            f"{corpora.train.directory}: not the corpus that the run in {folder.path} began with. "
+            f"{corpora.folder}: not the corpus that the run in {folder.path} began with. "
             "Put that one back, or give out=FOLDER for a new run."
         )
     metrics.cut(state["metrics"])
@@ -209,7 +210,7 @@ def _finish(
     print_summary(report)
     print(f"\nModel, report and picture: {folder.path}/")
     if recipe.export:
-        export_and_ask(task, corpora.tokenizer, recipe.name, report.filled, folder.exported)
+        export_and_ask(task, corpora.tokenizer, recipe, report.filled, folder.exported)
 
 
 if __name__ == "__main__":

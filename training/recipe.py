@@ -90,6 +90,10 @@ class PretrainRecipe:
             _fail("sequence_length", f"must be at most {longest}, {whose}", self.sequence_length)
         if self.steps % self.report_every:
             _fail("steps", f"must be a multiple of report_every={self.report_every}", self.steps)
+        if self.steps % self.accumulate:
+            _fail("steps", f"must be a multiple of accumulate={self.accumulate}", self.steps)
+        if self.held_out > 0.5:
+            _fail("held_out", "must be at most 0.5", self.held_out)
         if self.warmup_steps > self.steps:
             _fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
 

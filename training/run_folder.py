@@ -1,7 +1,7 @@
 """The folder of a run: where everything lies, and whose it is.
 
 runs/<name>/
-    run.json         the recipe's values, backend and versions; they bind once training began
+    run.json         the recipe's values and the backend, which bind once training began; versions
     corpus/          the token store and the vocabulary, unless the recipe names a prepared one
     checkpoints/     the last two training checkpoints
     metrics.jsonl    one line per report: the same bytes however often the run was interrupted
@@ -25,7 +25,7 @@ from training.recipe import PretrainRecipe
 # Values that change nothing that is computed: they may differ whenever a run goes on.
 _FREE = ("workers", "tensorboard", "export", "out")
 # Values that make the corpus: before the first checkpoint, only these bind, once it is made.
-_TEXT = (
+TEXT_VALUES = (
     *("corpus", "layout", "language", "field", "held_out"),
     *("vocab", "vocab_size", "lowercase"),
 )
@@ -81,7 +81,7 @@ class RunFolder:
         is_trained = self.checkpoints.exists()
         if self.run.exists():
             before = self._read()
-            binding = values if is_trained else _TEXT if self.corpus.exists() else ()
+            binding = values if is_trained else TEXT_VALUES if self.corpus.exists() else ()
             changed = [
                 f"  {name}: {before['recipe'].get(name)!r} then, {values[name]!r} now"
                 for name in binding

@@ -108,7 +108,9 @@ class _Numbered:
 
     def __call__(self, index: int) -> Batch:
         # The mark, where the latest epoch begins, only saves counting all epochs again.
-        mark = self._mark if index >= self._mark[0] else self._origin
+        mark = self._mark  # read once: another worker may move it
+        if index < mark[0]:
+            mark = self._origin
         epoch, position = self._examples.locate(mark[1], mark[2], index - mark[0])
         if epoch > mark[1]:
             self._mark = (index - position, epoch, 0)

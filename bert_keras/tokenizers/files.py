@@ -48,12 +48,14 @@ _FOREIGN_CLASSES = {"BertJapaneseTokenizer", "BertweetTokenizer", "PhobertTokeni
 
 
 def read_folder(folder: Path) -> dict[str, Any]:
-    """Reads the arguments of `Tokenizer` from a folder with vocab.txt or tokenizer.json.
+    """Reads the arguments of `Tokenizer` from a folder with vocab.txt or tokenizer.json, or a file.
 
     Raises:
         ArtifactError: neither file is there, or one is damaged or of another kind of tokenizer.
         DataError: the vocabulary is no use.
     """
+    if folder.is_file():
+        return {"vocabulary": read_vocabulary(folder)}
     if not folder.is_dir():
         raise ArtifactError(f"{folder}: no such folder. Expected one with a {VOCABULARY}.")
     if (folder / VOCABULARY).is_file():

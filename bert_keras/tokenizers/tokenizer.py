@@ -121,16 +121,20 @@ class Tokenizer:
         return cls(learn_vocabulary(documents, split, vocab_size, progress), **switches)
 
     @classmethod
-    def from_preset(cls, handle: str | os.PathLike[str]) -> Tokenizer:
+    def from_preset(cls, handle: str | os.PathLike[str], **switches: bool) -> Tokenizer:
         """Opens a folder with vocab.txt, or else tokenizer.json; tokenizer_config.json if there.
 
         Without tokenizer_config.json the text is lower-cased, as transformers does it.
+
+        Args:
+            handle: the folder, or a vocab.txt alone.
+            switches: arguments of `Tokenizer` that come before what the folder says.
 
         Raises:
             ArtifactError: no such files, or those of another tokenizer.
             DataError: the vocabulary is no use: names file and line.
         """
-        return cls(**files.read_folder(Path(handle)))
+        return cls(**files.read_folder(Path(handle)) | switches)
 
     def save_to_preset(self, directory: str | os.PathLike[str]) -> None:
         """Writes the files from which this class and transformers open the same tokenizer."""

@@ -2,7 +2,8 @@
 
 Learning merges the most frequent pair of neighbouring pieces until the vocabulary is full (Sennrich
 et al., 2016, section 3.2, with WordPiece's "##"), over the counts of different words. Nothing in it
-depends on hashing, threads or the order of documents: the pieces themselves settle equal counts.
+depends on hashing or threads: the pieces themselves settle equal counts. The order of documents
+matters only where a corpus has more different words than are held (see `count_words`).
 """
 
 from __future__ import annotations

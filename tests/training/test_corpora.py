@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.errors import ArtifactError, DataError
+from bert_keras.errors import DataError, UsageError
 from training.corpora import TrainingCorpora, dataset, evaluation_batches, open_corpora
 from training.prepare import prepare
 from training.recipe import PretrainRecipe, load_recipe
@@ -65,7 +65,7 @@ def test_a_prepared_corpus_without_held_out_documents(
 ) -> None:
     folder = shutil.copytree(prepared, tmp_path / "corpus")
     shutil.rmtree(folder / "held_out")
-    with pytest.raises(ArtifactError, match="held_out"):
+    with pytest.raises(UsageError, match="held_out"):
         _open(recipe, corpus=str(folder))
 
 
@@ -84,7 +84,7 @@ def test_the_examples_are_what_the_recipe_wants(recipe: PretrainRecipe, prepared
 def test_too_little_held_out_text_is_named(recipe: PretrainRecipe, prepared: Path) -> None:
     corpora = _open(recipe, corpus=str(prepared))
     one = dataclasses.replace(corpora, held_out=type(corpora.train).from_ids([[[9, 9]]]))
-    with pytest.raises(DataError, match=r"^1 held-out documents: "):
+    with pytest.raises(DataError, match=r"^1 held-out documents \(held_out=\): "):
         one.examples(recipe, held_out=True)
 
 

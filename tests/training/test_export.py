@@ -14,8 +14,10 @@ from bert_keras import export as library
 from bert_keras.errors import ResourceError
 from training import export
 from training.export import export_and_ask, next_version
+from training.recipe import PretrainRecipe
 from training.report import FilledMask
 
+RECIPE = PretrainRecipe(corpus="demo", name="mine", steps=50, sequence_length=64)
 EXAMPLES = [FilledMask(f"text {number} [MASK]", "word", []) for number in range(7)]
 
 
@@ -24,7 +26,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any
     """Nothing is exported; the fresh processes are recorded, and end with exit code 0."""
     calls: list[dict[str, Any]] = []
 
-    def saved_model(task: Any, tokenizer: Any, path: Path) -> Path:
+    def saved_model(task: Any, tokenizer: Any, path: Path, *, max_length: int) -> Path:
+        assert max_length == RECIPE.sequence_length
         path.mkdir(parents=True)
         return path
 
@@ -41,7 +44,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any
 
 def _export(examples: list[FilledMask]) -> Path | None:
     task: Any = None
-    return export_and_ask(task, task, "mine", examples, Path("exported.json"))
+    return export_and_ask(task, task, RECIPE, examples, Path("exported.json"))
 
 
 def test_the_next_version(tmp_path: Path) -> None:
@@ -65,6 +68,7 @@ def test_a_fresh_process_is_asked(
     texts = [f"text {number} [MASK]" for number in range(5)]
     assert command == ["-m", "training.fill_mask", str(path), *texts]
     assert "KERAS_BACKEND" not in call["env"]
+    assert call["env"]["CUDA_VISIBLE_DEVICES"] == "-1"
     root, elsewhere = call["env"]["PYTHONPATH"].split(os.pathsep)
     assert Path(root, "training", "fill_mask.py").is_file()
     assert elsewhere == "elsewhere"

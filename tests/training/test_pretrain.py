@@ -55,16 +55,16 @@ def _contents(folder: Path) -> dict[Path, bytes | None]:
 def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) -> None:
     """`demo` exports its SavedModel too, which a fresh process answers with."""
     exports = recipe == "demo" and importlib.util.find_spec("tensorflow_text") is not None
-    done = call(main, recipe, "--quicktest", f"export={exports}")
+    done = call(main, recipe, "--quicktest", f"export={exports}", "out=run")
     assert done.code == 0, done.err
-    folder = tmp_path / "runs" / f"{recipe}_quicktest"
+    folder = tmp_path / "run"
     assert {path.name for path in folder.iterdir()} >= FILES
     report = (folder / "report.md").read_text(encoding="utf-8")
     assert f"python -m training.pretrain {recipe} --quicktest" in report
     assert "of at best" in report
     assert report.count("[MASK]") == 10
     assert load_checkpoint(folder).count_params() > 0
-    versions = tmp_path / "saved_models" / folder.name
+    versions = tmp_path / "saved_models" / f"{recipe}_quicktest"
     assert versions.exists() == exports
     if exports:
         assert (versions / "1" / "saved_model.pb").is_file()
@@ -89,7 +89,8 @@ def test_values(values: str, measured: set[str], tiny: str, tmp_path: Path, call
     held_out = {f"val_{name}" for name in ("loss", *names)}
     assert set(records[1]) == {*records[0], *held_out}
     assert all(math.isfinite(value) for record in records for value in record.values())
-    assert records[-1]["learning_rate"] == pytest.approx(0, abs=1e-9)
+    rates = [record["learning_rate"] for record in records]
+    assert 0 < rates[-1] < rates[1]  # of a report's first step: the last one is not 0
     shown = {name for name in ("NSP", "SOP") if f"{name} accuracy" in done.out}
     assert shown == {name.upper() for name in measured - {"mlm"}}
 
