@@ -16,6 +16,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
+from bert_keras import atomic
 from bert_keras.errors import DataError
 
 # Tests, programs and bundled packages rather than the library.
@@ -71,11 +72,9 @@ def write(path: str | os.PathLike[str]) -> Path:
     """Writes the documents as text: a paragraph per line, a blank line between documents, UTF-8."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", encoding="utf-8", newline="\n") as file:
-        for number, paragraphs in enumerate(documents()):
-            file.write("\n" * (number > 0) + "".join(line + "\n" for line in paragraphs))
-    return partial.replace(path)
+    texts = ("".join(line + "\n" for line in paragraphs) for paragraphs in documents())
+    atomic.write_text(path, "\n".join(texts))
+    return path
 
 
 def prose(text: str) -> list[str]:

@@ -12,7 +12,6 @@ from rich.table import Table
 
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, read
-from bert_keras.errors import DataError
 from bert_keras.presets import PRESETS
 from training import demo_corpus
 from training.progress import clock
@@ -29,11 +28,11 @@ _FLOAT = 4
 class Plan:
     """Estimates of a run. Bytes, tokens, seconds."""
 
-    text_bytes: int | None
+    text_bytes: int
     vocab_size: int
     parameters: int
     tokens_read: int
-    epochs: float | None
+    epochs: float
     memory: int
     seconds: float
 
@@ -46,8 +45,10 @@ def plan(recipe: PretrainRecipe) -> Plan:
         vocab_size=vocab_size, max_positions=recipe.max_positions or preset.max_positions
     )
     text_bytes = _text_bytes(recipe)
+    prepared = _prepared(recipe)
+    text_tokens = prepared.num_tokens if prepared else text_bytes / _BYTES_PER_TOKEN
     tokens_read = recipe.steps * recipe.batch_size * recipe.sequence_length
-    epochs = None if text_bytes is None else tokens_read * _BYTES_PER_TOKEN / max(text_bytes, 1)
+    epochs = tokens_read / max(text_tokens, 1)
     flops = recipe.steps * _step_flops(recipe, config)
     return Plan(
         text_bytes=text_bytes,
@@ -64,7 +65,7 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     """Prints what `python -m training.pretrain` would do with this recipe."""
     found = plan(recipe)
     table = Table("", "value", "remark", title=f"{recipe.name}: the plan; nothing was written")
-    text = "not found" if found.text_bytes is None else f"{found.text_bytes / 1e6:,.1f} MB"
+    text = f"{found.text_bytes / 1e6:,.1f} MB"
     table.add_row("text", text, recipe.corpus)
     origin = recipe.vocab or ("prepared" if _prepared(recipe) else "learned from the text")
     table.add_row("vocabulary", f"{found.vocab_size:,} pieces", origin)
@@ -74,7 +75,7 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
         f"{recipe.steps * recipe.batch_size:,} of {recipe.sequence_length} tokens",
         f"{recipe.steps:,} steps of {recipe.batch_size}, {recipe.objective}, {recipe.masking}",
     )
-    epochs = "unknown" if found.epochs is None else f"about {found.epochs:,.1f}"
+    epochs = f"about {found.epochs:,.1f}"
     table.add_row("passes over the text", epochs, f"{found.tokens_read:,} tokens read")
     table.add_row("memory", f"about {found.memory / 2**30:.1f} GiB", "beside the backend's own")
     table.add_row(
@@ -85,15 +86,12 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     (console or Console()).print(table)
 
 
-def _text_bytes(recipe: PretrainRecipe) -> int | None:
+def _text_bytes(recipe: PretrainRecipe) -> int:
     if recipe.corpus == "demo":
         return sum(len(text) + 1 for document in demo_corpus.documents() for text in document)
     if prepared := _prepared(recipe):
         return prepared.manifest["counts"]["text_bytes"]
-    try:
-        documents = read(recipe.corpus)
-    except DataError:
-        return None
+    documents = read(recipe.corpus)
     return sum(
         int(size * (_GZIP if file.suffix == ".gz" else 1))
         for file, size in zip(documents.files, documents.sizes, strict=True)

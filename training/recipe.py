@@ -88,10 +88,9 @@ class PretrainRecipe:
         if self.sequence_length > longest:
             whose = "max_positions" if self.max_positions else f"the positions of {self.preset}"
             _fail("sequence_length", f"must be at most {longest}, {whose}", self.sequence_length)
-        if self.steps % self.report_every:
-            _fail("steps", f"must be a multiple of report_every={self.report_every}", self.steps)
-        if self.steps % self.accumulate:
-            _fail("steps", f"must be a multiple of accumulate={self.accumulate}", self.steps)
+        for name in ("report_every", "accumulate"):
+            if self.steps % getattr(self, name):
+                _fail("steps", f"must be a multiple of {name}={getattr(self, name)}", self.steps)
         if self.held_out > 0.5:
             _fail("held_out", "must be at most 0.5", self.held_out)
         if self.warmup_steps > self.steps:

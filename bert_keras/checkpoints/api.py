@@ -53,7 +53,7 @@ def save_checkpoint(model: BertEncoder | Task, directory: str | Path) -> Path:
     manifest = {
         "format": _FORMAT,
         "class": class_name,
-        "options": model.options if isinstance(model, Task) else {},
+        "options": model.options,
         "config": encoder.config.to_dict(),
         "sha256": {WEIGHTS: hashlib.sha256(weights).hexdigest()},
     }
@@ -97,6 +97,7 @@ def load_encoder(
     if handle in PRESETS:
         return BertEncoder(PRESETS[str(handle)], **options)
     directory = _folder(handle)
+    options = _saved_options(directory, BertEncoder) | options
     encoder = BertEncoder(_config(directory, allow_missing), **options)
     if load_weights:
         # What the encoder does without: every head there is.
@@ -119,9 +120,7 @@ def load_task(
     if handle in PRESETS:
         return task_class(BertEncoder(PRESETS[str(handle)], dtype=dtype), **options)
     directory = _folder(handle)
-    manifest = _manifest(directory)
-    if manifest is not None and manifest["class"] == task_class.__name__:
-        options = {**manifest["options"], **options}
+    options = _saved_options(directory, task_class) | options
     task = task_class(BertEncoder(_config(directory, allow_missing), dtype=dtype), **options)
     if load_weights:
         _load_weights(task, directory, allow_missing, allow_unused)
@@ -154,6 +153,14 @@ def _manifest(directory: Path) -> dict[str, Any] | None:
         if not isinstance(manifest.get(key), dict):
             raise ArtifactError(f"{path}: `{key}` is not an object or missing.")
     return manifest
+
+
+def _saved_options(directory: Path, model_class: type) -> dict[str, Any]:
+    """The options a folder of ours was written with, if by this class."""
+    manifest = _manifest(directory)
+    if manifest is None or manifest["class"] != model_class.__name__:
+        return {}
+    return manifest["options"]
 
 
 def _config(directory: Path, allow_missing: tuple[str, ...]) -> BertConfig:

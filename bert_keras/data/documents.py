@@ -65,8 +65,8 @@ class Documents:
     """The documents of some files, each a list of sentences, never empty. Made by `read`.
 
     Every iteration reads the files anew. It raises `DataError` where they are not UTF-8 (or not
-    JSON), gzipped or not, where a document has more than `MAX_DOCUMENT` characters, and at the end
-    if there was no text at all.
+    JSON), gzipped or not, and at the end if there was no text at all. A document of more than
+    `MAX_DOCUMENT` characters goes on as another one.
     """
 
     files: tuple[Path, ...]
@@ -82,7 +82,7 @@ class Documents:
         for file, size in zip(self.files, self.sizes, strict=True):
             is_json = file.name.lower().removesuffix(".gz").endswith(".jsonl")
             lines = numbered_lines(file, lambda at, done=done: report(done + at, total, "bytes"))
-            for document in (self._from_json if is_json else self._from_lines)(file, lines):
+            for document in self._from_json(file, lines) if is_json else self._from_lines(lines):
                 found = True
                 yield document
             done += size
@@ -103,20 +103,15 @@ class Documents:
             "files": [{"name": file.as_posix(), "size": size} for file, size in files],
         }
 
-    def _from_lines(self, file: Path, lines: Iterable[tuple[int, str]]) -> Iterator[list[str]]:
+    def _from_lines(self, lines: Iterable[tuple[int, str]]) -> Iterator[list[str]]:
         document: list[str] = []
         size = 0
-        for number, line in lines:
+        for _, line in lines:
             text = line.strip()
-            if not text and document:
+            if document and (not text or size + len(text) > MAX_DOCUMENT):
                 yield document
                 document, size = [], 0
             size += len(text)
-            if size > MAX_DOCUMENT:
-                raise DataError(
-                    f"{file}:{number}: a document of more than {MAX_DOCUMENT:,} characters. "
-                    "Put blank lines between documents."
-                )
             document += self._sentences(text)
         if document:
             yield document

@@ -51,7 +51,7 @@ class BertEncoder(keras.Model):
         self.embeddings, self.blocks, self.pooler = layers
         # === Config ===
         self.config = config
-        self._options = {"hidden_states": hidden_states, "attentions": attentions}
+        self.options = {"hidden_states": hidden_states, "attentions": attentions}
         self.dtype_policy = policy
 
     def with_outputs(self, *, hidden_states: bool = False, attentions: bool = False) -> keras.Model:
@@ -67,7 +67,7 @@ class BertEncoder(keras.Model):
             "config": self.config.to_dict(),
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            **self._options,
+            **self.options,
         }
 
     @classmethod

@@ -121,7 +121,7 @@ class Tokenizer:
         return cls(learn_vocabulary(documents, split, vocab_size, progress), **switches)
 
     @classmethod
-    def from_preset(cls, handle: str | os.PathLike[str], **switches: bool) -> Tokenizer:
+    def from_preset(cls, handle: str | os.PathLike[str], **switches: Any) -> Tokenizer:
         """Opens a folder with vocab.txt, or else tokenizer.json; tokenizer_config.json if there.
 
         Without tokenizer_config.json the text is lower-cased, as transformers does it.

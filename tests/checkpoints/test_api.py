@@ -255,3 +255,10 @@ def test_a_preset_name_gives_new_weights():
     encoder = BertEncoder.from_preset("bert_tiny_uncased", attentions=True, name="tiny")
     assert (encoder.name, encoder.config.hidden_size) == ("tiny", 128)
     assert "attentions" in encoder.output
+
+
+def test_outputs_of_an_encoder_are_saved(tmp_path):
+    encoder = BertEncoder(TINY, hidden_states=True, attentions=True)
+    encoder.save_to_preset(tmp_path)
+    assert BertEncoder.from_preset(tmp_path).options == encoder.options
+    assert not BertEncoder.from_preset(tmp_path, attentions=False).options["attentions"]

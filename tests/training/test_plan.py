@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bert_keras.errors import DataError
 from training import plan as module
 from training.model import build
 from training.plan import Plan, plan, print_plan
@@ -16,7 +17,7 @@ from training.prepare import prepare
 from training.recipe import PretrainRecipe
 
 RECIPE = PretrainRecipe(
-    corpus="nowhere.txt",
+    corpus="text.txt",
     preset="bert_tiny_uncased",
     vocab_size=300,
     sequence_length=64,
@@ -27,8 +28,10 @@ RECIPE = PretrainRecipe(
 
 
 @pytest.fixture(autouse=True)
-def one_gigaflops(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_gigaflops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "_matrix_product_speed", lambda: 1e9)
+    monkeypatch.chdir(tmp_path)
+    Path(RECIPE.corpus).write_text("A sentence. " * 1_000)
 
 
 def change(**values: object) -> Plan:
@@ -62,10 +65,14 @@ def test_time_and_memory_follow_the_size() -> None:
 
 def test_text_that_is_not_there() -> None:
     found = change()
-    assert (found.text_bytes, found.epochs) == (None, None)
+    assert found.text_bytes == 12_000
+    with pytest.raises(DataError, match="no such file"):
+        change(corpus="nowhere.txt")
 
 
 def test_text_in_files(tmp_path: Path) -> None:
+    tmp_path = tmp_path / "files"
+    tmp_path.mkdir()
     for name in ("a.txt", "b.txt", "picture.png"):
         (tmp_path / name).write_bytes(b"x" * 450_000)
     found = change(corpus=str(tmp_path))
@@ -97,7 +104,7 @@ def test_what_is_printed() -> None:
     text = screen.getvalue()
     for words in (
         "mine: the plan; nothing was written",
-        "not found",
+        "0.0 MB",
         f"{plan(RECIPE).parameters:,} parameters",
         "1,000 steps of 16, nsp, token",
         "1,024,000 tokens read",
