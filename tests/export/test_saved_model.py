@@ -168,9 +168,7 @@ def test_training_signature_trains(task, results):
     assert np.abs(results["trained"] - results["demo/ids/mlm"]).max() > 1e-3
 
 
-@pytest.mark.skipif(
-    not ON_TENSORFLOW, reason="on another backend the graph is the same, and one model is enough"
-)
+@pytest.mark.skipif(not ON_TENSORFLOW, reason="one backend is enough: the same graph")
 def test_encoder_gives_vectors(task, tokenizer, results):
     encoder = task.encoder
     inputs = tokenizer(TEXTS, max_length=8)
@@ -191,9 +189,7 @@ def test_nothing_is_written_over(task, tokenizer, tmp_path):
     assert not any((tmp_path / "1").iterdir())
 
 
-@pytest.mark.skipif(
-    not ON_TENSORFLOW, reason="on another backend the same code runs in the second process"
-)
+@pytest.mark.skipif(not ON_TENSORFLOW, reason="another backend runs it in a second process")
 def test_nothing_is_left_when_it_fails(task, tokenizer, tmp_path, monkeypatch):
     from bert_keras.export import serving
 
