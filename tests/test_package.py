@@ -39,7 +39,7 @@ METHODS = {
     "Pretrainer": {"from_preset", "objective", "save_to_preset"},
     "Tokenizer": {"decode", "encode", "from_preset", "learn", "save_to_preset"},
 }
-EXTRAS = {"dev", "hub", "jax", "plot", "reference", "tensorflow", "torch"}
+EXTRAS = {"dev", "hub", "jax", "plot", "reference", "tensorboard", "tensorflow", "torch"}
 
 
 @pytest.fixture(scope="module")
