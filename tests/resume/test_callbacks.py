@@ -90,6 +90,15 @@ def test_a_signal_ends_the_epoch_and_the_run_can_go_on(tmp_path, build, snapshot
     assert snapshot(resumed) == snapshot(whole)
 
 
+@pytest.fixture
+def interruptible():
+    """SIGINT raises, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_signal_does_what_it_did_before(tmp_path, build):
     def twice(_):
         os.kill(os.getpid(), signal.SIGTERM)
