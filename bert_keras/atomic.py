@@ -48,7 +48,7 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(path)
     new, old = path.with_name(_NEW + path.name), path.with_name(_OLD + path.name)
     try:
-        _settle(path)
+        settle(path)
         new.mkdir(parents=True)
         yield new
         for folder, _, names in os.walk(new):
@@ -72,7 +72,7 @@ def remove_folder(path: str | os.PathLike[str]) -> None:
     """Removes a folder in such a way that it never shows half of its files under its name."""
     path = Path(path)
     doomed = path.with_name(_NEW + path.name)
-    _settle(path)
+    settle(path)
     path.rename(doomed)
     shutil.rmtree(doomed)
 
@@ -81,10 +81,11 @@ def sweep(parent: str | os.PathLike[str]) -> None:
     """Clears away what a killed process left in `parent`; only for the one who may write there."""
     for prefix in (_OLD, _NEW):
         for leftover in list(Path(parent).glob(f"{prefix}*")):
-            _settle(leftover.with_name(leftover.name.removeprefix(prefix)))
+            settle(leftover.with_name(leftover.name.removeprefix(prefix)))
 
 
-def _settle(path: Path) -> None:
+def settle(path: Path) -> None:
+    """Ends what a killed process began with `path`: the old state comes back, leftovers go."""
     new, old = path.with_name(_NEW + path.name), path.with_name(_OLD + path.name)
     if new.is_dir():
         shutil.rmtree(new)

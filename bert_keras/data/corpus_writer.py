@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from bert_keras import atomic
 from bert_keras.data import corpus as store
 from bert_keras.data.blocks import Encoded, blocks, encode_all
 from bert_keras.data.documents import Documents, Progress
@@ -184,55 +184,32 @@ class _Store:
 @contextmanager
 def _new_folder(target: Path, overwrite: bool) -> Iterator[Path]:
     """Yields a folder to fill, which becomes `target` when the block ends without error."""
-    part, old = (target.with_name(f".{target.name}.{kind}") for kind in ("partial", "old"))
-
-    def settle() -> None:
-        if old.exists() and not target.exists():
-            old.rename(target)
-
     try:
-        part.mkdir(parents=True, exist_ok=True)
-        with _locked(part):
-            try:
-                settle()
-                require_vacant(target, overwrite)
-                for leftover in part.iterdir():  # of a writer that was killed
-                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-                yield part
-                for path in (*part.rglob("*"), part):
-                    _sync(path)
-                require_vacant(target, overwrite)
-                if target.exists() and any(target.iterdir()):
-                    shutil.rmtree(old, ignore_errors=True)
-                    target.rename(old)
-                part.rename(target)
-            except BaseException:
-                shutil.rmtree(part, ignore_errors=True)
-                settle()
-                raise
-        _sync(target.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(target):
+            atomic.settle(target)
+            require_vacant(target, overwrite)
+            with atomic.new_folder(target) as folder:
+                yield folder
     except OSError as error:
         raise ResourceError(f"{target}: cannot be written: {error}.") from error
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Holds a folder for this process; a process that is killed holds it no longer."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _locked(target: Path) -> Iterator[None]:
+    """Keeps other writers of this folder away; a process that is killed does so no longer."""
+    path = target.with_name(f".{target.name}.lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ResourceError(f"{folder}: another process is writing this corpus.") from None
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
+            raise ResourceError(f"{target}: another process is writing this corpus.") from None
+        if not os.fstat(descriptor).st_nlink:  # its holder has just removed it
+            raise ResourceError(f"{target}: another process has just written it. Try again.")
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
