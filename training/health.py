@@ -15,14 +15,13 @@ from bert_keras.data import Corpus
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
+from training import machine
 from training.corpora import SAMPLED_BATCHES, TrainingCorpora, dataset, evaluation_batches
 from training.plot import loss_picture
 from training.recipe import PretrainRecipe
 from training.report import (
     FilledMask,
     Report,
-    machine_facts,
-    peak_memory_bytes,
     unigram_cross_entropy,
     unigram_entropy,
 )
@@ -73,7 +72,7 @@ def examine(
         date=datetime.date.today().isoformat(),
         backend=keras.backend.backend(),
         versions=versions(),
-        machine=machine_facts(),
+        machine=machine.facts(),
         settings={
             name: value
             for name, value in dataclasses.asdict(recipe).items()
@@ -89,6 +88,7 @@ def examine(
         padding_share=seen["padding_share"],
         masks_per_row=seen["masks_per_row"],
         pair_balance=seen.get(f"{pair}_share"),
+        dropped_share=seen["dropped_share"],
         entropy=entropy,
         cross_entropy=unigram_cross_entropy(
             train.tokens, held_out.tokens, tokenizer.special_ids, tokenizer.vocab_size
@@ -103,7 +103,7 @@ def examine(
         steps=recipe.steps,
         tokens_per_second=float(np.median([record["tokens_per_second"] for record in speeds])),
         wall_seconds=seconds,
-        peak_memory=peak_memory_bytes(),
+        peak_memory=machine.peak_memory_bytes(),
         filled=fill_held_out(task, tokenizer, held_out),
         picture=picture.name if picture else None,
     )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import os
-import platform
 import re
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +17,6 @@ from rich.text import Text
 from training.progress import clock
 
 _CHUNK = 1 << 22  # ids that are counted at once: a corpus is larger than memory
-_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 _YARDSTICK = (
     "The yardstick: whoever knows how often each token occurs, but does not look at the context, "
     "has a loss of at best {0.entropy:.3f} nats (the unigram entropy of the held-out tokens), and "
@@ -50,7 +46,7 @@ class Report:
     date: str
     backend: str
     versions: Mapping[str, str]
-    machine: Mapping[str, object]  # of machine_facts()
+    machine: Mapping[str, object]  # of machine.facts()
     settings: Mapping[str, object]  # the recipe's values
     # The data.
     documents: int  # to train on, without the held-out ones
@@ -62,6 +58,7 @@ class Report:
     padding_share: float  # of the batches' positions
     masks_per_row: float
     pair_balance: float | None = None  # share of the pairs with label 1; None: no pairs
+    dropped_share: float = 0.0  # of the examples, left out for that balance
     # The result on held-out documents.
     entropy: float  # of unigram_entropy()
     cross_entropy: float  # of unigram_cross_entropy()
@@ -76,7 +73,7 @@ class Report:
     steps: int
     tokens_per_second: float  # useful ones, without padding
     wall_seconds: float
-    peak_memory: int | None  # bytes, of peak_memory_bytes()
+    peak_memory: int | None  # bytes, of machine.peak_memory_bytes()
     filled: Sequence[FilledMask] = ()
     picture: str | None = None  # path relative to the report's folder
 
@@ -150,32 +147,6 @@ def _counts(token_ids: np.ndarray, special_ids: Collection[int], size: int) -> n
     return counts
 
 
-def peak_memory_bytes() -> int | None:
-    """The most memory this process has had at once; None where the system does not tell."""
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
-        return int(status.split("VmHWM:")[1].split()[0]) * 1024
-    with contextlib.suppress(ImportError):
-        import resource  # not on Windows
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
-    return None
-
-
-def machine_facts() -> dict[str, str | int | None]:
-    """What speed depends on: cpus and memory_bytes that may be used, platform."""
-    allowed = getattr(os, "sched_getaffinity", None)  # Linux
-    cpus = len(allowed(0)) if allowed else os.cpu_count()
-    memory = None
-    with contextlib.suppress(AttributeError, ValueError, OSError):  # not on Windows
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with contextlib.suppress(ValueError, OSError):  # the limit of a container; "max": none
-        limit = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8"))
-        memory = min(limit, memory or limit)
-    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    return {"cpus": cpus, "memory_bytes": memory, "platform": system}
-
-
 def _results(facts: Report) -> list[Row]:
     gap = facts.entropy - facts.mlm_loss
     verdict = f"{abs(gap):.2f} nats {'under' if gap > 0 else 'still over'} the unigram entropy"
@@ -205,6 +176,7 @@ def _data(facts: Report) -> list[Row]:
     if facts.pair_balance is not None:
         what = "B is from elsewhere" if facts.objective == "nsp" else "the order is swapped"
         rows.append(("pairs", _percent(facts.pair_balance), f"where {what}; about half is right"))
+        rows.append(("left out", _percent(facts.dropped_share), "of all examples, for the balance"))
     return rows
 
 

@@ -1,0 +1,26 @@
+"""The machine is described, and not named."""
+
+from __future__ import annotations
+
+import socket
+
+import numpy as np
+
+from training import machine
+
+
+def test_the_machine_has_no_name() -> None:
+    facts = machine.facts()
+
+    assert set(facts) == {"cpus", "memory_bytes", "platform"}
+    assert isinstance(facts["cpus"], int)
+    assert facts["cpus"] >= 1
+    assert socket.gethostname() not in str(facts["platform"]).split()
+
+
+def test_the_peak_is_at_least_what_is_in_use() -> None:
+    before = machine.peak_memory_bytes()
+    held = np.ones(1 << 26, np.uint8)
+    after = machine.peak_memory_bytes()
+
+    assert before is None or (after is not None and max(before, held.nbytes) <= after < 2**42)

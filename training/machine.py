@@ -1,0 +1,37 @@
+"""What a run's cost depends on, and its memory. Never names of hosts or users."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+from pathlib import Path
+
+_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+def peak_memory_bytes() -> int | None:
+    """The most memory this process has had at once; None where the system does not tell."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024
+    with contextlib.suppress(ImportError):
+        import resource  # not on Windows
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
+    return None
+
+
+def facts() -> dict[str, str | int | None]:
+    """What speed depends on: cpus and memory_bytes that may be used, platform."""
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux
+    cpus = len(allowed(0)) if allowed else os.cpu_count()
+    memory = None
+    with contextlib.suppress(AttributeError, ValueError, OSError):  # not on Windows
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(ValueError, OSError):  # the limit of a container; "max": none
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8"))
+        memory = min(limit, memory or limit)
+    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    return {"cpus": cpus, "memory_bytes": memory, "platform": system}
