@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes of what getrusage counts in
 
 
 def peak_memory_bytes() -> int | None:
@@ -19,7 +19,7 @@ def peak_memory_bytes() -> int | None:
     with contextlib.suppress(ImportError):
         import resource  # not on Windows
 
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT
     return None
 
 

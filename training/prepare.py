@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import dataclasses
 import resource
-import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -37,6 +36,7 @@ from rich.table import Table
 
 from bert_keras import Tokenizer, data
 from bert_keras.errors import UsageError
+from training.machine import RSS_UNIT
 from training.progress import clock, task
 from training.recipe import parse_overrides
 from training.run import run
@@ -54,8 +54,6 @@ DEFAULTS: dict[str, Any] = {
     "workers": 2,
     "overwrite": False,
 }
-
-_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +170,7 @@ def _print_summary(made: Prepared, values: dict[str, Any]) -> None:
 
 def _memory(workers: int) -> str:
     peaks = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    own, child = (resource.getrusage(who).ru_maxrss * _RSS_UNIT / 2**20 for who in peaks)
+    own, child = (resource.getrusage(who).ru_maxrss * RSS_UNIT / 2**20 for who in peaks)
     text = f"peak memory {own:,.0f} MiB"
     if workers > 1:
         text += f", and at most {child:,.0f} MiB in each worker"
