@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ from sentencex import segment
 
 from bert_keras.data.text_files import Source, find_files, numbered_lines
 from bert_keras.errors import DataError
+from bert_keras.tokenizers.vocabulary import Progress
 
 LAYOUTS = ("text", "sentences")
 MAX_SENTENCE = 4_096  # characters, more than a model reads at once
 MAX_DOCUMENT = 2**27  # characters
 
-Progress = Callable[[int, int | None, str], object]
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-_WORD_BITS = 64
+WORD_BITS = 64  # of a raw draw
 
 
 class Rows(NamedTuple):
@@ -44,9 +44,9 @@ def front_share(removed: np.ndarray, raw: np.ndarray) -> np.ndarray:
         int64 [B].
     """
     words = np.arange(raw.shape[1])
-    bits = np.clip(removed[:, None] - _WORD_BITS * words, 0, _WORD_BITS).astype(np.uint64)
+    bits = np.clip(removed[:, None] - WORD_BITS * words, 0, WORD_BITS).astype(np.uint64)
     # Shifting by 64 is undefined in C, therefore by 63 and then by 1.
-    ones = ~((~np.uint64(0) << (bits - (bits == _WORD_BITS))) << (bits == _WORD_BITS))
+    ones = ~((~np.uint64(0) << (bits - (bits == WORD_BITS))) << (bits == WORD_BITS))
     return np.bitwise_count(raw & ones).sum(axis=1, dtype=np.int64)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from bert_keras.data.feeding import py_dataset, tf_dataset
 from bert_keras.data.health import statistics
 from bert_keras.data.masking import Masking
-from bert_keras.data.packing import front_share, pack, truncate
+from bert_keras.data.packing import WORD_BITS, front_share, pack, truncate
 from bert_keras.data.pairs import Plan, plan_epoch
 from bert_keras.data.sampling import Draws, Stream
 from bert_keras.data.sentences import check, sentences
@@ -34,7 +34,6 @@ __all__ = ["OBJECTIVES", "PretrainingExamples", "py_dataset", "tf_dataset"]
 
 OBJECTIVES = (NSP, SOP, MLM)
 _PLANS_KEPT = 2  # workers may still build the end of one epoch when the next has begun
-_WORD_BITS = 64
 
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]
 
@@ -173,7 +172,7 @@ class PretrainingExamples:
         length_a, length_b = plan.length_a[example], plan.length_b[example]
         kept_a, kept_b = truncate(length_a, length_b, self._room)
         # At most the room and one more sentence go, or two more in "sop"; a bit for each.
-        words = -(-2 * self._room // _WORD_BITS)
+        words = -(-2 * self._room // WORD_BITS)
         coins = draws.rows(Stream.CROP, first, size, 2 * words)
         rows = pack(
             self._tokens,
