@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
 from bert_keras.data import Corpus, PretrainingExamples, py_dataset, tf_dataset
 from bert_keras.errors import DataError, UsageError
 from bert_keras.tokenizers import Tokenizer
-from training import demo_corpus, prepare
+from training import demo_corpus, prepare, unigram
 from training.recipe import PretrainRecipe
 from training.run_folder import RunFolder
 
@@ -34,6 +35,11 @@ class TrainingCorpora:
     def fingerprint(self) -> str:
         """Equal where both corpora and the tokenizer are."""
         return f"{self.train.fingerprint}-{self.held_out.fingerprint}"
+
+    def log_shares(self) -> np.ndarray:
+        """The logarithms of the tokens' frequencies in the training text: float64 [vocab_size]."""
+        special, size = self.tokenizer.special_ids, self.tokenizer.vocab_size
+        return unigram.log_shares(self.train.tokens, special, size)
 
     def examples(self, recipe: PretrainRecipe, *, held_out: bool = False) -> PretrainingExamples:
         """The examples of either part, as the recipe wants them."""

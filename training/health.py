@@ -15,15 +15,13 @@ from bert_keras.data import Corpus
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
-from training import machine
+from training import machine, unigram
 from training.corpora import SAMPLED_BATCHES, TrainingCorpora, dataset, evaluation_batches
 from training.plot import loss_picture
 from training.recipe import PretrainRecipe
 from training.report import (
     FilledMask,
     Report,
-    unigram_cross_entropy,
-    unigram_entropy,
 )
 from training.run_folder import TEXT_VALUES, RunFolder
 
@@ -61,7 +59,7 @@ def examine(
     )
     seen = corpora.examples(recipe).statistics(epoch=0, batches=SAMPLED_BATCHES)
     measured_on = examples.statistics(epoch=0, batches=batches)
-    entropy = unigram_entropy(held_out.tokens, tokenizer.special_ids)
+    entropy = unigram.entropy(held_out.tokens, tokenizer.special_ids)
     records = _records(folder.metrics.read_text(encoding="utf-8"))
     picture = loss_picture(records, folder.picture, entropy)
     speeds = _records(folder.speed.read_text(encoding="utf-8"))
@@ -90,7 +88,7 @@ def examine(
         pair_balance=seen.get(f"{pair}_share"),
         dropped_share=seen["dropped_share"],
         entropy=entropy,
-        cross_entropy=unigram_cross_entropy(
+        cross_entropy=unigram.cross_entropy(
             train.tokens, held_out.tokens, tokenizer.special_ids, tokenizer.vocab_size
         ),
         mlm_loss=measured.get("mlm_loss", measured["loss"]),

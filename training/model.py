@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from bert_keras.models import BertEncoder, MaskedLM, Pretrainer, Task
 from bert_keras.optimization import optimizer
 from bert_keras.presets import PRESETS
@@ -20,6 +22,7 @@ def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
         vocab_size=vocab_size,
         dropout=recipe.dropout,
         attention_dropout=recipe.attention_dropout,
+        initializer_range=recipe.initializer_range,
         max_positions=recipe.max_positions or preset.max_positions,
         pooler=recipe.objective != "mlm",  # nothing would train it
     )
@@ -44,3 +47,18 @@ def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
         **task.objective(),
     )
     return task
+
+
+def start_from_frequencies(task: Task, log_shares: np.ndarray) -> None:
+    """Lets a new MLM head begin with the tokens' frequencies, the best guess without context.
+
+    With a bias of zeros the first hundreds of steps are spent on learning them, and all rows of
+    the token table are pushed one way for it.
+
+    Args:
+        task: a new model with an MLM head.
+        log_shares: of `unigram.log_shares`; -inf becomes the lowest of the others.
+    """
+    lowest = log_shares[np.isfinite(log_shares)].min()
+    bias = np.maximum(log_shares, lowest)
+    task.mlm.bias.assign((bias - bias.mean()).astype(np.float32))  # a softmax ignores the mean

@@ -37,8 +37,8 @@ from rich.table import Table
 from bert_keras import Tokenizer, data
 from bert_keras.errors import UsageError
 from training.machine import RSS_UNIT
+from training.overrides import parse_overrides
 from training.progress import clock, task
-from training.recipe import parse_overrides
 from training.run import run
 
 DEFAULTS: dict[str, Any] = {

@@ -30,7 +30,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from bert_keras.errors import UsageError
-from training.recipe import PretrainRecipe, load_recipe, parse_overrides, quicktest
+from training.overrides import parse_overrides
+from training.recipe import PretrainRecipe, load_recipe, quicktest
 from training.run import run
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     from training.callbacks import WriteMetrics
     from training.corpora import SAMPLED_BATCHES, dataset, evaluation_batches, open_corpora
     from training.health import versions
-    from training.model import build
+    from training.model import build, start_from_frequencies
     from training.progress import Progress
 
     start = perf_counter()
@@ -114,6 +115,8 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     checkpoints = TrainingCheckpoints(folder.checkpoints)
     metrics, speed = MetricsLog(folder.metrics), MetricsLog(folder.speed)
     state = _START | (checkpoints.restore(task) or {})
+    if not state["step"] and recipe.output_bias == "frequency":
+        start_from_frequencies(task, corpora.log_shares())
     fingerprint = corpora.fingerprint
     if state.get("corpus", fingerprint) != fingerprint:
         raise UsageError(

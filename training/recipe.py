@@ -1,17 +1,17 @@
-"""Recipes: the values of a pretraining run, in a Python file, changed by key=value."""
+"""Recipes: the values of a pretraining run, in a Python file."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import runpy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from bert_keras.errors import UsageError
 from bert_keras.presets import PRESETS
+from training.overrides import KINDS, nearest
 
 _FOLDER = Path(__file__).parent / "recipes"
 
@@ -39,6 +39,8 @@ class PretrainRecipe:
     dropout: float = 0.1
     attention_dropout: float = 0.1  # fused attention kernels need 0
     max_positions: int = 0  # 0: the preset's
+    initializer_range: float = 0.02  # standard deviation of new weights
+    output_bias: str = "frequency"  # of the MLM head at first: log frequencies of tokens; or "zero"
     # The examples.
     sequence_length: int = 128  # tokens, with [CLS] and [SEP]
     objective: str = "nsp"  # beside masked tokens: "nsp", "sop"; "mlm": nothing
@@ -77,7 +79,7 @@ class PretrainRecipe:
             if kind == "float" and type(value) is int:
                 object.__setattr__(self, item.name, value := float(value))
             if type(value).__name__ != kind:
-                _fail(item.name, f"must be {_KINDS[kind]}", value)
+                _fail(item.name, f"must be {KINDS[kind]}", value)
             if kind in ("int", "float"):
                 _check_number(item.name, value)
             elif value not in _CHOICES.get(item.name, (value,)):
@@ -97,12 +99,12 @@ class PretrainRecipe:
             _fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
 
 
-_KINDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 _CHOICES: dict[str, Collection[str]] = {
     "layout": ("text", "sentences"),
     "preset": PRESETS.keys(),
     "objective": ("nsp", "sop", "mlm"),
     "masking": ("token", "whole_word", "span"),
+    "output_bias": ("frequency", "zero"),
     "schedule": ("linear", "cosine", "polynomial"),
     "optimizer": ("adamw", "lamb"),
     "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
@@ -114,7 +116,7 @@ _LEAST: dict[str, int] = {
     **dict.fromkeys(("max_positions", "max_predictions", "warmup_steps", "seed"), 0),
 }
 _BOUND = {"seed": 2**32}  # what NumPy's seed takes
-_ABOVE_ZERO = ("learning_rate", "held_out", "mask_rate")
+_ABOVE_ZERO = ("learning_rate", "held_out", "mask_rate", "initializer_range")
 _NOT_SHARES = ("learning_rate", "weight_decay", "clip_norm")
 
 
@@ -149,7 +151,7 @@ def load_recipe(name_or_path: str) -> PretrainRecipe:
         if name_or_path not in known_recipes():
             raise UsageError(
                 f"No recipe of that name. Received: {name_or_path!r}."
-                f"{_nearest(name_or_path, known_recipes())} Known recipes: "
+                f"{nearest(name_or_path, known_recipes())} Known recipes: "
                 f"{', '.join(known_recipes()) or 'none'}; or give the path of a .py file."
             )
     elif not path.is_file():
@@ -193,58 +195,7 @@ def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
     )
 
 
-def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults with the values of `key=value` arguments, each of its default's type.
-
-    Args:
-        arguments: as given on the command line.
-        defaults: every known key, with a text, whole number, number or truth value.
-
-    Raises:
-        UsageError: not key=value, an unknown or repeated key, or a value of another type.
-    """
-    values: dict[str, Any] = {}
-    for argument in arguments:
-        key, equals, text = argument.partition("=")
-        if not equals:
-            raise UsageError(f"Expected key=value. Received: {argument!r}")
-        if key not in defaults:
-            raise UsageError(
-                f"Unknown key. Received: {argument!r}.{_nearest(key, defaults)} "
-                f"Known keys: {', '.join(defaults)}."
-            )
-        if key in values:
-            raise UsageError(f"{key} is given twice. Received: {argument!r}")
-        kind = type(defaults[key])
-        try:
-            values[key] = _PARSERS[kind](text)
-        except (ValueError, OverflowError, KeyError):
-            raise UsageError(f"{key} must be {_KINDS[kind.__name__]}. Received: {text!r}") from None
-    return {**defaults, **values}
-
-
-def _integer(text: str) -> int:
-    """A whole number as written: 100_000 or 1e5."""
-    number = float(text)
-    return int(text) if "e" not in text.lower() or not number.is_integer() else int(number)
-
-
-_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_PARSERS = {
-    str: str,
-    int: _integer,
-    float: float,
-    bool: lambda text: _TRUTH[text.lower()],
-}
-
-
-def _nearest(word: str, known: Collection[str]) -> str:
-    """A sentence that suggests the known word most like `word`; empty where none is."""
-    found = difflib.get_close_matches(word.lstrip("-"), known, n=1)
-    return f" Did you mean {found[0]!r}?" if found else ""
-
-
 def _fail(name: str, rule: str, value: object) -> NoReturn:
     choices = _CHOICES.get(name, ())
-    near = _nearest(value, choices) if isinstance(value, str) else ""
+    near = nearest(value, choices) if isinstance(value, str) else ""
     raise UsageError(f"{name} {rule}. Received: {name}={value!r}.{near}")

@@ -6,17 +6,15 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from training.progress import clock
 
-_CHUNK = 1 << 22  # ids that are counted at once: a corpus is larger than memory
 _YARDSTICK = (
     "The yardstick: whoever knows how often each token occurs, but does not look at the context, "
     "has a loss of at best {0.entropy:.3f} nats (the unigram entropy of the held-out tokens), and "
@@ -60,8 +58,8 @@ class Report:
     pair_balance: float | None = None  # share of the pairs with label 1; None: no pairs
     dropped_share: float = 0.0  # of the examples, left out for that balance
     # The result on held-out documents.
-    entropy: float  # of unigram_entropy()
-    cross_entropy: float  # of unigram_cross_entropy()
+    entropy: float  # of unigram.entropy()
+    cross_entropy: float  # of unigram.cross_entropy()
     mlm_loss: float
     mlm_accuracy: float
     mlm_targets: int  # masked tokens that were measured
@@ -109,42 +107,6 @@ def print_summary(report: Report, *, console: Console | None = None) -> None:
         )
         masks.add_row(Text(mask.text), Text(mask.answer), guesses)
     (console or Console()).print(numbers, *([masks] if report.filled else []))
-
-
-def unigram_entropy(token_ids: np.ndarray, special_ids: Collection[int]) -> float:
-    """The entropy in nats of the tokens' frequencies, special tokens left out.
-
-    No guess that ignores the context has a lower loss on these tokens.
-
-    Raises:
-        ValueError: there is no token but special ones.
-    """
-    counts = _counts(token_ids, special_ids, int(token_ids.max(initial=0)) + 1)
-    shares = counts[counts > 0] / counts.sum()
-    return float(-(shares * np.log(shares)).sum())
-
-
-def unigram_cross_entropy(
-    train_ids: np.ndarray, held_out_ids: np.ndarray, special_ids: Collection[int], vocab_size: int
-) -> float:
-    """The loss in nats of the training frequencies, add-one smoothed, on held-out tokens."""
-    weights = _counts(train_ids, special_ids, vocab_size) + 1.0
-    weights[list(special_ids)] = 0
-    counts = _counts(held_out_ids, special_ids, vocab_size)
-    seen = counts > 0
-    losses = np.log(weights.sum()) - np.log(weights[seen])
-    return float((counts[seen] * losses).sum() / counts.sum())
-
-
-def _counts(token_ids: np.ndarray, special_ids: Collection[int], size: int) -> np.ndarray:
-    """How often each id below `size` occurs, int64 [size]; 0 for special ones."""
-    counts = np.zeros(size, np.int64)
-    for start in range(0, len(token_ids), _CHUNK):
-        counts += np.bincount(token_ids[start : start + _CHUNK], minlength=size)
-    counts[[token for token in special_ids if token < size]] = 0
-    if not counts.any():
-        raise ValueError(f"No token but special ones. Received: {len(token_ids)} token ids")
-    return counts
 
 
 def _results(facts: Report) -> list[Row]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import keras
+import numpy as np
 import pytest
 
 from bert_keras.models import MaskedLM, Pretrainer
 from bert_keras.optimization import Lamb
-from training.model import build
+from training.model import build, start_from_frequencies
 from training.recipe import PretrainRecipe
 
 
@@ -24,9 +25,11 @@ def recipe(**values: object) -> PretrainRecipe:
 
 
 def test_sizes_come_from_preset_recipe_and_vocabulary() -> None:
-    config = build(recipe(dropout=0.2, max_positions=64, sequence_length=32), 50).encoder.config
+    values = {"dropout": 0.2, "max_positions": 64, "sequence_length": 32}
+    config = build(recipe(initializer_range=0.05, **values), 50).encoder.config
     assert (config.vocab_size, config.max_positions, config.num_layers) == (50, 64, 2)
     assert (config.dropout, config.attention_dropout) == (0.2, 0.1)
+    assert config.initializer_range == 0.05
 
 
 @pytest.mark.parametrize(
@@ -54,3 +57,16 @@ def test_precision() -> None:
     task = build(recipe(precision="mixed_bfloat16"), 50)
     assert task.encoder.dtype_policy == keras.dtype_policies.get("mixed_bfloat16")
     assert {variable.dtype for variable in task.trainable_variables} == {"float32"}
+
+
+@pytest.mark.parametrize("objective", ["nsp", "mlm"])
+def test_a_head_that_sees_nothing_guesses_by_frequency(objective: str) -> None:
+    task = build(recipe(objective=objective), 4)
+    shares = np.array([0.0, 0.5, 0.25, 0.25])  # the first is special
+
+    with np.errstate(divide="ignore"):
+        start_from_frequencies(task, np.log(shares))
+    task.mlm.token_embedding.set_weights([np.zeros((4, 128), np.float32)])
+    logits = task.mlm(np.zeros((1, 3, 128), np.float32), np.zeros((1, 1), np.int32))
+    guessed = keras.ops.convert_to_numpy(keras.ops.softmax(logits))[0, 0]
+    np.testing.assert_allclose(guessed, np.array([0.25, 0.5, 0.25, 0.25]) / 1.25, rtol=1e-6)

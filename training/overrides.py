@@ -1,0 +1,63 @@
+"""key=value on a command line: the values of a program, changed by its user."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from bert_keras.errors import UsageError
+
+# What a value must be, by the name of its type.
+KINDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
+
+
+def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults with the values of `key=value` arguments, each of its default's type.
+
+    Args:
+        arguments: as given on the command line.
+        defaults: every known key, with a text, whole number, number or truth value.
+
+    Raises:
+        UsageError: not key=value, an unknown or repeated key, or a value of another type.
+    """
+    values: dict[str, Any] = {}
+    for argument in arguments:
+        key, equals, text = argument.partition("=")
+        if not equals:
+            raise UsageError(f"Expected key=value. Received: {argument!r}")
+        if key not in defaults:
+            raise UsageError(
+                f"Unknown key. Received: {argument!r}.{nearest(key, defaults)} "
+                f"Known keys: {', '.join(defaults)}."
+            )
+        if key in values:
+            raise UsageError(f"{key} is given twice. Received: {argument!r}")
+        kind = type(defaults[key])
+        try:
+            values[key] = _PARSERS[kind](text)
+        except (ValueError, OverflowError, KeyError):
+            raise UsageError(f"{key} must be {KINDS[kind.__name__]}. Received: {text!r}") from None
+    return {**defaults, **values}
+
+
+def _integer(text: str) -> int:
+    """A whole number as written: 100_000 or 1e5."""
+    number = float(text)
+    return int(text) if "e" not in text.lower() or not number.is_integer() else int(number)
+
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_PARSERS = {
+    str: str,
+    int: _integer,
+    float: float,
+    bool: lambda text: _TRUTH[text.lower()],
+}
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """A sentence that suggests the known word most like `word`; empty where none is."""
+    found = difflib.get_close_matches(word.lstrip("-"), known, n=1)
+    return f" Did you mean {found[0]!r}?" if found else ""
