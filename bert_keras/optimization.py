@@ -13,6 +13,8 @@ SCHEDULES = ("linear", "cosine", "polynomial", "constant")
 
 # Names of the variables of layer normalisations and of all biases.
 UNDECAYED = ("bias", "gamma", "beta")
+# Paths of the pair heads of `Pretrainer`. The MLM head ends with the token table.
+_LAST_LAYERS = (r"\b(nsp|sop)/",)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -134,7 +136,37 @@ class Lamb(_KeepsExclusions, type(keras.optimizers.Lamb())):
     """
 
 
-OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
+@keras.saving.register_keras_serializable(package="bert_keras")
+class Muon(_KeepsExclusions, type(keras.optimizers.Muon())):
+    """Keras's Muon (Jordan et al., 2024; Liu et al., 2025), with the exclusions of `AdamW`.
+
+    Matrices inside the model take an orthogonal step: all their directions grow alike, also those
+    a small model would find late. Tables, vectors and the last layer of a pair head take AdamW's.
+
+    Args:
+        undecayed: regular expressions; variables in whose names one is found are not decayed.
+        weight_decay: of all other variables.
+        exclude_layers: regular expressions; matrices in whose paths one is found take AdamW's step.
+        kwargs: those of `keras.optimizers.Muon`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        weight_decay: float | None = 0.01,
+        exclude_layers: Sequence[str] = _LAST_LAYERS,
+        **kwargs: Any,
+    ):
+        kwargs["adam_weight_decay"] = weight_decay
+        super().__init__(
+            *args,
+            weight_decay=weight_decay,
+            exclude_layers=list(exclude_layers),
+            **kwargs,
+        )
+
+
+OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb, "muon": Muon}
 
 
 def optimizer(
@@ -157,7 +189,7 @@ def optimizer(
         total_steps: updates in all.
         warmup_steps: updates until the highest rate.
         schedule: "linear", "cosine", "polynomial" or "constant".
-        name: "adamw" or "lamb".
+        name: "adamw", "lamb" or "muon".
         weight_decay: decoupled; layer normalisations and biases are left out.
         clip_norm: bound of the norm of all gradients together; None for no clipping.
         epsilon: added to the root of the second moment.

@@ -61,7 +61,7 @@ def test_schedule_by_hand():
         ({"schedule": "step"}, "one of linear, cosine, polynomial, constant. Received: .*'step'"),
         ({"warmup_steps": 11}, r"in \[0, total_steps\]. Received: warmup_steps=11, total_steps=10"),
         ({"warmup_steps": -1}, "Received: warmup_steps=-1"),
-        ({"name": "adam"}, "`name` must be one of adamw, lamb. Received: name='adam'"),
+        ({"name": "adam"}, "`name` must be one of adamw, lamb, muon. Received: name='adam'"),
         ({"accumulate": 0}, "at least 1. Received: accumulate=0"),
     ],
 )
@@ -218,6 +218,33 @@ def test_the_rate_follows_the_updates():
 def test_the_backend_s_own_update_is_kept(name: str):
     """On PyTorch, Keras's AdamW updates all variables in one call."""
     ours = make_optimizer(1e-3, total_steps=10, name=name)
-    keras_s = {"adamw": keras.optimizers.AdamW, "lamb": keras.optimizers.Lamb}[name]()
+    keras_s = {
+        "adamw": keras.optimizers.AdamW,
+        "lamb": keras.optimizers.Lamb,
+        "muon": keras.optimizers.Muon,
+    }[name]()
     assert isinstance(ours, type(keras_s))
     assert hasattr(ours, "_parallel_update_step") == hasattr(keras_s, "_parallel_update_step")
+
+
+def test_muon_steps_all_directions_of_a_matrix_alike():
+    task = Pretrainer(BertEncoder(TINY.replace(num_layers=1)))
+    optimizer = _constant("muon", weight_decay=0.0, clip_norm=None, epsilon=1e-12)
+    before = {variable.path: numpy(variable) for variable in task.trainable_variables}
+    rng = np.random.default_rng(0)
+    # Gradients with directions of very different strength.
+    gradients = [
+        rng.standard_normal(v.shape) * np.logspace(0, -3, v.shape[-1])
+        for v in task.trainable_variables
+    ]
+    optimizer.apply(
+        [keras.ops.convert_to_tensor(g, "float32") for g in gradients], task.trainable_variables
+    )
+    for variable in task.trainable_variables:
+        step = before[variable.path] - numpy(variable)
+        adam_s = len(variable.shape) < 2 or "embeddings" in variable.path or "nsp" in variable.path
+        if adam_s:  # the first step of Adam is the sign of the gradient
+            np.testing.assert_allclose(np.abs(step), 0.1, rtol=0.2)
+        else:
+            strengths = np.linalg.svd(step / 0.1, compute_uv=False)
+            assert strengths.max() / strengths[: len(strengths) // 2].min() < 3

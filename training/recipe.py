@@ -56,7 +56,7 @@ class PretrainRecipe:
     schedule: str = "linear"  # of the fall afterwards; or "cosine", "polynomial"
     weight_decay: float = 0.01  # of kernels and tables; biases and LayerNorm have none
     clip_norm: float = 1.0  # largest norm of the gradient; 0: any
-    optimizer: str = "adamw"  # or "lamb"
+    optimizer: str = "adamw"  # or "lamb", "muon"
     accumulate: int = 1  # batches whose gradients make one update
     ema: float = 0.0  # momentum of the averaged weights that are saved; 0: off
     precision: str = "float32"  # Keras dtype policy
@@ -106,7 +106,7 @@ _CHOICES: dict[str, Collection[str]] = {
     "masking": ("token", "whole_word", "span"),
     "output_bias": ("frequency", "zero"),
     "schedule": ("linear", "cosine", "polynomial"),
-    "optimizer": ("adamw", "lamb"),
+    "optimizer": ("adamw", "lamb", "muon"),
     "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
     "jit": ("auto", "true", "false"),
 }

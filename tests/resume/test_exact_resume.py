@@ -23,6 +23,7 @@ class _Warmup(keras.optimizers.schedules.LearningRateSchedule):
 # The last two branch within a step, which is slow without compiling: their models are used again.
 EAGER = {
     "adam": lambda: keras.optimizers.Adam(_Warmup(), global_clipnorm=1.0),
+    "muon": lambda: keras.optimizers.Muon(0.01, exclude_layers=["nsp"]),
     "lamb": lambda: keras.optimizers.Lamb(0.01, weight_decay=0.1),
     "ema": lambda: keras.optimizers.AdamW(0.01, use_ema=True, ema_overwrite_frequency=2),
 }

@@ -42,7 +42,7 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"learning_rate": "1e-4"}, "learning_rate must be a number. Received: "),
         ({"learning_rate": 0.0}, "learning_rate must be above 0 and finite"),
         ({"seed": 2**32}, "seed must be below 4,294,967,296"),
-        ({"optimizer": "lion"}, "optimizer must be one of adamw, lamb"),
+        ({"optimizer": "lion"}, "optimizer must be one of adamw, lamb, muon"),
         ({"learning_rate": float("inf")}, "learning_rate must be above 0 and finite"),
         ({"weight_decay": float("nan")}, "weight_decay must be at least 0 and finite"),
         ({"held_out": 1.0}, "held_out must be above 0 and below 1"),
