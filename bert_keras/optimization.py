@@ -146,6 +146,7 @@ class Muon(_KeepsExclusions, type(keras.optimizers.Muon())):
     Args:
         undecayed: regular expressions; variables in whose names one is found are not decayed.
         weight_decay: of all other variables.
+        adam_lr_ratio: AdamW's rate, as a share of the learning rate.
         exclude_layers: regular expressions; matrices in whose paths one is found take AdamW's step.
         kwargs: those of `keras.optimizers.Muon`.
     """
@@ -154,6 +155,7 @@ class Muon(_KeepsExclusions, type(keras.optimizers.Muon())):
         self,
         *args: Any,
         weight_decay: float | None = 0.01,
+        adam_lr_ratio: float = 1 / 3,
         exclude_layers: Sequence[str] = _LAST_LAYERS,
         **kwargs: Any,
     ):
@@ -161,6 +163,7 @@ class Muon(_KeepsExclusions, type(keras.optimizers.Muon())):
         super().__init__(
             *args,
             weight_decay=weight_decay,
+            adam_lr_ratio=adam_lr_ratio,
             exclude_layers=list(exclude_layers),
             **kwargs,
         )
