@@ -75,8 +75,8 @@ def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) 
 @pytest.mark.parametrize(
     ("values", "measured"),
     [
-        ("objective=mlm masking=whole_word optimizer=lamb accumulate=2", {"mlm"}),
-        ("objective=sop masking=span precision=mixed_bfloat16", {"mlm", "sop"}),
+        ("objective=mlm masking=whole_word optimizer=lamb accumulate=2 output_bias=zero", {"mlm"}),
+        ("objective=sop masking=span precision=mixed_bfloat16 optimizer=muon", {"mlm", "sop"}),
     ],
 )
 def test_values(values: str, measured: set[str], tiny: str, tmp_path: Path, call: Callable) -> None:
