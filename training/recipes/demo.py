@@ -1,9 +1,10 @@
 """The whole way in minutes: a BERT of your own from the English inside every CPython.
 
 Command:  python -m training.pretrain demo
-Hardware: 2 CPU cores
-Time:     not yet run
-Result:   not yet run
+Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
+Time:     3.6 minutes, 2026-11-21; 4.5 with a new environment and pip install -e ".[tensorflow]"
+Result:   on 33 held-out documents: MLM loss 4.101 nats, 1.85 under their unigram entropy (5.947),
+          MLM accuracy 31.4 %; NSP accuracy 80.6 % on 448 pairs
 """
 
 from training.recipe import PretrainRecipe
