@@ -19,10 +19,7 @@ from training import machine, unigram
 from training.corpora import SAMPLED_BATCHES, TrainingCorpora, dataset, evaluation_batches
 from training.plot import loss_picture
 from training.recipe import PretrainRecipe
-from training.report import (
-    FilledMask,
-    Report,
-)
+from training.report import FilledMask, Report
 from training.run_folder import TEXT_VALUES, RunFolder
 
 _PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "numpy", "tokenizers")

@@ -24,7 +24,6 @@ LAYOUTS = ("text", "sentences")
 MAX_SENTENCE = 4_096  # characters, more than a model reads at once
 MAX_DOCUMENT = 2**27  # characters
 
-
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -12,12 +12,7 @@ import pytest
 from rich.console import Console
 
 from training import machine
-from training.report import (
-    FilledMask,
-    Report,
-    print_summary,
-    write_report,
-)
+from training.report import FilledMask, Report, print_summary, write_report
 
 
 @pytest.fixture
