@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from bert_keras import features
+from bert_keras.checks import check_top_k, checked_length, encoder_of
 from bert_keras.models import BertEncoder, Task
 from bert_keras.tokenizers import Tokenizer
 
@@ -36,19 +37,29 @@ class Predictor:
     """Answers for texts, in the order they are given.
 
     Texts of similar length run together, padded to a few fixed sizes, so that a backend that
-    compiles for every shape compiles seldom. A text longer than the model's positions is cut.
+    compiles for every shape compiles seldom. A text longer than `max_length` is cut.
 
     Args:
         task: a `MaskedLM`, a `Pretrainer` or a `BertEncoder`.
         tokenizer: the one the model was trained with.
         batch_size: how many texts run together.
+        max_length: most tokens of a text or pair, [CLS] and [SEP] counted; None for as many as the
+            model has positions. A model has learned no more than the length it was trained with.
 
     Raises:
-        ValueError: the tokenizer has ids that the model has not.
+        ValueError: the tokenizer has ids that the model has not, or a value is out of range.
     """
 
-    def __init__(self, task: Task | BertEncoder, tokenizer: Tokenizer, *, batch_size: int = 32):
+    def __init__(
+        self,
+        task: Task | BertEncoder,
+        tokenizer: Tokenizer,
+        *,
+        batch_size: int = 32,
+        max_length: int | None = None,
+    ):
         self.encoder = encoder_of(task, tokenizer)
+        self.max_length = checked_length(max_length, self.encoder)
         if batch_size < 1:
             raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
         self.task, self.tokenizer, self.batch_size = task, tokenizer, batch_size
@@ -91,6 +102,11 @@ class Predictor:
             ValueError: the model was not trained for it.
         """
         self._require(features.NSP, "next_sentence")
+        if len(firsts) != len(seconds):
+            raise ValueError(
+                "Every first text needs one second. "
+                f"Received: {len(firsts)} firsts, {len(seconds)} seconds"
+            )
         rows = self._encode(firsts, seconds)
         results = np.zeros(len(rows), np.float32)
         for batch, outputs in self._run(self.task, rows, [np.zeros(1, np.int32)] * len(rows)):
@@ -124,8 +140,8 @@ class Predictor:
         if found < text.count(mask):
             raise ValueError(
                 f"Text {index} has {text.count(mask)} {mask}, but {text.count(mask) - found} of "
-                f"them beyond the {self.encoder.config.max_positions} tokens that the model "
-                f"reads. Shorten the text. Received: {text[:80]!r}"
+                f"them beyond the {self.max_length} tokens that are read. "
+                f"Shorten the text. Received: {text[:80]!r}"
             )
 
     def _encode(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[_Row]:
@@ -135,7 +151,7 @@ class Predictor:
             encoded = self.tokenizer(
                 texts[part],
                 None if pairs is None else pairs[part],
-                max_length=self.encoder.config.max_positions,
+                max_length=self.max_length,
             )
             lengths = encoded[features.PADDING_MASK].sum(axis=1)
             columns = encoded[features.TOKEN_IDS], encoded[features.SEGMENT_IDS], lengths
@@ -150,7 +166,7 @@ class Predictor:
         for start in range(0, len(order), self.batch_size):
             batch = order[start : start + self.batch_size]
             longest = max(_SHORTEST, *(len(rows[index].token_ids) for index in batch))
-            length = min(_bucket(longest), self.encoder.config.max_positions)
+            length = min(_bucket(longest), self.max_length)
             shape = min(_bucket(len(batch)), self.batch_size), length
             inputs = {
                 features.TOKEN_IDS: np.full(shape, self.tokenizer.pad_id, np.int32),
@@ -189,33 +205,6 @@ class _Row(NamedTuple):
 
     token_ids: np.ndarray
     segment_ids: np.ndarray
-
-
-def encoder_of(task: Task | BertEncoder, tokenizer: Tokenizer) -> BertEncoder:
-    """The encoder of a task, or itself; checks that the tokenizer fits.
-
-    Raises:
-        TypeError: neither a task nor an encoder.
-        ValueError: the tokenizer has ids that the model has not.
-    """
-    if not isinstance(task, Task | BertEncoder):
-        raise TypeError(f"Expected a task or a BertEncoder. Received: {type(task).__name__}")
-    encoder = task.encoder if isinstance(task, Task) else task
-    if tokenizer.vocab_size > encoder.config.vocab_size:
-        raise ValueError(
-            f"The tokenizer has {tokenizer.vocab_size} entries, the model's token table "
-            f"{encoder.config.vocab_size} rows. Take the tokenizer that it was trained with."
-        )
-    return encoder
-
-
-def check_top_k(top_k: int, tokenizer: Tokenizer) -> None:
-    """Raises `ValueError` unless that many tokens can be named."""
-    if not 1 <= top_k <= tokenizer.vocab_size:
-        raise ValueError(
-            f"`top_k` must be from 1 to {tokenizer.vocab_size}, the size of the vocabulary. "
-            f"Received: top_k={top_k}"
-        )
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

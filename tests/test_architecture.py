@@ -50,6 +50,7 @@ FLOORS = {
         ("h5py", "tensorflow"),
     ),
     "resume": Floor((), ("keras", "numpy", "safetensors")),
+    "checks": Floor(("models", "tokenizers")),
 }
 FLOORS["predictor"] = Floor(tuple(FLOORS), ("keras", "numpy"), ("tensorflow",))
 FLOORS["export"] = Floor(

@@ -109,6 +109,23 @@ def test_sentence_vectors(task, tokenizer):
     np.testing.assert_array_equal(Predictor(task, tokenizer).sentence_vectors(TEXTS), found)
 
 
+def test_texts_are_cut_where_the_model_has_learned_no_more(task, tokenizer):
+    text = "the cat sat on a mat [MASK] the dog ran"
+    short = Predictor(task, tokenizer, max_length=9)
+    assert short.fill_mask([text])[0][0] == short.fill_mask([text.partition(" the dog")[0]])[0][0]
+    with pytest.raises(ValueError, match="beyond the 8 tokens that are read"):
+        Predictor(task, tokenizer, max_length=8).fill_mask([text])
+    for length in (2, 25):
+        with pytest.raises(ValueError, match=f"from 3 to 24.*max_length={length}"):
+            Predictor(task, tokenizer, max_length=length)
+
+
+def test_pairs_of_unequal_number(task, tokenizer):
+    for firsts, seconds in (([], ["a"]), (["the cat"], [])):
+        with pytest.raises(ValueError, match="Every first text needs one second"):
+            Predictor(task, tokenizer).next_sentence(firsts, seconds)
+
+
 def test_no_texts(task, tokenizer):
     predictor = Predictor(task, tokenizer)
     assert predictor([]) == []

@@ -60,6 +60,8 @@ class WriteMetrics(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Keras: a step is done; the last of a report is timed before the evaluation."""
+        if batch + 1 == self._report_every:
+            _plain(logs)  # waits for an accelerator, which may be steps behind
         self._seconds = perf_counter() - self._start
         if perf_counter() - self._shown < _SHOW_SECONDS:
             return  # reading a metric makes an accelerator wait

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_keras.data import Corpus, PretrainingExamples, py_dataset, tf_dataset
-from bert_keras.errors import DataError, UsageError
+from bert_keras.data import (
+    MANIFEST,
+    Corpus,
+    PretrainingExamples,
+    py_dataset,
+    read,
+    tf_dataset,
+)
+from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.tokenizers import Tokenizer
 from training import demo_corpus, prepare, unigram
 from training.recipe import PretrainRecipe
@@ -70,23 +78,47 @@ def open_corpora(recipe: PretrainRecipe, folder: RunFolder) -> TrainingCorpora:
         DataError: the text cannot be used.
         ArtifactError: a prepared corpus is damaged.
     """
-    prepared = Path(recipe.corpus)
-    is_prepared = (prepared / "train").is_dir()
-    if not is_prepared:
+    prepared = prepare.find_prepared(recipe.corpus)
+    is_prepared = prepared is not None
+    if prepared is None:
         prepared = folder.corpus
-        if not prepared.exists():
+        # Once trained on, it is what the run was made with, whatever became of the files.
+        if not prepared.exists() or (not folder.checkpoints.exists() and _is_old(recipe, prepared)):
             _prepare(recipe, folder)
     elif not (prepared / "held_out").is_dir():
         raise UsageError(
             f"{prepared}: prepared with held_out=0, so there is nothing to evaluate on. Prepare it "
             "again with a share of held-out documents, such as held_out=0.02."
         )
-    return TrainingCorpora(
-        Tokenizer.from_preset(prepared),
-        Corpus.open(prepared / "train"),
-        Corpus.open(prepared / "held_out"),
-        prepared,
-        is_prepared,
+    tokenizer = Tokenizer.from_preset(prepared)
+    train, held_out = (_open(prepared / name, tokenizer) for name in ("train", "held_out"))
+    return TrainingCorpora(tokenizer, train, held_out, prepared, is_prepared)
+
+
+def _open(folder: Path, tokenizer: Tokenizer) -> Corpus:
+    corpus = Corpus.open(folder, verify=True)
+    if (largest := int(corpus.tokens.max(initial=0))) >= tokenizer.vocab_size:
+        raise ArtifactError(
+            f"{folder}: holds the id {largest}, but the vocabulary beside it has "
+            f"{tokenizer.vocab_size} entries. Prepare the corpus again."
+        )
+    return corpus
+
+
+def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
+    """Whether the files of the text are others than those that were prepared, or newer."""
+    if recipe.corpus == "demo":
+        return False
+    try:
+        source = read(recipe.corpus)
+        changed = max(file.stat().st_mtime for file in source.files)
+    except (DataError, OSError):
+        return False  # the text has gone: what was prepared from it is there
+    path = prepared / "train" / MANIFEST
+    manifest = json.loads(path.read_bytes()) if path.is_file() else {}
+    return (
+        manifest.get("origin", {}).get("files") != source.origin["files"]
+        or changed > path.stat().st_mtime
     )
 
 
@@ -105,6 +137,7 @@ def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
         lowercase=recipe.lowercase,
         held_out=recipe.held_out,
         workers=recipe.workers,
+        overwrite=True,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -25,18 +26,20 @@ def export_and_ask(
     tokenizer: Tokenizer,
     recipe: PretrainRecipe,
     examples: Sequence[FilledMask],
+    weights: Path,
     record: Path,
 ) -> Path | None:
     """Writes saved_models/<name>/<next version>/ and has a fresh process fill masks with it.
 
-    A run is exported once: called again, it only asks.
+    A model is exported once: called again with the same one, it only asks.
 
     Args:
         task: the trained model.
         tokenizer: its tokenizer.
         recipe: gives the name, and the length the model was trained for: no longer text is served.
         examples: texts to ask; their first few are shown.
-        record: the file that says where the run was exported to.
+        weights: the model's file, by whose bytes it is known.
+        record: the file that says where the model was exported to.
 
     Returns:
         The folder; None where TensorFlow is not installed, after saying so.
@@ -47,11 +50,13 @@ def export_and_ask(
             "command; the training is not repeated."
         )
         return None
-    path = _recorded(record)
+    digest = _digest(weights)
+    path = _recorded(record, digest)
     if path is None:
         path = next_version(Path("saved_models") / recipe.name)
         export.saved_model(task, tokenizer, path, max_length=recipe.sequence_length)
-        atomic.write_text(record, json.dumps({"saved_model": str(path)}) + "\n")
+        card = {"saved_model": str(path), "sha256": digest}
+        atomic.write_text(record, json.dumps(card) + "\n")
     print(f"SavedModel: {path}/")
     texts = [example.text for example in examples[:_SHOWN]]
     if texts:
@@ -60,12 +65,18 @@ def export_and_ask(
     return path
 
 
-def _recorded(record: Path) -> Path | None:
-    """Where the run was exported to, if that is still there."""
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _recorded(record: Path, digest: str) -> Path | None:
+    """Where the model with this digest was exported to, if that is still there."""
     if not record.is_file():
         return None
-    path = Path(json.loads(record.read_text(encoding="utf-8"))["saved_model"])
-    return path if path.is_dir() else None
+    card = json.loads(record.read_text(encoding="utf-8"))
+    path = Path(card["saved_model"])
+    return path if card.get("sha256") == digest and path.is_dir() else None
 
 
 def next_version(folder: Path) -> Path:

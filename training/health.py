@@ -46,6 +46,7 @@ def examine(
     *,
     command: str,
     seconds: float,
+    peak_memory: int | None,
 ) -> Report:
     """Measures the model on held-out documents and gathers what the run has logged."""
     tokenizer, train, held_out = corpora.tokenizer, corpora.train, corpora.held_out
@@ -98,15 +99,17 @@ def examine(
         steps=recipe.steps,
         tokens_per_second=float(np.median([record["tokens_per_second"] for record in speeds])),
         wall_seconds=seconds,
-        peak_memory=machine.peak_memory_bytes(),
-        filled=fill_held_out(task, tokenizer, held_out),
+        peak_memory=peak_memory,
+        filled=fill_held_out(task, tokenizer, held_out, recipe.sequence_length),
         picture=picture.name if picture else None,
     )
 
 
-def fill_held_out(task: Task, tokenizer: Tokenizer, held_out: Corpus) -> list[FilledMask]:
+def fill_held_out(
+    task: Task, tokenizer: Tokenizer, held_out: Corpus, max_length: int
+) -> list[FilledMask]:
     """Ten held-out sentences, a whole word masked in each, with the model's best guesses."""
-    room = task.encoder.config.max_positions - len(("[CLS]", "[SEP]"))
+    room = max_length - len(("[CLS]", "[SEP]"))
     chosen = list(_maskable(held_out, tokenizer, min(_LONGEST, room)))
     texts = [text for text, _ in chosen]
     if not texts:

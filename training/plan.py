@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -14,6 +13,7 @@ from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, read
 from bert_keras.presets import PRESETS
 from training import demo_corpus
+from training.prepare import find_prepared, open_tokenizer
 from training.progress import clock
 from training.recipe import PretrainRecipe
 
@@ -100,16 +100,15 @@ def _text_bytes(recipe: PretrainRecipe) -> int:
 
 def _prepared(recipe: PretrainRecipe) -> Corpus | None:
     """The corpus of `training.prepare` that the recipe names, if it does."""
-    folder = Path(recipe.corpus) / "train"
-    return Corpus.open(folder) if folder.is_dir() else None
+    folder = find_prepared(recipe.corpus)
+    return Corpus.open(folder / "train") if folder else None
 
 
 def _vocab_size(recipe: PretrainRecipe) -> int:
     if prepared := _prepared(recipe):
         return prepared.manifest["tokenizer"]["vocab_size"]
-    file = Path(recipe.vocab) / "vocab.txt" if Path(recipe.vocab).is_dir() else Path(recipe.vocab)
-    if recipe.vocab and file.is_file():
-        return file.read_bytes().count(b"\n")
+    if recipe.vocab:
+        return open_tokenizer(recipe.vocab, recipe.lowercase).vocab_size
     return recipe.vocab_size
 
 

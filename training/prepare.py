@@ -11,7 +11,8 @@
     vocab=           a vocab.txt, or a folder with one; without it, a vocabulary is learned
     vocab_size=16000 entries to learn, from the documents that are not held out
     lowercase=true   for a vocabulary that is learned or given as a file
-    held_out=0.02    share of the documents that are kept for evaluation
+    held_out=0.02    share of the documents that are kept for evaluation, rounded to one of every
+                     two, three, four, and so on; 0: none
     workers=2        processes
     overwrite=false  replace the corpus that is in the folder
 
@@ -26,6 +27,8 @@ Exit codes: 0 done, 2 bad arguments, 3 bad text, 5 no space, or the folder is in
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 import resource
 from pathlib import Path
 from time import perf_counter
@@ -41,19 +44,7 @@ from training.overrides import parse_overrides
 from training.progress import clock, task
 from training.run import run
 
-DEFAULTS: dict[str, Any] = {
-    "corpus": "",
-    "out": "",
-    "layout": "text",
-    "language": "en",
-    "field": "text",
-    "vocab": "",
-    "vocab_size": 16_000,
-    "lowercase": True,
-    "held_out": 0.02,
-    "workers": 2,
-    "overwrite": False,
-}
+_LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z0-9]+)*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +86,8 @@ def prepare(
         DataError: text or a vocabulary that cannot be used.
         ResourceError: no space, a killed worker, a folder in use.
     """
-    _check(layout, vocab_size, held_out, workers)
+    _check(layout, language, vocab_size, held_out, workers)
+    out = Path(out).expanduser()
     data.require_vacant(out, overwrite)  # now, not when the vocabulary is learned
 
     def read(progress: Any) -> data.Documents:
@@ -103,7 +95,7 @@ def prepare(
 
     start = perf_counter()
     if vocab:
-        tokenizer = _open_tokenizer(Path(vocab).expanduser(), lowercase)
+        tokenizer = open_tokenizer(vocab, lowercase)
     else:
         with task("vocabulary") as progress:
             documents = enumerate(read(progress))
@@ -125,9 +117,23 @@ def prepare(
     return Prepared(corpora, learned - start, perf_counter() - learned)
 
 
-def _check(layout: str, vocab_size: int, held_out: float, workers: int) -> None:
+# What the command line may change: the arguments of `prepare`.
+DEFAULTS: dict[str, Any] = {
+    name: "" if argument.default is argument.empty else argument.default
+    for name, argument in inspect.signature(prepare).parameters.items()
+}
+
+
+def find_prepared(corpus: str) -> Path | None:
+    """The folder that `prepare` made, if `corpus` names one."""
+    folder = Path(corpus).expanduser()
+    return folder if (folder / "train" / data.MANIFEST).is_file() else None
+
+
+def _check(layout: str, language: str, vocab_size: int, held_out: float, workers: int) -> None:
     for good, rule, name, value in (
         (layout in data.LAYOUTS, f"one of {', '.join(data.LAYOUTS)}", "layout", layout),
+        (_LANGUAGE.fullmatch(language), "an ISO code such as en or zh", "language", language),
         (vocab_size > 5, "more than the 5 special tokens", "vocab_size", vocab_size),
         (0 <= held_out <= 0.5, "from 0 to 0.5", "held_out", held_out),
         (workers >= 1, "at least 1", "workers", workers),
@@ -136,8 +142,9 @@ def _check(layout: str, vocab_size: int, held_out: float, workers: int) -> None:
             raise UsageError(f"{name} must be {rule}. Received: {name}={value}")
 
 
-def _open_tokenizer(path: Path, lowercase: bool) -> Tokenizer:
+def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
     """Opens a folder, whose switches count, or a vocab.txt."""
+    path = Path(vocab).expanduser()
     if not path.exists():
         raise UsageError(f"vocab={path}: no such file or folder.")
     return Tokenizer.from_preset(path, **({} if path.is_dir() else {"lowercase": lowercase}))

@@ -11,7 +11,7 @@ The same command goes on with a run that was interrupted, exactly where its last
 
 Examples:
     python -m training.pretrain demo
-    python -m training.pretrain wiki_mini corpus=wiki/*.txt steps=20_000 out=runs/my_wiki
+    python -m training.pretrain wiki_mini corpus="wiki/*.txt" steps=20_000 out=runs/my_wiki
     KERAS_BACKEND=jax python -m training.pretrain wiki_mini precision=mixed_bfloat16
 
 Everything is written to runs/<name>/ (see report.md there) and saved_models/<name>/<version>/.
@@ -41,9 +41,12 @@ if TYPE_CHECKING:
 
 _FLAGS = ("--dry-run", "--quicktest")
 _EVENTS = ("tensorflow", "tensorboard")  # what writes event files, on every backend
-# Before the first step: data position, lengths of the logs, time spent. A checkpoint also names
-# the corpus.
-_START = {"step": 0, "epoch": 0, "position": 0, "metrics": 0, "speed": 0, "seconds": 0.0}
+# Before the first step: data position, lengths of the logs, memory and time spent. A checkpoint
+# also names the corpus.
+_START = {
+    **dict.fromkeys(("step", "epoch", "position", "metrics", "speed", "peak_memory"), 0),
+    "seconds": 0.0,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -92,6 +95,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     import keras
 
     from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
+    from training import machine
     from training.callbacks import WriteMetrics
     from training.corpora import SAMPLED_BATCHES, dataset, evaluation_batches, open_corpora
     from training.health import versions
@@ -127,6 +131,10 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     speed.cut(state["speed"])
     start -= state["seconds"]
 
+    def cost() -> dict[str, Any]:
+        memory = max(state["peak_memory"], machine.peak_memory_bytes() or 0)
+        return {"peak_memory": memory, "seconds": perf_counter() - start}
+
     def state_after(reports: int) -> dict[str, Any]:
         step = reports * recipe.report_every
         epoch, position = examples.locate(state["epoch"], state["position"], step - state["step"])
@@ -136,7 +144,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
             "position": position,
             "metrics": metrics.offset,
             "speed": speed.offset,
-            "seconds": perf_counter() - start,
+            **cost(),
             "corpus": fingerprint,
         }
 
@@ -158,7 +166,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
             SaveCheckpoint(checkpoints, every=recipe.checkpoint_every, state=state_after),
         ]
         if recipe.tensorboard:
-            callbacks.insert(0, keras.callbacks.TensorBoard(str(folder.path / "tensorboard")))
+            callbacks.insert(0, _event_files(folder))
         if state["step"] < recipe.steps:
             task.fit(
                 dataset(
@@ -188,8 +196,15 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
         )
         return stop.exit_code
     command = shlex.join(["python", "-m", "training.pretrain", *arguments])
-    _finish(recipe, folder, task, corpora, command=command, seconds=perf_counter() - start)
+    _finish(recipe, folder, task, corpora, command=command, **cost())
     return 0
+
+
+def _event_files(folder: RunFolder) -> Any:
+    import keras
+
+    # A graph would say what model.summary() says.
+    return keras.callbacks.TensorBoard(str(folder.path / "tensorboard"), write_graph=False)
 
 
 def _finish(
@@ -200,6 +215,7 @@ def _finish(
     *,
     command: str,
     seconds: float,
+    peak_memory: int,
 ) -> None:
     """Saves the model, measures it, writes the report, exports, and asks the exported model."""
     from training.export import export_and_ask
@@ -208,12 +224,22 @@ def _finish(
 
     task.save_to_preset(folder.path)
     corpora.tokenizer.save_to_preset(folder.path)
-    report = examine(recipe, folder, task, corpora, command=command, seconds=seconds)
+    report = examine(
+        recipe,
+        folder,
+        task,
+        corpora,
+        command=command,
+        seconds=seconds,
+        peak_memory=peak_memory or None,
+    )
     write_report(folder.report, report)
     print_summary(report)
     print(f"\nModel, report and picture: {folder.path}/")
     if recipe.export:
-        export_and_ask(task, corpora.tokenizer, recipe, report.filled, folder.exported)
+        export_and_ask(
+            task, corpora.tokenizer, recipe, report.filled, folder.weights, folder.exported
+        )
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class PretrainRecipe:
     layout: str = "text"  # "text": running; "sentences": one a line, blank line between documents
     language: str = "en"  # ISO code, for the splitting into sentences
     field: str = "text"  # key of the text in .jsonl files
-    held_out: float = 0.02  # share of the documents that evaluation keeps for itself
+    held_out: float = 0.02  # share of the documents for evaluation: one of round(1 / held_out)
     # The vocabulary.
     vocab: str = ""  # a vocab.txt to use; empty: learned from the corpus
     vocab_size: int = 16_000  # pieces to learn
@@ -187,6 +187,7 @@ def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
         batch_size=min(recipe.batch_size, 8),
         steps=6,
         warmup_steps=min(recipe.warmup_steps, 2),
+        accumulate=min(recipe.accumulate, 2),
         report_every=2,
         evaluate_every=1,
         evaluation_pairs=min(recipe.evaluation_pairs, 16),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import sys
@@ -11,7 +12,9 @@ from typing import NoReturn
 
 _INTERRUPTED = 130  # 128 + SIGINT and 128 + SIGPIPE, as a shell reports them
 _BROKEN_PIPE = 141
-_NO_MEMORY = 5
+_NO_RESOURCE = 5
+# What the machine refuses: a full disk, a folder or file that may not be written.
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
 def run(program: Callable[[list[str]], int | None]) -> NoReturn:
@@ -19,6 +22,7 @@ def run(program: Callable[[list[str]], int | None]) -> NoReturn:
 
     An error with an `exit_code` (those of `bert_keras.errors`) becomes one message on stderr and
     that code, after its traceback if BERT_KERAS_TRACEBACK=1; any other keeps its traceback, code 1.
+    A full or read-only disk is such an error too.
     `-h` or `--help` prints the docstring of the program's module instead.
     """
     arguments = sys.argv[1:]
@@ -36,9 +40,13 @@ def run(program: Callable[[list[str]], int | None]) -> NoReturn:
     except KeyboardInterrupt:
         code = _complain("interrupted", _INTERRUPTED)
     except MemoryError as error:
-        code = _complain(f"out of memory{f': {error}' if str(error) else ''}", _NO_MEMORY)
+        code = _complain(f"out of memory{f': {error}' if str(error) else ''}", _NO_RESOURCE)
     except Exception as error:
-        code = getattr(error, "exit_code", None)
+        if isinstance(error, OSError) and error.errno in _REFUSALS:
+            error.add_note("What was written before stays. Mend this and repeat the command.")
+            code = _NO_RESOURCE
+        else:
+            code = getattr(error, "exit_code", None)
         if not isinstance(code, int):
             raise
         code = _complain("\n".join([str(error), *getattr(error, "__notes__", ())]), code)

@@ -40,7 +40,7 @@ class RunFolder:
     """
 
     def __init__(self, recipe: PretrainRecipe):
-        self.path = Path(recipe.out or f"runs/{recipe.name}")
+        self.path = Path(recipe.out or f"runs/{recipe.name}").expanduser()
         self.run = self.path / "run.json"
         self.corpus = self.path / "corpus"
         self.checkpoints = self.path / "checkpoints"
@@ -48,6 +48,7 @@ class RunFolder:
         self.speed = self.path / "speed.jsonl"
         self.report = self.path / "report.md"
         self.picture = self.path / "loss.png"
+        self.weights = self.path / "model.safetensors"
         self.exported = self.path / "exported.json"
 
     def check(self) -> None:

@@ -92,14 +92,16 @@ class NameTable:
             if theirs == generic
         ]
 
+    def module(self, path: str) -> str | None:
+        """Their name of one of our layers; None where the table has no row for it."""
+        theirs = self.modules.get(_BLOCK.sub("#", path))
+        number = _BLOCK.search(path)
+        return theirs.replace("#", number.group()) if theirs and number else theirs
+
     def _entry(self, variable: Any, prefixes: Mapping[str, str]) -> Entry:
         module, _, leaf_name = variable.path.rpartition("/")
-        number = _BLOCK.search(module)
-        theirs = self.modules.get(_BLOCK.sub("#", module))
-        leaf = self.leaves.get(leaf_name)
+        theirs, leaf = self.module(module), self.leaves.get(leaf_name)
         if theirs is None or leaf is None:
             raise ValueError(f"The format has no row for the variable {variable.path!r}.")
-        if number:
-            theirs = theirs.replace("#", number.group())
         prefix = prefixes.get(module.partition("/")[0], prefixes.get("", ""))
         return Entry(variable, f"{prefix}{theirs}{self.separator}{leaf.name}", leaf)

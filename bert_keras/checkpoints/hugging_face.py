@@ -134,6 +134,20 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
         raise ArtifactError(f"{path}: {error}") from error
 
 
+def sizes(config: BertConfig) -> list[tuple[str, str, tuple[int, ...]]]:
+    """The matrices that show every size of a config: our layer, their tensor, its shape there."""
+    last, hidden = f"block_{config.unique_layers - 1}", config.hidden_size
+    rows = {
+        "token": config.vocab_size,
+        "position": config.max_positions + config.position_offset,
+        "segment": config.num_segments,
+    }
+    shapes = {f"embeddings/{name}": (n, config.table_size) for name, n in rows.items() if n}
+    shapes[f"{last}/attention/query"] = (hidden, hidden)
+    shapes[f"{last}/feedforward/intermediate"] = (config.intermediate_size, hidden)
+    return [(path, f"{TABLE.module(path)}.weight", shape) for path, shape in shapes.items()]
+
+
 def write_config(config: BertConfig, architecture: str) -> dict[str, Any]:
     """The `config.json` that Hugging Face's library opens as `architecture`."""
     values: dict[str, Any] = {

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+import keras
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from bert_keras.errors import ArtifactError
+from bert_keras.errors import ArtifactError, NumericError
 
 
 class TensorFile:
@@ -54,6 +56,22 @@ class TensorFile:
         traceback: TracebackType | None,
     ) -> None:
         self._file.__exit__(kind, error, traceback)
+
+
+def finite(variable: Any) -> np.ndarray:
+    """The values of a variable.
+
+    Raises:
+        NumericError: one of them is not finite.
+    """
+    array = np.asarray(keras.ops.convert_to_numpy(variable.value))
+    # Of the standard kinds only floats can be non-finite; "V" are bfloat16 and its kin.
+    if array.dtype.kind in "fV" and not np.isfinite(array).all():
+        raise NumericError(
+            f"{variable.path} is not finite: nothing was written. Such a model answers nothing; "
+            "go back to a checkpoint that is good."
+        )
+    return array
 
 
 def serialized(tensors: Mapping[str, np.ndarray]) -> bytes:

@@ -30,6 +30,7 @@ MANIFEST = "manifest.json"
 OFFSET = np.dtype("<i8")
 
 _FORMAT, _VERSION = "bert-keras corpus", 1
+_TOKEN_DTYPES = ("<u2", "<i4")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,7 +54,8 @@ class Corpus:
 
         Args:
             directory: the folder.
-            verify: compare every byte with the manifest (sha256), not only sizes and counts.
+            verify: read everything: compare every byte with the manifest (sha256), not only sizes
+                and counts, and look whether offsets ascend.
 
         Raises:
             ArtifactError: no store, or a damaged one; names the file.
@@ -72,6 +74,8 @@ class Corpus:
                     f"{folder / name}: must go from 0 to {end}. Received: {starts[0]} to "
                     f"{starts[-1]}. Prepare the corpus again."
                 )
+            if verify and not (np.diff(starts) > 0).all():
+                raise ArtifactError(f"{folder / name}: must ascend. Prepare the corpus again.")
         return cls(tokens, sentence_starts, document_starts, manifest, folder)
 
     @classmethod
@@ -128,7 +132,7 @@ class Corpus:
 
 def token_dtype(vocab_size: int) -> np.dtype:
     """What the ids of a vocabulary are stored as."""
-    return np.dtype("<u2" if vocab_size <= 65_535 else "<i4")
+    return np.dtype(_TOKEN_DTYPES[vocab_size > 65_535])
 
 
 def make_manifest(
@@ -176,6 +180,8 @@ def _map(path: Path, manifest: dict[str, Any], verify: bool) -> np.ndarray:
     try:
         expected, counts = manifest["files"][path.name], manifest["counts"]
         size, digest = int(expected["size"]), str(expected["sha256"])
+        if manifest["dtype"] not in _TOKEN_DTYPES:  # an object's bytes would be a pointer
+            raise ValueError(f"dtype {manifest['dtype']!r}")
         dtype = np.dtype(manifest["dtype"]) if path.name == TOKENS else OFFSET
         length = int(counts[path.name.removesuffix(".bin")]) + (path.name != TOKENS)
     except (KeyError, TypeError, ValueError) as error:

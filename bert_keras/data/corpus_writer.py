@@ -23,13 +23,12 @@ from bert_keras.data import corpus as store
 from bert_keras.data.blocks import Encoded, blocks, encode_all
 from bert_keras.data.documents import Documents, Progress
 from bert_keras.errors import DataError, ResourceError, UsageError
+from bert_keras.tokenizers.files import FILES as TOKENIZER_FILES
 
 if TYPE_CHECKING:
     from bert_keras.tokenizers import Tokenizer
 
 TRAIN, HELD_OUT = "train", "held_out"
-
-_TOKENIZER = {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}
 
 
 def write(
@@ -50,7 +49,8 @@ def write(
         directory: the folder to make.
         documents: documents of sentences, read once; see `read`.
         tokenizer: makes the ids.
-        held_out: share of the documents that become `held_out` (see `split_of`); 0: none.
+        held_out: share of the documents that become `held_out`, rounded to one of every
+            `stride(held_out)`; 0: none.
         workers: processes that tokenise. They are started afresh: a script must call this below
             `if __name__ == "__main__":`. 1: this process does it.
         overwrite: replace a corpus that is there, once the new one is complete.
@@ -121,7 +121,7 @@ def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -
     found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
     if not found:
         return
-    others = set(found) - {TRAIN, HELD_OUT, *_TOKENIZER}
+    others = set(found) - {TRAIN, HELD_OUT, *TOKENIZER_FILES}
     if others or not (folder / TRAIN / store.MANIFEST).is_file():
         raise UsageError(
             f"{folder}: not a folder for a corpus, it holds {', '.join(found[:5])}. Name another."

@@ -1,7 +1,7 @@
 """Files of text -> documents -> sentences.
 
-Nothing is guessed or skipped: what cannot be read is a `DataError` that names file and line. A
-document is handed over whole, so memory is bounded by the longest one and never by the files.
+Nothing is guessed or skipped: what cannot be read is a `DataError` that names file and line. Memory
+is bounded by the longest document, at most `MAX_DOCUMENT`, and never by the files.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +124,15 @@ def _encoding_error(file: Path) -> DataError:
     """Reads the file once more to find the line and the bytes that are not UTF-8."""
     with file.open("rb") as raw:
         kind = next((kind for magic, kind in _FOREIGN.items() if raw.peek().startswith(magic)), "")
-        lines = enumerate(_decoded(raw, "surrogateescape"), start=1)
+        text = _decoded(raw, "surrogateescape")
+        lines = enumerate(iter(partial(text.readline, MAX_LINE + 1), ""), start=1)
         number, line, bad = next((n, s, m) for n, s in lines if (m := _NOT_UTF8.search(s)))
     position = len(line[: bad.start()].encode())
-    found = bad[0].encode("utf-8", "surrogateescape")
-    near = line[max(0, bad.start() - 20) : bad.end() + 20].encode("utf-8", "surrogateescape")
+    found = bad[0][:8].encode("utf-8", "surrogateescape")
+    near = line[max(0, bad.start() - 20) : bad.start() + 20].encode("utf-8", "surrogateescape")
     readings = [f"{near.decode(name, 'replace')!r} in {name}" for name in ("cp1252", "gb18030")]
     guess = f"The file looks like {kind}." if kind else f"It would read {' or '.join(readings)}."
     return DataError(
         f"{file}:{number}: not UTF-8. Received: from byte {position + 1} of the line on, "
-        f"{found[:8].hex(' ')}. {guess} Convert the file to UTF-8 text."
+        f"{found.hex(' ')}. {guess} Convert the file to UTF-8 text."
     )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from bert_keras.checkpoints import load_checkpoint
-from bert_keras.errors import ArtifactError, DataError, UsageError
+from bert_keras.errors import ArtifactError, DataError, NumericError, ResourceError, UsageError
 from bert_keras.export.saved_model import saved_model
 from bert_keras.tokenizers import Tokenizer
 
@@ -36,10 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             max_length=options.max_length,
             top_k=options.top_k,
         )
-    except (ArtifactError, DataError, UsageError) as error:
+    except (ArtifactError, DataError, UsageError, NumericError, ResourceError) as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    except ValueError as error:
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return ResourceError.exit_code
+    except (ImportError, ValueError) as error:
         print(error, file=sys.stderr)
         return UsageError.exit_code
     print(path)

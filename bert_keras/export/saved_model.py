@@ -12,9 +12,10 @@ from pathlib import Path
 import keras
 
 from bert_keras.atomic import new_folder
+from bert_keras.checkpoints import tensors
+from bert_keras.checks import check_top_k, checked_length, encoder_of
 from bert_keras.errors import ResourceError, UsageError
 from bert_keras.models import BertEncoder, Task
-from bert_keras.predictor import check_top_k, encoder_of
 from bert_keras.tokenizers import Tokenizer
 
 _REQUIRED = ("tensorflow", "tensorflow_text")
@@ -50,21 +51,18 @@ def saved_model(
     Raises:
         UsageError: the folder exists.
         ImportError: TensorFlow or tensorflow-text is not installed.
-        ResourceError: the second process failed.
+        NumericError: a weight is not finite.
+        ResourceError: the disk is full, or the second process failed.
     """
     path = Path(path)
     if path.exists():
         raise UsageError(
             f"{path}: exists already and is not written over. Give another version or remove it."
         )
-    config = encoder_of(task_or_encoder, tokenizer).config
+    max_length = checked_length(max_length, encoder_of(task_or_encoder, tokenizer))
     check_top_k(top_k, tokenizer)
-    max_length = config.max_positions if max_length is None else max_length
-    if not 2 < max_length <= config.max_positions:
-        raise ValueError(
-            f"`max_length` must be from 3 to {config.max_positions}, the model's positions. "
-            f"Received: max_length={max_length}"
-        )
+    for variable in task_or_encoder.weights:
+        tensors.finite(variable)
     if missing := [name for name in _REQUIRED if importlib.util.find_spec(name) is None]:
         raise ImportError(
             f"A SavedModel needs {' and '.join(missing)}. "

@@ -27,8 +27,9 @@ class TrainingCheckpoints:
 
     A checkpoint holds model.safetensors, optimizer.safetensors and seeds.safetensors, their order
     in variables.json, state.json, and MANIFEST.json with size and sha256 of each. It is complete
-    or it is not there. Training that restores one goes on as if it had never stopped, bit for
-    bit on the same backend, provided that every random layer has an explicit seed.
+    or it is not there. Training that restores one goes on as if it had never stopped: on a CPU bit
+    for bit on the same backend, provided that every random layer has an explicit seed; on an
+    accelerator as exactly as its kernels repeat themselves.
 
     Args:
         directory: made at the first save. Only the holder of the run (see `RunLock`) may call.

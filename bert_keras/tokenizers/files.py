@@ -19,6 +19,7 @@ VOCABULARY = "vocab.txt"
 ENGINE = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP = "special_tokens_map.json"
+FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # that a folder is written with
 
 # Our switches under the names of tokenizer_config.json and of BertNormalizer in tokenizer.json.
 _CONFIG_KEYS = {
@@ -60,6 +61,9 @@ def read_folder(folder: Path) -> dict[str, Any]:
         raise ArtifactError(f"{folder}: no such folder. Expected one with a {VOCABULARY}.")
     if (folder / VOCABULARY).is_file():
         arguments: dict[str, Any] = {"vocabulary": read_vocabulary(folder / VOCABULARY)}
+        if (folder / ENGINE).is_file():  # its switches, where the config does not give them
+            normalizer = _part(_read_json(folder / ENGINE), "normalizer")
+            arguments |= _switches(folder / ENGINE, normalizer, _NORMALIZER_KEYS)
     elif (folder / ENGINE).is_file():
         arguments = _read_engine(folder / ENGINE)
     else:

@@ -14,8 +14,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from bert_keras import BertEncoder, MaskedLM, Pretrainer, load_checkpoint, save_checkpoint
-from bert_keras.checkpoints.api import CONFIG, MANIFEST, WEIGHTS
-from bert_keras.errors import ArtifactError
+from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
+from bert_keras.errors import ArtifactError, NumericError
 from tests import contracts
 from tests.contracts import FAMILIES, TINY
 
@@ -196,8 +196,24 @@ _REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "another size": (
         _manifest(config=TINY.replace(intermediate_size=24).to_dict()),
-        r"Of another shape:\n  bert.encoder.layer.0.intermediate.dense.bias: "
-        r"expected \[24\], found \[16\]",
+        r"Of another shape:\n  bert.encoder.layer.1.intermediate.dense.weight: "
+        r"expected \[24, 8\], found \[16, 8\]",
+    ),
+    "a size beyond any memory": (
+        _manifest(config=TINY.replace(vocab_size=10**15).to_dict()),
+        r"Of another shape:\n  .*word_embeddings.weight: expected \[1000000000000000, 8\]",
+    ),
+    "more layers than anybody has": (
+        _manifest(config=TINY.replace(num_layers=10**9).to_dict()),
+        r"Missing in the file:\n  bert.encoder.layer.999999999.attention.self.query.weight",
+    ),
+    "unknown option": (
+        _manifest(options={"colour": 1}),
+        "bert_keras.json: the options do not fit a Pretrainer: .*colour",
+    ),
+    "bad option": (
+        _manifest(options={"objective": "xyz"}),
+        "bert_keras.json: the options do not fit a Pretrainer: `objective` must be",
     ),
     "flipped bit": (_bytes(WEIGHTS, _flipped), "model.safetensors: the bytes are not those that"),
     "truncated": (_bytes(WEIGHTS, lambda b: b[:-4]), "model.safetensors: not a whole safetensors"),
@@ -236,6 +252,14 @@ def test_a_damaged_encoder_is_refused_as_well(folder):
     _manifest(format=7)(folder)
     with pytest.raises(ArtifactError, match="format 7"):
         BertEncoder.from_preset(folder)
+
+
+def test_weights_that_are_not_finite_are_never_written(tmp_path):
+    encoder = BertEncoder(TINY)
+    encoder.weights[0].assign(encoder.weights[0] * np.nan)
+    with pytest.raises(NumericError, match="embeddings/token/embeddings is not finite"):
+        encoder.save_to_preset(tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
 
 
 def test_load_checkpoint_needs_a_folder_of_ours(folder, tmp_path):

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from bert_keras import BertEncoder, MaskedLM, Pretrainer, save_checkpoint
 from bert_keras.checkpoints import hugging_face
-from bert_keras.checkpoints.api import WEIGHTS
+from bert_keras.checkpoints.manifest import WEIGHTS
 from bert_keras.config import ACTIVATIONS
 from bert_keras.errors import ArtifactError
 from tests import contracts, reference

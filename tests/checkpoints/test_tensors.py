@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 from safetensors import safe_open
 
 from bert_keras.checkpoints import tensors
-from bert_keras.errors import ArtifactError
+from bert_keras.errors import ArtifactError, NumericError
 
 _TENSORS = {
     "a.weight": np.arange(6, dtype="float32").reshape(2, 3),
@@ -55,6 +56,16 @@ def test_a_part_of_a_file(path, size: int):
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(ArtifactError, match=r"model.safetensors: not a whole safetensors file \("):
         tensors.TensorFile(path)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_values_that_are_not_finite(value: float, dtype: str):
+    good = keras.Variable([1.0, -2.0], dtype=dtype, name="good")
+    np.testing.assert_array_equal(tensors.finite(good).astype("float32"), [1.0, -2.0])
+    bad = keras.Variable([1.0, value], dtype=dtype, name="bad")
+    with pytest.raises(NumericError, match="bad is not finite"):
+        tensors.finite(bad)
 
 
 def test_all_problems_are_listed(path):

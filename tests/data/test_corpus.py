@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import pickle
 from collections.abc import Callable
@@ -146,7 +147,8 @@ def _bytes(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None
         (_edit(lambda m: m.update(format="other")), r"Received: \['other', 1\]"),
         (_edit(lambda m: m.update(version=2)), r"Received: \['bert-keras corpus', 2\]"),
         (_edit(lambda m: m.pop("files")), r"manifest\.json: damaged: KeyError\('files'\)"),
-        (_edit(lambda m: m.update(dtype="<q9")), r"manifest\.json: damaged: TypeError"),
+        (_edit(lambda m: m.update(dtype="<q9")), r"manifest\.json: damaged: ValueError"),
+        (_edit(lambda m: m.update(dtype="|O")), r"manifest\.json: damaged: ValueError"),
         (_edit(lambda m: m["counts"].update(tokens="x")), r"manifest\.json: damaged: ValueError"),
         (_edit(lambda m: m["counts"].update(tokens=9)), r"tokens\.bin: must have 20 bytes, 9"),
         (lambda s: (s / "tokens.bin").unlink(), r"tokens\.bin: must .*Received: no such file"),
@@ -173,6 +175,16 @@ def test_a_flipped_bit_is_seen_by_verify(store: Path, name: str) -> None:
     (store / name).write_bytes(data)
     Corpus.open(store)
     with pytest.raises(ArtifactError, match=rf"{name}: sha256 is not the manifest's"):
+        Corpus.open(store, verify=True)
+
+
+def test_offsets_that_do_not_ascend_are_seen_by_verify(store: Path) -> None:
+    data = (store / "sentences.bin").read_bytes()
+    swapped = data[:8] + data[16:24] + data[8:16] + data[24:]
+    (store / "sentences.bin").write_bytes(swapped)
+    digest = hashlib.sha256(swapped).hexdigest()
+    _edit(lambda m: m["files"]["sentences.bin"].update(sha256=digest))(store)
+    with pytest.raises(ArtifactError, match=r"sentences\.bin: must ascend"):
         Corpus.open(store, verify=True)
 
 

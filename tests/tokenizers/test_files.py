@@ -60,6 +60,14 @@ def test_opens_what_transformers_writes(tmp_path, reference):
         assert opened == Tokenizer(VOCABULARY, **switches)
 
 
+def test_the_engine_says_how_the_text_was_cased(tmp_path):
+    """Older folders have vocab.txt and tokenizer.json, but no tokenizer_config.json."""
+    cased = Tokenizer(VOCABULARY, lowercase=False, strip_accents=False)
+    cased.save_to_preset(tmp_path)
+    (tmp_path / "tokenizer_config.json").unlink()
+    assert Tokenizer.from_preset(tmp_path) == cased
+
+
 def test_opens_a_bare_vocabulary(tmp_path):
     (tmp_path / "vocab.txt").write_bytes((SPECIALS + "\u2028\nthe\n##s").encode())
     tokenizer = Tokenizer.from_preset(str(tmp_path))

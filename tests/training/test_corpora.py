@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.errors import DataError, UsageError
+from bert_keras.errors import ArtifactError, DataError, UsageError
 from training.corpora import TrainingCorpora, dataset, evaluation_batches, open_corpora
 from training.prepare import prepare
 from training.recipe import PretrainRecipe, load_recipe
@@ -48,6 +48,54 @@ def test_prepared_into_the_folder_once(recipe: PretrainRecipe, text_file: Path) 
     assert first.tokenizer.vocab_size == recipe.vocab_size
     again = _open(recipe, corpus=str(text_file.with_name("removed since.txt")))
     assert again.train.fingerprint == first.train.fingerprint
+
+
+def test_text_that_has_changed_is_prepared_again(
+    recipe: PretrainRecipe, text_file: Path, tmp_path: Path
+) -> None:
+    text = tmp_path / "mine.txt"
+    shutil.copy(text_file, text)
+    first = _open(recipe, corpus=str(text))
+    text.write_text(text_file.read_text() + "\nOne more document.\nIt is short.\n")
+    second = _open(recipe, corpus=str(text))
+    assert second.train.num_documents == first.train.num_documents + 1
+    RunFolder(recipe).checkpoints.mkdir()
+    text.write_text(text_file.read_text())
+    assert _open(recipe, corpus=str(text)).fingerprint == second.fingerprint
+
+
+def test_a_folder_of_text_that_is_called_train(
+    recipe: PretrainRecipe, text_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "wiki" / "train").mkdir(parents=True)
+    shutil.copy(text_file, tmp_path / "wiki" / "train")
+    assert not _open(recipe, corpus=str(tmp_path / "wiki")).is_prepared
+
+
+def test_the_home_folder(
+    recipe: PretrainRecipe, prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(prepared.parent))
+    assert _open(recipe, corpus=f"~/{prepared.name}").train.directory == prepared / "train"
+
+
+def test_a_damaged_prepared_corpus(recipe: PretrainRecipe, prepared: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(prepared, tmp_path / "corpus")
+    tokens = folder / "train" / "tokens.bin"
+    tokens.write_bytes(b"\x01" + tokens.read_bytes()[1:])
+    with pytest.raises(ArtifactError, match=r"tokens\.bin: sha256"):
+        _open(recipe, corpus=str(folder))
+
+
+def test_ids_that_the_vocabulary_has_not(
+    recipe: PretrainRecipe, prepared: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(prepared, tmp_path / "corpus")
+    vocabulary = (folder / "vocab.txt").read_text().splitlines()[:100]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary))
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ArtifactError, match=r"train: holds the id \d+, .* has 100 entries"):
+        _open(recipe, corpus=str(folder))
 
 
 def test_a_prepared_corpus_is_used_in_place(recipe: PretrainRecipe, prepared: Path) -> None:

@@ -44,7 +44,10 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any
 
 def _export(examples: list[FilledMask]) -> Path | None:
     task: Any = None
-    return export_and_ask(task, task, RECIPE, examples, Path("exported.json"))
+    weights = Path("model.safetensors")
+    if not weights.exists():
+        weights.write_bytes(b"a model")
+    return export_and_ask(task, task, RECIPE, examples, weights, Path("exported.json"))
 
 
 def test_the_next_version(tmp_path: Path) -> None:
@@ -85,7 +88,13 @@ def test_the_fresh_process_fails(asked: list[dict[str, Any]]) -> None:
         _export(EXAMPLES)
 
 
-def test_a_run_is_exported_once(asked: list[dict[str, Any]]) -> None:
+def test_another_model_is_exported_anew(asked: list[dict[str, Any]]) -> None:
+    assert _export([]) == Path("saved_models", "mine", "1")
+    Path("model.safetensors").write_bytes(b"trained again")
+    assert _export([]) == Path("saved_models", "mine", "2")
+
+
+def test_a_model_is_exported_once(asked: list[dict[str, Any]]) -> None:
     assert _export([]) == _export([]) == Path("saved_models", "mine", "1")
     Path("saved_models", "mine", "1").rmdir()
     Path("saved_models", "mine", "4").mkdir()
@@ -101,4 +110,4 @@ def test_without_tensorflow(
     monkeypatch.setattr(export.importlib.util, "find_spec", lambda _: None)
     assert _export(EXAMPLES) is None
     assert capsys.readouterr().out.startswith("No SavedModel: it needs TensorFlow. Install ")
-    assert not list(tmp_path.iterdir())
+    assert not (tmp_path / "saved_models").exists()

@@ -34,6 +34,9 @@ def task() -> MaskedLM:
     return MaskedLM(BertEncoder(config))
 
 
+LENGTH = 64
+
+
 def _corpus(*texts: str) -> Corpus:
     return Corpus.from_ids([TOKENIZER.text_ids(list(texts))])
 
@@ -41,7 +44,7 @@ def _corpus(*texts: str) -> Corpus:
 def test_ten_texts_with_one_mask_each(task: MaskedLM) -> None:
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, 12)) + " ." for _ in range(30)]
-    filled = fill_held_out(task, TOKENIZER, _corpus(*texts))
+    filled = fill_held_out(task, TOKENIZER, _corpus(*texts), LENGTH)
     assert len(filled) == 10
     for mask in filled:
         assert mask.text.count("[MASK]") == 1
@@ -51,7 +54,7 @@ def test_ten_texts_with_one_mask_each(task: MaskedLM) -> None:
         assert len(mask.guesses) == 5
         scores = [score for _, score in mask.guesses]
         assert scores == sorted(scores, reverse=True)
-    assert fill_held_out(task, TOKENIZER, _corpus(*texts)) == filled
+    assert fill_held_out(task, TOKENIZER, _corpus(*texts), LENGTH) == filled
 
 
 def test_only_whole_words_are_asked_for(task: MaskedLM) -> None:
@@ -59,7 +62,7 @@ def test_only_whole_words_are_asked_for(task: MaskedLM) -> None:
     text = "houses rivers unfish morning 7 7 unfish fishing ."
     tokens = TOKENIZER.encode(text).tokens
     assert {"##s", "##ing", "un", "##fish"} < set(tokens)
-    (filled,) = fill_held_out(task, TOKENIZER, _corpus(text))
+    (filled,) = fill_held_out(task, TOKENIZER, _corpus(text), LENGTH)
     assert filled.answer == "morning"
 
 
@@ -69,7 +72,13 @@ def test_only_whole_words_are_asked_for(task: MaskedLM) -> None:
 )
 def test_no_text_to_ask(task: Any, text: str) -> None:
     """Too short, without a word, with an unknown one, nothing at all."""
-    assert fill_held_out(task, TOKENIZER, _corpus(text)) == []
+    assert fill_held_out(task, TOKENIZER, _corpus(text), LENGTH) == []
+
+
+def test_texts_fit_the_length_that_was_trained(task: MaskedLM) -> None:
+    short = "people fish in the river where people fish"
+    filled = fill_held_out(task, TOKENIZER, _corpus(short, f"{short} in the early morning"), 10)
+    assert [mask.text.replace("[MASK]", mask.answer) for mask in filled] == [short]
 
 
 def test_versions() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bert_keras.errors import DataError
+from bert_keras.errors import DataError, UsageError
 from training import plan as module
 from training.model import build
 from training.plan import Plan, plan, print_plan
@@ -85,9 +85,11 @@ def test_text_in_files(tmp_path: Path) -> None:
 
 def test_vocabularies(tmp_path: Path) -> None:
     assert change().vocab_size == 300
-    (tmp_path / "vocab.txt").write_text("one\ntwo\nthree\n")
-    assert change(vocab=str(tmp_path / "vocab.txt")).vocab_size == 3
-    assert change(vocab=str(tmp_path)).vocab_size == 3
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\n")
+    assert change(vocab=str(tmp_path / "vocab.txt")).vocab_size == 6
+    assert change(vocab=str(tmp_path)).vocab_size == 6
+    with pytest.raises(UsageError, match="vocab=nowhere: no such file"):
+        change(vocab="nowhere")
 
 
 def test_a_prepared_corpus(tmp_path: Path, text_file: Path) -> None:

@@ -71,10 +71,14 @@ def test_values_at_the_edge_of_what_is_allowed() -> None:
 
 
 def test_choices_are_those_of_the_library() -> None:
-    from bert_keras import optimization
+    from bert_keras import data, features, optimization
+    from bert_keras.data import masking
 
     assert set(module._CHOICES["optimizer"]) == set(optimization.OPTIMIZERS)
     assert set(module._CHOICES["schedule"]) <= set(optimization.SCHEDULES)
+    assert set(module._CHOICES["layout"]) == set(data.LAYOUTS)
+    assert set(module._CHOICES["masking"]) == set(masking.UNITS)
+    assert set(module._CHOICES["objective"]) == {features.MLM, features.NSP, features.SOP}
 
 
 def _file(folder: Path, body: str) -> str:

@@ -35,6 +35,8 @@ def program(arguments):
             print(number)
     if what == "keras":
         print("keras" in sys.modules or "tensorflow" in sys.modules)
+    if what == "full":
+        raise OSError(28, "No space left on device", "report.md")
     if what == "worker":
         raise BrokenPipeError
     if what == "code":
@@ -92,6 +94,15 @@ def test_interruption_and_memory(program: Path, what: str, code: int, message: s
     done = _start(program, what)
 
     assert (done.returncode, done.stderr) == (code, message)
+
+
+def test_a_full_disk(program: Path) -> None:
+    done = _start(program, "full")
+
+    assert done.returncode == 5
+    assert done.stderr.startswith(
+        "error: [Errno 28] No space left on device: 'report.md'\nWhat was"
+    )
 
 
 def test_a_bug_keeps_its_traceback(program: Path) -> None:

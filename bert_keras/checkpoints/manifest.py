@@ -1,0 +1,88 @@
+"""The file that makes a checkpoint folder one of ours: class, options, config, digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras.errors import ArtifactError
+
+MANIFEST, CONFIG, WEIGHTS = "bert_keras.json", "config.json", "model.safetensors"
+_FORMAT = 1
+
+
+def describe(
+    class_name: str, options: Mapping[str, Any], config: Mapping[str, Any], weights: bytes
+) -> dict[str, Any]:
+    """What the manifest of a model says."""
+    return {
+        "format": _FORMAT,
+        "class": class_name,
+        "options": dict(options),
+        "config": dict(config),
+        "sha256": {WEIGHTS: hashlib.sha256(weights).hexdigest()},
+    }
+
+
+def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
+    """The manifest of a folder; None where there is none.
+
+    Raises:
+        ArtifactError: damaged, of a later version, or of a class that is not among `classes`.
+    """
+    path = directory / MANIFEST
+    if not path.is_file():
+        return None
+    manifest = read_json(path)
+    if manifest.get("format") != _FORMAT:
+        raise ArtifactError(
+            f"{path}: format {manifest.get('format')!r} is not known; "
+            f"this version of bert_keras reads {_FORMAT}."
+        )
+    if manifest.get("class") not in tuple(classes):
+        raise ArtifactError(f"{path}: unknown class {manifest.get('class')!r}.")
+    for key in ("options", "config", "sha256"):
+        if not isinstance(manifest.get(key), dict):
+            raise ArtifactError(f"{path}: `{key}` is not an object or missing.")
+    return manifest
+
+
+def check_digest(weights: Path, manifest: Mapping[str, Any]) -> None:
+    """Compares the bytes of a weights file with those that were written.
+
+    Raises:
+        ArtifactError: they are others.
+    """
+    with weights.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    expected = str(manifest["sha256"].get(weights.name))
+    if found != expected:
+        raise ArtifactError(
+            f"{weights}: the bytes are not those that were written (sha256 {found[:12]}…, "
+            f"expected {expected[:12]}…). Take the folder from a backup."
+        )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        ArtifactError: no such file, or something else in it.
+    """
+    if not path.is_file():
+        raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ArtifactError(f"{path}: not JSON ({error}).") from error
+    if not isinstance(values, dict):
+        raise ArtifactError(f"{path}: expected an object. Received: {type(values).__name__}")
+    return values
+
+
+def json_bytes(values: Mapping[str, Any]) -> bytes:
+    """The bytes of a JSON file."""
+    return (json.dumps(values, indent=2) + "\n").encode()

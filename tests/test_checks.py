@@ -1,0 +1,48 @@
+"""What does not fit together is refused, before anything is computed."""
+
+from __future__ import annotations
+
+import pytest
+
+from bert_keras import BertEncoder, MaskedLM, Tokenizer, checks
+from tests.contracts import TINY
+
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> BertEncoder:
+    return BertEncoder(TINY)
+
+
+def _tokenizer(size: int) -> Tokenizer:
+    return Tokenizer([*SPECIALS, *(f"w{n}" for n in range(size - len(SPECIALS)))])
+
+
+def test_the_encoder_of_a_task_and_itself(encoder: BertEncoder) -> None:
+    tokenizer = _tokenizer(TINY.vocab_size)
+    assert checks.encoder_of(encoder, tokenizer) is encoder
+    assert checks.encoder_of(MaskedLM(encoder), tokenizer) is encoder
+
+
+def test_a_vocabulary_too_large_and_something_else(encoder: BertEncoder) -> None:
+    with pytest.raises(ValueError, match=f"{TINY.vocab_size} rows"):
+        checks.encoder_of(encoder, _tokenizer(TINY.vocab_size + 1))
+    with pytest.raises(TypeError, match="Received: str"):
+        checks.encoder_of("encoder", _tokenizer(6))  # pyright: ignore[reportArgumentType]
+
+
+def test_lengths(encoder: BertEncoder) -> None:
+    most = TINY.max_positions
+    assert checks.checked_length(None, encoder) == most
+    assert [checks.checked_length(n, encoder) for n in (3, most)] == [3, most]
+    for length in (2, most + 1):
+        with pytest.raises(ValueError, match=f"from 3 to {most}, .*max_length={length}"):
+            checks.checked_length(length, encoder)
+
+
+def test_how_many_tokens_can_be_named() -> None:
+    checks.check_top_k(6, _tokenizer(6))
+    for top_k in (0, 7):
+        with pytest.raises(ValueError, match=f"from 1 to 6.*top_k={top_k}"):
+            checks.check_top_k(top_k, _tokenizer(6))
