@@ -13,7 +13,16 @@ if TYPE_CHECKING:
     from bert_keras import export
     from bert_keras.checkpoints import load_checkpoint, save_checkpoint
     from bert_keras.config import BertConfig
-    from bert_keras.models import BertEncoder, MaskedLM, Pretrainer
+    from bert_keras.models import (
+        BertEncoder,
+        MaskedLM,
+        MultipleChoice,
+        Pretrainer,
+        QuestionAnswerer,
+        ReplacedTokenDetector,
+        SequenceClassifier,
+        TokenClassifier,
+    )
     from bert_keras.optimization import optimizer
     from bert_keras.predictor import Predictor
     from bert_keras.presets import PRESETS
@@ -27,8 +36,13 @@ __all__ = [
     "BertEncoder",
     "Encoding",
     "MaskedLM",
+    "MultipleChoice",
     "Predictor",
     "Pretrainer",
+    "QuestionAnswerer",
+    "ReplacedTokenDetector",
+    "SequenceClassifier",
+    "TokenClassifier",
     "Tokenizer",
     "export",
     "load_checkpoint",
@@ -42,8 +56,13 @@ _HOMES = {
     "BertEncoder": "models",
     "Encoding": "tokenizers",
     "MaskedLM": "models",
+    "MultipleChoice": "models",
     "Predictor": "predictor",
     "Pretrainer": "models",
+    "QuestionAnswerer": "models",
+    "ReplacedTokenDetector": "models",
+    "SequenceClassifier": "models",
+    "TokenClassifier": "models",
     "Tokenizer": "tokenizers",
     "load_checkpoint": "checkpoints",
     "optimizer": "optimization",

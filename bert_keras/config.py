@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
+POSITION_EMBEDDINGS = ("absolute", "sinusoidal", "relative_key", "relative_key_query")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
 
 
@@ -31,6 +33,9 @@ class BertConfig:
         num_unique_layers: blocks with weights of their own; None for `num_layers`, fewer share
             (ALBERT: 1).
         position_offset: rows before the first position's (RoBERTa: 2).
+        position_embedding: "absolute", a learned table; "sinusoidal", a fixed one (Vaswani et al.,
+            2017, §3.5); "relative_key" or "relative_key_query", learned distances within the
+            attention (Shaw et al., 2018; Huang et al., 2020, methods 2 and 4).
         pooler: whether the [CLS] output is also pooled (a dense tanh layer).
         activation: of the feed-forward layers and the MLM head. "gelu" is the exact, erf form;
             "gelu_tanh" the approximation that Google's first code also called "gelu".
@@ -38,6 +43,7 @@ class BertConfig:
         dropout: share dropped from embeddings and from every sublayer's output.
         attention_dropout: share dropped from the attention probabilities.
         initializer_range: standard deviation of new weights (truncated normal).
+        family: whose names a checkpoint is written with; it changes nothing that is computed.
 
     Raises:
         ValueError: a value is out of range or does not fit another.
@@ -53,12 +59,14 @@ class BertConfig:
     embedding_size: int | None = None
     num_unique_layers: int | None = None
     position_offset: int = 0
+    position_embedding: str = "absolute"
     pooler: bool = True
     activation: str = "gelu"
     layer_norm_epsilon: float = 1e-12
     dropout: float = 0.1
     attention_dropout: float = 0.1
     initializer_range: float = 0.02
+    family: str = "bert"
 
     def __post_init__(self) -> None:
         if self.embedding_size is None:
@@ -75,11 +83,11 @@ class BertConfig:
             _check_number(name, getattr(self, name), 0.0, 1.0, inclusive=False)
         if not isinstance(self.pooler, bool):
             raise ValueError(f"`pooler` must be true or false. Received: pooler={self.pooler!r}")
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(
-                f"`activation` must be one of {', '.join(ACTIVATIONS)}. "
-                f"Received: activation={self.activation!r}"
-            )
+        for name, choices in _CHOICES.items():
+            if (value := getattr(self, name)) not in choices:
+                raise ValueError(
+                    f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}"
+                )
         if self.hidden_size % self.num_heads:
             raise ValueError(
                 "`num_heads` must divide `hidden_size`. "
@@ -96,6 +104,12 @@ class BertConfig:
         """Width of the embedding tables, `embedding_size` resolved."""
         assert self.embedding_size is not None
         return self.embedding_size
+
+    @property
+    def position_rows(self) -> int:
+        """Rows of the position table; 0 where positions are relative."""
+        is_table = self.position_embedding in ("absolute", "sinusoidal")
+        return self.max_positions + self.position_offset if is_table else 0
 
     @property
     def unique_layers(self) -> int:
@@ -138,6 +152,11 @@ class BertConfig:
         return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
 
 
+_CHOICES = {
+    "activation": ACTIVATIONS,
+    "position_embedding": POSITION_EMBEDDINGS,
+    "family": FAMILIES,
+}
 _COUNTS = (
     "vocab_size",
     "hidden_size",

@@ -22,6 +22,11 @@ ATTENTIONS = "attentions"
 MLM = "mlm"
 NSP = "nsp"
 SOP = "sop"
+RTD = "rtd"  # replaced token detection
+LABEL = "label"  # of a text or a pair
+TAGS = "tags"  # of tokens
+START, END = "start", "end"  # of an answer
+CHOICE = "choice"
 
 HUGGING_FACE = {
     TOKEN_IDS: "input_ids",

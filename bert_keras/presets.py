@@ -21,6 +21,53 @@ def _bert(vocab_size: int, num_layers: int, hidden_size: int) -> BertConfig:
     )
 
 
+def _roberta(vocab_size: int, num_layers: int, hidden_size: int) -> BertConfig:
+    """BERT's sizes, without segments; positions are counted from behind the padding's id."""
+    return _bert(vocab_size, num_layers, hidden_size).replace(
+        family="roberta", num_segments=1, position_offset=2, layer_norm_epsilon=1e-5
+    )
+
+
+def _distilbert(vocab_size: int) -> BertConfig:
+    """Half of BERT-base's layers, without segments and pooler."""
+    return _bert(vocab_size, num_layers=6, hidden_size=768).replace(
+        family="distilbert", num_segments=0, pooler=False
+    )
+
+
+def _albert(num_layers: int, hidden_size: int, num_heads: int | None = None) -> BertConfig:
+    """One block for all layers, tables 128 wide."""
+    return BertConfig(
+        vocab_size=30_000,
+        num_layers=num_layers,
+        num_unique_layers=1,
+        hidden_size=hidden_size,
+        num_heads=num_heads or hidden_size // 64,
+        intermediate_size=4 * hidden_size,
+        embedding_size=128,
+        activation="gelu_tanh",
+        dropout=0.0,
+        attention_dropout=0.0,
+        family="albert",
+    )
+
+
+def _electra(
+    num_layers: int, hidden_size: int, *, num_heads: int, embedding_size: int | None = None
+) -> BertConfig:
+    """BERT's sizes, without a pooler; the tables may be of another width than the blocks."""
+    return BertConfig(
+        vocab_size=_UNCASED,
+        num_layers=num_layers,
+        hidden_size=hidden_size,
+        num_heads=num_heads,
+        intermediate_size=4 * hidden_size,
+        embedding_size=embedding_size,
+        pooler=False,
+        family="electra",
+    )
+
+
 PRESETS = MappingProxyType(
     {
         # Turc et al., 2019 ("Well-Read Students Learn Better"), the compact models.
@@ -35,5 +82,26 @@ PRESETS = MappingProxyType(
         "bert_base_multilingual_cased": _bert(_MULTILINGUAL, num_layers=12, hidden_size=768),
         "bert_large_uncased": _bert(_UNCASED, num_layers=24, hidden_size=1024),
         "bert_large_cased": _bert(_CASED, num_layers=24, hidden_size=1024),
+        # Liu et al., 2019; Conneau et al., 2020.
+        "roberta_base": _roberta(50_265, num_layers=12, hidden_size=768),
+        "roberta_large": _roberta(50_265, num_layers=24, hidden_size=1024),
+        "xlm_roberta_base": _roberta(250_002, num_layers=12, hidden_size=768),
+        "xlm_roberta_large": _roberta(250_002, num_layers=24, hidden_size=1024),
+        # Sanh et al., 2019.
+        "distilbert_base_uncased": _distilbert(_UNCASED),
+        "distilbert_base_cased": _distilbert(_CASED),
+        "distilbert_base_multilingual_cased": _distilbert(_MULTILINGUAL),
+        # Lan et al., 2020, Table 1; the second version, which has no dropout.
+        "albert_base_v2": _albert(num_layers=12, hidden_size=768),
+        "albert_large_v2": _albert(num_layers=24, hidden_size=1024),
+        "albert_xlarge_v2": _albert(num_layers=24, hidden_size=2048, num_heads=16),
+        "albert_xxlarge_v2": _albert(num_layers=12, hidden_size=4096),
+        # Clark et al., 2020, Table 6.
+        "electra_small_discriminator": _electra(12, 256, num_heads=4, embedding_size=128),
+        "electra_small_generator": _electra(12, 256, num_heads=4, embedding_size=128),
+        "electra_base_discriminator": _electra(12, 768, num_heads=12),
+        "electra_base_generator": _electra(12, 256, num_heads=4, embedding_size=768),
+        "electra_large_discriminator": _electra(24, 1024, num_heads=16),
+        "electra_large_generator": _electra(24, 256, num_heads=4, embedding_size=1024),
     }
 )

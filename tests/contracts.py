@@ -35,6 +35,9 @@ FAMILIES = {
     "no_segments": TINY.replace(num_segments=0),
     "one_segment": TINY.replace(num_segments=1, position_offset=2),
     "no_pooler": TINY.replace(pooler=False),
+    "sinusoidal": TINY.replace(position_embedding="sinusoidal"),
+    "relative_key": TINY.replace(position_embedding="relative_key"),
+    "relative_key_query": TINY.replace(position_embedding="relative_key_query"),
 }
 
 
@@ -53,6 +56,16 @@ def batch(
         positions = [generator.permutation(length - rows)[:predictions] for _ in range(rows)]
         x[features.MASK_POSITIONS] = np.stack(positions)
     return {name: values.astype("int32") for name, values in x.items()}
+
+
+def inputs_of(model: BertEncoder | Task, length: int = LENGTHS[0]) -> dict[str, np.ndarray]:
+    """A batch of what this model takes: mask positions and choices where it wants them."""
+    config = model.encoder.config if isinstance(model, Task) else model.config
+    wanted = {tensor.name: len(tensor.shape) for tensor in model.inputs}
+    x = batch(config, length, predictions=2 if features.MASK_POSITIONS in wanted else 0)
+    if wanted[features.TOKEN_IDS] == 3:
+        return {name: np.stack([values, values[::-1]], axis=1) for name, values in x.items()}
+    return x
 
 
 def numpy(values: Any) -> Any:
@@ -169,8 +182,8 @@ def check_task(make: Callable[[BertEncoder], Task], config: BertConfig, director
         directory: for files.
     """
     task = as_trained(make(BertEncoder(config)))
-    x = batch(config, predictions=2)
-    _check_calls(task, x, batch(config, LENGTHS[1], predictions=2))
+    x = inputs_of(task)
+    _check_calls(task, x, inputs_of(task, LENGTHS[1]))
     _check_model_config(task, x, directory)
     for policy in POLICIES[1:]:
         task = make(BertEncoder(config, dtype=policy))
@@ -197,7 +210,9 @@ def _check_calls(model: Any, x: dict[str, np.ndarray], other: dict[str, np.ndarr
     `other` has another length.
     """
     expected = numpy(model(x))
-    symbolic = model({name: keras.Input((None,), dtype="int32") for name in x})
+    symbolic = model(
+        {name: keras.Input([None] * (array.ndim - 1), dtype="int32") for name, array in x.items()}
+    )
     keras.tree.assert_same_structure(symbolic, expected)
     for symbol, output in zip(
         keras.tree.flatten(symbolic), keras.tree.flatten(expected), strict=True

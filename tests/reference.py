@@ -27,7 +27,8 @@ def numpy_outputs(model: Any, x: Mapping[str, np.ndarray]) -> dict[str, Any]:
 def _encode(w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any]) -> dict[str, Any]:
     length = x[features.TOKEN_IDS].shape[1]
     hidden = w["embeddings/token/embeddings"][x[features.TOKEN_IDS]]
-    hidden = hidden + w["embeddings/position/embeddings"][config.position_offset :][:length]
+    if config.position_rows:
+        hidden = hidden + w["embeddings/position/embeddings"][config.position_offset :][:length]
     if config.num_segments:
         segments = x.get(features.SEGMENT_IDS, 0 * x[features.TOKEN_IDS])
         hidden = hidden + w["embeddings/segment/embeddings"][segments]
@@ -65,12 +66,31 @@ def _attend(
     query, key, value = (
         _dense(w, f"{path}/{name}", x).reshape(heads) for name in ("query", "key", "value")
     )
-    scores = np.einsum("BTNK,BSNK->BNTS", query, key) / math.sqrt(query.shape[-1])
+    scores = np.einsum("BTNK,BSNK->BNTS", query, key)
+    if not config.position_rows:
+        scores = scores + _distance_scores(w, config, path, query, key)
+    scores = scores / math.sqrt(query.shape[-1])
     scores = np.where(padding_mask[:, None, None, :] == 1, scores, -1e9)
     exponents = np.exp(scores - scores.max(-1, keepdims=True))
     probabilities = exponents / exponents.sum(-1, keepdims=True)
     context = np.einsum("BNTS,BSNK->BTNK", probabilities, value).reshape(x.shape)
     return _dense(w, f"{path}/output", context), probabilities
+
+
+def _distance_scores(
+    w: dict[str, np.ndarray], config: BertConfig, path: str, query: np.ndarray, key: np.ndarray
+) -> np.ndarray:
+    """Shaw et al., 2018, equation 5; with the keys' part of Huang et al., 2020, equation 15."""
+    batch, length, heads, _ = query.shape
+    table = w[f"{path}/distance/embeddings"]
+    scores = np.zeros((batch, heads, length, length))
+    for t in range(length):
+        for s in range(length):
+            vector = table[t - s + config.max_positions - 1]
+            scores[:, :, t, s] = query[:, t] @ vector
+            if config.position_embedding == "relative_key_query":
+                scores[:, :, t, s] += key[:, s] @ vector
+    return scores
 
 
 def _heads(
@@ -109,30 +129,64 @@ _ACTIVATIONS = {
 }
 
 
-def hugging_face_model(transformers: Any, class_name: str, **changes: Any) -> Any:
-    """A tiny transformers model of the sizes of `contracts.TINY`, its weights as if trained."""
+# The sizes of `contracts.TINY` in the words of each family, and what makes the family.
+_SIZES = {
+    "vocab_size": contracts.TINY.vocab_size,
+    "hidden_size": contracts.TINY.hidden_size,
+    "num_hidden_layers": contracts.TINY.num_layers,
+    "num_attention_heads": contracts.TINY.num_heads,
+    "intermediate_size": contracts.TINY.intermediate_size,
+    "max_position_embeddings": contracts.TINY.max_positions,
+}
+HUGGING_FACE: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert": ("Bert", _SIZES),
+    "roberta": (
+        "Roberta",
+        _SIZES
+        | {"max_position_embeddings": contracts.TINY.max_positions + 2}
+        | {"type_vocab_size": 1, "layer_norm_eps": 1e-5},
+    ),
+    "distilbert": (
+        "DistilBert",
+        {
+            "vocab_size": contracts.TINY.vocab_size,
+            "dim": contracts.TINY.hidden_size,
+            "n_layers": contracts.TINY.num_layers,
+            "n_heads": contracts.TINY.num_heads,
+            "hidden_dim": contracts.TINY.intermediate_size,
+            "max_position_embeddings": contracts.TINY.max_positions,
+        },
+    ),
+    "albert": ("Albert", _SIZES | {"embedding_size": 4, "num_hidden_groups": 1}),
+    "electra": ("Electra", _SIZES | {"embedding_size": 4}),
+}
+
+
+def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **changes: Any) -> Any:
+    """A tiny transformers model, such as "ForMaskedLM" of "roberta", its weights as if trained."""
     import torch
 
-    sizes = contracts.TINY
-    config = transformers.BertConfig(
-        vocab_size=sizes.vocab_size,
-        hidden_size=sizes.hidden_size,
-        num_hidden_layers=sizes.num_layers,
-        num_attention_heads=sizes.num_heads,
-        intermediate_size=sizes.intermediate_size,
-        max_position_embeddings=sizes.max_positions,
-        attn_implementation="eager",
-        **changes,
+    name, sizes = HUGGING_FACE[family]
+    config = getattr(transformers, f"{name}Config")(
+        attn_implementation="eager", **{**sizes, **changes}
     )
-    model = getattr(transformers, class_name)(config).eval()
+    model = getattr(transformers, f"{name}{ending}")(config).eval()
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for parameter_name, parameter in model.named_parameters():
             # As in `contracts.as_trained`.
-            deviation = 0.02 if "_embeddings" in name else 0.3
-            mean = 1.0 if name.endswith("LayerNorm.weight") else 0.0
-            parameter.normal_(mean, deviation, generator=generator)
+            deviation = 0.02 if "_embeddings" in parameter_name else 0.3
+            is_scale = "norm" in parameter_name.lower() and parameter_name.endswith("weight")
+            parameter.normal_(1.0 if is_scale else 0.0, deviation, generator=generator)
     return model
+
+
+_LOGITS = {
+    "ForSequenceClassification": features.LABEL,
+    "ForTokenClassification": features.TAGS,
+    "ForMultipleChoice": features.CHOICE,
+    "ElectraForPreTraining": features.RTD,
+}
 
 
 def hugging_face_outputs(model: Any, x: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -155,8 +209,14 @@ def hugging_face_outputs(model: Any, x: Mapping[str, np.ndarray]) -> dict[str, A
     logits = found.get("prediction_logits", found.get("logits"))
     if logits is not None and positions is not None:
         outputs[features.MLM] = np.take_along_axis(logits.numpy(), positions[:, :, None], axis=1)
+    elif logits is not None:
+        ours = next(name for ending, name in _LOGITS.items() if ending in type(model).__name__)
+        outputs[ours] = logits.numpy()[..., None] if ours == features.RTD else logits.numpy()
     for ours, theirs in (
         (features.NSP, "seq_relationship_logits"),
+        (features.SOP, "sop_logits"),
+        (features.START, "start_logits"),
+        (features.END, "end_logits"),
         (features.SEQUENCE_OUTPUT, "last_hidden_state"),
         (features.POOLED_OUTPUT, "pooler_output"),
     ):
@@ -185,7 +245,11 @@ def same_as_hugging_face(ours: Any, theirs: Any, x: Mapping[str, np.ndarray]) ->
     assert found.keys() <= expected.keys(), sorted(found)
     encoder = getattr(ours, "encoder", ours)
     inside = encoder.with_outputs(hidden_states=True, attentions=True)
-    inputs = {name: x[name] for name in x if name != features.MASK_POSITIONS}
+    inputs = {
+        name: values.reshape(-1, values.shape[-1])  # each choice is a text
+        for name, values in x.items()
+        if name != features.MASK_POSITIONS
+    }
     found |= {
         name: values
         for name, values in contracts.numpy(inside(inputs)).items()

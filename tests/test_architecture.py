@@ -67,7 +67,7 @@ PROGRAM = Floor(
 PEERS = ("jax", "keras_hub", "sentencex", "tensorflow", "tokenizers", "torch", "transformers")
 
 MOST_LINES, MOST_LINES_OF_TESTS_AND_TABLES = 250, 400
-TABLES = ("bert_keras/presets.py", "bert_keras/checkpoints/hugging_face.py")
+TABLES = ("bert_keras/presets.py", "bert_keras/checkpoints/families.py")
 
 # Importing the library loads none of these, but for what its Keras backend loads by itself.
 HEAVY = (

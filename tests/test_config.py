@@ -25,6 +25,8 @@ _BAD: list[tuple[str, tuple[Any, ...], str]] = [
     ("num_unique_layers", _COUNTS, "integer of at least 1"),
     ("num_segments", (-1, 1.5, False, None), "integer of at least 0"),
     ("position_offset", (-1, 1.5, False, None), "integer of at least 0"),
+    ("position_embedding", ("rotary", "", None, ["absolute"]), "one of absolute, sinusoidal, rel"),
+    ("family", ("gpt2", "BERT", None), "one of bert, roberta, distilbert, albert, electra"),
     ("pooler", (1, 0, None, "yes"), "true or false"),
     ("activation", ("GELU", "swish", "", None), "one of gelu, gelu_tanh, relu, silu, tanh"),
     ("layer_norm_epsilon", (0.0, 1.0, -1e-12, float("nan"), "1e-12"), r"number in \(0, 1\)"),
@@ -46,12 +48,14 @@ def test_defaults_are_bert_base():
         "embedding_size": 768,
         "num_unique_layers": 12,
         "position_offset": 0,
+        "position_embedding": "absolute",
         "pooler": True,
         "activation": "gelu",
         "layer_norm_epsilon": 1e-12,
         "dropout": 0.1,
         "attention_dropout": 0.1,
         "initializer_range": 0.02,
+        "family": "bert",
     }
 
 

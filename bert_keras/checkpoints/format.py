@@ -81,6 +81,11 @@ class NameTable:
         """
         return [self._entry(variable, prefixes) for variable in variables]
 
+    def knows(self, path: str) -> bool:
+        """Whether there is a row for the variable of this path."""
+        module, _, leaf = path.rpartition("/")
+        return self.module(module) is not None and leaf in self.leaves
+
     def our_modules(self, tensor: str) -> list[str]:
         """Our layer paths that one of their tensors, its prefix removed, can belong to."""
         module = tensor.rpartition(self.separator)[0]

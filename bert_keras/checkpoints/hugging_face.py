@@ -1,4 +1,4 @@
-"""Hugging Face's BERT: its names, both ways."""
+"""Hugging Face's checkpoints: their configs and names, both ways, by the tables of `families`."""
 
 from __future__ import annotations
 
@@ -6,100 +6,75 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bert_keras.checkpoints import head_options
+from bert_keras.checkpoints.families import FAMILIES, NATIVE, Family
 from bert_keras.checkpoints.format import Leaf, NameTable
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 
-TABLE = NameTable(
-    modules={
-        "embeddings/token": "embeddings.word_embeddings",
-        "embeddings/segment": "embeddings.token_type_embeddings",
-        "embeddings/position": "embeddings.position_embeddings",
-        "embeddings/layer_norm": "embeddings.LayerNorm",
-        "embeddings/projection": "embeddings_project",
-        "block_#/attention/query": "encoder.layer.#.attention.self.query",
-        "block_#/attention/key": "encoder.layer.#.attention.self.key",
-        "block_#/attention/value": "encoder.layer.#.attention.self.value",
-        "block_#/attention/output": "encoder.layer.#.attention.output.dense",
-        "block_#/attention_layer_norm": "encoder.layer.#.attention.output.LayerNorm",
-        "block_#/feedforward/intermediate": "encoder.layer.#.intermediate.dense",
-        "block_#/feedforward/output": "encoder.layer.#.output.dense",
-        "block_#/feedforward_layer_norm": "encoder.layer.#.output.LayerNorm",
-        "pooler/dense": "pooler.dense",
-        "mlm/dense": "cls.predictions.transform.dense",
-        "mlm/layer_norm": "cls.predictions.transform.LayerNorm",
-        "mlm": "cls.predictions",
-        "nsp/dense": "cls.seq_relationship",
-        "sop/dense": "cls.seq_relationship",
-    },
-    leaves={
-        "kernel": Leaf("weight", transposed=True),
-        "bias": Leaf("bias"),
-        "embeddings": Leaf("weight"),
-        "gamma": Leaf("weight"),
-        "beta": Leaf("bias"),
-    },
-)
-
-# Buffers and second names of tied tensors, which carry nothing of their own.
-REDUNDANT = (
-    "embeddings.position_ids",
-    "cls.predictions.decoder.weight",
-    "cls.predictions.decoder.bias",
-)
-
-HEAD_PREFIXES = {"mlm": "", "nsp": "", "sop": ""}
-
-ARCHITECTURES = {
-    "BertEncoder": "BertModel",
-    "MaskedLM": "BertForMaskedLM",
-    "Pretrainer": "BertForPreTraining",
+_LEAVES = {
+    "kernel": Leaf("weight", transposed=True),
+    "bias": Leaf("bias"),
+    "embeddings": Leaf("weight"),
+    "gamma": Leaf("weight"),
+    "beta": Leaf("bias"),
 }
-
-_CONFIG_KEYS = {
-    "vocab_size": "vocab_size",
-    "hidden_size": "hidden_size",
-    "num_layers": "num_hidden_layers",
-    "num_heads": "num_attention_heads",
-    "intermediate_size": "intermediate_size",
-    "max_positions": "max_position_embeddings",
-    "num_segments": "type_vocab_size",
-    "activation": "hidden_act",
-    "layer_norm_epsilon": "layer_norm_eps",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "initializer_range": "initializer_range",
-}
+# Beginnings of the paths of every head there is.
+HEADS = tuple(
+    sorted(
+        {path.partition("/")[0] for family in (*FAMILIES.values(), NATIVE) for path in family.heads}
+    )
+)
 
 # Their words for our activations; the first of several names of one function is written.
 _ACTIVATIONS = {
     "gelu": "gelu",
-    "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
     "relu": "relu",
     "silu": "silu",
     "swish": "silu",
     "tanh": "tanh",
 }
-
 # Values that would change the mathematics in a way the encoder does not have.
 _REQUIRED = {
-    "position_embedding_type": (None, "absolute"),
     "is_decoder": (None, False),
     "add_cross_attention": (None, False),
     "tie_word_embeddings": (None, True),
+    "inner_group_num": (None, 1),
+    "pruned_heads": (None, {}),
 }
-
 # How the first PyTorch port named them; the best-known published files still do.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
+def table_of(family: Family) -> NameTable:
+    """The names of a family's variables."""
+    return NameTable({**family.encoder, **family.heads}, _LEAVES)
+
+
 def current_name(tensor: str) -> str:
-    """The name by which the table knows a tensor that may be from an old file."""
+    """The name by which the tables know a tensor that may be from an old file."""
     for old, current in _OLD_NAMES.items():
         if tensor.endswith(old):
             return tensor.removesuffix(old) + current
     return tensor
+
+
+def family_of(values: Mapping[str, Any], path: Path) -> str:
+    """The family that a config.json is of.
+
+    Raises:
+        ArtifactError: none that is known.
+    """
+    for name, family in FAMILIES.items():
+        if values.get("model_type") in family.model_types:
+            return name
+    known = ", ".join(kind for family in FAMILIES.values() for kind in family.model_types)
+    raise ArtifactError(
+        f"{path}: only these can be opened: {known}. "
+        f"Received: model_type={values.get('model_type')!r}"
+    )
 
 
 def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertConfig:
@@ -113,59 +88,112 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     Raises:
         ArtifactError: another model, an unsupported value, or one that is missing.
     """
-    if values.get("model_type") != "bert":
-        raise ArtifactError(
-            f"{path}: only BERT checkpoints can be opened. "
-            f"Received: model_type={values.get('model_type')!r}"
-        )
+    name = family_of(values, path)
+    family = FAMILIES[name]
     for key, accepted in _REQUIRED.items():
         if values.get(key) not in accepted:
             raise ArtifactError(f"{path}: not supported: {key}={values[key]!r}")
-    missing = sorted(set(_CONFIG_KEYS.values()) - set(values))
-    if missing:
+    if missing := sorted(set(family.sizes.values()) - set(values)):
         raise ArtifactError(f"{path}: missing: {', '.join(missing)}")
-    ours = {name: values[theirs] for name, theirs in _CONFIG_KEYS.items()}
-    if ours["activation"] not in _ACTIVATIONS:
-        raise ArtifactError(f"{path}: not supported: hidden_act={ours['activation']!r}")
-    ours["activation"] = _ACTIVATIONS[ours["activation"]]
+    told = {**family.defaults, **{key: value for key, value in values.items() if value is not None}}
+    keys = {**family.sizes, **family.constants}
+    ours = {ours: told[theirs] for ours, theirs in keys.items()}
+    ours["activation"] = activation(ours["activation"], f"{path}: {keys['activation']}")
+    if isinstance(ours["position_embedding"], bool):
+        ours["position_embedding"] = "sinusoidal" if ours["position_embedding"] else "absolute"
+    ours = {**ours, "pooler": pooler, **family.fixed, "family": name}
+    if name == "roberta":
+        # Positions are counted from behind the padding's id, and the table is that much longer.
+        offset = told.get("pad_token_id", family.pad_token_id) + 1
+        ours |= {"position_offset": offset, "max_positions": ours["max_positions"] - offset}
+    if not ours["num_segments"] and "num_segments" not in family.fixed:
+        raise ArtifactError(f"{path}: not supported: type_vocab_size=0")
+    if name == "albert" and ours["embedding_size"] == ours["hidden_size"]:
+        raise ArtifactError(
+            f"{path}: not supported: embedding_size=hidden_size={ours['hidden_size']}, where "
+            "ALBERT has a projection that changes no size"
+        )
     try:
-        return BertConfig.from_dict({**ours, "pooler": pooler})
+        return BertConfig.from_dict(ours)
     except ValueError as error:
         raise ArtifactError(f"{path}: {error}") from error
 
 
-def sizes(config: BertConfig) -> list[tuple[str, str, tuple[int, ...]]]:
+def activation(theirs: Any, what: str) -> str:
+    """Our name of one of their activations.
+
+    Raises:
+        ArtifactError: it is not one of ours.
+    """
+    if not isinstance(theirs, str) or theirs not in _ACTIVATIONS:
+        raise ArtifactError(f"{what}: not supported: {theirs!r}")
+    return _ACTIVATIONS[theirs]
+
+
+def write_config(config: BertConfig, class_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The `config.json` that Hugging Face's library opens as that class.
+
+    Where the family has no such model, `model_type` is ours, and their library refuses it.
+    """
+    family = family_for(config, class_name, options)
+    values = {**_values(config, class_name), **head_options.write(class_name, options, family)}
+    if family is NATIVE:
+        values |= {"architectures": [None], "model_type": NATIVE.model_types[0]}
+    return values
+
+
+def _values(config: BertConfig, class_name: str) -> dict[str, Any]:
+    family = FAMILIES[config.family]
+    keys = {**family.sizes, **family.constants}
+    values: dict[str, Any] = {theirs: getattr(config, name) for name, theirs in keys.items()}
+    words = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
+    values[keys["activation"]] = words[config.activation]
+    if "sinusoidal_pos_embds" in values:
+        values["sinusoidal_pos_embds"] = config.position_embedding == "sinusoidal"
+    values["pad_token_id"] = family.pad_token_id
+    if config.family == "roberta":
+        values["pad_token_id"] = config.position_offset - 1
+        values["max_position_embeddings"] += config.position_offset
+    classes = {"architectures": [family.classes.get(class_name)]}
+    return {**classes, "model_type": family.model_types[0], **values}
+
+
+def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) -> Family:
+    """The family whose names a model is written with: `NATIVE` where its own has no such model."""
+    family = FAMILIES[config.family]
+    mlm = options.get("activation") or config.activation
+    fits = class_name in family.classes and _tells(_values(config, class_name), config)
+    if class_name == "MaskedLM":
+        fits = fits and mlm == (family.mlm_activation or config.activation)
+    if "hidden_activation" in options:
+        fits = fits and options["hidden_activation"] == family.hidden_activation.get(class_name)
+    if class_name == "Pretrainer":
+        fits = fits and f"{options.get('objective', 'nsp')}/dense" in family.heads
+    return family if fits else NATIVE
+
+
+def _tells(values: Mapping[str, Any], config: BertConfig) -> bool:
+    try:
+        return read_config(values, Path(), pooler=config.pooler) == config
+    except ArtifactError:
+        return False
+
+
+def sizes(config: BertConfig, family: Family) -> list[tuple[str, str, tuple[int, ...]]]:
     """The matrices that show every size of a config: our layer, their tensor, its shape there."""
     last, hidden = f"block_{config.unique_layers - 1}", config.hidden_size
     rows = {
         "token": config.vocab_size,
-        "position": config.max_positions + config.position_offset,
+        "position": config.position_rows,
         "segment": config.num_segments,
     }
     shapes = {f"embeddings/{name}": (n, config.table_size) for name, n in rows.items() if n}
     shapes[f"{last}/attention/query"] = (hidden, hidden)
     shapes[f"{last}/feedforward/intermediate"] = (config.intermediate_size, hidden)
-    return [(path, f"{TABLE.module(path)}.weight", shape) for path, shape in shapes.items()]
+    table = table_of(family)
+    return [(path, f"{table.module(path)}.weight", shape) for path, shape in shapes.items()]
 
 
-def write_config(config: BertConfig, architecture: str) -> dict[str, Any]:
-    """The `config.json` that Hugging Face's library opens as `architecture`."""
-    values: dict[str, Any] = {
-        theirs: getattr(config, name) for name, theirs in _CONFIG_KEYS.items()
-    }
-    words = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
-    values["hidden_act"] = words[config.activation]
-    values["pad_token_id"] = 0
-    if represents(config):
-        return {"architectures": [architecture], "model_type": "bert", **values}
-    return {"model_type": "bert_keras", **values}
-
-
-def represents(config: BertConfig) -> bool:
-    """Whether Hugging Face's BERT can be this model (it shares no blocks, projects nothing)."""
-    return (
-        config.table_size == config.hidden_size
-        and config.unique_layers == config.num_layers
-        and config.position_offset == 0
-        and config.num_segments > 0
-    )
+def encoder_prefix(family: Family, tensors: Mapping[str, Any]) -> str:
+    """What the encoder's names begin with in a file with these tensors."""
+    return family.prefix if any(name.startswith(family.prefix) for name in tensors) else ""

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
+from bert_keras.layers.relative_positions import RELATIVE
 
 # Far below any score, yet finite: a row that is all padding averages instead of giving NaN.
 _MASKED = -1e9
@@ -26,6 +27,8 @@ class SelfAttention(keras.layers.Layer):
         hidden_size: H, of the input and of the output.
         dropout: share of the probabilities dropped in training.
         initializer_range: standard deviation of the initial kernels.
+        relative_positions: a name of `RELATIVE`; None where the input knows its positions.
+        max_positions: the longest sequence, for relative positions.
     """
 
     def __init__(
@@ -34,6 +37,8 @@ class SelfAttention(keras.layers.Layer):
         hidden_size: int,
         dropout: float = 0.0,
         initializer_range: float = 0.02,
+        relative_positions: str | None = None,
+        max_positions: int = 0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -48,11 +53,22 @@ class SelfAttention(keras.layers.Layer):
             )
             for name in ("query", "key", "value", "output")
         )
+        self.distance = None
+        if relative_positions is not None:
+            self.distance = RELATIVE[relative_positions](
+                max_positions,
+                hidden_size // num_heads,
+                initializer_range,
+                dtype=self.dtype_policy,
+                name="distance",
+            )
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
 
     def build(self, x_shape, padding_mask_shape=None):
         for projection in (self.query, self.key, self.value, self.output_projection):
             projection.build(x_shape)
+        if self.distance is not None:
+            self.distance.build(None)
         self.built = True
 
     def call(self, x, padding_mask=None, training=None):
@@ -75,8 +91,13 @@ class SelfAttention(keras.layers.Layer):
             probabilities_BNTS = self.dropout(probabilities_BNTS, training=training)
             context_BTNK = ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
         else:
+            bias_BNTS = None
+            if self.distance is not None:  # the kernels take a mask or a bias, not both
+                bias_BNTS = self._scale * self.distance(query_BTNK, key_BSNK)
+                bias_BNTS = _masked(bias_BNTS, mask_B11S, _lowest(self.compute_dtype))
+                mask_B11S = None
             context_BTNK = ops.dot_product_attention(
-                query_BTNK, key_BSNK, value_BSNK, mask=mask_B11S
+                query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask_B11S
             )
         batch, length, *_ = ops.shape(context_BTNK)
         context_BTH = ops.reshape(context_BTNK, (batch, length, self.hidden_size))
@@ -91,6 +112,10 @@ class SelfAttention(keras.layers.Layer):
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return x_shape
 
+    @property
+    def _scale(self) -> float:
+        return (self.hidden_size // self.num_heads) ** -0.5
+
     def _split(self, x_BTH):
         batch, length, _ = ops.shape(x_BTH)
         return ops.reshape(
@@ -98,12 +123,12 @@ class SelfAttention(keras.layers.Layer):
         )
 
     def _probabilities(self, query_BTNK, key_BSNK, mask_B11S):
-        scale = (self.hidden_size // self.num_heads) ** -0.5
-        scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * scale, key_BSNK)
+        scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * self._scale, key_BSNK)
+        if self.distance is not None:
+            scores_BNTS = scores_BNTS + self._scale * self.distance(query_BTNK, key_BSNK)
         # float16 has neither the range of the mask nor the precision of the sum.
         scores_BNTS = ops.cast(scores_BNTS, "float32")
-        if mask_B11S is not None:
-            scores_BNTS = ops.where(mask_B11S, scores_BNTS, _MASKED)
+        scores_BNTS = _masked(scores_BNTS, mask_B11S, _MASKED)
         return ops.cast(ops.softmax(scores_BNTS), self.compute_dtype)
 
 
@@ -135,6 +160,14 @@ class AttentionProbabilities(keras.layers.Layer):
 
 def _mask(padding_mask):
     return None if padding_mask is None else ops.cast(padding_mask, "bool")[:, None, None, :]
+
+
+def _masked(scores_BNTS, mask_B11S, low: float):
+    return scores_BNTS if mask_B11S is None else ops.where(mask_B11S, scores_BNTS, low)
+
+
+def _lowest(dtype: str) -> float:
+    return -3e4 if dtype == "float16" else _MASKED
 
 
 def _has_kernel(dtype: str) -> bool:

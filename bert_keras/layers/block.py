@@ -22,6 +22,8 @@ class TransformerBlock(keras.layers.Layer):
         dropout: share dropped from each sublayer's output.
         attention_dropout: share dropped from the attention probabilities.
         initializer_range: standard deviation of the initial kernels.
+        relative_positions: of the attention; see `SelfAttention`.
+        max_positions: the longest sequence, for relative positions.
     """
 
     def __init__(
@@ -34,6 +36,8 @@ class TransformerBlock(keras.layers.Layer):
         dropout: float = 0.1,
         attention_dropout: float = 0.1,
         initializer_range: float = 0.02,
+        relative_positions: str | None = None,
+        max_positions: int = 0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -42,6 +46,8 @@ class TransformerBlock(keras.layers.Layer):
             hidden_size,
             dropout=attention_dropout,
             initializer_range=initializer_range,
+            relative_positions=relative_positions,
+            max_positions=max_positions,
             dtype=self.dtype_policy,
             name="attention",
         )

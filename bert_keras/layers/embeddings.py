@@ -1,6 +1,8 @@
-"""Token, segment and learned position embeddings (Devlin et al., 2019, Figure 2)."""
+"""Token, segment and position embeddings (Devlin et al., 2019, Figure 2)."""
 
 from __future__ import annotations
+
+import math
 
 import keras
 from keras import ops
@@ -19,6 +21,8 @@ class BertEmbeddings(keras.layers.Layer):
         embedding_size: width of the tables.
         hidden_size: width of the output; another width than the tables' adds a projection.
         position_offset: rows of the position table before the first position's.
+        position_embedding: "absolute", a learned table; "sinusoidal", a fixed one; anything else:
+            no table, because positions are told elsewhere.
         layer_norm_epsilon: added to the variance.
         dropout: share dropped from the normalised sum.
         initializer_range: standard deviation of the initial tables.
@@ -32,6 +36,7 @@ class BertEmbeddings(keras.layers.Layer):
         embedding_size: int,
         hidden_size: int,
         position_offset: int = 0,
+        position_embedding: str = "absolute",
         layer_norm_epsilon: float = 1e-12,
         dropout: float = 0.1,
         initializer_range: float = 0.02,
@@ -51,9 +56,19 @@ class BertEmbeddings(keras.layers.Layer):
             dtype=self.dtype_policy,
             name="token",
         )
-        self.position = self._table(
-            max_positions + position_offset, initializer_range, name="position"
-        )
+        self.position = None
+        rows = max_positions + position_offset
+        if position_embedding == "absolute":
+            self.position = self._table(rows, initializer_range, name="position")
+        elif position_embedding == "sinusoidal":
+            self.position = keras.layers.Embedding(
+                rows,
+                embedding_size,
+                embeddings_initializer=sinusoids,
+                trainable=False,
+                dtype=self.dtype_policy,
+                name="position",
+            )
         self.segment = None
         if num_segments:
             self.segment = self._table(num_segments, initializer_range, name="segment")
@@ -98,8 +113,10 @@ class BertEmbeddings(keras.layers.Layer):
                 f"The model has {self.max_positions} positions: shorten the sequences. "
                 f"Received: token_ids of shape {tuple(token_ids.shape)}"
             )
-        positions = ops.arange(ops.shape(token_ids)[1], dtype="int32") + self.position_offset
-        x = self.token(token_ids) + self.position(positions)[None]
+        x = self.token(token_ids)
+        if self.position is not None:
+            positions = ops.arange(ops.shape(token_ids)[1], dtype="int32") + self.position_offset
+            x = x + self.position(positions)[None]
         if self.segment is not None:
             if segment_ids is None:
                 segment_ids = ops.zeros_like(token_ids)
@@ -118,3 +135,16 @@ class BertEmbeddings(keras.layers.Layer):
             dtype=self.dtype_policy,
             name=name,
         )
+
+
+def sinusoids(shape: tuple[int, int], dtype: str | None = None):
+    """Sines and cosines in turn, their periods from 2 pi to 20,000 pi: a table of that shape.
+
+    Vaswani et al., 2017, §3.5, as DistilBERT has it.
+    """
+    rows, width = shape
+    rates = [10_000 ** (-2 * (column // 2) / width) for column in range(width)]
+    waves = [math.cos if column % 2 else math.sin for column in range(width)]
+    pairs = list(zip(waves, rates, strict=True))
+    table = [[wave(row * rate) for wave, rate in pairs] for row in range(rows)]
+    return ops.convert_to_tensor(table, dtype=dtype or "float32")

@@ -1,11 +1,11 @@
-"""What sits on top of an encoder: pooler, masked language model, sentence pair."""
+"""What sits on top of an encoder: pooler, masked language model, sentence pair, classes."""
 
 from __future__ import annotations
 
 import keras
 from keras import ops
 
-from bert_keras.layers.dropout import truncated_normal
+from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.feedforward import ACTIVATIONS
 
 
@@ -129,3 +129,58 @@ class PairHead(keras.layers.Layer):
 
     def compute_output_spec(self, x):
         return keras.KerasTensor((x.shape[0], 2), dtype="float32")
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class ClassificationHead(keras.layers.Layer):
+    """Scores of some classes from a vector: a dense layer, perhaps another one before it.
+
+    Args:
+        num_classes: how many scores.
+        hidden_size: width of the layer before; used with `hidden_activation` only.
+        hidden_activation: of a layer before the scores, a name of `ACTIVATIONS`; None for none.
+        dropout: share dropped from the input of each layer.
+        initializer_range: standard deviation of the initial kernels.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        hidden_size: int,
+        hidden_activation: str | None = None,
+        dropout: float = 0.1,
+        initializer_range: float = 0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_classes = num_classes
+        kernel = truncated_normal(initializer_range)
+        self.dense = None
+        if hidden_activation is not None:
+            self.hidden_dropout = seeded_dropout(dropout, "hidden_dropout", self.dtype_policy)
+            self.activation = ACTIVATIONS[hidden_activation]
+            self.dense = keras.layers.Dense(
+                hidden_size, kernel_initializer=kernel, dtype=self.dtype_policy, name="dense"
+            )
+        self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
+        self.output_projection = keras.layers.Dense(
+            num_classes, kernel_initializer=kernel, dtype=self.dtype_policy, name="output"
+        )
+
+    def build(self, x_shape):
+        if self.dense is not None:
+            self.dense.build(x_shape)
+            x_shape = (*x_shape[:-1], self.dense.units)
+        self.output_projection.build(x_shape)
+        self.built = True
+
+    def call(self, x, training=None):
+        """[..., hidden_size] -> float32 logits [..., num_classes]."""
+        if self.dense is not None:
+            x = self.hidden_dropout(x, training=training)
+            x = self.activation(self.dense(x))
+        x = self.dropout(x, training=training)
+        return ops.cast(self.output_projection(x), "float32")
+
+    def compute_output_spec(self, x, training=None):
+        return keras.KerasTensor((*x.shape[:-1], self.num_classes), dtype="float32")

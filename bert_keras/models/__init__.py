@@ -1,8 +1,23 @@
 """Wiring: a config becomes a functional Keras model."""
 
+from bert_keras.models.classifier import SequenceClassifier
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.masked_lm import MaskedLM
+from bert_keras.models.multiple_choice import MultipleChoice
 from bert_keras.models.pretrainer import Pretrainer
+from bert_keras.models.question_answerer import QuestionAnswerer
+from bert_keras.models.replaced_token_detector import ReplacedTokenDetector
 from bert_keras.models.task import Task
+from bert_keras.models.token_classifier import TokenClassifier
 
-__all__ = ["BertEncoder", "MaskedLM", "Pretrainer", "Task"]
+__all__ = [
+    "BertEncoder",
+    "MaskedLM",
+    "MultipleChoice",
+    "Pretrainer",
+    "QuestionAnswerer",
+    "ReplacedTokenDetector",
+    "SequenceClassifier",
+    "Task",
+    "TokenClassifier",
+]

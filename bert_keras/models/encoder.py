@@ -134,6 +134,7 @@ class _Layers(NamedTuple):
             embedding_size=config.table_size,
             hidden_size=config.hidden_size,
             position_offset=config.position_offset,
+            position_embedding=config.position_embedding,
             name="embeddings",
             **constants,
         )
@@ -144,6 +145,8 @@ class _Layers(NamedTuple):
                 config.intermediate_size,
                 activation=config.activation,
                 attention_dropout=config.attention_dropout,
+                relative_positions=None if config.position_rows else config.position_embedding,
+                max_positions=config.max_positions,
                 name=f"block_{index}",
                 **constants,
             )

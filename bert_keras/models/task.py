@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -95,3 +96,19 @@ class Task(keras.Model):
 def task_inputs(encoder: BertEncoder) -> dict[str, keras.KerasTensor]:
     """New symbolic inputs for a task over this encoder; the task adds its own."""
     return encoder_inputs(encoder.config)
+
+
+def class_names(num_classes: int, labels: Sequence[str] | None) -> list[str]:
+    """The names of the classes, made up where none are given.
+
+    Raises:
+        ValueError: not one name for each class, or two that are the same.
+    """
+    if not isinstance(num_classes, int) or num_classes < 1:
+        raise ValueError(f"`num_classes` must be at least 1. Received: num_classes={num_classes}")
+    names = [f"LABEL_{i}" for i in range(num_classes)] if labels is None else list(labels)
+    if len(names) != num_classes or len(set(names)) != num_classes:
+        raise ValueError(
+            f"`labels` must be {num_classes} different names. Received: labels={labels!r}"
+        )
+    return names

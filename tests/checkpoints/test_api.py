@@ -262,11 +262,14 @@ def test_weights_that_are_not_finite_are_never_written(tmp_path):
     assert not (tmp_path / "folder").exists()
 
 
-def test_load_checkpoint_needs_a_folder_of_ours(folder, tmp_path):
+def test_load_checkpoint_needs_to_know_the_class(folder, tmp_path):
     with pytest.raises(ArtifactError, match="nothing: no such folder"):
         load_checkpoint(tmp_path / "nothing")
     (folder / MANIFEST).unlink()
-    with pytest.raises(ArtifactError, match=r"class is not known\. Open it with BertEncoder"):
+    assert type(load_checkpoint(folder)) is Pretrainer
+    values = json.loads((folder / CONFIG).read_text()) | {"architectures": ["BertLMHeadModel"]}
+    (folder / CONFIG).write_text(json.dumps(values))
+    with pytest.raises(ArtifactError, match=r"\['BertLMHeadModel'\] is not one of BertModel, "):
         load_checkpoint(folder)
 
 

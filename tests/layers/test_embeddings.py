@@ -70,6 +70,7 @@ def test_no_segment_ids_are_zeros():
 def test_all_positions_can_be_used_but_no_more():
     layer = _make(position_offset=2)
     assert layer(*_arguments(12)).shape == (3, 12, 8)
+    assert layer.position is not None
     assert layer.position.input_dim == 14
     with pytest.raises(ValueError, match=r"has 12 positions: .* Received: .*\(3, 13\)"):
         layer(*_arguments(13))

@@ -1,4 +1,4 @@
-"""Pooler, MLM head and pair head."""
+"""Pooler, MLM head, pair head and classes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 
-from bert_keras.layers import MaskedLMHead, PairHead, Pooler
+from bert_keras.layers import ClassificationHead, MaskedLMHead, PairHead, Pooler
 from tests import contracts
 from tests.contracts import numpy
 
@@ -70,3 +71,25 @@ def test_logits_are_float32_in_precision_too():
     logits = numpy(_make_head(dtype="mixed_bfloat16")(_hidden(7), _positions()))
     rounded = (logits.view("uint32") & 0xFFFF) == 0
     assert rounded.mean() < 0.1
+
+
+@pytest.mark.parametrize(("activation", "num_weights"), [(None, 2), ("tanh", 4), ("relu", 4)])
+def test_classification_head_contract(activation: str | None, num_weights: int, tmp_path):
+    make = functools.partial(ClassificationHead, 3, 8, hidden_activation=activation)
+    arguments = lambda length: (_hidden(length),)  # noqa: E731
+    contracts.check_layer(make, arguments, num_weights=num_weights, directory=tmp_path)
+
+
+def test_classification_head_drops_in_training_only():
+    head, x = ClassificationHead(3, 8, dropout=0.5), _hidden(7)
+    expected = numpy(head(x))
+    contracts.assert_close(numpy(head(x)), expected)
+    assert np.abs(numpy(head(x, training=True)) - expected).max() > 1e-4
+
+
+def test_classification_head_equals_numpy():
+    head, x = contracts.as_built(ClassificationHead(3, 8, "tanh"), _hidden(7)), _hidden(7)
+    w = {path.split("/", 1)[1]: values for path, values in contracts.weights(head).items()}
+    inner = np.tanh(x @ w["dense/kernel"] + w["dense/bias"])
+    expected = inner @ w["output/kernel"] + w["output/bias"]
+    contracts.assert_close(numpy(head(x)), expected, 1e-5)

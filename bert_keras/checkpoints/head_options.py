@@ -1,0 +1,83 @@
+"""What a Hugging Face config says of a head: labels, problem, dropout; and our options for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras.checkpoints.families import FAMILIES, Family
+from bert_keras.config import BertConfig
+from bert_keras.errors import ArtifactError
+
+_LABELLED = ("SequenceClassifier", "TokenClassifier")
+_PROBLEMS = {
+    "single_label": "single_label_classification",
+    "multi_label": "multi_label_classification",
+    "regression": "regression",
+}
+
+
+def write(class_name: str, options: Mapping[str, Any], family: Family) -> dict[str, Any]:
+    """What a config says of a head: the names of its classes, the problem, dropout."""
+    values: dict[str, Any] = {}
+    if "labels" in options:
+        values["id2label"] = {str(i): name for i, name in enumerate(options["labels"])}
+        values["label2id"] = {name: i for i, name in enumerate(options["labels"])}
+    if "problem" in options:
+        values["problem_type"] = _PROBLEMS[options["problem"]]
+    key = family.head_dropout.get(class_name)
+    if key and options.get("dropout") is not None:
+        values[key] = options["dropout"]
+    return values
+
+
+def read(
+    class_name: str, values: Mapping[str, Any], config: BertConfig, path: Path
+) -> dict[str, Any]:
+    """The options of one of our task classes, from a Hugging Face config.
+
+    Labels are read where the config is of that class; else they are the caller's to give.
+
+    Raises:
+        ArtifactError: `id2label` or `problem_type` cannot be used.
+    """
+    family = FAMILIES[config.family]
+    options: dict[str, Any] = {}
+    if class_name == "MaskedLM" and family.mlm_activation not in (None, config.activation):
+        options["activation"] = family.mlm_activation
+    if class_name == "Pretrainer":
+        options["objective"] = "nsp" if "nsp/dense" in family.heads else "sop"
+    if class_name in ("SequenceClassifier", "MultipleChoice"):
+        options["hidden_activation"] = family.hidden_activation.get(class_name)
+    key = family.head_dropout.get(class_name)
+    if key and values.get(key) is not None:
+        options["dropout"] = values[key]
+    theirs = family.classes.get(class_name)
+    if class_name in _LABELLED and theirs in (values.get("architectures") or ()):
+        options["labels"] = _labels(values, path)
+        options["num_classes"] = len(options["labels"])
+        if class_name == "SequenceClassifier" and values.get("problem_type") is not None:
+            options["problem"] = _problem(values["problem_type"], path)
+    return options
+
+
+def _labels(values: Mapping[str, Any], path: Path) -> list[str]:
+    told = values.get("id2label")
+    if told is None:
+        told = {str(i): f"LABEL_{i}" for i in range(values.get("num_labels", 2))}
+    names = [told.get(str(i)) for i in range(len(told))] if isinstance(told, dict) else []
+    labels = [name for name in names if isinstance(name, str)]
+    if not labels or len(labels) < len(names):
+        raise ArtifactError(
+            f"{path}: id2label must give a name to each of 0, 1, 2 and so on. "
+            f"Received: {str(told)[:200]}"
+        )
+    return labels
+
+
+def _problem(theirs: Any, path: Path) -> str:
+    for ours, name in _PROBLEMS.items():
+        if name == theirs:
+            return ours
+    raise ArtifactError(f"{path}: not supported: problem_type={theirs!r}")

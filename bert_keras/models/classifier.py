@@ -1,0 +1,124 @@
+"""Labels of texts and of pairs of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from bert_keras import features
+from bert_keras.layers import ClassificationHead
+from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.task import Task, class_names, task_inputs
+
+PROBLEMS = ("single_label", "multi_label", "regression")
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class SequenceClassifier(Task):
+    """Labels a text, or a pair, by its [CLS] token (Devlin et al., 2019, §3.2 and §4.1).
+
+    Inputs: the encoder's.
+    Output: {"label": float32 logits [batch, num_classes]}.
+
+    Args:
+        encoder: the encoder.
+        num_classes: how many labels; 1 for a number (regression).
+        labels: their names; None for "LABEL_0", "LABEL_1" and so on.
+        problem: "single_label", one label of several; "multi_label", any number of them;
+            "regression", numbers. None: regression for one class, else a single label.
+        hidden_activation: of a dense layer between [CLS] and the labels; None to label the
+            encoder's pooled output, which has one (RoBERTa "tanh", DistilBERT "relu", ELECTRA
+            "gelu": these have no pooler).
+        dropout: share dropped before each layer of the head; None for the encoder's.
+        name: of the Keras model.
+
+    Raises:
+        ValueError: an unknown problem, labels of another number, neither pooler nor activation.
+    """
+
+    head_layers = (features.LABEL,)
+
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        num_classes: int,
+        *,
+        labels: Sequence[str] | None = None,
+        problem: str | None = None,
+        hidden_activation: str | None = None,
+        dropout: float | None = None,
+        name: str = "sequence_classifier",
+    ):
+        problem = problem or ("regression" if num_classes == 1 else "single_label")
+        if problem not in PROBLEMS:
+            raise ValueError(
+                f"`problem` must be one of {', '.join(PROBLEMS)}. Received: problem={problem!r}"
+            )
+        labels = class_names(num_classes, labels)
+        # === Layers ===
+        head = text_head(encoder, num_classes, hidden_activation, dropout, features.LABEL)
+        # === Functional model ===
+        inputs = task_inputs(encoder)
+        outputs = {features.LABEL: head(text_vector(encoder, inputs, hidden_activation))}
+        options = {
+            "num_classes": num_classes,
+            "labels": labels,
+            "problem": problem,
+            "hidden_activation": hidden_activation,
+            "dropout": dropout,
+        }
+        super().__init__(encoder, inputs, outputs, options=options, name=name)
+        self.head = head
+
+    def objective(self) -> dict[str, Any]:
+        """What fits the problem; labels {"label": int [batch], or float [batch, num_classes]}."""
+        loss, metric = {
+            "single_label": (
+                keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+            ),
+            "multi_label": (
+                keras.losses.BinaryCrossentropy(from_logits=True),
+                keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0),
+            ),
+            "regression": (
+                keras.losses.MeanSquaredError(),
+                keras.metrics.MeanAbsoluteError(name="mean_absolute_error"),
+            ),
+        }[self.options["problem"]]
+        return {"loss": {features.LABEL: loss}, "weighted_metrics": {features.LABEL: [metric]}}
+
+
+def text_head(
+    encoder: BertEncoder,
+    num_classes: int,
+    hidden_activation: str | None,
+    dropout: float | None,
+    name: str,
+) -> ClassificationHead:
+    """The head that fits this encoder's vectors."""
+    config = encoder.config
+    return ClassificationHead(
+        num_classes,
+        config.hidden_size,
+        hidden_activation=hidden_activation,
+        dropout=config.dropout if dropout is None else dropout,
+        initializer_range=config.initializer_range,
+        dtype=encoder.dtype_policy,
+        name=name,
+    )
+
+
+def text_vector(encoder: BertEncoder, inputs: dict, hidden_activation: str | None) -> Any:
+    """One vector per text: [CLS] for a head with a layer of its own, else the pooled output."""
+    if hidden_activation is None and not encoder.config.pooler:
+        raise ValueError(
+            "The encoder has no pooler: give the head a layer of its own, such as "
+            "hidden_activation='tanh'. Received: hidden_activation=None"
+        )
+    encoded = encoder(inputs)
+    if hidden_activation is None:
+        return encoded[features.POOLED_OUTPUT]
+    return encoded[features.SEQUENCE_OUTPUT][:, 0]

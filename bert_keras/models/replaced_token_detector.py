@@ -1,0 +1,57 @@
+"""ELECTRA's discriminator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from bert_keras import features
+from bert_keras.layers import ClassificationHead
+from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.task import Task, task_inputs
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class ReplacedTokenDetector(Task):
+    """Tells for every token whether it was replaced (Clark et al., 2020, §2).
+
+    Inputs: the encoder's.
+    Output: {"rtd": float32 logits [batch, length, 1]}, above 0 for a token that was replaced.
+
+    Args:
+        encoder: the encoder.
+        name: of the Keras model.
+    """
+
+    head_layers = (features.RTD,)
+
+    def __init__(self, encoder: BertEncoder, *, name: str = "replaced_token_detector"):
+        # === Layers ===
+        config = encoder.config
+        head = ClassificationHead(
+            1,
+            config.hidden_size,
+            hidden_activation=config.activation,
+            dropout=0.0,
+            initializer_range=config.initializer_range,
+            dtype=encoder.dtype_policy,
+            name=features.RTD,
+        )
+        # === Functional model ===
+        inputs = task_inputs(encoder)
+        outputs = {features.RTD: head(encoder(inputs)[features.SEQUENCE_OUTPUT])}
+        super().__init__(encoder, inputs, outputs, options={}, name=name)
+        self.head = head
+
+    def objective(self) -> dict[str, Any]:
+        """Mean cross-entropy of the real tokens.
+
+        Labels {"rtd": [batch, length, 1]}: 1 for a token that was replaced; sample weights
+        [batch, length]: 0 for padding.
+        """
+        loss = keras.losses.BinaryCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+        accuracy = keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)
+        return {"loss": {features.RTD: loss}, "weighted_metrics": {features.RTD: [accuracy]}}

@@ -1,0 +1,65 @@
+"""A folder, opened. What is refused, and the numbers, are in test_api.py and test_families.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bert_keras import BertEncoder, MaskedLM, SequenceClassifier, load_checkpoint
+from bert_keras.checkpoints.folder import Folder
+from bert_keras.checkpoints.manifest import CONFIG, MANIFEST
+from bert_keras.errors import ArtifactError
+from tests import contracts
+from tests.contracts import TINY
+
+
+def test_ours_and_theirs(saved: Path) -> None:
+    assert Folder.open(saved).class_name == "Pretrainer"
+    assert Folder.open(saved).manifest is not None
+
+
+def test_the_class_of_theirs(saved: Path, tmp_path: Path) -> None:
+    (tmp_path / CONFIG).write_bytes((saved / CONFIG).read_bytes())
+    assert Folder.open(tmp_path).class_name == "Pretrainer"
+    assert Folder.open(tmp_path).manifest is None
+
+
+def test_a_new_head_over_a_checkpoint_of_another_class(saved: Path) -> None:
+    task = SequenceClassifier.from_preset(
+        saved, num_classes=3, allow_missing=("label",), allow_unused=("mlm", "nsp")
+    )
+    assert task.options["num_classes"] == 3
+    found, expected = contracts.weights(task), contracts.weights(load_checkpoint(saved))
+    for path, values in found.items():
+        if not path.startswith("label/"):
+            assert values.tobytes() == expected[path].tobytes(), path
+
+
+def test_a_head_for_which_the_family_has_no_name(saved: Path) -> None:
+    """A hidden layer within the head: BERT labels with its pooler."""
+    options = {"num_classes": 3, "hidden_activation": "relu", "allow_unused": ("mlm", "nsp")}
+    task = SequenceClassifier.from_preset(saved, allow_missing=("label",), **options)
+    assert task.options["hidden_activation"] == "relu"
+    with pytest.raises(ArtifactError, match="label/dense"):
+        SequenceClassifier.from_preset(saved, allow_missing=("label/output",), **options)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SequenceClassifier(BertEncoder(TINY), 3, hidden_activation="relu"),
+        lambda: MaskedLM(BertEncoder(TINY), activation="relu"),
+        lambda: SequenceClassifier(BertEncoder(TINY.replace(num_unique_layers=1)), 2),
+        lambda: BertEncoder(TINY.replace(family="distilbert")),
+        lambda: BertEncoder(TINY.replace(family="albert", embedding_size=4, num_segments=0)),
+    ],
+)
+def test_what_no_family_of_theirs_has_is_kept_too(make, tmp_path: Path) -> None:
+    model = make()
+    contracts.check_format(model, contracts.inputs_of(model), tmp_path)
+    assert json.loads((tmp_path / CONFIG).read_text())["model_type"] == "bert_keras"
+    (tmp_path / MANIFEST).unlink()
+    with pytest.raises(ArtifactError, match="Received: model_type='bert_keras'"):
+        load_checkpoint(tmp_path)
