@@ -47,7 +47,7 @@ FLOORS = {
     "checkpoints": Floor(
         ("config", "presets", "features", "models"),
         ("keras", "numpy", "safetensors"),
-        ("h5py", "tensorflow"),
+        ("h5py", "huggingface_hub", "keras_hub", "tensorflow", "torch"),
     ),
     "resume": Floor((), ("keras", "numpy", "safetensors")),
     "checks": Floor(("models", "tokenizers")),

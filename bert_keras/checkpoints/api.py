@@ -12,7 +12,8 @@ from typing import Any
 from bert_keras import atomic, models
 from bert_keras.checkpoints import hugging_face, tensors
 from bert_keras.checkpoints import manifest as manifests
-from bert_keras.checkpoints.folder import Folder, entries
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.folder import Folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.errors import ArtifactError
 from bert_keras.models import BertEncoder, Task
@@ -36,12 +37,11 @@ def save_checkpoint(model: BertEncoder | Task, directory: str | Path) -> Path:
     encoder = model.encoder if isinstance(model, Task) else model
     class_name, options = type(model).__name__, model.options
     family = hugging_face.family_for(encoder.config, class_name, options)
-    # As in Hugging Face's library: under a head the encoder has a name of its own.
-    prefix = family.prefix if isinstance(model, Task) else ""
+    names = hugging_face.names_of(family, prefixed=isinstance(model, Task))
     weights = tensors.serialized(
         {
-            entry.tensor: entry.leaf.convert(tensors.finite(entry.variable))
-            for entry in entries(model.weights, family, prefix)
+            entry.tensor: entry.leaf.theirs(tensors.finite(entry.variable))
+            for entry in names.entries(model.weights)
         }
     )
     config = hugging_face.write_config(encoder.config, class_name, options)
@@ -53,22 +53,24 @@ def save_checkpoint(model: BertEncoder | Task, directory: str | Path) -> Path:
     return directory
 
 
-def load_checkpoint(directory: str | Path, **options: Any) -> BertEncoder | Task:
-    """Opens a folder, ours or Hugging Face's, as the class it was written from.
+def load_checkpoint(
+    handle: str | Path, *, allow_pickle: bool = False, **options: Any
+) -> BertEncoder | Task:
+    """Opens a checkpoint as the class it was written from.
 
     Args:
-        directory: the folder.
-        options: `load_weights`, `dtype`.
+        handle: see `BertEncoder.from_preset`; not a name of `PRESETS`.
+        allow_pickle: see `BertEncoder.from_preset`.
+        options: those of the class's own `from_preset`.
 
     Raises:
-        ArtifactError: the folder cannot be read, is damaged, or is of a class we have not.
+        ArtifactError: it cannot be read, is damaged, or is of a class we have not.
     """
-    if not Path(directory).is_dir():
-        raise ArtifactError(f"{directory}: no such folder.")
-    class_name = Folder.open(directory).class_name
+    class_name = open_checkpoint(handle, allow_pickle=allow_pickle).class_name
+    options["allow_pickle"] = allow_pickle
     if class_name == BertEncoder.__name__:
-        return load_encoder(directory, **options)
-    return load_task(getattr(models, class_name), directory, **options)
+        return load_encoder(handle, **options)
+    return load_task(getattr(models, class_name), handle, **options)
 
 
 def load_encoder(
@@ -76,17 +78,18 @@ def load_encoder(
     *,
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
+    allow_pickle: bool = False,
     **options: Any,
 ) -> BertEncoder:
     """See `BertEncoder.from_preset`."""
     if handle in PRESETS:
         return BertEncoder(PRESETS[str(handle)], **options)
-    folder = Folder.open(handle)
-    config = folder.config(allow_missing, load_weights)
-    encoder = folder.build(BertEncoder, config, options, lambda given: BertEncoder(config, **given))
+    opened = open_checkpoint(handle, allow_pickle=allow_pickle)
+    config = opened.config(allow_missing, load_weights)
+    encoder = opened.build(BertEncoder, config, options, lambda given: BertEncoder(config, **given))
     if load_weights:
         # What the encoder does without: every head there is.
-        folder.load_weights(encoder, config, allow_missing, hugging_face.HEADS)
+        opened.load_weights(encoder, config, allow_missing, hugging_face.HEADS)
     return encoder
 
 
@@ -97,16 +100,32 @@ def load_task(
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
     allow_unused: tuple[str, ...] = (),
+    allow_pickle: bool = False,
     dtype: Any = None,
     **options: Any,
 ) -> Any:
     """See `Task.from_preset`."""
     if handle in PRESETS:
         return task_class(BertEncoder(PRESETS[str(handle)], dtype=dtype), **options)
-    folder = Folder.open(handle)
-    config = folder.config(allow_missing, load_weights)
+    opened = open_checkpoint(handle, allow_pickle=allow_pickle)
+    config = opened.config(allow_missing, load_weights)
     encoder = BertEncoder(config, dtype=dtype)
-    task = folder.build(task_class, config, options, lambda given: task_class(encoder, **given))
+    task = opened.build(task_class, config, options, lambda given: task_class(encoder, **given))
     if load_weights:
-        folder.load_weights(task, config, allow_missing, allow_unused)
+        opened.load_weights(task, config, allow_missing, allow_unused)
     return task
+
+
+def open_checkpoint(handle: str | Path, *, allow_pickle: bool = False) -> Checkpoint:
+    """Finds out what a handle names, and reads its small files.
+
+    Raises:
+        ArtifactError: nothing that can be opened.
+    """
+    directory = Path(handle)
+    if not directory.is_dir():
+        raise ArtifactError(
+            f"{str(handle)!r} is neither a checkpoint folder nor a preset. "
+            f"Presets: {', '.join(PRESETS)}"
+        )
+    return Folder.open(directory, allow_pickle=allow_pickle)

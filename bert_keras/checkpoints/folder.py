@@ -1,193 +1,106 @@
-"""A checkpoint folder in Hugging Face's layout, opened: config, options, weights."""
+"""Folders in Hugging Face's layout, theirs and ours."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from bert_keras.checkpoints import head_options, hugging_face, tensors
 from bert_keras.checkpoints import manifest as manifests
+from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
 from bert_keras.checkpoints.families import FAMILIES, Family
-from bert_keras.checkpoints.format import Entry
-from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
+from bert_keras.checkpoints.format import Names
+from bert_keras.checkpoints.manifest import CONFIG, MANIFEST
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
-from bert_keras.models import BertEncoder, Task
-from bert_keras.presets import PRESETS
 
 # Every class that a folder can hold.
 _CLASSES = (*FAMILIES["bert"].classes, "ReplacedTokenDetector")
 
 
 @dataclasses.dataclass(frozen=True)
-class Folder:
-    """A checkpoint folder.
+class Folder(Checkpoint):
+    """A folder with config.json and safetensors files.
 
     Attributes:
         directory: where it is.
         manifest: what only a folder of ours has.
-        values: its config.json.
+        values: its config.json, if it is not one of ours.
+        allow_pickle: whether a pytorch_model.bin may be read where there is nothing else.
     """
 
     directory: Path
     manifest: dict[str, Any] | None
     values: dict[str, Any]
+    allow_pickle: bool = False
 
     @classmethod
-    def open(cls, handle: str | Path) -> Folder:
+    def open(cls, directory: Path, *, allow_pickle: bool = False) -> Folder:
         """Reads the small files.
 
         Raises:
-            ArtifactError: no folder, or not a checkpoint.
+            ArtifactError: not a checkpoint.
         """
-        directory = Path(handle)
-        if not directory.is_dir():
-            raise ArtifactError(
-                f"{str(handle)!r} is neither a checkpoint folder nor a preset. "
-                f"Presets: {', '.join(PRESETS)}"
-            )
         manifest = manifests.read(directory, _CLASSES)
         values = {} if manifest else manifests.read_json(directory / CONFIG)
-        return cls(directory, manifest, values)
+        return cls(directory, manifest, values, allow_pickle)
 
     @property
     def class_name(self) -> str:
-        """The class of ours that was written, or that is theirs.
-
-        Raises:
-            ArtifactError: a class we have not.
-        """
+        """The class of ours that was written, or that is theirs."""
         if self.manifest is not None:
             return self.manifest["class"]
-        path = self.directory / CONFIG
-        family = FAMILIES[hugging_face.family_of(self.values, path)]
         theirs = self.values.get("architectures")
-        for ours, name in family.classes.items():
+        classes = self._theirs.classes
+        for ours, name in classes.items():
             if theirs == [name]:
                 return ours
         raise ArtifactError(
-            f"{path}: architectures={theirs!r} is not one of {', '.join(family.classes.values())}. "
-            "Open it with BertEncoder.from_preset or the from_preset of a task."
+            f"{self.directory / CONFIG}: architectures={theirs!r} is not one of "
+            f"{', '.join(classes.values())}. Open it with BertEncoder.from_preset or the "
+            "from_preset of a task."
         )
 
-    def config(self, allow_missing: tuple[str, ...], load_weights: bool) -> BertConfig:
-        """The config. If weights will be loaded, no memory is taken for sizes they have not.
+    def source(self, *, verify: bool = False) -> tensors.Tensors:
+        """Opens the weights."""
+        path = tensors.find(self.directory, allow_pickle=self.allow_pickle)
+        if verify and self.manifest is not None:
+            manifests.check_digest(path, self.manifest)
+        return tensors.open_tensors(path, hugging_face.current_name)
 
-        Raises:
-            ArtifactError: it is not one of an encoder, or not that of the tensors.
-        """
-        if self.manifest is not None and not load_weights:
-            return self._own_config(self.manifest)
-        with tensors.TensorFile(self.directory / WEIGHTS, hugging_face.current_name) as file:
-            if self.manifest is not None:
-                config = self._own_config(self.manifest)
-            else:
-                path = self.directory / CONFIG
-                rows = hugging_face.table_of(FAMILIES[hugging_face.family_of(self.values, path)])
-                pooler = rows.module("pooler/dense")
-                has_pooler = any(name.endswith(f"{pooler}.weight") for name in file.shapes)
-                config = hugging_face.read_config(
-                    self.values, path, pooler=has_pooler or "pooler" in allow_missing
-                )
-            family = self._family(config)
-            prefix = hugging_face.encoder_prefix(family, file.shapes)
-            expected = {
-                prefix + name: shape
-                for path, name, shape in hugging_face.sizes(config, family)
-                if not _begins(path, allow_missing)
-            }
-            found = {name: file.shapes[name] for name in expected if name in file.shapes}
-            tensors.check(file.path, found, expected)
-        return config
+    def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
+        """The config; whether there is a pooler is told by the tensors."""
+        if self.manifest is not None:
+            try:
+                return BertConfig.from_dict(self.manifest["config"])
+            except ValueError as error:
+                raise ArtifactError(f"{self.directory / MANIFEST}: {error}") from error
+        pooler = f"{self._theirs.encoder.get('pooler/dense')}.weight"
+        has_pooler = any(name.endswith(pooler) for name in shapes) or "pooler" in allow_missing
+        return hugging_face.read_config(self.values, self.directory / CONFIG, pooler=has_pooler)
 
-    def build(
-        self,
-        model_class: type,
-        config: BertConfig,
-        options: dict[str, Any],
-        make: Callable[[dict[str, Any]], Any],
-    ) -> Any:
-        """Makes the model, with the options it was saved with where it is of this class."""
-        name = model_class.__name__
+    def saved_options(
+        self, class_name: str, config: BertConfig, shapes: Shapes
+    ) -> tuple[dict[str, Any], Path]:
+        """The options that the manifest or the config tells."""
+        del shapes
         if self.manifest is None:
             path = self.directory / CONFIG
-            saved = head_options.read(name, self.values, config, path)
-        else:
-            path = self.directory / MANIFEST
-            saved = self.manifest["options"] if self.manifest["class"] == name else {}
-        if not saved:
-            return make(options)
-        try:
-            return make(saved | options)
-        except (TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"{path}: the options do not fit a {name}: {error} Received: {saved}"
-                + (f" and {options}" if options else "")
-            ) from error
+            return head_options.read(class_name, self.values, config, path), path
+        is_its_own = self.manifest["class"] == class_name
+        return (self.manifest["options"] if is_its_own else {}), self.directory / MANIFEST
 
-    def load_weights(
-        self,
-        model: BertEncoder | Task,
-        config: BertConfig,
-        allow_missing: tuple[str, ...],
-        allow_unused: tuple[str, ...],
-    ) -> None:
-        """Assigns every tensor of the file to its variable.
-
-        Raises:
-            ArtifactError: the tensors are not those of the model; all of them are listed.
-        """
-        path = self.directory / WEIGHTS
-        family = self._family(config)
+    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
+        """By the family's rows."""
+        del class_name
+        family = FAMILIES[config.family]
         if self.manifest is not None:
-            manifests.check_digest(path, self.manifest)
-        with tensors.TensorFile(path, hugging_face.current_name) as file:
-            prefix = hugging_face.encoder_prefix(family, file.shapes)
-            table = hugging_face.table_of(family)
-            known = [
-                variable
-                for variable in model.weights
-                if not (_begins(variable.path, allow_missing) and not table.knows(variable.path))
-            ]
-            if strangers := [v.path for v in known if not table.knows(v.path)]:
-                raise ArtifactError(
-                    f"{path}: a checkpoint of {family.model_types[0]} has nothing for "
-                    f"{', '.join(strangers)}. Allow it: allow_missing=(…)."
-                )
-            found = entries(known, family, prefix)
-            missing = {entry.tensor for entry in found if _begins(entry.path, allow_missing)}
-            unused = {name for name in file.shapes if _may_be_unused(name, family, allow_unused)}
-            expected = {entry.tensor: entry.shape for entry in found}
-            tensors.check(path, file.shapes, expected, missing, unused)
-            for entry in found:
-                if entry.tensor in file.shapes:
-                    entry.variable.assign(entry.leaf.convert(file.read(entry.tensor)))
+            written = self.manifest["class"], self.manifest["options"]
+            family = hugging_face.family_for(config, *written)
+        prefixed = any(name.startswith(family.prefix) for name in shapes)
+        return hugging_face.names_of(family, prefixed=prefixed)
 
-    def _family(self, config: BertConfig) -> Family:
-        if self.manifest is None:
-            return FAMILIES[config.family]
-        return hugging_face.family_for(config, self.manifest["class"], self.manifest["options"])
-
-    def _own_config(self, manifest: dict[str, Any]) -> BertConfig:
-        try:
-            return BertConfig.from_dict(manifest["config"])
-        except ValueError as error:
-            raise ArtifactError(f"{self.directory / MANIFEST}: {error}") from error
-
-
-def entries(variables: Iterable[Any], family: Family, prefix: str) -> list[Entry]:
-    """Variables with the tensors they are stored in; the encoder's names begin with `prefix`."""
-    heads = dict.fromkeys(hugging_face.HEADS, "")
-    return hugging_face.table_of(family).entries(variables, {"": prefix, **heads})
-
-
-def _may_be_unused(tensor: str, family: Family, allowed: tuple[str, ...]) -> bool:
-    name = tensor.removeprefix(family.prefix)
-    modules = hugging_face.table_of(family).our_modules(name)
-    return name in family.redundant or any(_begins(path, allowed) for path in modules)
-
-
-def _begins(path: str, beginnings: tuple[str, ...]) -> bool:
-    return any(path == start or path.startswith(f"{start}/") for start in beginnings)
+    @property
+    def _theirs(self) -> Family:
+        return FAMILIES[hugging_face.family_of(self.values, self.directory / CONFIG)]

@@ -1,20 +1,22 @@
 """How the names and layouts of another library's tensors follow from our variables' paths.
 
-A format is two tables: *modules* (whole layer paths, `#` for the block's number) and *leaves*
-(what a layer calls its variables, and whether the matrix lies the other way round). The same rows
-serve reading and writing.
+A format is a few rows: *modules* (whole layer paths, `#` for the block's number) and *leaves* (what
+a layer calls its variables, and whether the matrix lies the other way round). The same rows serve
+reading and writing.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 _BLOCK = re.compile(r"(?<=block_)\d+")
+
+Shape = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,15 +24,23 @@ class Leaf:
     """One kind of variable in the other format.
 
     Attributes:
-        name: the other library's word for it.
+        name: the other library's word for it; "" where the layer's name is the variable's.
         transposed: whether its axes are in reverse order there.
     """
 
     name: str
     transposed: bool = False
 
-    def convert(self, array: np.ndarray) -> np.ndarray:
-        """From our layout to theirs, or back: the same turn."""
+    def shape(self, ours: Shape) -> Shape:
+        """The shape in the other format of a variable that has this one here."""
+        return ours[::-1] if self.transposed else ours
+
+    def theirs(self, array: np.ndarray) -> np.ndarray:
+        """From our layout to theirs."""
+        return np.ascontiguousarray(array.T) if self.transposed else array
+
+    def ours(self, array: np.ndarray) -> np.ndarray:
+        """From their layout to ours."""
         return np.ascontiguousarray(array.T) if self.transposed else array
 
 
@@ -48,65 +58,81 @@ class Entry:
         return self.variable.path
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """The tensor's shape in the other format."""
-        shape = tuple(self.variable.shape)
-        return shape[::-1] if self.leaf.transposed else shape
+        return self.leaf.shape(tuple(self.variable.shape))
 
 
 @dataclasses.dataclass(frozen=True)
-class NameTable:
+class Names:
     """The names of one format.
 
     Attributes:
         modules: our layer paths -> theirs; `#` stands for the block's number.
         leaves: our variable names -> theirs.
         separator: between the parts of their names.
+        whole: our variable paths -> whole names, where the name does not follow from the rows.
+        prefixes: what their names begin with, by the beginning of our path; the longest counts,
+            and "" stands for every other path.
+        redundant: tensors that carry nothing of their own, such as a second name of a tied one.
     """
 
     modules: Mapping[str, str]
     leaves: Mapping[str, Leaf]
     separator: str = "."
+    whole: Mapping[str, Leaf] = dataclasses.field(default_factory=dict)
+    prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    redundant: Collection[str] = ()
 
-    def entries(self, variables: Iterable[Any], prefixes: Mapping[str, str]) -> list[Entry]:
-        """Every variable with the tensor it is stored in.
-
-        Args:
-            variables: Keras variables with paths.
-            prefixes: what their names begin with, by the beginning of our path; the row ""
-                stands for every other path.
+    def entries(self, variables: Iterable[Any]) -> list[Entry]:
+        """Every variable, which has a path and a shape, with the tensor it is stored in.
 
         Raises:
-            ValueError: the tables have no row for a variable.
+            ValueError: there is no row for a variable.
         """
-        return [self._entry(variable, prefixes) for variable in variables]
+        found = [(variable, self._leaf(variable.path)) for variable in variables]
+        if unknown := [variable.path for variable, leaf in found if leaf is None]:
+            raise ValueError(f"The format has no row for {', '.join(unknown)}.")
+        return [Entry(variable, leaf.name, leaf) for variable, leaf in found if leaf is not None]
 
     def knows(self, path: str) -> bool:
         """Whether there is a row for the variable of this path."""
-        module, _, leaf = path.rpartition("/")
-        return self.module(module) is not None and leaf in self.leaves
+        return self._leaf(path) is not None
 
-    def our_modules(self, tensor: str) -> list[str]:
-        """Our layer paths that one of their tensors, its prefix removed, can belong to."""
-        module = tensor.rpartition(self.separator)[0]
-        number = re.search(r"\d+", module)
-        generic = re.sub(r"\d+", "#", module, count=1)
-        return [
-            ours.replace("#", number.group() if number else "")
-            for ours, theirs in self.modules.items()
-            if theirs == generic
-        ]
+    def owners(self, tensor: str) -> list[str]:
+        """Our layers that one of their tensors can belong to."""
+        found = []
+        for ours, theirs in self.modules.items():
+            name = re.escape(self._prefix(ours) + theirs).replace(r"\#", r"(\d+)")
+            if match := re.fullmatch(f"{name}({re.escape(self.separator)}.*)?", tensor):
+                number = match[1] if "#" in theirs else ""
+                found.append(ours.replace("#", number))
+        for ours, leaf in self.whole.items():
+            if self._prefix(ours) + leaf.name == tensor:
+                found.append(ours.rpartition("/")[0])
+        return found
 
-    def module(self, path: str) -> str | None:
-        """Their name of one of our layers; None where the table has no row for it."""
-        theirs = self.modules.get(_BLOCK.sub("#", path))
-        number = _BLOCK.search(path)
-        return theirs.replace("#", number.group()) if theirs and number else theirs
+    def _leaf(self, path: str) -> Leaf | None:
+        """How the variable of this path is stored, by its whole name."""
+        generic, number = _BLOCK.sub("#", path), _BLOCK.search(path)
+        module, _, name = generic.rpartition("/")
+        leaf = self.whole.get(generic)
+        if leaf is not None:
+            theirs = leaf.name
+        elif module in self.modules and name in self.leaves:
+            leaf = self.leaves[name]
+            theirs = self.modules[module] + (self.separator + leaf.name if leaf.name else "")
+        else:
+            return None
+        if number:
+            theirs = theirs.replace("#", number.group())
+        return dataclasses.replace(leaf, name=self._prefix(path) + theirs)
 
-    def _entry(self, variable: Any, prefixes: Mapping[str, str]) -> Entry:
-        module, _, leaf_name = variable.path.rpartition("/")
-        theirs, leaf = self.module(module), self.leaves.get(leaf_name)
-        if theirs is None or leaf is None:
-            raise ValueError(f"The format has no row for the variable {variable.path!r}.")
-        prefix = prefixes.get(module.partition("/")[0], prefixes.get("", ""))
-        return Entry(variable, f"{prefix}{theirs}{self.separator}{leaf.name}", leaf)
+    def _prefix(self, path: str) -> str:
+        beginnings = [start for start in self.prefixes if begins(path, (start,))]
+        return self.prefixes[max(beginnings, key=len)] if beginnings else self.prefixes.get("", "")
+
+
+def begins(path: str, beginnings: Iterable[str]) -> bool:
+    """Whether the path is one of these layers, or of something within one."""
+    return any(path == start or path.startswith(f"{start}/") for start in beginnings)

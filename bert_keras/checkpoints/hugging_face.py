@@ -8,7 +8,7 @@ from typing import Any
 
 from bert_keras.checkpoints import head_options
 from bert_keras.checkpoints.families import FAMILIES, NATIVE, Family
-from bert_keras.checkpoints.format import Leaf, NameTable
+from bert_keras.checkpoints.format import Leaf, Names
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 
@@ -48,9 +48,16 @@ _REQUIRED = {
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def table_of(family: Family) -> NameTable:
-    """The names of a family's variables."""
-    return NameTable({**family.encoder, **family.heads}, _LEAVES)
+def names_of(family: Family, *, prefixed: bool) -> Names:
+    """The names of a family's variables; under a head the encoder has a name of its own."""
+    heads = dict.fromkeys(HEADS, "")
+    prefix = family.prefix if prefixed else ""
+    return Names(
+        {**family.encoder, **family.heads},
+        _LEAVES,
+        prefixes={**heads, "": prefix},
+        redundant=[start + name for name in family.redundant for start in {"", prefix}],
+    )
 
 
 def current_name(tensor: str) -> str:
@@ -177,23 +184,3 @@ def _tells(values: Mapping[str, Any], config: BertConfig) -> bool:
         return read_config(values, Path(), pooler=config.pooler) == config
     except ArtifactError:
         return False
-
-
-def sizes(config: BertConfig, family: Family) -> list[tuple[str, str, tuple[int, ...]]]:
-    """The matrices that show every size of a config: our layer, their tensor, its shape there."""
-    last, hidden = f"block_{config.unique_layers - 1}", config.hidden_size
-    rows = {
-        "token": config.vocab_size,
-        "position": config.position_rows,
-        "segment": config.num_segments,
-    }
-    shapes = {f"embeddings/{name}": (n, config.table_size) for name, n in rows.items() if n}
-    shapes[f"{last}/attention/query"] = (hidden, hidden)
-    shapes[f"{last}/feedforward/intermediate"] = (config.intermediate_size, hidden)
-    table = table_of(family)
-    return [(path, f"{table.module(path)}.weight", shape) for path, shape in shapes.items()]
-
-
-def encoder_prefix(family: Family, tensors: Mapping[str, Any]) -> str:
-    """What the encoder's names begin with in a file with these tensors."""
-    return family.prefix if any(name.startswith(family.prefix) for name in tensors) else ""

@@ -1,22 +1,51 @@
-"""Reading and writing safetensors files, with errors that name file and tensor."""
+"""Reading and writing files of tensors, with errors that name file and tensor."""
 
 from __future__ import annotations
 
+import abc
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from bert_keras.checkpoints.manifest import WEIGHTS, read_json
 from bert_keras.errors import ArtifactError, NumericError
 
+INDEX, PICKLE = "model.safetensors.index.json", "pytorch_model.bin"
 
-class TensorFile:
-    """A safetensors file, opened for reading: shapes first, values one by one.
+
+class Tensors(abc.ABC):
+    """Tensors by name, opened for reading: shapes first, values one by one.
+
+    Attributes:
+        path: the file, or the one that names the files.
+        shapes: by the names that tensors are asked for.
+    """
+
+    path: Path
+    shapes: dict[str, tuple[int, ...]]
+
+    @abc.abstractmethod
+    def read(self, name: str) -> np.ndarray:
+        """The values of one tensor."""
+
+    def close(self) -> None:  # noqa: B027
+        """Lets go of the files, if any are held."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class TensorFile(Tensors):
+    """A safetensors file.
 
     Args:
         path: the file.
@@ -43,19 +72,120 @@ class TensorFile:
 
     def read(self, name: str) -> np.ndarray:
         """The values of one tensor."""
-        return self._file.get_tensor(self._names[name])
+        try:
+            return self._file.get_tensor(self._names[name])
+        except (SafetensorError, TypeError) as error:
+            raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
 
-    def __enter__(self) -> TensorFile:
-        self._file.__enter__()
-        return self
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._file.__exit__(None, None, None)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._file.__exit__(kind, error, traceback)
+
+class ShardedTensors(Tensors):
+    """Safetensors files that an index names: which tensor is in which.
+
+    Args:
+        path: the index, a JSON file; its files lie beside it.
+        rename: as for `TensorFile`.
+
+    Raises:
+        ArtifactError: no index, a file outside the folder, or a tensor that is not where it says.
+    """
+
+    def __init__(self, path: Path, rename: Callable[[str], str] = str):
+        self.path = path
+        places = read_json(path).get("weight_map")
+        if not isinstance(places, dict) or not all(map(_is_beside, places.values())):
+            raise ArtifactError(
+                f"{path}: weight_map must give each tensor a .safetensors file of this folder. "
+                f"Received: {str(places)[:200]}"
+            )
+        self._files = {
+            name: TensorFile(path.with_name(name)) for name in sorted(set(places.values()))
+        }
+        self._places = {rename(tensor): (tensor, name) for tensor, name in places.items()}
+        self.shapes = {}
+        for tensor, (stored, name) in self._places.items():
+            if stored not in self._files[name].shapes:
+                raise ArtifactError(
+                    f"{path.with_name(name)}: has no {stored}, which the index says."
+                )
+            self.shapes[tensor] = self._files[name].shapes[stored]
+
+    def read(self, name: str) -> np.ndarray:
+        """The values of one tensor."""
+        stored, file = self._places[name]
+        return self._files[file].read(stored)
+
+    def close(self) -> None:
+        """Lets go of all files."""
+        for file in self._files.values():
+            file.close()
+
+
+class PickledTensors(Tensors):
+    """A pytorch_model.bin, by PyTorch's reader that makes nothing but tensors.
+
+    Args:
+        path: the file.
+        rename: as for `TensorFile`.
+
+    Raises:
+        ArtifactError: it holds something else.
+        ImportError: PyTorch is not installed.
+    """
+
+    def __init__(self, path: Path, rename: Callable[[str], str] = str):
+        import torch
+
+        self.path = path
+        try:
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # whatever a damaged or hostile pickle raises
+            raise ArtifactError(
+                f"{path}: PyTorch does not read it as mere weights ({str(error)[:300]})."
+            ) from error
+        if not isinstance(loaded, dict) or not all(map(torch.is_tensor, loaded.values())):
+            raise ArtifactError(f"{path}: not a dictionary of tensors.")
+        self._tensors = {rename(name): tensor for name, tensor in loaded.items()}
+        self.shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
+
+    def read(self, name: str) -> np.ndarray:
+        """The values of one tensor."""
+        tensor = self._tensors[name]
+        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+
+
+def find(directory: Path, *, allow_pickle: bool = False) -> Path:
+    """The file with a folder's weights, or with the index of its files.
+
+    Raises:
+        ArtifactError: none, or a pickle that was not asked for.
+    """
+    for name in (WEIGHTS, INDEX):
+        if (directory / name).is_file():
+            return directory / name
+    pickle = directory / PICKLE
+    if not pickle.is_file():
+        raise ArtifactError(f"{directory / WEIGHTS}: no such file. The folder is not a checkpoint.")
+    if not allow_pickle:
+        raise ArtifactError(
+            f"{pickle}: a pickle, which can run code when it is read. Take a {WEIGHTS} where there "
+            "is one, or read it with PyTorch's `weights_only`: allow_pickle=True."
+        )
+    return pickle
+
+
+def open_tensors(path: Path, rename: Callable[[str], str] = str) -> Tensors:
+    """Opens what `find` found."""
+    if path.name == INDEX:
+        return ShardedTensors(path, rename)
+    return (PickledTensors if path.name == PICKLE else TensorFile)(path, rename)
+
+
+def _is_beside(name: Any) -> bool:
+    return isinstance(name, str) and re.fullmatch(r"[\w-][\w.-]*\.safetensors", name) is not None
 
 
 def finite(variable: Any) -> np.ndarray:

@@ -84,6 +84,7 @@ class BertEncoder(keras.Model):
         *,
         load_weights: bool = True,
         allow_missing: tuple[str, ...] = (),
+        allow_pickle: bool = False,
         **options: Any,
     ) -> BertEncoder:
         """Opens a checkpoint folder, or makes a model of a published size.
@@ -94,6 +95,8 @@ class BertEncoder(keras.Model):
             load_weights: False to take only the config.
             allow_missing: variable paths (or their beginnings, such as "pooler") that the
                 checkpoint may lack; they keep new weights.
+            allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there
+                are no safetensors files.
             options: `hidden_states`, `attentions`, `dtype`, `name`.
 
         Raises:
@@ -102,7 +105,11 @@ class BertEncoder(keras.Model):
         from bert_keras.checkpoints import api
 
         return api.load_encoder(
-            handle, load_weights=load_weights, allow_missing=allow_missing, **options
+            handle,
+            load_weights=load_weights,
+            allow_missing=allow_missing,
+            allow_pickle=allow_pickle,
+            **options,
         )
 
     def save_to_preset(self, directory: str | Path) -> None:

@@ -56,6 +56,7 @@ class Task(keras.Model):
         load_weights: bool = True,
         allow_missing: tuple[str, ...] = (),
         allow_unused: tuple[str, ...] = (),
+        allow_pickle: bool = False,
         dtype: Any = None,
         **options: Any,
     ):
@@ -68,6 +69,8 @@ class Task(keras.Model):
             allow_missing: variable paths (or their beginnings, such as "mlm") that the checkpoint
                 may lack; they keep new weights.
             allow_unused: paths of the checkpoint's heads that this task does without.
+            allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there
+                are no safetensors files.
             dtype: a Keras dtype policy; None for the global one.
             options: the task's own arguments, where the checkpoint does not say.
 
@@ -82,6 +85,7 @@ class Task(keras.Model):
             load_weights=load_weights,
             allow_missing=allow_missing,
             allow_unused=allow_unused,
+            allow_pickle=allow_pickle,
             dtype=dtype,
             **options,
         )

@@ -263,7 +263,7 @@ def test_weights_that_are_not_finite_are_never_written(tmp_path):
 
 
 def test_load_checkpoint_needs_to_know_the_class(folder, tmp_path):
-    with pytest.raises(ArtifactError, match="nothing: no such folder"):
+    with pytest.raises(ArtifactError, match="nothing' is neither a checkpoint folder nor"):
         load_checkpoint(tmp_path / "nothing")
     (folder / MANIFEST).unlink()
     assert type(load_checkpoint(folder)) is Pretrainer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from safetensors.numpy import load_file
 from bert_keras import MaskedLM, Pretrainer, load_checkpoint
 from bert_keras.checkpoints import families
 from bert_keras.checkpoints.manifest import WEIGHTS
+from bert_keras.errors import ArtifactError
 from tests import contracts, reference
 
 _LABELS = {"id2label": {0: "bad", 1: "fair", 2: "good"}}
@@ -79,3 +81,20 @@ def test_groups_offsets_and_fixed_positions(family: str, transformers: Any, tmp_
     for key, value in changes.items():
         assert getattr(again.config, key) == value
     contracts.assert_same_weights(load_checkpoint(tmp_path / "back"), opened)
+
+
+def test_large_models_of_several_files_and_old_pickles(transformers: Any, tmp_path: Path) -> None:
+    import torch
+
+    model = _theirs(transformers, "bert", "BertForMaskedLM")
+    model.save_pretrained(tmp_path / "shards", max_shard_size="2KB")
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 2
+    expected = load_checkpoint(tmp_path / "shards")
+    reference.same_as_hugging_face(expected, model, contracts.inputs_of(expected))
+    (tmp_path / "pickle").mkdir()
+    shutil.copy(tmp_path / "shards" / "config.json", tmp_path / "pickle")
+    torch.save(model.state_dict(), tmp_path / "pickle" / "pytorch_model.bin")
+    opened = load_checkpoint(tmp_path / "pickle", allow_pickle=True)
+    contracts.assert_same_weights(opened, expected)
+    with pytest.raises(ArtifactError, match="a pickle, which can run code"):
+        load_checkpoint(tmp_path / "pickle")

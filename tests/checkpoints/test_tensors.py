@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from pathlib import Path
 
 import keras
@@ -86,3 +88,73 @@ def test_only_what_is_allowed_is_let_pass(path):
     for missing, unused, message in (([], ["half"], "b.bias"), (["b.bias"], [], "half")):
         with pytest.raises(ArtifactError, match=message):
             tensors.check(path, _FOUND, expected, missing, unused)
+
+
+def _sharded(folder: Path, **changes: str) -> Path:
+    """Two files and their index."""
+    for name, tensor in (("model-1.safetensors", "a.weight"), ("model-2.safetensors", "half")):
+        (folder / name).write_bytes(tensors.serialized({tensor: _TENSORS[tensor]}))
+    places = {"a.weight": "model-1.safetensors", "half": "model-2.safetensors"} | changes
+    index = folder / tensors.INDEX
+    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return index
+
+
+def test_several_files(tmp_path):
+    index = _sharded(tmp_path)
+    assert tensors.find(tmp_path) == index
+    with tensors.open_tensors(index, str.upper) as opened:
+        assert opened.shapes == {"A.WEIGHT": (2, 3), "HALF": (1,)}
+        np.testing.assert_array_equal(opened.read("A.WEIGHT"), _TENSORS["a.weight"])
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["../model-1.safetensors", "/etc/passwd", "a/b.safetensors", "model.bin", "", "..", None],
+)
+def test_an_index_that_points_elsewhere(place, tmp_path):
+    with pytest.raises(ArtifactError, match="weight_map must give each tensor"):
+        tensors.open_tensors(_sharded(tmp_path, half=place))
+
+
+def test_an_index_that_lies(tmp_path):
+    with pytest.raises(ArtifactError, match=r"model-1.safetensors: has no half, which"):
+        tensors.open_tensors(_sharded(tmp_path, half="model-1.safetensors"))
+    with pytest.raises(ArtifactError, match=r"model-3.safetensors: no such file"):
+        tensors.open_tensors(_sharded(tmp_path, half="model-3.safetensors"))
+
+
+class _Hostile:
+    def __init__(self, canary: Path):
+        self.canary = canary
+
+    def __reduce__(self):
+        return Path.touch, (self.canary,)
+
+
+def test_a_pickle_must_be_asked_for_and_runs_no_code(tmp_path):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / tensors.PICKLE
+    torch.save({"a.weight": torch.ones(2, 3), "half": torch.ones(1, dtype=torch.bfloat16)}, path)
+    with pytest.raises(ArtifactError, match=r"a pickle, which can run code .* allow_pickle=True"):
+        tensors.find(tmp_path)
+    with tensors.open_tensors(tensors.find(tmp_path, allow_pickle=True)) as opened:
+        assert opened.shapes == {"a.weight": (2, 3), "half": (1,)}
+        assert opened.read("half").tolist() == [1.0]
+    canary = tmp_path / "canary"
+    for content in (_Hostile(canary), {"a": _Hostile(canary)}, [1], {"a": 1}):
+        torch.save(content, path)
+        with pytest.raises(ArtifactError, match=r"pytorch_model\.bin: "):
+            tensors.open_tensors(path)
+    path.write_bytes(pickle.dumps({"a": _Hostile(canary)}))
+    with pytest.raises(ArtifactError, match=r"pytorch_model\.bin: PyTorch does not read it"):
+        tensors.open_tensors(path)
+    path.write_bytes(b"")
+    with pytest.raises(ArtifactError, match=r"pytorch_model\.bin: PyTorch does not read it"):
+        tensors.open_tensors(path)
+    assert not canary.exists()
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(ArtifactError, match=r"model.safetensors: no such file"):
+        tensors.find(tmp_path, allow_pickle=True)
