@@ -10,30 +10,44 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import atomic, models
-from bert_keras.checkpoints import hugging_face, tensors
+from bert_keras.checkpoints import google_tf1, hugging_face, tensors
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.folder import Folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
-from bert_keras.errors import ArtifactError
+from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import BertEncoder, Task
 from bert_keras.presets import PRESETS
 
 
-def save_checkpoint(model: BertEncoder | Task, directory: str | Path) -> Path:
+def save_checkpoint(
+    model: BertEncoder | Task,
+    directory: str | Path,
+    format: str = "hugging_face",  # noqa: A002
+) -> Path:
     """Writes an encoder or a task as a checkpoint folder.
 
     Args:
         model: what to write.
         directory: made when absent; files of the same names are replaced, one by one and whole.
+        format: "hugging_face", also our own; "google_tf1", the original one of BERT, ALBERT and
+            ELECTRA.
 
     Returns:
         The folder.
 
     Raises:
+        UsageError: the format has no such model.
         NumericError: a weight is not finite. Nothing is written.
     """
-    directory = Path(directory)
+    if format not in FORMATS:
+        raise UsageError(f"format must be one of {', '.join(FORMATS)}. Received: {format!r}")
+    FORMATS[format](model, Path(directory))
+    return Path(directory)
+
+
+def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
+    """Hugging Face's layout, and the manifest."""
     encoder = model.encoder if isinstance(model, Task) else model
     class_name, options = type(model).__name__, model.options
     family = hugging_face.family_for(encoder.config, class_name, options)
@@ -50,7 +64,9 @@ def save_checkpoint(model: BertEncoder | Task, directory: str | Path) -> Path:
     atomic.write_bytes(directory / WEIGHTS, weights)
     atomic.write_bytes(directory / CONFIG, manifests.json_bytes(config))
     atomic.write_bytes(directory / MANIFEST, manifests.json_bytes(manifest))
-    return directory
+
+
+FORMATS = {"hugging_face": _save_folder, "google_tf1": google_tf1.save}
 
 
 def load_checkpoint(
@@ -128,4 +144,6 @@ def open_checkpoint(handle: str | Path, *, allow_pickle: bool = False) -> Checkp
             f"{str(handle)!r} is neither a checkpoint folder nor a preset. "
             f"Presets: {', '.join(PRESETS)}"
         )
+    if not (directory / CONFIG).is_file() and google_tf1.is_one(directory):
+        return google_tf1.GoogleFolder.open(directory)
     return Folder.open(directory, allow_pickle=allow_pickle)

@@ -1,0 +1,216 @@
+"""Google's original checkpoints, of TensorFlow 1: BERT, ALBERT and ELECTRA, read and written.
+
+Names as in the code that was published with the papers: google-research/bert, albert and electra.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras.checkpoints import manifest as manifests
+from bert_keras.checkpoints import tensors, tf_variables
+from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
+from bert_keras.checkpoints.format import Names
+from bert_keras.checkpoints.google_tf1_names import CONFIGS, FAMILIES, HEADS, LEAVES, TOLD_BY
+from bert_keras.config import BertConfig
+from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.models import BertEncoder, Task
+
+PREFIX = "bert_model.ckpt"
+_SIZES = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "intermediate_size": "intermediate_size",
+    "max_positions": "max_position_embeddings",
+    "num_segments": "type_vocab_size",
+    "activation": "hidden_act",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "initializer_range": "initializer_range",
+}
+_MORE = {
+    "bert": {},
+    "albert": {"embedding_size": "embedding_size", "num_unique_layers": "num_hidden_groups"},
+    "electra": {"embedding_size": "embedding_size"},
+}
+# Their "gelu" is the tanh approximation; they have no other.
+_ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
+_REQUIRED = {"inner_group_num": (None, 1), "net_structure_type": (None, 0)}
+
+
+def is_one(directory: Path) -> bool:
+    """Whether a folder looks like such a checkpoint."""
+    return any((directory / name).is_file() for name in CONFIGS) or any(directory.glob("*.index"))
+
+
+@dataclasses.dataclass(frozen=True)
+class GoogleFolder(Checkpoint):
+    """A folder with a checkpoint and its config.
+
+    Attributes:
+        directory: where it is.
+        config_path: its config.
+        values: what that says.
+    """
+
+    directory: Path
+    config_path: Path
+    values: dict[str, Any]
+
+    @classmethod
+    def open(cls, directory: Path) -> GoogleFolder:
+        """Reads the config.
+
+        Raises:
+            ArtifactError: there is none.
+        """
+        for name in CONFIGS:
+            if (directory / name).is_file():
+                return cls(directory, directory / name, manifests.read_json(directory / name))
+        raise ArtifactError(
+            f"{directory}: a TensorFlow checkpoint without a config. Put one of "
+            f"{', '.join(CONFIGS)} beside it (ELECTRA was published without: write its sizes "
+            "under the names that bert_config.json has, and embedding_size)."
+        )
+
+    @property
+    def class_name(self) -> str:
+        """Told by the variables of the head."""
+        with self.source() as source:
+            for name, heads in TOLD_BY.items():
+                if any(head in source.shapes for head in heads):
+                    return name
+        return BertEncoder.__name__
+
+    def source(self, *, verify: bool = False) -> tensors.Tensors:
+        """Opens the only checkpoint of the folder."""
+        del verify  # the reader checks what it reads
+        prefixes = sorted(path.with_suffix("") for path in self.directory.glob("*.index"))
+        if len(prefixes) != 1:
+            found = ", ".join(path.name for path in prefixes) or "none"
+            raise ArtifactError(
+                f"{self.directory}: expected one checkpoint, a file that ends in .index and its "
+                f"data. Received: {found}"
+            )
+        return tf_variables.VariableFile(prefixes[0])
+
+    def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
+        """The config; the family and whether there is a pooler are told by the variables."""
+        family = _family_of(shapes)
+        path, values = self.config_path, self.values
+        for key, accepted in _REQUIRED.items():
+            if values.get(key) not in accepted:
+                raise ArtifactError(f"{path}: not supported: {key}={values[key]!r}")
+        keys = {**_SIZES, **_MORE[family]}
+        if missing := sorted(set(keys.values()) - set(values)):
+            raise ArtifactError(f"{path}: missing: {', '.join(missing)}")
+        ours = {name: values[theirs] for name, theirs in keys.items()}
+        if ours["activation"] not in _ACTIVATIONS:
+            raise ArtifactError(f"{path}: not supported: hidden_act={ours['activation']!r}")
+        ours["activation"] = _ACTIVATIONS[ours["activation"]]
+        pooler = "bert/pooler/dense/kernel" in shapes or "pooler" in allow_missing
+        try:
+            return BertConfig.from_dict({**ours, "pooler": pooler, "family": family})
+        except ValueError as error:
+            raise ArtifactError(f"{path}: {error}") from error
+
+    def saved_options(
+        self, class_name: str, config: BertConfig, shapes: Shapes
+    ) -> tuple[dict[str, Any], Path]:
+        """The number of classes, and what a family's pairs are."""
+        options: dict[str, Any] = {}
+        if class_name == "Pretrainer":
+            options["objective"] = "sop" if config.family == "albert" else "nsp"
+        if class_name == "SequenceClassifier" and "output_weights" in shapes:
+            options["num_classes"] = shapes["output_weights"][0]
+        return options, self.config_path
+
+    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
+        """By the family's rows."""
+        return _names(config.family, class_name, shapes)
+
+
+def save(model: BertEncoder | Task, directory: Path) -> None:
+    """Writes a model as `bert_model.ckpt` and its config.
+
+    Raises:
+        UsageError: Google's code had no such model.
+        NumericError: a weight is not finite. Nothing is written.
+        ImportError: TensorFlow is not installed.
+    """
+    class_name = type(model).__name__
+    config = model.encoder.config if isinstance(model, Task) else model.config
+    values = _write_config(config, class_name)
+    names = _names(config.family, class_name, {})
+    if strangers := [weight.path for weight in model.weights if not names.knows(weight.path)]:
+        raise UsageError(
+            f"Google's {config.family} has no place for {', '.join(strangers)}, so a "
+            f"{class_name} cannot be written as a TF1 checkpoint."
+        )
+    tf = tf_variables.tensorflow()
+    variables = {
+        entry.tensor: entry.leaf.theirs(tensors.finite(entry.variable))
+        for entry in names.entries(model.weights)
+    }
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory, prefix=".tmp-") as folder:
+        tf.raw_ops.SaveV2(
+            prefix=str(Path(folder, PREFIX)),
+            tensor_names=list(variables),
+            shape_and_slices=[""] * len(variables),
+            tensors=list(variables.values()),
+        )
+        config_name = CONFIGS[list(FAMILIES).index(config.family)]
+        text = json.dumps(values, indent=2) + "\n"
+        Path(folder, config_name).write_text(text, encoding="utf-8")
+        # The index comes last: without it there is no checkpoint.
+        for path in sorted(Path(folder).iterdir(), key=lambda path: path.suffix == ".index"):
+            path.replace(directory / path.name)
+
+
+def _write_config(config: BertConfig, class_name: str) -> dict[str, Any]:
+    if config.family not in FAMILIES:
+        raise UsageError(
+            f"There was no {config.family} in TF1: only {', '.join(FAMILIES)} can be written so."
+        )
+    words = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+    keys = {**_SIZES, **_MORE[config.family]}
+    values = {theirs: getattr(config, name) for name, theirs in keys.items()}
+    values["hidden_act"] = words.get(config.activation)
+    expected = {**{name: getattr(config, name) for name in keys}, "family": config.family}
+    is_told = BertConfig.from_dict({**expected, "pooler": config.pooler}) == config
+    if values["hidden_act"] is None or not is_told:
+        raise UsageError(
+            f"Google's code has no such {config.family} for a {class_name}: its gelu is the tanh "
+            "approximation (activation='gelu_tanh'), its layer_norm_epsilon 1e-12, its positions "
+            f"learned from 0 on. Received: {config}"
+        )
+    return values
+
+
+def _family_of(shapes: Shapes) -> str:
+    if any("/inner_group_0/" in name for name in shapes):
+        return "albert"
+    is_electra = any(name.startswith(("electra/", "generator/")) for name in shapes)
+    return "electra" if is_electra else "bert"
+
+
+def _names(family: str, class_name: str, shapes: Shapes) -> Names:
+    rows = FAMILIES[family]
+    is_generator = family == "electra" and class_name == "MaskedLM"
+    if shapes:  # to be read: what is there counts
+        is_generator = not any(name.startswith(f"{rows.prefix}encoder/") for name in shapes)
+    prefixes: Mapping[str, str] = {"": rows.prefix, **dict.fromkeys(HEADS, "")}
+    if family == "electra" and is_generator:
+        prefixes = {**prefixes, "": "generator/", "embeddings": rows.prefix}
+        prefixes["embeddings/projection"] = "generator/"
+    other = "generator" if not is_generator else ("electra/encoder", "discriminator")
+    redundant = [name for name in shapes if family == "electra" and name.startswith(other)]
+    return Names(rows.modules, LEAVES, "/", rows.whole, prefixes, redundant)

@@ -1,0 +1,64 @@
+"""The variables in a TensorFlow checkpoint, by TensorFlow's own reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from bert_keras.checkpoints import tensors
+from bert_keras.errors import ArtifactError
+
+# What an optimizer and a training loop leave beside the weights.
+_SLOTS = ("adam_m", "adam_v", "lamb_m", "lamb_v", "Adam", "Adam_1", "Momentum")
+_STEPS = {"global_step", "beta1_power", "beta2_power", "good_steps", "bad_steps", "loss_scale"}
+
+
+class VariableFile(tensors.Tensors):
+    """The variables of a TensorFlow checkpoint, without those of an optimizer.
+
+    Args:
+        path: its prefix, such as bert_model.ckpt.
+
+    Raises:
+        ArtifactError: it is not whole.
+        ImportError: TensorFlow is not installed.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        tf = tensorflow()
+        try:
+            self._reader = tf.train.load_checkpoint(str(path))
+            shapes = self._reader.get_variable_to_shape_map()
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            raise ArtifactError(f"{path}: not a whole TensorFlow checkpoint ({error}).") from error
+        self.shapes = {
+            name: tuple(shape)
+            for name, shape in shapes.items()
+            if name not in _STEPS and name.rpartition("/")[2] not in _SLOTS
+        }
+
+    def read(self, name: str) -> np.ndarray:
+        """The values of one variable."""
+        try:
+            return self._reader.get_tensor(name)
+        except Exception as error:  # the reader's errors have no common class
+            raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
+
+
+def tensorflow() -> ModuleType:
+    """TensorFlow, where it is installed.
+
+    Raises:
+        ImportError: it is not.
+    """
+    try:
+        import tensorflow as tf
+    except ImportError as error:
+        raise ImportError(
+            "TensorFlow checkpoints need TensorFlow. "
+            'Install with: pip install "bert-keras[tensorflow]"'
+        ) from error
+    return tf
