@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bert_keras import export
-    from bert_keras.checkpoints import load_checkpoint, save_checkpoint
+    from bert_keras.checkpoints import (
+        from_keras_hub,
+        load_checkpoint,
+        save_checkpoint,
+        to_keras_hub,
+    )
     from bert_keras.config import BertConfig
     from bert_keras.models import (
         BertEncoder,
@@ -45,9 +50,11 @@ __all__ = [
     "TokenClassifier",
     "Tokenizer",
     "export",
+    "from_keras_hub",
     "load_checkpoint",
     "optimizer",
     "save_checkpoint",
+    "to_keras_hub",
 ]
 
 _HOMES = {
@@ -64,9 +71,11 @@ _HOMES = {
     "SequenceClassifier": "models",
     "TokenClassifier": "models",
     "Tokenizer": "tokenizers",
+    "from_keras_hub": "checkpoints",
     "load_checkpoint": "checkpoints",
     "optimizer": "optimization",
     "save_checkpoint": "checkpoints",
+    "to_keras_hub": "checkpoints",
 }
 
 

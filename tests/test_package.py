@@ -34,9 +34,11 @@ PUBLIC = {
     "Pretrainer",
     "Tokenizer",
     "export",
+    "from_keras_hub",
     "load_checkpoint",
     "optimizer",
     "save_checkpoint",
+    "to_keras_hub",
 }
 METHODS = {
     "BertEncoder": {"from_preset", "save_to_preset"},

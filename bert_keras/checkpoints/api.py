@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import atomic, models
-from bert_keras.checkpoints import google_tf1, hugging_face, tensors
+from bert_keras.checkpoints import google_tf1, hugging_face, keras_hub, tensors
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.folder import Folder
@@ -31,7 +31,7 @@ def save_checkpoint(
         model: what to write.
         directory: made when absent; files of the same names are replaced, one by one and whole.
         format: "hugging_face", also our own; "google_tf1", the original one of BERT, ALBERT and
-            ELECTRA.
+            ELECTRA; "keras_hub", a preset of KerasHub, for encoders.
 
     Returns:
         The folder.
@@ -66,7 +66,11 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     atomic.write_bytes(directory / MANIFEST, manifests.json_bytes(manifest))
 
 
-FORMATS = {"hugging_face": _save_folder, "google_tf1": google_tf1.save}
+FORMATS = {
+    "hugging_face": _save_folder,
+    "google_tf1": google_tf1.save,
+    "keras_hub": keras_hub.save,
+}
 
 
 def load_checkpoint(
@@ -146,4 +150,8 @@ def open_checkpoint(handle: str | Path, *, allow_pickle: bool = False) -> Checkp
         )
     if not (directory / CONFIG).is_file() and google_tf1.is_one(directory):
         return google_tf1.GoogleFolder.open(directory)
+    if (directory / CONFIG).is_file() and not (directory / MANIFEST).is_file():
+        values = manifests.read_json(directory / CONFIG)
+        if keras_hub.is_one(values):
+            return keras_hub.KerasHubFolder(directory, values)
     return Folder.open(directory, allow_pickle=allow_pickle)

@@ -66,7 +66,7 @@ class Checkpoint(abc.ABC):
             names = self.names(BertEncoder.__name__, config, source.shapes)
             wanted = [
                 entry
-                for entry in names.entries(_sizes(config))
+                for entry in names.entries([m for m in _sizes(config) if names.knows(m.path)])
                 if not begins(entry.path, allow_missing)
             ]
             expected = {entry.tensor: entry.shape for entry in wanted}

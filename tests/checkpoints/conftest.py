@@ -27,6 +27,14 @@ def transformers() -> Any:
 
 
 @pytest.fixture(scope="session")
+def keras_hub() -> Any:
+    """KerasHub; its import may warn of its own dependencies."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("keras_hub")
+
+
+@pytest.fixture(scope="session")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a tiny Pretrainer. Copy it before changing anything."""
     task = contracts.as_trained(Pretrainer(BertEncoder(contracts.TINY)))

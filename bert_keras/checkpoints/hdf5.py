@@ -1,0 +1,81 @@
+"""Keras's weight files, read as data: no links, nothing outside the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bert_keras.checkpoints import tensors
+from bert_keras.errors import ArtifactError
+
+_DEEPEST = 16  # groups within groups
+_MOST = 100_000  # groups and datasets
+
+
+class HDF5File(tensors.Tensors):
+    """The datasets of an HDF5 file.
+
+    Args:
+        path: the file.
+        rename: gives the name by which a dataset is asked for.
+
+    Raises:
+        ArtifactError: it is missing, not whole, or points elsewhere by links or external data.
+    """
+
+    def __init__(self, path: Path, rename: Callable[[str], str] = str):
+        import h5py
+
+        self.path = path
+        if not path.is_file():
+            raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
+        try:
+            self._file = h5py.File(path, "r")
+        except OSError as error:
+            raise ArtifactError(f"{path}: not a whole HDF5 file ({error}).") from error
+        self._found: dict[str, Any] = {}
+        self._seen = 0
+        try:
+            self._collect(self._file, "")
+        except ArtifactError:
+            self.close()
+            raise
+        except Exception as error:  # whatever a damaged file raises
+            self.close()
+            raise ArtifactError(f"{path}: damaged ({error}).") from error
+        self._names = {rename(name): name for name in self._found}
+        self.shapes = {name: self._found[its].shape for name, its in self._names.items()}
+
+    def read(self, name: str) -> np.ndarray:
+        """The values of one dataset."""
+        try:
+            return self._found[self._names[name]][()]
+        except Exception as error:
+            raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._file.close()
+
+    def _collect(self, group: Any, place: str) -> None:
+        import h5py
+
+        for key in group:
+            name = f"{place}{key}"
+            self._seen += 1
+            if self._seen > _MOST or name.count("/") > _DEEPEST:
+                raise ArtifactError(f"{self.path}: {name}: deeper or longer than any weights file.")
+            if not isinstance(group.get(key, getlink=True), h5py.HardLink):
+                raise ArtifactError(f"{self.path}: {name}: a link, which may lead outside.")
+            item = group[key]
+            if isinstance(item, h5py.Group):
+                self._collect(item, f"{name}/")
+            elif not isinstance(item, h5py.Dataset) or item.external or item.is_virtual:
+                raise ArtifactError(f"{self.path}: {name}: data that lie outside the file.")
+            elif item.dtype.kind in "fiu":
+                self._found[name] = item
+            else:
+                raise ArtifactError(f"{self.path}: {name}: not numbers but {item.dtype}.")

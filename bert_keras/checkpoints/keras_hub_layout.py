@@ -1,0 +1,107 @@
+"""How KerasHub's backbones lay out what we have otherwise: heads, positions, configs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_keras.checkpoints.format import Leaf, Names, Shape
+from bert_keras.checkpoints.keras_hub_names import Backbone
+from bert_keras.config import BertConfig
+from bert_keras.errors import ArtifactError
+
+_KINDS = ("kernel", "bias", "embeddings", "gamma", "beta")
+LEAVES = {name: Leaf(name) for name in _KINDS}
+# In files variables have numbers.
+FILE_LEAVES = {name: Leaf(f"vars/{int(name in ('bias', 'beta'))}") for name in _KINDS}
+POSITIONS = "embeddings/position/embeddings"
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitHeads(Leaf):
+    """A variable of attention, whose axis of all heads they keep as two.
+
+    Attributes:
+        num_heads: how many.
+        axis: of ours that is split.
+    """
+
+    num_heads: int = 1
+    axis: int = -1
+
+    def shape(self, ours: Shape) -> Shape:
+        """With an axis of heads, and one of a head's size."""
+        sizes, axis = list(ours), self.axis % len(ours)
+        return (*sizes[:axis], self.num_heads, sizes[axis] // self.num_heads, *sizes[axis + 1 :])
+
+    def theirs(self, array: np.ndarray) -> np.ndarray:
+        """Splits."""
+        return array.reshape(self.shape(array.shape))
+
+    def ours(self, array: np.ndarray) -> np.ndarray:
+        """Joins."""
+        axis = self.axis % (array.ndim - 1)
+        return array.reshape((*array.shape[:axis], -1, *array.shape[axis + 2 :]))
+
+
+@dataclasses.dataclass(frozen=True)
+class LaterRows(Leaf):
+    """The position table of RoBERTa, which they have from its first position on.
+
+    Attributes:
+        offset: rows before it, which no token uses.
+    """
+
+    offset: int = 0
+
+    def shape(self, ours: Shape) -> Shape:
+        """Fewer rows."""
+        return (ours[0] - self.offset, *ours[1:])
+
+    def theirs(self, array: np.ndarray) -> np.ndarray:
+        """Without the rows before."""
+        return array[self.offset :]
+
+    def ours(self, array: np.ndarray) -> np.ndarray:
+        """With empty rows before."""
+        return np.pad(array, [(self.offset, 0), *[(0, 0)] * (array.ndim - 1)])
+
+
+def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> BertConfig:
+    """Translates the config of a backbone; `what` is for messages.
+
+    Raises:
+        ArtifactError: an unsupported value, or one that is missing.
+    """
+    if values.get("num_inner_repetitions", 1) != 1:
+        raise ArtifactError(f"{what}: not supported: num_inner_repetitions")
+    if missing := sorted(set(backbone.keys.values()) - set(values)):
+        raise ArtifactError(f"{what}: missing: {', '.join(missing)}")
+    ours = {name: values[theirs] for name, theirs in backbone.keys.items()}
+    ours |= {"attention_dropout": ours["dropout"], **backbone.fixed, "family": backbone.family}
+    if backbone.family == "albert" and ours["embedding_size"] == ours["hidden_size"]:
+        raise ArtifactError(f"{what}: not supported: embedding_dim=hidden_dim with a projection")
+    try:
+        return BertConfig.from_dict(ours)
+    except ValueError as error:
+        raise ArtifactError(f"{what}: {error}") from error
+
+
+def names_by(modules: Mapping[str, str], leaves: Mapping[str, Leaf], config: BertConfig) -> Names:
+    """The names of a backbone's variables, in memory or in a file."""
+    heads = config.num_heads
+    whole: dict[str, Leaf] = {}
+    for name in ("query", "key", "value", "output"):
+        path = f"block_#/attention/{name}"
+        kernel, bias = (f"{modules[path]}/{leaves[leaf].name}" for leaf in ("kernel", "bias"))
+        axis = 0 if name == "output" else -1
+        whole[f"{path}/kernel"] = SplitHeads(kernel, num_heads=heads, axis=axis)
+        if name != "output":
+            whole[f"{path}/bias"] = SplitHeads(bias, num_heads=heads)
+    if config.position_offset:
+        table = f"{modules['embeddings/position']}/{leaves['embeddings'].name}"
+        whole[POSITIONS] = LaterRows(table, offset=config.position_offset)
+    return Names(modules, leaves, "/", whole)

@@ -1,0 +1,171 @@
+"""What KerasHub calls its backbones' variables, in memory and in files. Nothing but tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+# Our layers -> theirs: the path of a variable in memory.
+_BLOCK = {
+    "attention/query": "self_attention_layer/query",
+    "attention/key": "self_attention_layer/key",
+    "attention/value": "self_attention_layer/value",
+    "attention/output": "self_attention_layer/attention_output",
+    "attention_layer_norm": "self_attention_layer_norm",
+    "feedforward/intermediate": "feedforward_intermediate_dense",
+    "feedforward/output": "feedforward_output_dense",
+    "feedforward_layer_norm": "feedforward_layer_norm",
+}
+_TABLES = {
+    "embeddings/token": "token_embedding",
+    "embeddings/segment": "segment_embedding",
+    "embeddings/position": "position_embedding",
+    "embeddings/layer_norm": "embeddings_layer_norm",
+}
+# Their layers in memory -> in model.weights.h5, where layers are known by class and number.
+_FILE = {
+    "token_embedding": "reversible_embedding",
+    "segment_embedding": "embedding",
+    "position_embedding": "position_embedding",
+    "embeddings_layer_norm": "layer_normalization",
+    "self_attention_layer/query": "_self_attention_layer/query_dense",
+    "self_attention_layer/key": "_self_attention_layer/key_dense",
+    "self_attention_layer/value": "_self_attention_layer/value_dense",
+    "self_attention_layer/attention_output": "_self_attention_layer/output_dense",
+    "self_attention_layer_norm": "_self_attention_layer_norm",
+    "feedforward_intermediate_dense": "_feedforward_intermediate_dense",
+    "feedforward_output_dense": "_feedforward_output_dense",
+    "feedforward_layer_norm": "_feedforward_layer_norm",
+}
+_SIZES = {
+    "vocab_size": "vocabulary_size",
+    "hidden_size": "hidden_dim",
+    "num_layers": "num_layers",
+    "num_heads": "num_heads",
+    "intermediate_size": "intermediate_dim",
+    "max_positions": "max_sequence_length",
+    "dropout": "dropout",
+}
+
+
+def _blocks(name: str) -> dict[str, str]:
+    return {f"block_#/{ours}": f"{name}/{theirs}" for ours, theirs in _BLOCK.items()}
+
+
+def _joint(name: str) -> dict[str, str]:
+    """Tables of a layer that holds two of them."""
+    return {
+        "embeddings/token": f"{name}/token_embedding",
+        "embeddings/position": f"{name}/position_embedding",
+        "embeddings/layer_norm": "embeddings_layer_norm",
+    }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Backbone:
+    """A backbone class of theirs.
+
+    Attributes:
+        family: ours.
+        modules: our layers -> theirs in memory, `#` for the block's number.
+        keys: our config values -> theirs.
+        fixed: our config values that every such backbone has.
+        dense: their plain dense layers, in the order in which a file numbers them.
+    """
+
+    family: str
+    modules: Mapping[str, str]
+    keys: Mapping[str, str]
+    fixed: Mapping[str, Any]
+    dense: tuple[str, ...] = ()
+
+    def file_modules(self, has_projection: bool) -> dict[str, str]:
+        """Our layers -> theirs in model.weights.h5."""
+        dense = [name for name in self.dense if has_projection or "projection" not in name]
+        found = {}
+        for ours, theirs in self.modules.items():
+            head, _, rest = theirs.partition("/")
+            if ours.startswith("block_#/"):
+                found[ours] = f"layers/transformer_encoder_#/{_FILE[rest]}"
+            elif rest:
+                found[ours] = f"layers/token_and_position_embedding/{rest}"
+            elif theirs in _FILE:
+                found[ours] = f"layers/{_FILE[theirs]}"
+            elif head in dense:
+                number = dense.index(head)
+                found[ours] = f"layers/dense_{number}" if number else "layers/dense"
+        return found
+
+
+_TANH = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12, "pooler": True}
+_SEGMENTS = {"num_segments": "num_segments"}
+_ROBERTA = Backbone(
+    family="roberta",
+    modules={**_joint("embeddings"), **_blocks("transformer_layer_#")},
+    keys=_SIZES,
+    fixed={
+        "activation": "gelu",
+        "layer_norm_epsilon": 1e-5,
+        "pooler": False,
+        "num_segments": 1,
+        "position_offset": 2,
+    },
+)
+
+BACKBONES = {
+    "BertBackbone": Backbone(
+        family="bert",
+        modules={**_TABLES, **_blocks("transformer_layer_#"), "pooler/dense": "pooled_dense"},
+        keys={**_SIZES, **_SEGMENTS},
+        fixed=_TANH,
+        dense=("pooled_dense",),
+    ),
+    "RobertaBackbone": _ROBERTA,
+    "XLMRobertaBackbone": _ROBERTA,
+    "DistilBertBackbone": Backbone(
+        family="distilbert",
+        modules={**_joint("token_and_position_embedding"), **_blocks("transformer_layer_#")},
+        keys=_SIZES,
+        fixed={
+            "activation": "gelu",
+            "layer_norm_epsilon": 1e-12,
+            "pooler": False,
+            "num_segments": 0,
+        },
+    ),
+    "AlbertBackbone": Backbone(
+        family="albert",
+        modules={
+            **_TABLES,
+            "embeddings/projection": "embedding_projection",
+            **_blocks("group_#_inner_layer_0"),
+            "pooler/dense": "pooled_dense",
+        },
+        keys={
+            **_SIZES,
+            **_SEGMENTS,
+            "embedding_size": "embedding_dim",
+            "num_unique_layers": "num_groups",
+        },
+        fixed=_TANH,
+        dense=("embedding_projection", "pooled_dense"),
+    ),
+    "ElectraBackbone": Backbone(
+        family="electra",
+        modules={
+            **_TABLES,
+            "embeddings/projection": "embeddings_projection",
+            **_blocks("transformer_layer_#"),
+            "pooler/dense": "pooled_dense",
+        },
+        keys={
+            **_SIZES,
+            **_SEGMENTS,
+            "embedding_size": "embedding_dim",
+            "vocab_size": "vocab_size",
+        },
+        fixed=_TANH,
+        dense=("embeddings_projection", "pooled_dense"),
+    ),
+}

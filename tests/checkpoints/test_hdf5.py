@@ -1,0 +1,74 @@
+"""HDF5 files as data. Keras's own files are read in test_keras_hub.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from bert_keras.checkpoints.hdf5 import HDF5File
+from bert_keras.errors import ArtifactError
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        file["a/b"] = np.arange(6.0).reshape(2, 3)
+        file["c"] = np.arange(3)
+    return tmp_path / "file.h5"
+
+
+def test_datasets_by_name(path: Path) -> None:
+    with HDF5File(path, str.upper) as file:
+        assert file.shapes == {"A/B": (2, 3), "C": (3,)}
+        np.testing.assert_array_equal(file.read("C"), [0, 1, 2])
+
+
+def _virtual(file: Any) -> None:
+    layout = h5py.VirtualLayout((3,), float)
+    layout[:] = h5py.VirtualSource("other.h5", "x", (3,))
+    file.create_virtual_dataset("v", layout)
+
+
+def _external(file: Any) -> None:
+    file.create_dataset("e", (3,), float, external=[("/etc/passwd", 0, 24)])
+
+
+def _deep(file: Any) -> None:
+    file.create_group("/".join("x" * 20))
+
+
+def _soft(file: Any) -> None:
+    file["s"] = h5py.SoftLink("/c")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_virtual, "v: data that lie outside the file"),
+        (_external, "e: data that lie outside the file"),
+        (_soft, "s: a link, which may lead outside"),
+        (_deep, "deeper or longer than any weights file"),
+        (lambda file: file.create_dataset("t", data="text"), "t: not numbers but"),
+    ],
+)
+def test_refused(change: Any, message: str, path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        change(file)
+    with pytest.raises(ArtifactError, match=message):
+        HDF5File(path)
+
+
+@pytest.mark.parametrize("size", [0, 10, 300])
+def test_a_part_of_a_file(size: int, path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ArtifactError, match=r"file\.h5: not a whole HDF5 file"):
+        HDF5File(path)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="no such file"):
+        HDF5File(tmp_path / "nothing.h5")

@@ -1,0 +1,22 @@
+"""The tables are whole, in memory and in files."""
+
+from __future__ import annotations
+
+import pytest
+
+from bert_keras.checkpoints.keras_hub_names import BACKBONES
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_every_layer_has_one_place_in_a_file(name: str) -> None:
+    backbone = BACKBONES[name]
+    places = backbone.file_modules(has_projection=True)
+    assert places.keys() == backbone.modules.keys()
+    assert len(set(places.values())) == len(places)
+
+
+def test_dense_layers_are_numbered_in_the_order_of_the_model() -> None:
+    electra = BACKBONES["ElectraBackbone"]
+    assert electra.file_modules(True)["pooler/dense"] == "layers/dense_1"
+    assert electra.file_modules(False)["pooler/dense"] == "layers/dense"
+    assert "embeddings/projection" not in electra.file_modules(False)
