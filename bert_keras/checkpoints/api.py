@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic, models
+from bert_keras import atomic, handles, models
 from bert_keras.checkpoints import google_tf1, hugging_face, keras_hub, tensors
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
@@ -142,7 +142,8 @@ def open_checkpoint(handle: str | Path, *, allow_pickle: bool = False) -> Checkp
     Raises:
         ArtifactError: nothing that can be opened.
     """
-    directory = Path(handle)
+    files = (*handles.WEIGHTS, handles.PICKLE) if allow_pickle else handles.WEIGHTS
+    directory = handles.resolve(handle, files)
     if not directory.is_dir():
         raise ArtifactError(
             f"{str(handle)!r} is neither a checkpoint folder nor a preset. "

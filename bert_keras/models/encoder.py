@@ -90,8 +90,9 @@ class BertEncoder(keras.Model):
         """Opens a checkpoint folder, or makes a model of a published size.
 
         Args:
-            handle: a folder (ours or Hugging Face's layout), or a name of `PRESETS`, which gives
-                new, random weights.
+            handle: a folder (ours, Hugging Face's, Google's TF1, KerasHub's), a repository
+                "hf://organisation/name[@revision]", or a name of `PRESETS`, which gives new, random
+                weights.
             load_weights: False to take only the config.
             allow_missing: variable paths (or their beginnings, such as "pooler") that the
                 checkpoint may lack; they keep new weights.

@@ -63,8 +63,9 @@ class Task(keras.Model):
         """Opens a checkpoint folder as this task.
 
         Args:
-            handle: a folder (ours or Hugging Face's layout), or a name of `PRESETS`, which gives
-                new, random weights.
+            handle: a folder (ours, Hugging Face's, Google's TF1, KerasHub's), a repository
+                "hf://organisation/name[@revision]", or a name of `PRESETS`, which gives new, random
+                weights.
             load_weights: False to take only the config.
             allow_missing: variable paths (or their beginnings, such as "mlm") that the checkpoint
                 may lack; they keep new weights.

@@ -13,6 +13,7 @@ import numpy as np
 import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
+from bert_keras import handles
 from bert_keras.tokenizers import files
 from bert_keras.tokenizers.encoding import Encoding, assemble, kept_lengths, pad
 from bert_keras.tokenizers.vocabulary import (
@@ -127,14 +128,15 @@ class Tokenizer:
         Without tokenizer_config.json the text is lower-cased, as transformers does it.
 
         Args:
-            handle: the folder, or a vocab.txt alone.
+            handle: the folder, a vocab.txt alone, or "hf://organisation/name[@revision]".
             switches: arguments of `Tokenizer` that come before what the folder says.
 
         Raises:
             ArtifactError: no such files, or those of another tokenizer.
             DataError: the vocabulary is no use: names file and line.
         """
-        return cls(**files.read_folder(Path(handle)) | switches)
+        folder = handles.resolve(handle, handles.TOKENIZER)
+        return cls(**files.read_folder(folder) | switches)
 
     def save_to_preset(self, directory: str | os.PathLike[str]) -> None:
         """Writes the files from which this class and transformers open the same tokenizer."""
