@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Pretrainer,
         QuestionAnswerer,
         ReplacedTokenDetector,
+        SentenceEncoder,
         SequenceClassifier,
         TokenClassifier,
     )
@@ -46,6 +47,7 @@ __all__ = [
     "Pretrainer",
     "QuestionAnswerer",
     "ReplacedTokenDetector",
+    "SentenceEncoder",
     "SequenceClassifier",
     "TokenClassifier",
     "Tokenizer",
@@ -68,6 +70,7 @@ _HOMES = {
     "Pretrainer": "models",
     "QuestionAnswerer": "models",
     "ReplacedTokenDetector": "models",
+    "SentenceEncoder": "models",
     "SequenceClassifier": "models",
     "TokenClassifier": "models",
     "Tokenizer": "tokenizers",

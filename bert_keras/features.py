@@ -27,6 +27,7 @@ LABEL = "label"  # of a text or a pair
 TAGS = "tags"  # of tokens
 START, END = "start", "end"  # of an answer
 CHOICE = "choice"
+SENTENCE_VECTOR = "sentence_vector"
 
 HUGGING_FACE = {
     TOKEN_IDS: "input_ids",

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_keras import features
 from bert_keras.checks import check_top_k, checked_length, encoder_of
-from bert_keras.models import BertEncoder, Task
+from bert_keras.models import BertEncoder, SentenceEncoder, Task
 from bert_keras.tokenizers import Tokenizer
 
 _SHORTEST = 16  # tokens: the smallest padded length
@@ -40,7 +40,7 @@ class Predictor:
     compiles for every shape compiles seldom. A text longer than `max_length` is cut.
 
     Args:
-        task: a `MaskedLM`, a `Pretrainer` or a `BertEncoder`.
+        task: a `MaskedLM`, a `Pretrainer`, a `SentenceEncoder` or a `BertEncoder`.
         tokenizer: the one the model was trained with.
         batch_size: how many texts run together.
         max_length: most tokens of a text or pair, [CLS] and [SEP] counted; None for as many as the
@@ -65,8 +65,8 @@ class Predictor:
         self.task, self.tokenizer, self.batch_size = task, tokenizer, batch_size
 
     def __call__(self, texts: Sequence[str], **options: Any) -> Any:
-        """What the model is for: `fill_mask`, or `sentence_vectors` for an encoder."""
-        is_encoder = isinstance(self.task, BertEncoder)
+        """What the model is for: `fill_mask`, or `sentence_vectors` of either kind of encoder."""
+        is_encoder = isinstance(self.task, BertEncoder | SentenceEncoder)
         return (self.sentence_vectors if is_encoder else self.fill_mask)(texts, **options)
 
     def fill_mask(self, texts: Sequence[str], *, top_k: int = 5) -> list[list[list[Fill]]]:
@@ -114,12 +114,17 @@ class Predictor:
         return results
 
     def sentence_vectors(self, texts: Sequence[str]) -> np.ndarray:
-        """The mean vector of each text's tokens: float32 [texts, hidden_size].
+        """The vector of each text: float32 [texts, hidden_size].
 
-        [CLS] and [SEP] count too. With a task it is its encoder that answers.
+        A `SentenceEncoder`'s own; of any other model the mean of what its encoder makes of the
+        tokens, [CLS] and [SEP] included.
         """
         rows = self._encode(texts)
         results = np.zeros((len(rows), self.encoder.config.hidden_size), np.float32)
+        if isinstance(self.task, SentenceEncoder):
+            for batch, outputs in self._run(self.task, rows):
+                results[batch] = outputs[features.SENTENCE_VECTOR][: len(batch)]
+            return results
         for batch, outputs in self._run(self.encoder, rows):
             for row, index in enumerate(batch):
                 vectors = outputs[features.SEQUENCE_OUTPUT][row, : len(rows[index][0])]

@@ -27,6 +27,7 @@ PUBLIC = {
     "MultipleChoice",
     "QuestionAnswerer",
     "ReplacedTokenDetector",
+    "SentenceEncoder",
     "SequenceClassifier",
     "TokenClassifier",
     "PRESETS",

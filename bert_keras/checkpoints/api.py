@@ -10,13 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import atomic, handles, models
-from bert_keras.checkpoints import google_tf1, hugging_face, keras_hub, tensors
+from bert_keras.checkpoints import (
+    google_tf1,
+    hugging_face,
+    keras_hub,
+    sentence_transformers,
+    tensors,
+)
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.folder import Folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.models import BertEncoder, Task
+from bert_keras.models import BertEncoder, SentenceEncoder, Task
 from bert_keras.presets import PRESETS
 
 
@@ -51,7 +57,8 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     encoder = model.encoder if isinstance(model, Task) else model
     class_name, options = type(model).__name__, model.options
     family = hugging_face.family_for(encoder.config, class_name, options)
-    names = hugging_face.names_of(family, prefixed=isinstance(model, Task))
+    has_head = isinstance(model, Task) and bool(model.head_layers)
+    names = hugging_face.names_of(family, prefixed=has_head)
     weights = tensors.serialized(
         {
             entry.tensor: entry.leaf.theirs(tensors.finite(entry.variable))
@@ -63,6 +70,9 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     atomic.write_bytes(directory / WEIGHTS, weights)
     atomic.write_bytes(directory / CONFIG, manifests.json_bytes(config))
+    if isinstance(model, SentenceEncoder):
+        sizes = encoder.config.hidden_size, encoder.config.max_positions
+        sentence_transformers.write(directory, model.options, *sizes)
     atomic.write_bytes(directory / MANIFEST, manifests.json_bytes(manifest))
 
 

@@ -73,7 +73,7 @@ _CLASSIFYING = ("SequenceClassifier", "TokenClassifier", "MultipleChoice")
 
 
 def _classes(name: str, **more: str) -> dict[str, str]:
-    endings = {"BertEncoder": "Model", **_TASKS, **more}
+    endings = {"BertEncoder": "Model", "SentenceEncoder": "Model", **_TASKS, **more}
     return {ours: f"{name}{ending}" for ours, ending in endings.items()}
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from bert_keras.checkpoints import head_options, hugging_face, tensors
+from bert_keras.checkpoints import head_options, hugging_face, sentence_transformers, tensors
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
 from bert_keras.checkpoints.families import FAMILIES, Family
@@ -51,6 +51,8 @@ class Folder(Checkpoint):
         """The class of ours that was written, or that is theirs."""
         if self.manifest is not None:
             return self.manifest["class"]
+        if sentence_transformers.is_one(self.directory):
+            return "SentenceEncoder"
         theirs = self.values.get("architectures")
         classes = self._theirs.classes
         for ours, name in classes.items():
@@ -86,6 +88,9 @@ class Folder(Checkpoint):
         """The options that the manifest or the config tells."""
         del shapes
         if self.manifest is None:
+            if class_name == "SentenceEncoder" and sentence_transformers.is_one(self.directory):
+                path = self.directory / sentence_transformers.MODULES
+                return sentence_transformers.read_options(self.directory), path
             path = self.directory / CONFIG
             return head_options.read(class_name, self.values, config, path), path
         is_its_own = self.manifest["class"] == class_name

@@ -6,6 +6,7 @@ from bert_keras.layers.choices import MergeChoices, SplitChoices
 from bert_keras.layers.embeddings import BertEmbeddings
 from bert_keras.layers.feedforward import FeedForward
 from bert_keras.layers.heads import ClassificationHead, MaskedLMHead, PairHead, Pooler
+from bert_keras.layers.pooling import SentencePooling
 
 __all__ = [
     "AttentionProbabilities",
@@ -17,6 +18,7 @@ __all__ = [
     "PairHead",
     "Pooler",
     "SelfAttention",
+    "SentencePooling",
     "SplitChoices",
     "TransformerBlock",
 ]

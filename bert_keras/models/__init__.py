@@ -7,6 +7,7 @@ from bert_keras.models.multiple_choice import MultipleChoice
 from bert_keras.models.pretrainer import Pretrainer
 from bert_keras.models.question_answerer import QuestionAnswerer
 from bert_keras.models.replaced_token_detector import ReplacedTokenDetector
+from bert_keras.models.sentence_encoder import SentenceEncoder
 from bert_keras.models.task import Task
 from bert_keras.models.token_classifier import TokenClassifier
 
@@ -17,6 +18,7 @@ __all__ = [
     "Pretrainer",
     "QuestionAnswerer",
     "ReplacedTokenDetector",
+    "SentenceEncoder",
     "SequenceClassifier",
     "Task",
     "TokenClassifier",
