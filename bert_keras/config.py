@@ -36,6 +36,8 @@ class BertConfig:
         position_embedding: "absolute", a learned table; "sinusoidal", a fixed one (Vaswani et al.,
             2017, §3.5); "relative_key" or "relative_key_query", learned distances within the
             attention (Shaw et al., 2018; Huang et al., 2020, methods 2 and 4).
+        pruned_heads: heads that were removed, by their first numbers: a tuple for each block with
+            weights of its own; () for none at all.
         pooler: whether the [CLS] output is also pooled (a dense tanh layer).
         activation: of the feed-forward layers and the MLM head. "gelu" is the exact, erf form;
             "gelu_tanh" the approximation that Google's first code also called "gelu".
@@ -60,6 +62,7 @@ class BertConfig:
     num_unique_layers: int | None = None
     position_offset: int = 0
     position_embedding: str = "absolute"
+    pruned_heads: tuple[tuple[int, ...], ...] = ()
     pooler: bool = True
     activation: str = "gelu"
     layer_norm_epsilon: float = 1e-12
@@ -93,11 +96,39 @@ class BertConfig:
                 "`num_heads` must divide `hidden_size`. "
                 f"Received: hidden_size={self.hidden_size}, num_heads={self.num_heads}"
             )
+        object.__setattr__(self, "pruned_heads", self._checked_heads())
         if self.unique_layers > self.num_layers:
             raise ValueError(
                 "`num_unique_layers` must not exceed `num_layers`. Received: "
                 f"num_unique_layers={self.num_unique_layers}, num_layers={self.num_layers}"
             )
+
+    def _checked_heads(self) -> tuple[tuple[int, ...], ...]:
+        """`pruned_heads` in order."""
+        given = self.pruned_heads
+        if given in ((), []):
+            return ()
+        good = isinstance(given, tuple | list) and len(given) == self.unique_layers
+        for heads in given if good else ():
+            good = good and isinstance(heads, tuple | list) and len(set(heads)) < self.num_heads
+            good = good and all(type(h) is int and 0 <= h < self.num_heads for h in heads)
+        if not good:
+            raise ValueError(
+                f"`pruned_heads` must be {self.unique_layers} lists of heads from 0 to "
+                f"{self.num_heads - 1}, none of them of all heads. "
+                f"Received: pruned_heads={given!r}"
+            )
+        found = tuple(tuple(sorted(set(heads))) for heads in given)
+        return found if any(found) else ()
+
+    def heads_of(self, block: int) -> int:
+        """How many heads the block with this number has."""
+        return self.num_heads - (len(self.pruned_heads[block]) if self.pruned_heads else 0)
+
+    @property
+    def head_size(self) -> int:
+        """Width of a head."""
+        return self.hidden_size // self.num_heads
 
     @property
     def table_size(self) -> int:
@@ -128,7 +159,8 @@ class BertConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """All values by name, ready for JSON."""
-        return dataclasses.asdict(self)
+        heads = [list(numbers) for numbers in self.pruned_heads]
+        return {**dataclasses.asdict(self), "pruned_heads": heads}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> BertConfig:

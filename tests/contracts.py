@@ -35,6 +35,7 @@ FAMILIES = {
     "no_segments": TINY.replace(num_segments=0),
     "one_segment": TINY.replace(num_segments=1, position_offset=2),
     "no_pooler": TINY.replace(pooler=False),
+    "pruned": TINY.replace(pruned_heads=((1,), ())),
     "sinusoidal": TINY.replace(position_embedding="sinusoidal"),
     "relative_key": TINY.replace(position_embedding="relative_key"),
     "relative_key_query": TINY.replace(position_embedding="relative_key_query"),

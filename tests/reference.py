@@ -62,7 +62,7 @@ def _encode(w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any]) 
 def _attend(
     w: dict[str, np.ndarray], config: BertConfig, path: str, x: np.ndarray, padding_mask: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    heads = (*x.shape[:2], config.num_heads, -1)
+    heads = (*x.shape[:2], -1, config.head_size)
     query, key, value = (
         _dense(w, f"{path}/{name}", x).reshape(heads) for name in ("query", "key", "value")
     )
@@ -73,7 +73,7 @@ def _attend(
     scores = np.where(padding_mask[:, None, None, :] == 1, scores, -1e9)
     exponents = np.exp(scores - scores.max(-1, keepdims=True))
     probabilities = exponents / exponents.sum(-1, keepdims=True)
-    context = np.einsum("BNTS,BSNK->BTNK", probabilities, value).reshape(x.shape)
+    context = np.einsum("BNTS,BSNK->BTNK", probabilities, value).reshape((*x.shape[:2], -1))
     return _dense(w, f"{path}/output", context), probabilities
 
 

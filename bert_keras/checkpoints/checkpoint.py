@@ -146,6 +146,7 @@ def _sizes(config: BertConfig) -> list[Any]:
     shapes = {
         f"embeddings/{name}/embeddings": (n, config.table_size) for name, n in rows.items() if n
     }
-    shapes[f"{last}/attention/query/kernel"] = (hidden, hidden)
+    inner = config.heads_of(config.unique_layers - 1) * config.head_size
+    shapes[f"{last}/attention/query/kernel"] = (hidden, inner)
     shapes[f"{last}/feedforward/intermediate/kernel"] = (hidden, config.intermediate_size)
     return [types.SimpleNamespace(path=path, shape=shape) for path, shape in shapes.items()]

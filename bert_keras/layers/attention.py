@@ -16,7 +16,7 @@ _MASKED = -1e9
 class SelfAttention(keras.layers.Layer):
     """Every token attends to every token that is not padding.
 
-    Axes: B batch, T query token, S key token, N head, K size of a head, H = N * K.
+    Axes: B batch, T query token, S key token, N head, K size of a head, H hidden, usually N * K.
 
     The four projections hold the 2-D kernels that every checkpoint has. The backend's fused kernel
     is used whenever no probability is dropped and none is asked for: always at inference, and in
@@ -25,6 +25,7 @@ class SelfAttention(keras.layers.Layer):
     Args:
         num_heads: N.
         hidden_size: H, of the input and of the output.
+        head_size: K; None for hidden_size / num_heads.
         dropout: share of the probabilities dropped in training.
         initializer_range: standard deviation of the initial kernels.
         relative_positions: a name of `RELATIVE`; None where the input knows its positions.
@@ -39,25 +40,32 @@ class SelfAttention(keras.layers.Layer):
         initializer_range: float = 0.02,
         relative_positions: str | None = None,
         max_positions: int = 0,
+        head_size: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.num_heads = num_heads
-        self.hidden_size = hidden_size
+        self.head_size = head_size or hidden_size // num_heads
+        inner = num_heads * self.head_size
         self.query, self.key, self.value, self.output_projection = (
             keras.layers.Dense(
-                hidden_size,
+                units,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,
                 name=name,
             )
-            for name in ("query", "key", "value", "output")
+            for name, units in (
+                ("query", inner),
+                ("key", inner),
+                ("value", inner),
+                ("output", hidden_size),
+            )
         )
         self.distance = None
         if relative_positions is not None:
             self.distance = RELATIVE[relative_positions](
                 max_positions,
-                hidden_size // num_heads,
+                self.head_size,
                 initializer_range,
                 dtype=self.dtype_policy,
                 name="distance",
@@ -65,8 +73,9 @@ class SelfAttention(keras.layers.Layer):
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
 
     def build(self, x_shape, padding_mask_shape=None):
-        for projection in (self.query, self.key, self.value, self.output_projection):
+        for projection in (self.query, self.key, self.value):
             projection.build(x_shape)
+        self.output_projection.build((*x_shape[:-1], self.num_heads * self.head_size))
         if self.distance is not None:
             self.distance.build(None)
         self.built = True
@@ -100,7 +109,7 @@ class SelfAttention(keras.layers.Layer):
                 query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask_B11S
             )
         batch, length, *_ = ops.shape(context_BTNK)
-        context_BTH = ops.reshape(context_BTNK, (batch, length, self.hidden_size))
+        context_BTH = ops.reshape(context_BTNK, (batch, length, self.num_heads * self.head_size))
         return self.output_projection(context_BTH)
 
     def probabilities(self, x, padding_mask=None):
@@ -114,13 +123,11 @@ class SelfAttention(keras.layers.Layer):
 
     @property
     def _scale(self) -> float:
-        return (self.hidden_size // self.num_heads) ** -0.5
+        return self.head_size**-0.5
 
     def _split(self, x_BTH):
         batch, length, _ = ops.shape(x_BTH)
-        return ops.reshape(
-            x_BTH, (batch, length, self.num_heads, self.hidden_size // self.num_heads)
-        )
+        return ops.reshape(x_BTH, (batch, length, self.num_heads, self.head_size))
 
     def _probabilities(self, query_BTNK, key_BSNK, mask_B11S):
         scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * self._scale, key_BSNK)

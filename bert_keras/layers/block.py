@@ -24,6 +24,7 @@ class TransformerBlock(keras.layers.Layer):
         initializer_range: standard deviation of the initial kernels.
         relative_positions: of the attention; see `SelfAttention`.
         max_positions: the longest sequence, for relative positions.
+        head_size: width of a head; None for hidden_size / num_heads.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class TransformerBlock(keras.layers.Layer):
         initializer_range: float = 0.02,
         relative_positions: str | None = None,
         max_positions: int = 0,
+        head_size: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -48,6 +50,7 @@ class TransformerBlock(keras.layers.Layer):
             initializer_range=initializer_range,
             relative_positions=relative_positions,
             max_positions=max_positions,
+            head_size=head_size,
             dtype=self.dtype_policy,
             name="attention",
         )

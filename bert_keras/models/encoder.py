@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,6 +61,18 @@ class BertEncoder(keras.Model):
         layers = _Layers(self.embeddings, self.blocks, self.pooler)
         outputs = layers.outputs(inputs, self.config, hidden_states, attentions)
         return keras.Model(inputs, outputs, name=f"{self.name}_outputs")
+
+    def prune_heads(self, heads: Mapping[int, Sequence[int]], **options: Any) -> BertEncoder:
+        """A smaller encoder without some attention heads; see `surgery.prune_heads`."""
+        from bert_keras.models import surgery
+
+        return surgery.prune_heads(self, heads, **options)
+
+    def keep_layers(self, layers: int | Sequence[int], **options: Any) -> BertEncoder:
+        """A shallower encoder with some of the layers; see `surgery.keep_layers`."""
+        from bert_keras.models import surgery
+
+        return surgery.keep_layers(self, layers, **options)
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` rebuilds the encoder from."""
@@ -149,12 +162,13 @@ class _Layers(NamedTuple):
         blocks = [
             TransformerBlock(
                 config.hidden_size,
-                config.num_heads,
+                config.heads_of(index),
                 config.intermediate_size,
                 activation=config.activation,
                 attention_dropout=config.attention_dropout,
                 relative_positions=None if config.position_rows else config.position_embedding,
                 max_positions=config.max_positions,
+                head_size=config.head_size,
                 name=f"block_{index}",
                 **constants,
             )
