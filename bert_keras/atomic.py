@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 _NEW = ".tmp-"  # being written, or being removed
 _OLD = ".old-"  # moved aside for the moment in which its successor takes its place
@@ -24,11 +25,18 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Writes or replaces one file atomically."""
+    with new_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Yields a temporary file to fill, which becomes `path` when the block ends without error."""
     path = Path(path)
     temporary = path.with_name(_NEW + path.name)
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -46,8 +46,8 @@ FLOORS = {
     "tokenizers": Floor(("features", "handles"), ("numpy", "tokenizers")),
     "data": Floor(("features", "tokenizers"), ("numpy", "sentencex"), ("keras", "tensorflow")),
     "checkpoints": Floor(
-        ("config", "presets", "features", "handles", "models"),
-        ("keras", "numpy", "safetensors"),
+        ("config", "presets", "features", "handles", "models", "tokenizers"),
+        ("keras", "numpy", "rich", "safetensors"),
         ("h5py", "keras_hub", "tensorflow", "torch"),
     ),
     "resume": Floor((), ("keras", "numpy", "safetensors")),
@@ -57,6 +57,7 @@ FLOORS["predictor"] = Floor(tuple(FLOORS), ("keras", "numpy"), ("tensorflow",))
 FLOORS["export"] = Floor(
     tuple(FLOORS), ("keras", "numpy"), ("jax", "tensorflow", "tensorflow_text")
 )
+FLOORS["cli"] = Floor(("handles",), ("typer",), tuple(FLOORS))
 # These are TensorFlow from their first line. The others import them inside functions only.
 GRAPHS = ("export.serving", "tokenizers.in_graph", "tokenizers.in_graph_words")
 # The public page imports all floors, each at its first use.

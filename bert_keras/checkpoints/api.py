@@ -14,6 +14,7 @@ from bert_keras.checkpoints import (
     google_tf1,
     hugging_face,
     keras_hub,
+    safetensors_file,
     sentence_transformers,
     tensors,
 )
@@ -59,16 +60,13 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     family = hugging_face.family_for(encoder.config, class_name, options)
     has_head = isinstance(model, Task) and bool(model.head_layers)
     names = hugging_face.names_of(family, prefixed=has_head)
-    weights = tensors.serialized(
-        {
-            entry.tensor: entry.leaf.theirs(tensors.finite(entry.variable))
-            for entry in names.entries(model.weights)
-        }
-    )
+    entries = names.entries(model.weights)
+    for entry in entries:  # all of them, before anything is written
+        tensors.finite(entry.variable)
     config = hugging_face.write_config(encoder.config, class_name, options)
-    manifest = manifests.describe(class_name, options, encoder.config.to_dict(), weights)
     directory.mkdir(parents=True, exist_ok=True)
-    atomic.write_bytes(directory / WEIGHTS, weights)
+    digest = safetensors_file.write(directory / WEIGHTS, entries)
+    manifest = manifests.describe(class_name, options, encoder.config.to_dict(), digest)
     atomic.write_bytes(directory / CONFIG, manifests.json_bytes(config))
     if isinstance(model, SentenceEncoder):
         sizes = encoder.config.hidden_size, encoder.config.max_positions

@@ -15,15 +15,15 @@ _FORMAT = 1
 
 
 def describe(
-    class_name: str, options: Mapping[str, Any], config: Mapping[str, Any], weights: bytes
+    class_name: str, options: Mapping[str, Any], config: Mapping[str, Any], digest: str
 ) -> dict[str, Any]:
-    """What the manifest of a model says."""
+    """What the manifest of a model says; `digest` is the sha256 of its weights file."""
     return {
         "format": _FORMAT,
         "class": class_name,
         "options": dict(options),
         "config": dict(config),
-        "sha256": {WEIGHTS: hashlib.sha256(weights).hexdigest()},
+        "sha256": {WEIGHTS: digest},
     }
 
 

@@ -11,7 +11,6 @@ from typing import Any, Self
 import keras
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from bert_keras.checkpoints.manifest import WEIGHTS, read_json
 from bert_keras.errors import ArtifactError, NumericError
@@ -202,14 +201,6 @@ def finite(variable: Any) -> np.ndarray:
             "go back to a checkpoint that is good."
         )
     return array
-
-
-def serialized(tensors: Mapping[str, np.ndarray]) -> bytes:
-    """The bytes of a safetensors file with these tensors.
-
-    The metadata is what Hugging Face's library looks for.
-    """
-    return save(dict(tensors), metadata={"format": "pt"})
 
 
 def check(

@@ -1,0 +1,171 @@
+"""Checkpoints described and compared, for people."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bert_keras import features, models
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.errors import DataError, UsageError
+from bert_keras.models import BertEncoder, Task
+from bert_keras.tokenizers import Tokenizer
+
+_TEXTS = (
+    "The quick brown fox jumps over the lazy dog.",
+    "Paris is the capital of France, and Rome is that of Italy.",
+    "1 + 1 = 2",
+)
+_ROWS, _LENGTH = 4, 32
+
+
+def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None:
+    """Prints class, config and tensors, and what a model of that class misses or does not use."""
+    console = console or Console()
+    config = opened.config((), False)
+    class_name = opened.class_name
+    with opened.source() as source:
+        shapes = dict(source.shapes)
+        names = opened.names(class_name, config, shapes)
+    model = _build(opened, class_name, config)
+    expected = {
+        entry.tensor: entry
+        for entry in names.entries([w for w in model.weights if names.knows(w.path)])
+    }
+    values = Table("value", "", title=f"{opened.directory}: {class_name}")
+    for name, value in config.to_dict().items():
+        values.add_row(name, str(value))
+    values.add_row("parameters", f"{model.count_params():,}")
+    console.print(values)
+    table = Table("tensor", "shape", "variable", title=f"{len(shapes)} tensors")
+    for name, shape in sorted(shapes.items()):
+        owner = expected[name].path if name in expected else ""
+        if not owner:
+            owner = "[dim]second name[/]" if name in names.redundant else "[red]not used[/]"
+        table.add_row(name, " x ".join(map(str, shape)) or "1", owner)
+    for name in sorted(set(expected) - set(shapes)):
+        table.add_row(name, "[red]missing[/]", expected[name].path)
+    console.print(table)
+
+
+def _build(opened: Checkpoint, class_name: str, config: Any) -> Any:
+    if class_name == BertEncoder.__name__:
+        return BertEncoder(config)
+    task_class = getattr(models, class_name)
+    return opened.build(
+        task_class, config, {}, lambda given: task_class(BertEncoder(config), **given)
+    )
+
+
+def print_comparison(
+    first: BertEncoder | Task,
+    second: BertEncoder | Task,
+    *,
+    folder: Path,
+    console: Console | None = None,
+) -> float:
+    """Prints the largest differences of two models' outputs, and of their weights if need be.
+
+    Args:
+        first: a model.
+        second: one of the same class and sizes.
+        folder: where a tokenizer is looked for, to compare on texts too.
+        console: where to print.
+
+    Returns:
+        The largest difference of an output.
+
+    Raises:
+        UsageError: the models cannot be compared: other classes or inputs.
+    """
+    console = console or Console()
+    if type(first) is not type(second):
+        raise UsageError(
+            f"A {type(first).__name__} and a {type(second).__name__} cannot be compared."
+        )
+    inputs = {"random ids": _random(first)}
+    if texts := _texts(first, folder):
+        inputs["texts"] = texts
+    table = Table("inputs", "output", "largest difference", title="outputs")
+    largest = 0.0
+    for title, x in inputs.items():
+        left, right = (_outputs(model, x) for model in (first, second))
+        for name in sorted(left.keys() | right.keys()):
+            difference = _difference(left.get(name), right.get(name))
+            largest = max(largest, difference) if not math.isnan(difference) else math.inf
+            table.add_row(title, name, f"{difference:.3g}")
+    console.print(table)
+    if largest > 0:
+        _print_weights(first, second, console)
+    return largest
+
+
+def _print_weights(first: Any, second: Any, console: Console) -> None:
+    table = Table("variable", "largest difference", title="weights that differ")
+    left, right = ({w.path: w for w in model.weights} for model in (first, second))
+    for path in sorted(left.keys() | right.keys()):
+        arrays = [
+            keras.ops.convert_to_numpy(side[path].value) if path in side else None
+            for side in (left, right)
+        ]
+        difference = _difference(*arrays)
+        if difference:
+            table.add_row(path, f"{difference:.3g}")
+    console.print(table if table.row_count else "No weight differs: config or options do.")
+
+
+def _difference(left: Any, right: Any) -> float:
+    if left is None or right is None or left.shape != right.shape:
+        return math.inf
+    return float(np.abs(np.asarray(left, np.float64) - np.asarray(right, np.float64)).max())
+
+
+def _outputs(model: Any, x: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    try:
+        found = model.predict_on_batch({tensor.name: x[tensor.name] for tensor in model.inputs})
+    except KeyError as error:
+        raise UsageError(f"The models have different inputs: {error} is missing.") from None
+    return {name: np.asarray(values) for name, values in found.items()}
+
+
+def _random(model: Any) -> dict[str, np.ndarray]:
+    """Ids without meaning, with padding and two segments."""
+    config = model.encoder.config if isinstance(model, Task) else model.config
+    generator = np.random.default_rng(0)
+    length = min(_LENGTH, config.max_positions)
+    lengths = np.linspace(length, max(2, length // 2), _ROWS).astype(int)[:, None]
+    columns = np.arange(length)[None]
+    x = {
+        features.TOKEN_IDS: generator.integers(0, config.vocab_size, (_ROWS, length)),
+        features.SEGMENT_IDS: np.broadcast_to(columns > length // 3, (_ROWS, length)),
+        features.PADDING_MASK: columns < lengths,
+    }
+    return _shaped(model, x)
+
+
+def _texts(model: Any, folder: Path) -> dict[str, np.ndarray] | None:
+    """Real texts, where the folder has a tokenizer."""
+    try:
+        tokenizer = Tokenizer.from_preset(folder)
+    except (DataError, ValueError, OSError):
+        return None
+    config = model.encoder.config if isinstance(model, Task) else model.config
+    if tokenizer.vocab_size > config.vocab_size:
+        return None
+    return _shaped(model, tokenizer(_TEXTS, max_length=min(_LENGTH, config.max_positions)))
+
+
+def _shaped(model: Any, x: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """With what this model wants besides: positions of masks, an axis of choices."""
+    x = {name: np.asarray(values, np.int32) for name, values in x.items()}
+    x[features.MASK_POSITIONS] = np.tile(np.arange(2, dtype=np.int32), (len(x["token_ids"]), 1))
+    ranks = {tensor.name: len(tensor.shape) for tensor in model.inputs}
+    if ranks[features.TOKEN_IDS] == 3:
+        return {name: values[:, None] for name, values in x.items()}
+    return x

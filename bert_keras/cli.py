@@ -1,0 +1,103 @@
+"""`bert-keras`: checkpoints converted, looked into, and compared."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bert_keras import handles
+from bert_keras.errors import ArtifactError, UsageError
+
+app = typer.Typer(
+    help="Converts, inspects and compares checkpoints of the BERT family.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+_SOURCE = "a folder of any format, or hf://organisation/name[@revision]"
+_Source = Annotated[str, typer.Argument(help=_SOURCE, show_default=False)]
+_Pickle = Annotated[bool, typer.Option(help="read a pytorch_model.bin where there is no other")]
+
+
+@app.command()
+def convert(
+    source: _Source,
+    target: Annotated[Path, typer.Argument(help="the folder to make", show_default=False)],
+    format: Annotated[  # noqa: A002
+        str, typer.Option(help="hugging_face (also ours), google_tf1 or keras_hub")
+    ] = "hugging_face",
+    encoder: Annotated[bool, typer.Option("--encoder", help="leave the heads out")] = False,
+    allow_pickle: _Pickle = False,
+) -> None:
+    """Writes a checkpoint in another format; its tokenizer's files are copied."""
+    from bert_keras.checkpoints import api
+
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"{target}: exists already and is not written over. Name another folder.")
+    if format not in api.FORMATS:
+        raise UsageError(f"--format must be one of {', '.join(api.FORMATS)}. Received: {format}")
+    if encoder:
+        model: Any = api.load_encoder(source, allow_pickle=allow_pickle)
+    else:
+        model = api.load_checkpoint(source, allow_pickle=allow_pickle)
+    api.save_checkpoint(model, target, format=format)
+    folder = handles.resolve(source, handles.TOKENIZER)
+    copied = [name for name in handles.TOKENIZER if (folder / name).is_file()]
+    for name in copied:
+        shutil.copyfile(folder / name, target / name)
+    typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
+    typer.echo(f"Tokenizer: {', '.join(copied) or 'none found'}")
+
+
+@app.command()
+def inspect(source: _Source, allow_pickle: _Pickle = False) -> None:
+    """Shows config, parameters and tensors, and which of them are missing or extra."""
+    from bert_keras.checkpoints import api, report
+
+    opened = api.open_checkpoint(source, allow_pickle=allow_pickle)
+    report.print_checkpoint(opened)
+
+
+@app.command()
+def verify(
+    first: _Source,
+    second: _Source,
+    tolerance: Annotated[
+        float, typer.Option(help="the largest difference that is let pass")
+    ] = 1e-5,
+    allow_pickle: _Pickle = False,
+) -> None:
+    """Compares what two checkpoints compute; exit code 1 if they differ."""
+    from bert_keras.checkpoints import api, report
+
+    models = [api.load_checkpoint(each, allow_pickle=allow_pickle) for each in (first, second)]
+    largest = report.print_comparison(*models, folder=handles.resolve(first, handles.TOKENIZER))
+    if not largest <= tolerance:
+        typer.echo(f"They differ by up to {largest:.3g}, more than {tolerance:g}.")
+        raise typer.Exit(1)
+    typer.echo(f"Equal: no difference above {largest:.3g} (tolerance {tolerance:g}).")
+
+
+def main() -> None:
+    """The program; an error that the user can mend is one message, and its exit code."""
+    try:
+        app()
+    except (ArtifactError, UsageError) as error:
+        _fail(error, error.exit_code)
+    except Exception as error:
+        code = getattr(error, "exit_code", None)
+        if isinstance(code, int):
+            _fail(error, code)
+        if isinstance(error, ImportError):
+            _fail(error, UsageError.exit_code)
+        raise
+
+
+def _fail(error: Exception, code: int) -> None:
+    typer.echo(f"error: {error}", err=True)
+    sys.exit(code)

@@ -1,0 +1,102 @@
+"""The program `bert-keras`, from its command line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from bert_keras import BertEncoder, MaskedLM, Tokenizer, cli, load_checkpoint
+from tests import contracts
+from tests.contracts import TINY
+
+_WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))]
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["bert-keras", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        printed = capsys.readouterr()
+        return Done(int(end.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "source"
+    config = TINY.replace(activation="gelu_tanh", pooler=False)
+    contracts.as_trained(MaskedLM(BertEncoder(config))).save_to_preset(folder)
+    Tokenizer(_WORDS).save_to_preset(folder)
+    return folder
+
+
+def test_convert_there_and_back(call, source: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    done = call("convert", source, tmp_path / "tf1", "--format", "google_tf1")
+    assert done.code == 0, done.err
+    assert "a MaskedLM of" in done.out
+    assert (tmp_path / "tf1" / "vocab.txt").is_file()
+    assert call("convert", tmp_path / "tf1", tmp_path / "back").code == 0
+    assert call("verify", source, tmp_path / "back", "--tolerance", 0).code == 0
+    contracts.assert_same_weights(load_checkpoint(tmp_path / "back"), load_checkpoint(source))
+
+
+def test_the_encoder_alone(call, source: Path, tmp_path: Path) -> None:
+    assert call("convert", source, tmp_path / "encoder", "--encoder").code == 0
+    assert isinstance(load_checkpoint(tmp_path / "encoder"), BertEncoder)
+
+
+def test_inspect(call, source: Path) -> None:
+    done = call("inspect", source)
+    assert done.code == 0
+    assert "cls.predictions.bias" in done.out
+    assert "gelu_tanh" in done.out
+
+
+def test_verify_finds_a_difference(call, source: Path, tmp_path: Path) -> None:
+    other = load_checkpoint(source)
+    (bias,) = (w for w in other.weights if w.path == "mlm/bias")
+    bias.assign(bias + 0.5)
+    other.save_to_preset(tmp_path / "other")
+    done = call("verify", source, tmp_path / "other")
+    assert done.code == 1
+    assert "They differ by up to 0.5" in done.out
+    assert "mlm/bias" in done.out
+    assert "texts" in done.out
+    assert call("verify", source, tmp_path / "other", "--tolerance", "0.6").code == 0
+
+
+def test_refused(call, source: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    done = call("convert", source, tmp_path / "taken")
+    assert (done.code, done.err[:7]) == (2, "error: ")
+    assert "exists already" in done.err
+    done = call("convert", source, tmp_path / "x", "--format", "pickle")
+    assert done.code == 2
+    assert "hugging_face, google_tf1, keras_hub" in done.err
+    for command in (("inspect", tmp_path / "none"), ("convert", tmp_path / "none", tmp_path / "x")):
+        done = call(*command)
+        assert done.code == 4
+        assert "neither a checkpoint folder nor a preset" in done.err
+    assert not (tmp_path / "x").exists()
+
+
+def test_help(call) -> None:
+    done = call("--help")
+    assert done.code == 0
+    for command in ("convert", "inspect", "verify"):
+        assert command in done.out
