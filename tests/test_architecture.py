@@ -46,7 +46,7 @@ FLOORS = {
     "tokenizers": Floor(("features", "handles"), ("numpy", "tokenizers")),
     "data": Floor(("features", "tokenizers"), ("numpy", "sentencex"), ("keras", "tensorflow")),
     "checkpoints": Floor(
-        ("config", "presets", "features", "handles", "models", "tokenizers"),
+        ("config", "presets", "features", "handles", "layers", "models", "tokenizers"),
         ("keras", "numpy", "rich", "safetensors"),
         ("h5py", "keras_hub", "tensorflow", "torch"),
     ),

@@ -6,6 +6,7 @@ open it, and beside it `bert_keras.json` (see `manifest`): what only we need to 
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.folder import Folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.layers import to_be_filled
 from bert_keras.models import BertEncoder, SentenceEncoder, Task
 from bert_keras.presets import PRESETS
 
@@ -114,7 +116,10 @@ def load_encoder(
         return BertEncoder(PRESETS[str(handle)], **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle)
     config = opened.config(allow_missing, load_weights)
-    encoder = opened.build(BertEncoder, config, options, lambda given: BertEncoder(config, **given))
+    with _weights(load_weights and not allow_missing):
+        encoder = opened.build(
+            BertEncoder, config, options, lambda given: BertEncoder(config, **given)
+        )
     if load_weights:
         # What the encoder does without: every head there is.
         opened.load_weights(encoder, config, allow_missing, hugging_face.HEADS)
@@ -137,11 +142,17 @@ def load_task(
         return task_class(BertEncoder(PRESETS[str(handle)], dtype=dtype), **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle)
     config = opened.config(allow_missing, load_weights)
-    encoder = BertEncoder(config, dtype=dtype)
-    task = opened.build(task_class, config, options, lambda given: task_class(encoder, **given))
+    with _weights(load_weights and not allow_missing):
+        encoder = BertEncoder(config, dtype=dtype)
+        task = opened.build(task_class, config, options, lambda given: task_class(encoder, **given))
     if load_weights:
         opened.load_weights(task, config, allow_missing, allow_unused)
     return task
+
+
+def _weights(are_all_read: bool) -> AbstractContextManager[None]:
+    """In which a model is made: without random weights, if none of them would stay."""
+    return to_be_filled() if are_all_read else nullcontext()
 
 
 def open_checkpoint(handle: str | Path, *, allow_pickle: bool = False) -> Checkpoint:

@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from bert_keras.checkpoints.manifest import WEIGHTS, read_json
 from bert_keras.errors import ArtifactError, NumericError
 
+_MAPPED = 2**25  # bytes that are read before the file is opened anew
 INDEX, PICKLE = "model.safetensors.index.json", "pytorch_model.bin"
 
 
@@ -58,10 +59,8 @@ class TensorFile(Tensors):
         self.path = path
         if not path.is_file():
             raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
-        try:
-            self._file = safe_open(path, framework="np")
-        except (SafetensorError, OSError) as error:
-            raise ArtifactError(f"{path}: not a whole safetensors file ({error}).") from error
+        self._read = 0
+        self._open()
         stored = self._file.keys()
         self._names = {rename(name): name for name in stored}
         self.shapes = {
@@ -71,10 +70,22 @@ class TensorFile(Tensors):
 
     def read(self, name: str) -> np.ndarray:
         """The values of one tensor."""
+        if self._read > _MAPPED:  # lets go of what was read, which stays mapped otherwise
+            self.close()
+            self._open()
         try:
-            return self._file.get_tensor(self._names[name])
+            array = self._file.get_tensor(self._names[name])
         except (SafetensorError, TypeError) as error:
             raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
+        self._read += array.nbytes
+        return array
+
+    def _open(self) -> None:
+        try:
+            self._file = safe_open(self.path, framework="np")
+        except (SafetensorError, OSError) as error:
+            raise ArtifactError(f"{self.path}: not a whole safetensors file ({error}).") from error
+        self._read = 0
 
     def close(self) -> None:
         """Lets go of the file."""

@@ -3,6 +3,7 @@
 from bert_keras.layers.attention import AttentionProbabilities, SelfAttention
 from bert_keras.layers.block import TransformerBlock
 from bert_keras.layers.choices import MergeChoices, SplitChoices
+from bert_keras.layers.dropout import to_be_filled
 from bert_keras.layers.embeddings import BertEmbeddings
 from bert_keras.layers.feedforward import FeedForward
 from bert_keras.layers.heads import ClassificationHead, MaskedLMHead, PairHead, Pooler
@@ -21,4 +22,5 @@ __all__ = [
     "SentencePooling",
     "SplitChoices",
     "TransformerBlock",
+    "to_be_filled",
 ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import keras
 import numpy as np
 
-from bert_keras.layers.dropout import seeded_dropout, truncated_normal
+from bert_keras.layers import Pooler
+from bert_keras.layers.dropout import seeded_dropout, to_be_filled, truncated_normal
+from tests import contracts
 from tests.contracts import numpy
 
 _ONES = np.ones((4, 100), "float32")
@@ -44,3 +46,13 @@ def test_initial_weights_are_cut_at_two_deviations():
     assert np.quantile(np.abs(values), 0.999) <= 0.04
     # Cutting at two deviations leaves 0.88 of the deviation.
     assert abs(values.std() - 0.88 * 0.02) < 0.001
+
+
+def test_weights_that_a_checkpoint_will_fill_are_zeros():
+    with to_be_filled():
+        layer = Pooler(8)
+    layer.build((None, 7, 8))
+    assert not contracts.weights(layer)[f"{layer.name}/dense/kernel"].any()
+    layer = Pooler(8)
+    layer.build((None, 7, 8))
+    assert contracts.weights(layer)[f"{layer.name}/dense/kernel"].any()
