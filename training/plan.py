@@ -114,13 +114,14 @@ def _vocab_size(recipe: PretrainRecipe) -> int:
 
 def _parameters(recipe: PretrainRecipe, config: BertConfig) -> int:
     """Of the encoder and the MLM head, and of pooler and pair head where there are pairs."""
-    h, i = config.hidden_size, config.intermediate_size
+    h, i, width = config.hidden_size, config.intermediate_size, config.table_size
     block = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 4 * h
-    rows = config.vocab_size + config.max_positions + config.num_segments
-    heads = (h * h + h) + 2 * h + config.vocab_size
+    rows = config.vocab_size + config.position_rows + config.num_segments
+    projection = (width + 1) * h if width != h else 0
+    heads = (h * width + width) + 2 * width + config.vocab_size
     if recipe.objective != "mlm":
         heads += (h * h + h) + (2 * h + 2)
-    return rows * h + 2 * h + config.num_layers * block + heads
+    return rows * width + 2 * width + projection + config.unique_layers * block + heads
 
 
 def _step_flops(recipe: PretrainRecipe, config: BertConfig) -> float:

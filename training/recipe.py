@@ -86,6 +86,9 @@ class PretrainRecipe:
                 _fail(item.name, f"must be one of {', '.join(_CHOICES[item.name])}", value)
         if not self.corpus:
             _fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)
+        if self.objective != "mlm" and PRESETS[self.preset].num_segments < 2:
+            rule = f"must be mlm: {self.preset} has no second segment for pairs"
+            _fail("objective", rule, self.objective)
         longest = self.max_positions or PRESETS[self.preset].max_positions
         if self.sequence_length > longest:
             whose = "max_positions" if self.max_positions else f"the positions of {self.preset}"

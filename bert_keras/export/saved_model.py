@@ -11,6 +11,7 @@ from pathlib import Path
 
 import keras
 
+from bert_keras import features
 from bert_keras.atomic import new_folder
 from bert_keras.checkpoints import tensors
 from bert_keras.checks import check_top_k, checked_length, encoder_of
@@ -50,6 +51,7 @@ def saved_model(
 
     Raises:
         UsageError: the folder exists.
+        TypeError: another task.
         ImportError: TensorFlow or tensorflow-text is not installed.
         NumericError: a weight is not finite.
         ResourceError: the disk is full, or the second process failed.
@@ -59,7 +61,13 @@ def saved_model(
         raise UsageError(
             f"{path}: exists already and is not written over. Give another version or remove it."
         )
-    max_length = checked_length(max_length, encoder_of(task_or_encoder, tokenizer))
+    encoder = encoder_of(task_or_encoder, tokenizer)
+    if not isinstance(task_or_encoder, BertEncoder) and features.MLM not in task_or_encoder.output:
+        raise TypeError(
+            "Expected a MaskedLM, a Pretrainer or a BertEncoder. Received: a "
+            f"{type(task_or_encoder).__name__}. Its encoder can be exported: task.encoder."
+        )
+    max_length = checked_length(max_length, encoder)
     check_top_k(top_k, tokenizer)
     for variable in task_or_encoder.weights:
         tensors.finite(variable)

@@ -16,7 +16,7 @@ import pytest
 from bert_keras import export, features
 from bert_keras.config import BertConfig
 from bert_keras.errors import UsageError
-from bert_keras.models import BertEncoder, Pretrainer
+from bert_keras.models import BertEncoder, Pretrainer, SequenceClassifier
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 
@@ -200,6 +200,12 @@ def test_nothing_is_left_when_it_fails(task, tokenizer, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         export.saved_model(task, tokenizer, tmp_path / "1")
     assert not any(tmp_path.iterdir())
+
+
+def test_other_tasks_are_refused(task, tokenizer, tmp_path):
+    other = SequenceClassifier(task.encoder, 2)
+    with pytest.raises(TypeError, match=r"Received: a SequenceClassifier.*task\.encoder"):
+        export.saved_model(other, tokenizer, tmp_path / "1")
 
 
 def test_bad_arguments(task, tokenizer, tmp_path):

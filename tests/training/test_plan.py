@@ -43,6 +43,9 @@ def change(**values: object) -> Plan:
     [
         {"objective": "nsp"},
         {"objective": "mlm", "max_positions": 64, "preset": "bert_mini_uncased"},
+        {"objective": "sop", "max_positions": 64, "preset": "electra_small_generator"},
+        {"objective": "mlm", "max_positions": 64, "preset": "albert_base_v2"},
+        {"objective": "mlm", "max_positions": 64, "preset": "distilbert_base_cased"},
     ],
 )
 def test_parameters_are_those_of_the_model(values: dict) -> None:

@@ -58,6 +58,7 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"precision": "float16"}, "precision must be one of float32"),
         ({"lowercase": "yes"}, "lowercase must be true or false"),
         ({"seed": -1}, "seed must be at least 0"),
+        ({"preset": "roberta_base"}, "must be mlm: roberta_base has no second segment"),
     ],
 )
 def test_a_bad_value_is_named(values: dict, message: str) -> None:
