@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
@@ -157,8 +158,11 @@ def test_real_weights_give_the_tokens_of_transformers(
 def test_real_weights_give_the_vectors_of_sentence_transformers(
     mini_lm: Path, pairs: Any, library: Any
 ) -> None:
+    """All pairs on one backend, which is minutes of work on all of them; a tenth on the others."""
     stats = pytest.importorskip("scipy.stats")
     firsts, seconds, scores = pairs
+    if keras.backend.backend() != "tensorflow":
+        firsts, seconds, scores = firsts[:150], seconds[:150], scores[:150]
     task = SentenceEncoder.from_preset(mini_lm)
     predictor = Predictor(task, Tokenizer.from_preset(mini_lm), max_length=256)
     found = predictor([*firsts, *seconds])
@@ -168,5 +172,5 @@ def test_real_weights_give_the_vectors_of_sentence_transformers(
         (vectors[: len(firsts)] * vectors[len(firsts) :]).sum(-1) for vectors in (found, expected)
     ]
     ours, theirs = (stats.spearmanr(values, scores).statistic for values in similar)
-    print(f"Spearman on STS-B dev: {ours:.4f}; of sentence-transformers: {theirs:.4f}")
+    print(f"Spearman of {len(firsts)} pairs: {ours:.4f}; of sentence-transformers: {theirs:.4f}")
     assert round(ours, 4) == round(theirs, 4)
