@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from bert_keras import handles
-from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.errors import UsageError
+from bert_keras.tokenizers.files import KNOWN
 
 app = typer.Typer(
     help="Converts, inspects and compares checkpoints of the BERT family.",
@@ -39,15 +40,14 @@ def convert(
 
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: exists already and is not written over. Name another folder.")
-    if format not in api.FORMATS:
-        raise UsageError(f"--format must be one of {', '.join(api.FORMATS)}. Received: {format}")
+    write = api.writer_of(format)  # now, not when the model is read
     if encoder:
         model: Any = api.load_encoder(source, allow_pickle=allow_pickle)
     else:
         model = api.load_checkpoint(source, allow_pickle=allow_pickle)
-    api.save_checkpoint(model, target, format=format)
-    folder = handles.resolve(source, handles.TOKENIZER)
-    copied = [name for name in handles.TOKENIZER if (folder / name).is_file()]
+    write(model, target)
+    folder = handles.resolve(source, KNOWN)
+    copied = [name for name in KNOWN if (folder / name).is_file()]
     for name in copied:
         shutil.copyfile(folder / name, target / name)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
@@ -76,7 +76,7 @@ def verify(
     from bert_keras.checkpoints import api, report
 
     models = [api.load_checkpoint(each, allow_pickle=allow_pickle) for each in (first, second)]
-    largest = report.print_comparison(*models, folder=handles.resolve(first, handles.TOKENIZER))
+    largest = report.print_comparison(*models, folder=handles.resolve(first, KNOWN))
     if not largest <= tolerance:
         typer.echo(f"They differ by up to {largest:.3g}, more than {tolerance:g}.")
         raise typer.Exit(1)
@@ -87,17 +87,10 @@ def main() -> None:
     """The program; an error that the user can mend is one message, and its exit code."""
     try:
         app()
-    except (ArtifactError, UsageError) as error:
-        _fail(error, error.exit_code)
     except Exception as error:
-        code = getattr(error, "exit_code", None)
-        if isinstance(code, int):
-            _fail(error, code)
-        if isinstance(error, ImportError):
-            _fail(error, UsageError.exit_code)
-        raise
-
-
-def _fail(error: Exception, code: int) -> None:
-    typer.echo(f"error: {error}", err=True)
-    sys.exit(code)
+        is_missing = isinstance(error, ImportError)  # a library that an extra brings
+        code = UsageError.exit_code if is_missing else getattr(error, "exit_code", None)
+        if not isinstance(code, int):
+            raise
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(code)

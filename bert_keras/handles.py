@@ -15,14 +15,6 @@ from bert_keras.errors import ArtifactError
 _SCHEME = "hf://"
 _REPOSITORY = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 
-# What is asked for, by the part of a checkpoint. A pickle must be asked for in words.
-WEIGHTS = ("config.json", "bert_keras.json", "model*.safetensors", "model.safetensors.index.json")
-PICKLE = "pytorch_model.bin"
-TOKENIZER = (
-    *("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
-    *("vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model"),
-)
-
 
 def resolve(handle: str | os.PathLike[str], files: Iterable[str]) -> Path:
     """The folder or file of a handle; downloads what is not in the cache yet.

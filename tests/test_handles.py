@@ -39,7 +39,7 @@ def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_repository_in_the_cache(cache: Path) -> None:
-    folder = handles.resolve("hf://someone/tiny", handles.WEIGHTS)
+    folder = handles.resolve("hf://someone/tiny", ["config.json"])
     assert folder == cache / "snapshots" / ("0" * 40)
     first, second = (
         BertEncoder.from_preset(f"hf://someone/tiny{revision}") for revision in ("", "@v2")

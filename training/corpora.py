@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -114,12 +113,9 @@ def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
         changed = max(file.stat().st_mtime for file in source.files)
     except (DataError, OSError):
         return False  # the text has gone: what was prepared from it is there
-    path = prepared / "train" / MANIFEST
-    manifest = json.loads(path.read_bytes()) if path.is_file() else {}
-    return (
-        manifest.get("origin", {}).get("files") != source.origin["files"]
-        or changed > path.stat().st_mtime
-    )
+    before = Corpus.open(prepared / "train").manifest["origin"]["files"]
+    made = (prepared / "train" / MANIFEST).stat().st_mtime
+    return before != source.origin["files"] or changed > made
 
 
 def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:

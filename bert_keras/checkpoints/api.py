@@ -6,7 +6,7 @@ open it, and beside it `bert_keras.json` (see `manifest`): what only we need to 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,16 @@ from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.folder import Folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
+from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.layers import to_be_filled
 from bert_keras.models import BertEncoder, SentenceEncoder, Task
 from bert_keras.presets import PRESETS
+
+# What a repository is asked for. A pickle must be asked for in words.
+_FILES = (
+    *(CONFIG, MANIFEST, "model*.safetensors", tensors.INDEX, keras_hub.WEIGHTS),
+    *(sentence_transformers.MODULES, sentence_transformers.POOLING),
+)
 
 
 def save_checkpoint(
@@ -49,9 +55,7 @@ def save_checkpoint(
         UsageError: the format has no such model.
         NumericError: a weight is not finite. Nothing is written.
     """
-    if format not in FORMATS:
-        raise UsageError(f"format must be one of {', '.join(FORMATS)}. Received: {format!r}")
-    FORMATS[format](model, Path(directory))
+    writer_of(format)(model, Path(directory))
     return Path(directory)
 
 
@@ -76,11 +80,22 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     atomic.write_bytes(directory / MANIFEST, manifests.json_bytes(manifest))
 
 
-FORMATS = {
+_FORMATS = {
     "hugging_face": _save_folder,
     "google_tf1": google_tf1.save,
     "keras_hub": keras_hub.save,
 }
+
+
+def writer_of(format: str) -> Callable[[Any, Path], None]:  # noqa: A002
+    """What writes a model into a folder in this format.
+
+    Raises:
+        UsageError: no such format.
+    """
+    if format not in _FORMATS:
+        raise UsageError(f"format must be one of {', '.join(_FORMATS)}. Received: {format!r}")
+    return _FORMATS[format]
 
 
 def load_checkpoint(
@@ -96,63 +111,95 @@ def load_checkpoint(
     Raises:
         ArtifactError: it cannot be read, is damaged, or is of a class we have not.
     """
-    class_name = open_checkpoint(handle, allow_pickle=allow_pickle).class_name
-    options["allow_pickle"] = allow_pickle
+    return load_opened(open_checkpoint(handle, allow_pickle=allow_pickle), **options)
+
+
+def load_opened(opened: Checkpoint, **options: Any) -> BertEncoder | Task:
+    """As `load_checkpoint`, of what is open already."""
+    class_name = opened.class_name
     if class_name == BertEncoder.__name__:
-        return load_encoder(handle, **options)
-    return load_task(getattr(models, class_name), handle, **options)
+        return _encoder_of(opened, **options)
+    return _task_of(opened, getattr(models, class_name), **options)
 
 
 def load_encoder(
     handle: str | Path,
     *,
+    allow_pickle: bool = False,
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
-    allow_pickle: bool = False,
     **options: Any,
 ) -> BertEncoder:
     """See `BertEncoder.from_preset`."""
     if handle in PRESETS:
         return BertEncoder(PRESETS[str(handle)], **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle)
-    config = opened.config(allow_missing, load_weights)
-    with _weights(load_weights and not allow_missing):
-        encoder = opened.build(
-            BertEncoder, config, options, lambda given: BertEncoder(config, **given)
-        )
-    if load_weights:
-        # What the encoder does without: every head there is.
-        opened.load_weights(encoder, config, allow_missing, hugging_face.HEADS)
-    return encoder
+    return _encoder_of(opened, load_weights=load_weights, allow_missing=allow_missing, **options)
 
 
 def load_task(
     task_class: type[Task],
     handle: str | Path,
     *,
+    allow_pickle: bool = False,
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
     allow_unused: tuple[str, ...] = (),
-    allow_pickle: bool = False,
     dtype: Any = None,
     **options: Any,
 ) -> Any:
     """See `Task.from_preset`."""
     if handle in PRESETS:
         return task_class(BertEncoder(PRESETS[str(handle)], dtype=dtype), **options)
-    opened = open_checkpoint(handle, allow_pickle=allow_pickle)
-    config = opened.config(allow_missing, load_weights)
-    with _weights(load_weights and not allow_missing):
-        encoder = BertEncoder(config, dtype=dtype)
-        task = opened.build(task_class, config, options, lambda given: task_class(encoder, **given))
-    if load_weights:
-        opened.load_weights(task, config, allow_missing, allow_unused)
-    return task
+    return _task_of(
+        open_checkpoint(handle, allow_pickle=allow_pickle),
+        task_class,
+        load_weights=load_weights,
+        allow_missing=allow_missing,
+        allow_unused=allow_unused,
+        dtype=dtype,
+        **options,
+    )
 
 
-def _weights(are_all_read: bool) -> AbstractContextManager[None]:
-    """In which a model is made: without random weights, if none of them would stay."""
-    return to_be_filled() if are_all_read else nullcontext()
+def _encoder_of(
+    opened: Checkpoint,
+    *,
+    load_weights: bool = True,
+    allow_missing: tuple[str, ...] = (),
+    **options: Any,
+) -> BertEncoder:
+    return opened.load(
+        BertEncoder,
+        BertEncoder,
+        options,
+        load_weights=load_weights,
+        allow_missing=allow_missing,
+        allow_unused=hugging_face.HEADS,  # an encoder does without every head there is
+    )
+
+
+def _task_of(
+    opened: Checkpoint,
+    task_class: type[Task],
+    *,
+    load_weights: bool = True,
+    allow_missing: tuple[str, ...] = (),
+    allow_unused: tuple[str, ...] = (),
+    dtype: Any = None,
+    **options: Any,
+) -> Any:
+    def make(config: BertConfig, **given: Any) -> Task:
+        return task_class(BertEncoder(config, dtype=dtype), **given)
+
+    return opened.load(
+        task_class,
+        make,
+        options,
+        load_weights=load_weights,
+        allow_missing=allow_missing,
+        allow_unused=allow_unused,
+    )
 
 
 def open_checkpoint(handle: str | Path, *, allow_pickle: bool = False) -> Checkpoint:
@@ -161,8 +208,7 @@ def open_checkpoint(handle: str | Path, *, allow_pickle: bool = False) -> Checkp
     Raises:
         ArtifactError: nothing that can be opened.
     """
-    files = (*handles.WEIGHTS, handles.PICKLE) if allow_pickle else handles.WEIGHTS
-    directory = handles.resolve(handle, files)
+    directory = handles.resolve(handle, (*_FILES, tensors.PICKLE) if allow_pickle else _FILES)
     if not directory.is_dir():
         raise ArtifactError(
             f"{str(handle)!r} is neither a checkpoint folder nor a preset. "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 import types
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from bert_keras.checkpoints import tensors
 from bert_keras.checkpoints.format import Entry, Names, begins
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
+from bert_keras.layers import to_be_filled
 from bert_keras.models import BertEncoder, Task
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -57,82 +60,118 @@ class Checkpoint(abc.ABC):
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
         """What this checkpoint calls the variables of a model of this class."""
 
-    def config(self, allow_missing: tuple[str, ...], load_weights: bool) -> BertConfig:
-        """The config. If weights will be loaded, no memory is taken for sizes they have not."""
-        with self.source() as source:
-            config = self.read_config(source.shapes, allow_missing)
-            if not load_weights:
-                return config
-            names = self.names(BertEncoder.__name__, config, source.shapes)
-            wanted = [
-                entry
-                for entry in names.entries([m for m in _sizes(config) if names.knows(m.path)])
-                if not begins(entry.path, allow_missing)
-            ]
-            expected = {entry.tensor: entry.shape for entry in wanted}
-            found = {name: source.shapes[name] for name in expected if name in source.shapes}
-            tensors.check(source.path, found, expected)
-        return config
+    @property
+    def is_told_by_tensors(self) -> bool:
+        """Whether the config cannot be read without the tensors."""
+        return True
 
-    def build(
+    def load(
         self,
         model_class: type,
-        config: BertConfig,
+        make: Callable[..., Any],
         options: dict[str, Any],
-        make: Callable[[dict[str, Any]], Any],
+        *,
+        load_weights: bool,
+        allow_missing: tuple[str, ...],
+        allow_unused: tuple[str, ...],
     ) -> Any:
-        """Makes a model of this class, with the options that the checkpoint tells."""
-        with self.source() as source:
-            saved, path = self.saved_options(model_class.__name__, config, source.shapes)
-        if not saved:
-            return make(options)
-        try:
-            return make(saved | options)
-        except (TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"{path}: the options do not fit a {model_class.__name__}: {error} "
-                f"Received: {saved}" + (f" and {options}" if options else "")
-            ) from error
+        """Makes a model of this class and fills it; the tensors are opened once.
 
-    def load_weights(
+        Args:
+            model_class: of the model.
+            make: called with the config and options; makes the model.
+            options: of the caller, which come before those that the checkpoint tells.
+            load_weights: False to take only the config.
+            allow_missing: variable paths (or their beginnings) that keep new weights if missing.
+            allow_unused: paths of ours whose tensors the model does without.
+
+        Raises:
+            ArtifactError: the checkpoint cannot be read, or its tensors are not the model's.
+        """
+        needed = load_weights or self.is_told_by_tensors
+        with self.source(verify=load_weights) if needed else nullcontext() as source:
+            shapes = source.shapes if source else {}
+            config = self.read_config(shapes, allow_missing)
+            if source and load_weights:
+                self._check_sizes(config, source, allow_missing)
+            # Random weights are made only if some of them may stay.
+            with to_be_filled() if load_weights and not allow_missing else nullcontext():
+                saved = self.saved_options(model_class.__name__, config, shapes)
+                model = _make(model_class, partial(make, config), options, *saved)
+            if source and load_weights:
+                self._fill(model, config, source, allow_missing, allow_unused)
+        return model
+
+    def _check_sizes(
+        self, config: BertConfig, source: tensors.Tensors, allow_missing: tuple[str, ...]
+    ) -> None:
+        """Compares the config with the tensors, before memory is taken on its word."""
+        names = self.names(BertEncoder.__name__, config, source.shapes)
+        matrices = [matrix for matrix in _sizes(config) if names.knows(matrix.path)]
+        expected = {
+            entry.tensor: entry.shape
+            for entry in names.entries(matrices)
+            if not begins(entry.path, allow_missing)
+        }
+        found = {name: source.shapes[name] for name in expected if name in source.shapes}
+        tensors.check(source.path, found, expected)
+
+    def _fill(
         self,
         model: BertEncoder | Task,
         config: BertConfig,
+        source: tensors.Tensors,
         allow_missing: tuple[str, ...],
         allow_unused: tuple[str, ...],
     ) -> None:
-        """Assigns every tensor to its variable.
-
-        Raises:
-            ArtifactError: the tensors are not those of the model; all of them are listed.
-        """
-        with self.source(verify=True) as source:
-            names = self.names(type(model).__name__, config, source.shapes)
-            entries = self._entries(model.weights, names, allow_missing)
-            missing = {entry.tensor for entry in entries if begins(entry.path, allow_missing)}
-            unused = {
-                name
-                for name in source.shapes
-                if name in names.redundant
-                or any(begins(path, allow_unused) for path in names.owners(name))
-            }
-            expected = {entry.tensor: entry.shape for entry in entries}
-            tensors.check(source.path, source.shapes, expected, missing, unused)
-            for entry in entries:
-                if entry.tensor in source.shapes:
-                    entry.variable.assign(entry.leaf.ours(source.read(entry.tensor)))
+        """Assigns every tensor to its variable."""
+        names = self.names(type(model).__name__, config, source.shapes)
+        entries = self._entries(model.weights, names, allow_missing)
+        missing = {entry.tensor for entry in entries if begins(entry.path, allow_missing)}
+        unused = {
+            name
+            for name in source.shapes
+            if name in names.redundant
+            or any(begins(path, allow_unused) for path in names.owners(name))
+        }
+        expected = {entry.tensor: entry.shape for entry in entries}
+        tensors.check(source.path, source.shapes, expected, missing, unused)
+        names.clear(model.weights)
+        for entry in entries:
+            if entry.tensor in source.shapes:
+                entry.variable.assign(entry.leaf.ours(source.read(entry.tensor)))
 
     def _entries(
         self, variables: Iterable[Any], names: Names, allow_missing: tuple[str, ...]
     ) -> list[Entry]:
         known = [v for v in variables if names.knows(v.path)]
         strangers = [v.path for v in variables if not names.knows(v.path)]
-        if refused := [path for path in strangers if not begins(path, allow_missing)]:
+        refused = [path for path in strangers if not begins(path, (*allow_missing, *names.zeros))]
+        if refused:
             raise ArtifactError(
                 f"{self.directory}: this kind of checkpoint has nothing for {', '.join(refused)}. "
                 "If these may keep their new weights, say so: allow_missing=(…)."
             )
         return names.entries(known)
+
+
+def _make(
+    model_class: type,
+    make: Callable[..., Any],
+    options: dict[str, Any],
+    saved: dict[str, Any],
+    path: Path,
+) -> Any:
+    """Makes the model; `saved` are the options that the file at `path` tells."""
+    if not saved:
+        return make(**options)
+    try:
+        return make(**(saved | options))
+    except (TypeError, ValueError) as error:
+        raise ArtifactError(
+            f"{path}: the options do not fit a {model_class.__name__}: {error} "
+            f"Received: {saved}" + (f" and {options}" if options else "")
+        ) from error
 
 
 def _sizes(config: BertConfig) -> list[Any]:

@@ -33,7 +33,7 @@ _CLASSIFIERS = {
 # RoBERTa and ELECTRA label a text by a layer of their own, not by the pooler.
 _DEEP_LABEL = {"label/dense": "classifier.dense", "label/output": "classifier.out_proj"}
 
-_SIZES = {
+SIZES = {
     "vocab_size": "vocab_size",
     "hidden_size": "hidden_size",
     "num_layers": "num_hidden_layers",
@@ -41,7 +41,7 @@ _SIZES = {
     "intermediate_size": "intermediate_size",
     "max_positions": "max_position_embeddings",
 }
-_CONSTANTS = {
+CONSTANTS = {
     "num_segments": "type_vocab_size",
     "activation": "hidden_act",
     "layer_norm_epsilon": "layer_norm_eps",
@@ -67,8 +67,6 @@ _TASKS = {
     "QuestionAnswerer": "ForQuestionAnswering",
     "MultipleChoice": "ForMultipleChoice",
 }
-
-
 _CLASSIFYING = ("SequenceClassifier", "TokenClassifier", "MultipleChoice")
 
 
@@ -104,8 +102,8 @@ class Family:
     encoder: Mapping[str, str]
     heads: Mapping[str, str]
     classes: Mapping[str, str]
-    sizes: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(_SIZES))
-    constants: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(_CONSTANTS))
+    sizes: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(SIZES))
+    constants: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(CONSTANTS))
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(_DEFAULTS))
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     pad_token_id: int = 0
@@ -237,8 +235,8 @@ FAMILIES = {
             **_CLASSIFIERS,
         },
         classes=_classes("Albert", Pretrainer="ForPreTraining"),
-        sizes={**_SIZES, "embedding_size": "embedding_size"},
-        constants={**_CONSTANTS, "num_unique_layers": "num_hidden_groups"},
+        sizes={**SIZES, "embedding_size": "embedding_size"},
+        constants={**CONSTANTS, "num_unique_layers": "num_hidden_groups"},
         defaults={
             **_DEFAULTS,
             "hidden_act": "gelu_new",
@@ -268,7 +266,7 @@ FAMILIES = {
             "choice/dense": "sequence_summary.summary",
         },
         classes=_classes("Electra", ReplacedTokenDetector="ForPreTraining"),
-        sizes={**_SIZES, "embedding_size": "embedding_size"},
+        sizes={**SIZES, "embedding_size": "embedding_size"},
         fixed={"pooler": False},
         redundant=("embeddings.position_ids", "generator_lm_head.weight"),
         hidden_activation={"SequenceClassifier": "gelu", "MultipleChoice": "gelu"},

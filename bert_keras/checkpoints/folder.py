@@ -16,7 +16,7 @@ from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 
 # Every class that a folder can hold.
-_CLASSES = (*FAMILIES["bert"].classes, "ReplacedTokenDetector")
+_CLASSES = {name for family in FAMILIES.values() for name in family.classes}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +67,15 @@ class Folder(Checkpoint):
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Opens the weights."""
         path = tensors.find(self.directory, allow_pickle=self.allow_pickle)
+        opened = tensors.open_tensors(path, hugging_face.current_name)
         if verify and self.manifest is not None:
             manifests.check_digest(path, self.manifest)
-        return tensors.open_tensors(path, hugging_face.current_name)
+        return opened
+
+    @property
+    def is_told_by_tensors(self) -> bool:
+        """Whether there is a pooler is written in our own folders only."""
+        return self.manifest is None
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
         """The config; whether there is a pooler is told by the tensors."""

@@ -75,6 +75,7 @@ class Names:
         prefixes: what their names begin with, by the beginning of our path; the longest counts,
             and "" stands for every other path.
         redundant: tensors that carry nothing of their own, such as a second name of a tied one.
+        zeros: our variable paths that the format has not, because they are zero there.
     """
 
     modules: Mapping[str, str]
@@ -83,6 +84,7 @@ class Names:
     whole: Mapping[str, Leaf] = dataclasses.field(default_factory=dict)
     prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     redundant: Collection[str] = ()
+    zeros: Collection[str] = ()
 
     def entries(self, variables: Iterable[Any]) -> list[Entry]:
         """Every variable, which has a path and a shape, with the tensor it is stored in.
@@ -94,6 +96,12 @@ class Names:
         if unknown := [variable.path for variable, leaf in found if leaf is None]:
             raise ValueError(f"The format has no row for {', '.join(unknown)}.")
         return [Entry(variable, leaf.name, leaf) for variable, leaf in found if leaf is not None]
+
+    def clear(self, variables: Iterable[Any]) -> None:
+        """Sets those to zero that are zero in the format."""
+        for variable in variables:
+            if variable.path in self.zeros:
+                variable.assign(np.zeros(variable.shape))
 
     def knows(self, path: str) -> bool:
         """Whether there is a row for the variable of this path."""

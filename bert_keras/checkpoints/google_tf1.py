@@ -6,7 +6,6 @@ Names as in the code that was published with the papers: google-research/bert, a
 from __future__ import annotations
 
 import dataclasses
-import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints import tensors, tf_variables
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
+from bert_keras.checkpoints.families import CONSTANTS, SIZES
 from bert_keras.checkpoints.format import Names
 from bert_keras.checkpoints.google_tf1_names import CONFIGS, FAMILIES, HEADS, LEAVES, TOLD_BY
 from bert_keras.config import BertConfig
@@ -22,18 +22,10 @@ from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import BertEncoder, Task
 
 PREFIX = "bert_model.ckpt"
-_SIZES = {
-    "vocab_size": "vocab_size",
-    "hidden_size": "hidden_size",
-    "num_layers": "num_hidden_layers",
-    "num_heads": "num_attention_heads",
-    "intermediate_size": "intermediate_size",
-    "max_positions": "max_position_embeddings",
-    "num_segments": "type_vocab_size",
-    "activation": "hidden_act",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "initializer_range": "initializer_range",
+# Hugging Face kept Google's words.
+_SIZES = SIZES | {
+    name: CONSTANTS[name]
+    for name in ("num_segments", "activation", "dropout", "attention_dropout", "initializer_range")
 }
 _MORE = {
     "bert": {},
@@ -47,7 +39,9 @@ _REQUIRED = {"inner_group_num": (None, 1), "net_structure_type": (None, 0)}
 
 def is_one(directory: Path) -> bool:
     """Whether a folder looks like such a checkpoint."""
-    return any((directory / name).is_file() for name in CONFIGS) or any(directory.glob("*.index"))
+    return any((directory / name).is_file() for name in CONFIGS.values()) or any(
+        directory.glob("*.index")
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,13 +65,13 @@ class GoogleFolder(Checkpoint):
         Raises:
             ArtifactError: there is none.
         """
-        for name in CONFIGS:
+        for name in CONFIGS.values():
             if (directory / name).is_file():
                 return cls(directory, directory / name, manifests.read_json(directory / name))
         raise ArtifactError(
             f"{directory}: a TensorFlow checkpoint without a config. Put one of "
-            f"{', '.join(CONFIGS)} beside it (ELECTRA was published without: write its sizes "
-            "under the names that bert_config.json has, and embedding_size)."
+            f"{', '.join(CONFIGS.values())} beside it (ELECTRA was published without: write its "
+            "sizes under the names that bert_config.json has, and embedding_size)."
         )
 
     @property
@@ -167,9 +161,7 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
             shape_and_slices=[""] * len(variables),
             tensors=list(variables.values()),
         )
-        config_name = CONFIGS[list(FAMILIES).index(config.family)]
-        text = json.dumps(values, indent=2) + "\n"
-        Path(folder, config_name).write_text(text, encoding="utf-8")
+        Path(folder, CONFIGS[config.family]).write_bytes(manifests.json_bytes(values))
         # The index comes last: without it there is no checkpoint.
         for path in sorted(Path(folder).iterdir(), key=lambda path: path.suffix == ".index"):
             path.replace(directory / path.name)

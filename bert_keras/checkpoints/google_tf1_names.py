@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from bert_keras.checkpoints.format import Leaf
 
-# The config files of each family, in the order of `FAMILIES`. ELECTRA was published without one.
-CONFIGS = ("bert_config.json", "albert_config.json", "electra_config.json")
+# The config file of each family. ELECTRA was published without one.
+CONFIGS = {name: f"{name}_config.json" for name in ("bert", "albert", "electra")}
 LEAVES = {
     "kernel": Leaf("kernel"),
     "bias": Leaf("bias"),

@@ -47,6 +47,11 @@ class KerasHubFolder(Checkpoint):
         """Of the backbone: a task's head is not in these files."""
         return BertEncoder.__name__
 
+    @property
+    def is_told_by_tensors(self) -> bool:
+        """All of it is in config.json."""
+        return False
+
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Opens the weights."""
         del verify  # the folder has no digests
@@ -70,20 +75,6 @@ class KerasHubFolder(Checkpoint):
         backbone = self._backbone()
         modules = backbone.file_modules(config.table_size != config.hidden_size)
         return names_by(modules, FILE_LEAVES, config)
-
-    def load_weights(
-        self,
-        model: BertEncoder | Task,
-        config: BertConfig,
-        allow_missing: tuple[str, ...],
-        allow_unused: tuple[str, ...],
-    ) -> None:
-        """As for every checkpoint; the segment that RoBERTa has not here becomes zero."""
-        if config.family == "roberta":
-            encoder = model.encoder if isinstance(model, Task) else model
-            _clear_segment(encoder)
-            allow_missing = (*allow_missing, "embeddings/segment")
-        super().load_weights(model, config, allow_missing, allow_unused)
 
     def _backbone(self) -> Backbone:
         name = self.values.get("registered_name")
@@ -128,10 +119,10 @@ def from_keras_hub(backbone: Any, **options: Any) -> BertEncoder:
         raise UsageError(str(error)) from error
     encoder = BertEncoder(config, **options)
     theirs = {variable.path: variable for variable in backbone.weights}
-    for entry in _entries(BACKBONES[name], encoder):
+    names = names_by(BACKBONES[name].modules, LEAVES, config)
+    for entry in _entries(names, encoder):
         entry.variable.assign(entry.leaf.ours(tensors.finite(theirs[entry.tensor])))
-    if config.family == "roberta":
-        _clear_segment(encoder)
+    names.clear(encoder.weights)
     return encoder
 
 
@@ -153,17 +144,17 @@ def to_keras_hub(encoder: BertEncoder) -> Any:
         (name, each) for name, each in BACKBONES.items() if each.family == config.family
     )
     values = {theirs: getattr(config, ours) for ours, theirs in backbone.keys.items()}
-    told = read_config_of(backbone, values, name)
-    free = {"attention_dropout": 0.0, "initializer_range": 0.02, "pooler": True}
-    if told.replace(**free) != config.replace(**free):
-        differ = {
-            key: value
-            for key, value in config.replace(**free).to_dict().items()
-            if told.replace(**free).to_dict()[key] != value
-        }
+    told = read_config_of(backbone, values, name).to_dict()
+    free = ("attention_dropout", "initializer_range", "pooler")
+    differ = {
+        key: value
+        for key, value in config.to_dict().items()
+        if key not in free and told[key] != value
+    }
+    if differ:
         raise UsageError(f"KerasHub's {name} is always otherwise: {differ}")
     made = getattr(keras_hub.models, name)(**values, dtype=encoder.dtype_policy)
-    entries = _entries(backbone, encoder)
+    entries = _entries(names_by(backbone.modules, LEAVES, config), encoder)
     arrays = {entry.tensor: entry.leaf.theirs(tensors.finite(entry.variable)) for entry in entries}
     if config.family == "roberta":  # their positions hold the one segment that they have not
         (position,) = (entry.tensor for entry in entries if entry.path == POSITIONS)
@@ -188,15 +179,9 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
     to_keras_hub(model).save_to_preset(str(directory))
 
 
-def _entries(backbone: Backbone, encoder: BertEncoder) -> list[Entry]:
+def _entries(names: Names, encoder: BertEncoder) -> list[Entry]:
     """The encoder's variables with the paths of those of a backbone in memory."""
-    names = names_by(backbone.modules, LEAVES, encoder.config)
     return names.entries([weight for weight in encoder.weights if names.knows(weight.path)])
-
-
-def _clear_segment(encoder: BertEncoder) -> None:
-    segment: Any = encoder.embeddings.segment
-    segment.embeddings.assign(np.zeros(segment.embeddings.shape))
 
 
 def _numbered(dataset: str) -> str:

@@ -17,6 +17,7 @@ _KINDS = ("kernel", "bias", "embeddings", "gamma", "beta")
 LEAVES = {name: Leaf(name) for name in _KINDS}
 # In files variables have numbers.
 FILE_LEAVES = {name: Leaf(f"vars/{int(name in ('bias', 'beta'))}") for name in _KINDS}
+SEGMENTS = "embeddings/segment/embeddings"
 POSITIONS = "embeddings/position/embeddings"
 
 
@@ -104,4 +105,6 @@ def names_by(modules: Mapping[str, str], leaves: Mapping[str, Leaf], config: Ber
     if config.position_offset:
         table = f"{modules['embeddings/position']}/{leaves['embeddings'].name}"
         whole[POSITIONS] = LaterRows(table, offset=config.position_offset)
-    return Names(modules, leaves, "/", whole)
+    # RoBERTa's one segment is part of every position there.
+    is_without = config.num_segments > 0 and "embeddings/segment" not in modules
+    return Names(modules, leaves, "/", whole, zeros=(SEGMENTS,) if is_without else ())

@@ -11,7 +11,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bert_keras import features, models
+from bert_keras import features
+from bert_keras.checkpoints import api
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.errors import DataError, UsageError
 from bert_keras.models import BertEncoder, Task
@@ -28,12 +29,12 @@ _ROWS, _LENGTH = 4, 32
 def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None:
     """Prints class, config and tensors, and what a model of that class misses or does not use."""
     console = console or Console()
-    config = opened.config((), False)
     class_name = opened.class_name
     with opened.source() as source:
         shapes = dict(source.shapes)
-        names = opened.names(class_name, config, shapes)
-    model = _build(opened, class_name, config)
+    config = opened.read_config(shapes, ())
+    names = opened.names(class_name, config, shapes)
+    model = api.load_opened(opened, load_weights=False)
     expected = {
         entry.tensor: entry
         for entry in names.entries([w for w in model.weights if names.knows(w.path)])
@@ -52,15 +53,6 @@ def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None
     for name in sorted(set(expected) - set(shapes)):
         table.add_row(name, "[red]missing[/]", expected[name].path)
     console.print(table)
-
-
-def _build(opened: Checkpoint, class_name: str, config: Any) -> Any:
-    if class_name == BertEncoder.__name__:
-        return BertEncoder(config)
-    task_class = getattr(models, class_name)
-    return opened.build(
-        task_class, config, {}, lambda given: task_class(BertEncoder(config), **given)
-    )
 
 
 def print_comparison(

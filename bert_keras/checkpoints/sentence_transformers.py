@@ -11,7 +11,7 @@ from bert_keras.checkpoints.manifest import json_bytes, read_json
 from bert_keras.errors import ArtifactError
 
 MODULES = "modules.json"
-_POOLING = "1_Pooling/config.json"
+POOLING = "1_Pooling/config.json"
 _KINDS = ("Transformer", "Pooling", "Normalize")
 _POOLINGS = {
     "mean": "pooling_mode_mean_tokens",
@@ -44,7 +44,7 @@ def read_options(directory: Path) -> dict[str, Any]:
             f"{path}: only {', '.join(_KINDS)} can be opened, the first in this folder. "
             f"Received: {list(zip(kinds, folders, strict=True))}"
         )
-    return {"pooling": _read_pooling(directory / _POOLING), "normalize": len(kinds) == len(_KINDS)}
+    return {"pooling": _read_pooling(directory / POOLING), "normalize": len(kinds) == len(_KINDS)}
 
 
 def _read_pooling(path: Path) -> str:
@@ -73,9 +73,9 @@ def write(directory: Path, options: dict[str, Any], hidden_size: int, max_length
     pooling = {"word_embedding_dimension": hidden_size}
     pooling |= {key: name == options["pooling"] for name, key in _POOLINGS.items()}
     pooling |= dict.fromkeys(_OTHERS[:1], False)
-    (directory / _POOLING).parent.mkdir(exist_ok=True)
+    (directory / POOLING).parent.mkdir(exist_ok=True)
     files = {
-        _POOLING: json_bytes(pooling),
+        POOLING: json_bytes(pooling),
         "sentence_bert_config.json": json_bytes(
             {"max_seq_length": max_length, "do_lower_case": False}
         ),

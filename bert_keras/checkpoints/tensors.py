@@ -16,7 +16,7 @@ from bert_keras.checkpoints.manifest import WEIGHTS, read_json
 from bert_keras.errors import ArtifactError, NumericError
 
 _MAPPED = 2**25  # bytes that are read before the file is opened anew
-INDEX, PICKLE = "model.safetensors.index.json", "pytorch_model.bin"
+INDEX, PICKLE = f"{WEIGHTS}.index.json", "pytorch_model.bin"
 
 
 class Tensors(abc.ABC):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -59,19 +60,12 @@ class BertEmbeddings(keras.layers.Layer):
         self.position = None
         rows = max_positions + position_offset
         if position_embedding == "absolute":
-            self.position = self._table(rows, initializer_range, name="position")
+            self.position = self._table(rows, truncated_normal(initializer_range), "position")
         elif position_embedding == "sinusoidal":
-            self.position = keras.layers.Embedding(
-                rows,
-                embedding_size,
-                embeddings_initializer=sinusoids,
-                trainable=False,
-                dtype=self.dtype_policy,
-                name="position",
-            )
+            self.position = self._table(rows, sinusoids, "position", trainable=False)
         self.segment = None
         if num_segments:
-            self.segment = self._table(num_segments, initializer_range, name="segment")
+            self.segment = self._table(num_segments, truncated_normal(initializer_range), "segment")
         self.layer_norm = keras.layers.LayerNormalization(
             epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
         )
@@ -127,11 +121,14 @@ class BertEmbeddings(keras.layers.Layer):
     def compute_output_spec(self, token_ids, segment_ids=None, training=None):
         return keras.KerasTensor((*token_ids.shape, self.hidden_size), dtype=self.compute_dtype)
 
-    def _table(self, rows: int, initializer_range: float, name: str) -> keras.layers.Embedding:
+    def _table(
+        self, rows: int, initializer: Any, name: str, *, trainable: bool = True
+    ) -> keras.layers.Embedding:
         return keras.layers.Embedding(
             rows,
             self.embedding_size,
-            embeddings_initializer=truncated_normal(initializer_range),
+            embeddings_initializer=initializer,
+            trainable=trainable,
             dtype=self.dtype_policy,
             name=name,
         )

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from bert_keras import features
-from bert_keras.layers import ClassificationHead
+from bert_keras.models.classifier import text_head
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
 
@@ -28,16 +28,7 @@ class ReplacedTokenDetector(Task):
 
     def __init__(self, encoder: BertEncoder, *, name: str = "replaced_token_detector"):
         # === Layers ===
-        config = encoder.config
-        head = ClassificationHead(
-            1,
-            config.hidden_size,
-            hidden_activation=config.activation,
-            dropout=0.0,
-            initializer_range=config.initializer_range,
-            dtype=encoder.dtype_policy,
-            name=features.RTD,
-        )
+        head = text_head(encoder, 1, encoder.config.activation, 0.0, features.RTD)
         # === Functional model ===
         inputs = task_inputs(encoder)
         outputs = {features.RTD: head(encoder(inputs)[features.SEQUENCE_OUTPUT])}

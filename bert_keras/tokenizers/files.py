@@ -20,6 +20,8 @@ ENGINE = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # that a folder is written with
+# Those that a folder of any family may have.
+KNOWN = (*FILES, "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model")
 
 # Our switches under the names of tokenizer_config.json and of BertNormalizer in tokenizer.json.
 _CONFIG_KEYS = {

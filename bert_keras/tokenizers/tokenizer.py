@@ -135,7 +135,7 @@ class Tokenizer:
             ArtifactError: no such files, or those of another tokenizer.
             DataError: the vocabulary is no use: names file and line.
         """
-        folder = handles.resolve(handle, handles.TOKENIZER)
+        folder = handles.resolve(handle, files.KNOWN)
         return cls(**files.read_folder(folder) | switches)
 
     def save_to_preset(self, directory: str | os.PathLike[str]) -> None:

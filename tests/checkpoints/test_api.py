@@ -94,6 +94,14 @@ def test_config_alone(saved):
     np.testing.assert_array_equal(contracts.weights(encoder)["pooler/dense/bias"], 0.0)
 
 
+def test_the_config_of_a_folder_of_ours_needs_no_weights(folder):
+    (folder / WEIGHTS).unlink()
+    task = Pretrainer.from_preset(folder, load_weights=False)
+    assert task.encoder.config == TINY
+    with pytest.raises(ArtifactError, match=WEIGHTS):
+        Pretrainer.from_preset(folder)
+
+
 def test_a_head_may_be_missing_if_so_said(saved, tmp_path):
     BertEncoder.from_preset(saved).save_to_preset(tmp_path)
     with pytest.raises(ArtifactError, match=r"Missing in the file:\n  cls.predictions.bias"):
