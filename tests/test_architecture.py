@@ -43,7 +43,7 @@ FLOORS = {
     "layers": Floor((), ("keras",)),
     "optimization": Floor((), ("keras",)),
     "models": Floor(("config", "presets", "features", "layers"), ("keras",), ("checkpoints",)),
-    "tokenizers": Floor(("features", "handles"), ("numpy", "tokenizers")),
+    "tokenizers": Floor(("features", "handles"), ("numpy", "tokenizers"), ("sentencepiece",)),
     "data": Floor(("features", "tokenizers"), ("numpy", "sentencex"), ("keras", "tensorflow")),
     "checkpoints": Floor(
         ("config", "presets", "features", "handles", "layers", "models", "tokenizers"),

@@ -47,7 +47,10 @@ METHODS = {
     "Pretrainer": {"from_preset", "objective", "save_to_preset"},
     "Tokenizer": {"decode", "encode", "from_preset", "learn", "save_to_preset"},
 }
-EXTRAS = {"dev", "hub", "jax", "plot", "reference", "tensorboard", "tensorflow", "torch"}
+EXTRAS = {
+    *("dev", "hub", "jax", "plot", "reference", "sentencepiece", "tensorboard"),
+    *("tensorflow", "torch"),
+}
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import numpy as np
 import tokenizers
 
 from bert_keras.features import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
+from bert_keras.tokenizers.scheme import Scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +19,10 @@ class Encoding:
 
     Attributes:
         ids: vocabulary ids.
-        segment_ids: 0 in the first text, 1 in the second.
+        segment_ids: 0 in the first text, 1 in the second where the family tells them apart.
         tokens: the pieces.
         offsets: (start, end) of each piece in its own text, in characters; (0, 0) where added.
-        special_tokens_mask: 1 for the [CLS] and [SEP] added here, whatever the text spells.
+        special_tokens_mask: 1 for the special tokens added here, whatever the text spells.
         word_ids: number of the word in its own text; None where added.
     """
 
@@ -60,9 +61,19 @@ def kept_lengths(lengths: list[int], max_length: int | None, num_added: int) -> 
 
 
 def assemble(
-    parts: Sequence[tokenizers.Encoding], kept: list[int], added: tuple[int, int] | None
+    parts: Sequence[tokenizers.Encoding],
+    kept: list[int],
+    scheme: Scheme,
+    added: tuple[int, int] | None,
 ) -> Encoding:
-    """Joins the first pieces of one or two texts; `added`: the ids of [CLS] and [SEP], or none."""
+    """Joins the first pieces of one or two texts.
+
+    Args:
+        parts: the texts' pieces.
+        kept: how many of them stay.
+        scheme: what stands around the texts.
+        added: the ids of its cls and sep; None to add neither.
+    """
     result = Encoding([], [], [], [], [], [])
 
     def add(token: str, index: int, segment: int) -> None:
@@ -74,8 +85,12 @@ def assemble(
         result.word_ids.append(None)
 
     if added:
-        add("[CLS]", added[0], 0)
-    for segment, (part, length) in enumerate(zip(parts, kept, strict=True)):
+        add(scheme.cls, added[0], 0)
+    for number, (part, length) in enumerate(zip(parts, kept, strict=True)):
+        segment = number * scheme.two_segments
+        if added and number:
+            for _ in range(scheme.separators - 1):
+                add(scheme.sep, added[1], 0)
         result.ids.extend(part.ids[:length])
         result.segment_ids.extend([segment] * length)
         result.tokens.extend(part.tokens[:length])
@@ -83,11 +98,13 @@ def assemble(
         result.special_tokens_mask.extend([0] * length)
         result.word_ids.extend(part.word_ids[:length])
         if added:
-            add("[SEP]", added[1], segment)
+            add(scheme.sep, added[1], segment)
     return result
 
 
-def pad(rows: list[list[list[int]]], pad_id: int, length: int | None) -> dict[str, np.ndarray]:
+def pad(
+    rows: list[list[list[int]]], pad_id: int, length: int | None, *, two_segments: bool
+) -> dict[str, np.ndarray]:
     """Rows of one or two segments as int32 [batch, length]; None: as long as the longest row."""
     lengths = [sum(map(len, row)) for row in rows]
     width = max(lengths, default=0) if length is None else length
@@ -96,6 +113,6 @@ def pad(rows: list[list[list[int]]], pad_id: int, length: int | None) -> dict[st
     padding_mask = np.zeros_like(token_ids)
     for index, (row, used) in enumerate(zip(rows, lengths, strict=True)):
         token_ids[index, :used] = list(chain.from_iterable(row))
-        segment_ids[index, len(row[0]) : used] = 1
+        segment_ids[index, len(row[0]) : used] = two_segments
         padding_mask[index, :used] = 1
     return {TOKEN_IDS: token_ids, SEGMENT_IDS: segment_ids, PADDING_MASK: padding_mask}

@@ -43,6 +43,11 @@ class InGraphTokenizer(tf.Module):
 
     def __init__(self, tokenizer: Tokenizer, *, special_tokens_in_text: bool = True):
         super().__init__(name="tokenizer")
+        if tokenizer.lowercase is None:
+            raise ValueError(
+                "Only WordPiece tokenizers have a graph: export the model without its tokenizer, "
+                f"and make ids in Python. Received: {tokenizer!r}"
+            )
         self.vocab_size = tokenizer.vocab_size
         self.pad_id, self.cls_id = tokenizer.pad_id, tokenizer.cls_id
         self.sep_id, self.mask_id = tokenizer.sep_id, tokenizer.mask_id

@@ -3,42 +3,49 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, final
 
 import numpy as np
-import tokenizers as hf
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from bert_keras import handles
 from bert_keras.tokenizers import files
 from bert_keras.tokenizers.encoding import Encoding, assemble, kept_lengths, pad
+from bert_keras.tokenizers.engines import Engine
 from bert_keras.tokenizers.vocabulary import (
-    CONTINUATION,
-    MAX_WORD_LENGTH,
     SPECIAL_TOKENS,
     Progress,
-    check_vocabulary,
     learn_vocabulary,
 )
-from bert_keras.tokenizers.words import WordIds, WordSplitter, without_surrogates
+from bert_keras.tokenizers.wordpiece import WordPiece
+from bert_keras.tokenizers.words import without_surrogates
 
 
 @final
 class Tokenizer:
-    """Cased or uncased WordPiece over a vocabulary.
+    """Strings to ids. Made from a vocabulary: cased or uncased WordPiece, BERT's.
 
-    Immutable, picklable and safe to share between threads; equal where vocabulary and switches are.
-    A lone surrogate in a text is no character: it is dropped, as U+FFFD is.
+    `from_preset` also opens what the other families have: byte-level BPE and SentencePiece.
+
+    Immutable, picklable and safe to share between threads; equal where they give the same ids.
+    A lone surrogate in a text is no character: it is read as U+FFFD, which BERT drops.
 
     Args:
         vocabulary: the pieces; the position is the id. Must hold the five special tokens.
         lowercase: lower-case the text.
         strip_accents: remove accents; None does it where `lowercase` does.
         split_cjk: make every Chinese character a word.
+
+    Attributes:
+        vocabulary: the pieces.
+        scheme: the special tokens, and where they stand.
+        lowercase: as given, as are `strip_accents` and `split_cjk`; None where a file of another
+            kind of tokenizer says what is done.
+        special_ids: of padding, unknown, class, separator and mask; also one by one, as `pad_id`.
+        continuation: bool [vocab_size], whether a piece goes on with a word.
+        fingerprint: a hash of all that decides ids.
 
     Raises:
         DataError: the vocabulary is no use: names the entry.
@@ -52,46 +59,29 @@ class Tokenizer:
         strip_accents: bool | None = None,
         split_cjk: bool = True,
     ):
-        check_vocabulary(vocabulary)
-        self.vocabulary = tuple(vocabulary)
-        self.lowercase = bool(lowercase)
-        self.strip_accents = self.lowercase if strip_accents is None else bool(strip_accents)
-        self.split_cjk = bool(split_cjk)
-        ids = {token: index for index, token in enumerate(self.vocabulary)}
-        self.special_ids = tuple(ids[token] for token in SPECIAL_TOKENS)
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
+        switches = {"lowercase": lowercase, "strip_accents": strip_accents, "split_cjk": split_cjk}
+        self._use(WordPiece(vocabulary, **switches))
+
+    @classmethod
+    def from_engine(cls, engine: Engine) -> Tokenizer:
+        """A tokenizer of another kind than BERT's, as `tokenizers.engines` makes them."""
+        self = cls.__new__(cls)
+        self._use(engine)
+        return self
+
+    def _use(self, kind: WordPiece | Engine) -> None:
+        self._kind = kind
+        self.vocabulary, self.scheme = kind.vocabulary, kind.scheme
+        switches = kind.switches if isinstance(kind, WordPiece) else {}
+        names = "lowercase", "strip_accents", "split_cjk"
+        self.lowercase, self.strip_accents, self.split_cjk = map(switches.get, names)
         self.vocab_size = len(self.vocabulary)
-        self.continuation = np.array([token.startswith(CONTINUATION) for token in ids], np.bool_)
+        ids = [self.vocabulary.index(token) for token in self.scheme.special_tokens]
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = ids
+        self.special_ids = tuple(ids)
+        self.continuation = np.array([*map(kind.continues, self.vocabulary)], np.bool_)
         self.continuation.flags.writeable = False
-        identity = json.dumps([self.vocabulary, self._switches()], ensure_ascii=True)
-        self.fingerprint = hashlib.sha256(identity.encode()).hexdigest()
-        model = models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=MAX_WORD_LENGTH)
-        # Two engines over one model: settings of an engine are not safe to switch between threads.
-        self._plain = self._engine(model)
-        self._marked = self._engine(model)
-        self._marked.add_special_tokens(list(SPECIAL_TOKENS))
-        self._split = WordSplitter(self._plain.normalizer, self._plain.pre_tokenizer)
-        self._word_ids = WordIds(model)
-
-    def _switches(self) -> dict[str, bool]:
-        return {name: getattr(self, name) for name in ("lowercase", "strip_accents", "split_cjk")}
-
-    def _engine(self, model: models.WordPiece) -> hf.Tokenizer:
-        engine = hf.Tokenizer(model)
-        engine.normalizer = normalizers.BertNormalizer(
-            clean_text=True,
-            handle_chinese_chars=self.split_cjk,
-            strip_accents=self.strip_accents,
-            lowercase=self.lowercase,
-        )
-        engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        engine.decoder = decoders.WordPiece(prefix=CONTINUATION)
-        engine.post_processor = processors.TemplateProcessing(
-            single="[CLS]:0 $A:0 [SEP]:0",
-            pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-            special_tokens=[("[CLS]", self.cls_id), ("[SEP]", self.sep_id)],
-        )
-        return engine
+        self.fingerprint = hashlib.sha256(kind.identity.encode()).hexdigest()
 
     @classmethod
     def learn(
@@ -118,34 +108,46 @@ class Tokenizer:
             DataError: the corpus cannot give that many entries; says how many it can.
         """
         switches = {"lowercase": lowercase, "strip_accents": strip_accents, "split_cjk": split_cjk}
-        split = cls(SPECIAL_TOKENS, **switches)._split
+        split = WordPiece(SPECIAL_TOKENS, **switches).split
         return cls(learn_vocabulary(documents, split, vocab_size, progress), **switches)
 
     @classmethod
     def from_preset(cls, handle: str | os.PathLike[str], **switches: Any) -> Tokenizer:
-        """Opens a folder with vocab.txt, or else tokenizer.json; tokenizer_config.json if there.
+        """Opens the tokenizer of a folder, by the first of these that it has.
 
-        Without tokenizer_config.json the text is lower-cased, as transformers does it.
+        tokenizer.json of byte-level BPE or a unigram model (RoBERTa, ALBERT, XLM-R); vocab.txt or
+        tokenizer.json of WordPiece (BERT, DistilBERT, ELECTRA); vocab.json with merges.txt;
+        spiece.model or sentencepiece.bpe.model, for which the extra `sentencepiece` is needed;
+        KerasHub's assets; assets/vocab.txt of a SavedModel, cased if its words are.
+        What tokenizer_config.json says of case, accents, Chinese characters and special tokens is
+        honoured; without it WordPiece lower-cases, as it does in transformers.
 
         Args:
             handle: the folder, a vocab.txt alone, or "hf://organisation/name[@revision]".
-            switches: arguments of `Tokenizer` that come before what the folder says.
+            switches: arguments of `Tokenizer` that come before what the folder says; WordPiece
+                only.
 
         Raises:
-            ArtifactError: no such files, or those of another tokenizer.
+            ArtifactError: no such files, damaged ones, or those of another tokenizer.
             DataError: the vocabulary is no use: names file and line.
         """
-        folder = handles.resolve(handle, files.KNOWN)
-        return cls(**files.read_folder(folder) | switches)
+        found = files.read_folder(handles.resolve(handle, files.KNOWN))
+        if not isinstance(found, Engine):
+            return cls(**found | switches)
+        if switches:
+            raise ValueError(
+                f"Only WordPiece takes {', '.join(switches)}; here the file says what is done. "
+                f"Received: {handle!s}"
+            )
+        return cls.from_engine(found)
 
     def save_to_preset(self, directory: str | os.PathLike[str]) -> None:
         """Writes the files from which this class and transformers open the same tokenizer."""
-        engine = self._marked.to_str(pretty=True)
-        files.write_folder(Path(directory), self.vocabulary, self._switches(), engine)
+        files.write_folder(Path(directory), self._kind)
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a piece; None where it is not in the vocabulary."""
-        return self._plain.token_to_id(token)
+        return self._kind.plain.token_to_id(token)
 
     def id_to_token(self, id: int) -> str:  # noqa: A002
         """The piece with this id."""
@@ -162,7 +164,7 @@ class Tokenizer:
         add_special_tokens: bool = True,
         special_tokens_in_text: bool = True,
     ) -> Encoding:
-        """Encodes a text, or two, as [CLS] text [SEP] or [CLS] text [SEP] pair [SEP].
+        """Encodes a text, or two: [CLS] text [SEP] or [CLS] text [SEP] pair [SEP], by `scheme`.
 
         Args:
             text: the text.
@@ -171,12 +173,13 @@ class Tokenizer:
             add_special_tokens: add [CLS] and [SEP].
             special_tokens_in_text: whether "[MASK]" and its like in a text mean the special token.
         """
-        engine = self._marked if special_tokens_in_text else self._plain
+        engine = self._kind.marked if special_tokens_in_text else self._kind.plain
         texts = [text] if pair is None else [text, pair]
         parts = [engine.encode(without_surrogates(t), add_special_tokens=False) for t in texts]
-        num_added = len(parts) + 1 if add_special_tokens else 0
+        num_added = self.scheme.num_added(len(parts)) if add_special_tokens else 0
         kept = kept_lengths([len(part) for part in parts], max_length, num_added)
-        return assemble(parts, kept, (self.cls_id, self.sep_id) if add_special_tokens else None)
+        added = (self.cls_id, self.sep_id) if add_special_tokens else None
+        return assemble(parts, kept, self.scheme, added)
 
     def __call__(
         self,
@@ -204,35 +207,38 @@ class Tokenizer:
                 f"texts and pairs must be equally many. Received: {[len(c) for c in columns]}"
             )
         encoded = [
-            self._marked.encode_batch_fast(
+            self._kind.marked.encode_batch_fast(
                 [without_surrogates(text) for text in column], add_special_tokens=False
             )
             for column in columns
         ]
         rows: list[list[list[int]]] = []
+        num_added = self.scheme.num_added(len(columns))
+        between = [self.sep_id] * (self.scheme.separators - 1)
         for parts in zip(*encoded, strict=True):
-            kept = kept_lengths([len(part) for part in parts], max_length, len(parts) + 1)
+            kept = kept_lengths([len(part) for part in parts], max_length, num_added)
             row = [[*part.ids[:n], self.sep_id] for part, n in zip(parts, kept, strict=True)]
-            row[0].insert(0, self.cls_id)
+            row[0] = [self.cls_id, *row[0], *(between if pairs is not None else ())]
             rows.append(row)
-        return pad(rows, self.pad_id, max_length if padding == "max_length" else None)
+        width = max_length if padding == "max_length" else None
+        return pad(rows, self.pad_id, width, two_segments=self.scheme.two_segments)
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text alone: nothing added, and "[SEP]" is plain text. The fastest way."""
-        return [self._word_ids.of(self._split(text)) for text in texts]
+        return self._kind.text_ids(texts)
 
     def decode(self, ids: Sequence[int] | np.ndarray, skip_special_tokens: bool = True) -> str:
         """The text of the ids, as far as it can be told."""
         tokens = [int(i) for i in ids]
         for index in tokens:
             self.id_to_token(index)
-        return self._marked.decode(tokens, skip_special_tokens=skip_special_tokens)
+        return self._kind.marked.decode(tokens, skip_special_tokens=skip_special_tokens)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"vocabulary": self.vocabulary, **self._switches()}
+        return self._kind.arguments
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)
+        self._use(Engine(**state) if "json" in state else WordPiece(**state))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tokenizer) and self.fingerprint == other.fingerprint
@@ -241,5 +247,4 @@ class Tokenizer:
         return hash(self.fingerprint)
 
     def __repr__(self) -> str:
-        switches = ", ".join(f"{name}={value}" for name, value in self._switches().items())
-        return f"Tokenizer({self.vocab_size} entries, {switches})"
+        return f"Tokenizer({self.vocab_size} entries, {self._kind})"

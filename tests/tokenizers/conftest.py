@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bert_keras.tokenizers import Tokenizer
+from tests.tokenizers import learners
 from tests.tokenizers.samples import VOCABULARY
 
 
@@ -40,3 +42,15 @@ def reference() -> Callable[..., Any]:
 def tokenizer() -> Tokenizer:
     """An uncased tokenizer over the small vocabulary."""
     return Tokenizer(VOCABULARY)
+
+
+@pytest.fixture(scope="session")
+def foreign_folders(tmp_path_factory) -> dict[str, Path]:
+    """Folders with the vocabularies of other families, in their original files."""
+    pytest.importorskip("sentencepiece")
+    pytest.importorskip("transformers")
+    top = tmp_path_factory.mktemp("foreign")
+    for name, write in learners.FAMILIES.items():
+        (top / name).mkdir()
+        write(top / name)
+    return {name: top / name for name in learners.FAMILIES}

@@ -30,8 +30,10 @@ def test_cuts_one_text_at_the_end():
 
 
 def test_pads_at_the_end():
-    batch = pad([[[2, 7, 3]], [[2, 3], [8, 9, 3]]], 1, None)
+    rows = [[[2, 7, 3]], [[2, 3], [8, 9, 3]]]
+    batch = pad(rows, 1, None, two_segments=True)
     assert batch["token_ids"].tolist() == [[2, 7, 3, 1, 1], [2, 3, 8, 9, 3]]
     assert batch["segment_ids"].tolist() == [[0, 0, 0, 0, 0], [0, 0, 1, 1, 1]]
     assert batch["padding_mask"].tolist() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
-    assert pad([], 0, 4)["token_ids"].shape == (0, 4)
+    assert pad([], 0, 4, two_segments=True)["token_ids"].shape == (0, 4)
+    assert not pad(rows, 1, None, two_segments=False)["segment_ids"].any()

@@ -15,6 +15,7 @@ from bert_keras.errors import DataError
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers import vocabulary as vocabularies
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
+from bert_keras.tokenizers.wordpiece import WordPiece
 
 SENTENCES = [
     "The lowest tower lowered the newest flower.",
@@ -52,12 +53,10 @@ def by_hand(words: dict[str, int], num_merges: int) -> list[str]:
 
 
 def test_specials_then_alphabet_then_merges():
-    tokenizer = learn()
+    tokenizer, kind = learn(), WordPiece(SPECIAL_TOKENS)
     assert tokenizer.vocab_size == 100
     assert tokenizer.vocabulary[:5] == SPECIAL_TOKENS
-    words = Counter(
-        w for document in DOCUMENTS for text in document for w in tokenizer._split(text)
-    )
+    words = Counter(w for document in DOCUMENTS for text in document for w in kind.split(text))
     forms = {piece for word in words for piece in (word[0], *("##" + c for c in word[1:]))}
     end = 5 + len(forms)
     assert tokenizer.vocabulary[5:end] == tuple(sorted(forms, key=lambda p: (len(p), p)))

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers import words as words_module
+from bert_keras.tokenizers.wordpiece import WordPiece
 from tests.tokenizers.samples import SWITCHES, TRICKY, VOCABULARY
 
-SPLITTERS = [Tokenizer(VOCABULARY, **switches)._split for switches in SWITCHES]
+SPLITTERS = [WordPiece(VOCABULARY, **switches).split for switches in SWITCHES]
 # Marks that outlive accent stripping and change places with their neighbours.
 MARKS = "\U0001d165\U0001d16d\ua953\u302e\u1b44\u0301\u034f\U0001d15e"
 
@@ -35,8 +35,8 @@ def test_any_text_is_split_as_the_engine_does(text):
 
 def test_word_ids_are_remembered_within_bounds(monkeypatch):
     monkeypatch.setattr(words_module, "_MAX_CACHED_WORDS", 3)
-    tokenizer = Tokenizer(VOCABULARY)
+    kind = WordPiece(VOCABULARY)
     texts = ["the world hello un unaffable", "a" * 101, "the the"]
-    engine = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-    assert tokenizer.text_ids(texts) == tokenizer.text_ids(texts) == engine
-    assert len(tokenizer._word_ids) <= 3
+    engine = [kind.plain.encode(text, add_special_tokens=False).ids for text in texts]
+    assert kind.text_ids(texts) == kind.text_ids(texts) == engine
+    assert len(kind._word_ids) <= 3

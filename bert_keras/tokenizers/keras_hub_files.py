@@ -1,0 +1,51 @@
+"""The tokenizer of a KerasHub preset: a config, and the vocabulary among its assets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras.errors import ArtifactError
+from bert_keras.tokenizers import engine_files
+from bert_keras.tokenizers.engines import Engine
+from bert_keras.tokenizers.vocabulary_files import read_json, read_vocabulary
+
+_ASSETS = Path("assets", "tokenizer")
+FILES = (f"{_ASSETS.as_posix()}/*",)
+
+
+def is_one(content: Mapping[str, Any]) -> bool:
+    """Whether a tokenizer.json is a Keras config."""
+    return "registered_name" in content
+
+
+def read(folder: Path, content: Mapping[str, Any]) -> dict[str, Any] | Engine:
+    """Reads the arguments of `Tokenizer`, or an engine, of the tokenizer that was published.
+
+    KerasHub's own loses accents and splits otherwise; the vocabulary was learned by the original.
+
+    Args:
+        folder: the preset.
+        content: its parsed tokenizer.json.
+
+    Raises:
+        ArtifactError: no vocabulary that is known, or a damaged one.
+        DataError: the vocabulary is no use.
+    """
+    config = content.get("config")
+    config = config if isinstance(config, dict) else {}
+    assets = folder / _ASSETS
+    if (assets / "vocabulary.txt").is_file():
+        vocabulary = read_vocabulary(assets / "vocabulary.txt")
+        return {"vocabulary": vocabulary, "lowercase": bool(config.get("lowercase", False))}
+    if (path := assets / "vocabulary.json").is_file():
+        return engine_files.read_byte_level(path, assets / "merges.txt", read_json(path), config)
+    if (path := assets / "vocabulary.spm").is_file():
+        is_fairseq = str(content.get("class_name")).startswith("XLM")
+        reader = engine_files.read_fairseq if is_fairseq else engine_files.read_albert
+        return reader(path, {})
+    raise ArtifactError(
+        f"{assets}: no vocabulary.txt, vocabulary.json or vocabulary.spm. "
+        f"Received: class_name={content.get('class_name')!r}"
+    )

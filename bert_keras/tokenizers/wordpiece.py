@@ -1,0 +1,98 @@
+"""BERT's WordPiece: cleaning, words, pieces (Wu et al., 2016, §4.1; Devlin et al., 2019, §3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import tokenizers as hf
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+from bert_keras.tokenizers import engines
+from bert_keras.tokenizers.scheme import BERT
+from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, check_vocabulary
+from bert_keras.tokenizers.words import WordIds, WordSplitter
+
+
+class WordPiece:
+    """The kind of tokenizer that BERT, DistilBERT and ELECTRA have.
+
+    Args:
+        vocabulary: the pieces; the position is the id.
+        lowercase: lower-case the text.
+        strip_accents: remove accents; None does it where `lowercase` does.
+        split_cjk: make every Chinese character a word.
+
+    Attributes:
+        vocabulary: the pieces.
+        scheme: the special tokens, and where they stand.
+        switches: the other arguments, by name.
+        plain: the engine to which special tokens in a text are text.
+        marked: the engine that finds them.
+        identity: all that decides ids.
+        split: a text to its words.
+
+    Raises:
+        DataError: the vocabulary is no use: names the entry.
+    """
+
+    scheme = BERT
+
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        *,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        split_cjk: bool = True,
+    ):
+        check_vocabulary(vocabulary)
+        self.vocabulary = tuple(vocabulary)
+        self.switches = {
+            "lowercase": bool(lowercase),
+            "strip_accents": bool(lowercase if strip_accents is None else strip_accents),
+            "split_cjk": bool(split_cjk),
+        }
+        self.identity = json.dumps([self.vocabulary, self.switches], ensure_ascii=True)
+        ids = {token: index for index, token in enumerate(self.vocabulary)}
+        model = models.WordPiece(ids, unk_token=BERT.unk, max_input_chars_per_word=MAX_WORD_LENGTH)
+        # Two engines over one model: settings of an engine are not safe to switch between threads.
+        self.plain, self.marked = self._engine(model), self._engine(model)
+        self.marked.add_special_tokens(list(BERT.special_tokens))
+        self.split = WordSplitter(self.plain.normalizer, self.plain.pre_tokenizer)
+        self._word_ids = WordIds(model)
+
+    def _engine(self, model: models.WordPiece) -> hf.Tokenizer:
+        engine = hf.Tokenizer(model)
+        engine.normalizer = normalizers.BertNormalizer(
+            clean_text=True,
+            handle_chinese_chars=self.switches["split_cjk"],
+            strip_accents=self.switches["strip_accents"],
+            lowercase=self.switches["lowercase"],
+        )
+        engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        engine.decoder = decoders.WordPiece(prefix=CONTINUATION)
+        engine.post_processor = engines.template(engine, BERT)
+        return engine
+
+    def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, to which special tokens are text."""
+        return [self._word_ids.of(self.split(text)) for text in texts]
+
+    def continues(self, piece: str) -> bool:
+        """Whether the piece goes on with a word."""
+        return piece.startswith(CONTINUATION)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What makes an equal one."""
+        return {"vocabulary": self.vocabulary, **self.switches}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.switches.items())
+
+    @property
+    def json(self) -> str:
+        """The content of a tokenizer.json."""
+        return self.marked.to_str(pretty=True)
