@@ -23,6 +23,9 @@ app = typer.Typer(
 _SOURCE = "a folder of any format, or hf://organisation/name[@revision]"
 _Source = Annotated[str, typer.Argument(help=_SOURCE, show_default=False)]
 _Pickle = Annotated[bool, typer.Option(help="read a pytorch_model.bin where there is no other")]
+_Trust = Annotated[
+    bool, typer.Option("--trust", help="read the variables of a SavedModel of Google's")
+]
 
 
 @app.command()
@@ -34,6 +37,7 @@ def convert(
     ] = "hugging_face",
     encoder: Annotated[bool, typer.Option("--encoder", help="leave the heads out")] = False,
     allow_pickle: _Pickle = False,
+    trust: _Trust = False,
 ) -> None:
     """Writes a checkpoint in another format; its tokenizer's files are copied."""
     from bert_keras.checkpoints import api
@@ -42,9 +46,9 @@ def convert(
         raise UsageError(f"{target}: exists already and is not written over. Name another folder.")
     write = api.writer_of(format)  # now, not when the model is read
     if encoder:
-        model: Any = api.load_encoder(source, allow_pickle=allow_pickle)
+        model: Any = api.load_encoder(source, allow_pickle=allow_pickle, trust=trust)
     else:
-        model = api.load_checkpoint(source, allow_pickle=allow_pickle)
+        model = api.load_checkpoint(source, allow_pickle=allow_pickle, trust=trust)
     write(model, target)
     folder = handles.resolve(source, KNOWN)
     copied = [name for name in KNOWN if (folder / name).is_file()]
@@ -55,11 +59,11 @@ def convert(
 
 
 @app.command()
-def inspect(source: _Source, allow_pickle: _Pickle = False) -> None:
+def inspect(source: _Source, allow_pickle: _Pickle = False, trust: _Trust = False) -> None:
     """Shows config, parameters and tensors, and which of them are missing or extra."""
     from bert_keras.checkpoints import api, report
 
-    opened = api.open_checkpoint(source, allow_pickle=allow_pickle)
+    opened = api.open_checkpoint(source, allow_pickle=allow_pickle, trust=trust)
     report.print_checkpoint(opened)
 
 
@@ -71,11 +75,15 @@ def verify(
         float, typer.Option(help="the largest difference that is let pass")
     ] = 1e-5,
     allow_pickle: _Pickle = False,
+    trust: _Trust = False,
 ) -> None:
     """Compares what two checkpoints compute; exit code 1 if they differ."""
     from bert_keras.checkpoints import api, report
 
-    models = [api.load_checkpoint(each, allow_pickle=allow_pickle) for each in (first, second)]
+    models = [
+        api.load_checkpoint(each, allow_pickle=allow_pickle, trust=trust)
+        for each in (first, second)
+    ]
     largest = report.print_comparison(*models, folder=handles.resolve(first, KNOWN))
     if not largest <= tolerance:
         typer.echo(f"They differ by up to {largest:.3g}, more than {tolerance:g}.")

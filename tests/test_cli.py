@@ -95,6 +95,18 @@ def test_refused(call, source: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+def test_a_saved_model_needs_trust(call, tmp_path: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    tf.saved_model.save(tf.Module(), str(tmp_path / "hub"))
+    for command in (("inspect",), ("verify", tmp_path), ("convert", tmp_path / "new")):
+        done = call(command[0], tmp_path / "hub", *command[1:])
+        assert done.code == 4
+        assert "a SavedModel, which is a program" in done.err
+        done = call(command[0], tmp_path / "hub", *command[1:], "--trust")
+        assert done.code == 4
+        assert "word_embeddings/embeddings is missing" in done.err
+
+
 def test_help(call) -> None:
     done = call("--help")
     assert done.code == 0

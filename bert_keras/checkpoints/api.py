@@ -18,6 +18,7 @@ from bert_keras.checkpoints import (
     safetensors_file,
     sentence_transformers,
     tensors,
+    tf_hub,
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
@@ -31,7 +32,7 @@ from bert_keras.presets import PRESETS
 # What a repository is asked for. A pickle must be asked for in words.
 _FILES = (
     *(CONFIG, MANIFEST, "model*.safetensors", tensors.INDEX, keras_hub.WEIGHTS),
-    *(sentence_transformers.MODULES, sentence_transformers.POOLING),
+    *(sentence_transformers.MODULES, sentence_transformers.POOLING, tf_hub.INDEX),
 )
 
 
@@ -99,19 +100,21 @@ def writer_of(format: str) -> Callable[[Any, Path], None]:  # noqa: A002
 
 
 def load_checkpoint(
-    handle: str | Path, *, allow_pickle: bool = False, **options: Any
+    handle: str | Path, *, allow_pickle: bool = False, trust: bool = False, **options: Any
 ) -> BertEncoder | Task:
     """Opens a checkpoint as the class it was written from.
 
     Args:
         handle: see `BertEncoder.from_preset`; not a name of `PRESETS`.
         allow_pickle: see `BertEncoder.from_preset`.
+        trust: see `BertEncoder.from_preset`.
         options: those of the class's own `from_preset`.
 
     Raises:
         ArtifactError: it cannot be read, is damaged, or is of a class we have not.
     """
-    return load_opened(open_checkpoint(handle, allow_pickle=allow_pickle), **options)
+    opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
+    return load_opened(opened, **options)
 
 
 def load_opened(opened: Checkpoint, **options: Any) -> BertEncoder | Task:
@@ -126,6 +129,7 @@ def load_encoder(
     handle: str | Path,
     *,
     allow_pickle: bool = False,
+    trust: bool = False,
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
     **options: Any,
@@ -133,7 +137,7 @@ def load_encoder(
     """See `BertEncoder.from_preset`."""
     if handle in PRESETS:
         return BertEncoder(PRESETS[str(handle)], **options)
-    opened = open_checkpoint(handle, allow_pickle=allow_pickle)
+    opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
     return _encoder_of(opened, load_weights=load_weights, allow_missing=allow_missing, **options)
 
 
@@ -142,6 +146,7 @@ def load_task(
     handle: str | Path,
     *,
     allow_pickle: bool = False,
+    trust: bool = False,
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
     allow_unused: tuple[str, ...] = (),
@@ -152,7 +157,7 @@ def load_task(
     if handle in PRESETS:
         return task_class(BertEncoder(PRESETS[str(handle)], dtype=dtype), **options)
     return _task_of(
-        open_checkpoint(handle, allow_pickle=allow_pickle),
+        open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust),
         task_class,
         load_weights=load_weights,
         allow_missing=allow_missing,
@@ -202,18 +207,23 @@ def _task_of(
     )
 
 
-def open_checkpoint(handle: str | Path, *, allow_pickle: bool = False) -> Checkpoint:
+def open_checkpoint(
+    handle: str | Path, *, allow_pickle: bool = False, trust: bool = False
+) -> Checkpoint:
     """Finds out what a handle names, and reads its small files.
 
     Raises:
         ArtifactError: nothing that can be opened.
     """
-    directory = handles.resolve(handle, (*_FILES, tensors.PICKLE) if allow_pickle else _FILES)
+    more = (*([tensors.PICKLE] if allow_pickle else []), *(tf_hub.FILES if trust else []))
+    directory = handles.resolve(handle, (*_FILES, *more))
     if not directory.is_dir():
         raise ArtifactError(
             f"{str(handle)!r} is neither a checkpoint folder nor a preset. "
             f"Presets: {', '.join(PRESETS)}"
         )
+    if not (directory / CONFIG).is_file() and tf_hub.is_one(directory):
+        return tf_hub.HubFolder.open(directory, trust=trust)
     if not (directory / CONFIG).is_file() and google_tf1.is_one(directory):
         return google_tf1.GoogleFolder.open(directory)
     if (directory / CONFIG).is_file() and not (directory / MANIFEST).is_file():

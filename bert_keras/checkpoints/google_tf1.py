@@ -78,10 +78,7 @@ class GoogleFolder(Checkpoint):
     def class_name(self) -> str:
         """Told by the variables of the head."""
         with self.source() as source:
-            for name, heads in TOLD_BY.items():
-                if any(head in source.shapes for head in heads):
-                    return name
-        return BertEncoder.__name__
+            return class_of(source.shapes)
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Opens the only checkpoint of the folder."""
@@ -97,38 +94,69 @@ class GoogleFolder(Checkpoint):
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
         """The config; the family and whether there is a pooler are told by the variables."""
-        family = _family_of(shapes)
-        path, values = self.config_path, self.values
-        for key, accepted in _REQUIRED.items():
-            if values.get(key) not in accepted:
-                raise ArtifactError(f"{path}: not supported: {key}={values[key]!r}")
-        keys = {**_SIZES, **_MORE[family]}
-        if missing := sorted(set(keys.values()) - set(values)):
-            raise ArtifactError(f"{path}: missing: {', '.join(missing)}")
-        ours = {name: values[theirs] for name, theirs in keys.items()}
-        if ours["activation"] not in _ACTIVATIONS:
-            raise ArtifactError(f"{path}: not supported: hidden_act={ours['activation']!r}")
-        ours["activation"] = _ACTIVATIONS[ours["activation"]]
-        pooler = "bert/pooler/dense/kernel" in shapes or "pooler" in allow_missing
-        try:
-            return BertConfig.from_dict({**ours, "pooler": pooler, "family": family})
-        except ValueError as error:
-            raise ArtifactError(f"{path}: {error}") from error
+        pooler = has_pooler(shapes) or "pooler" in allow_missing
+        return read_config(self.values, self.config_path, family_of(shapes), pooler=pooler)
 
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes
     ) -> tuple[dict[str, Any], Path]:
         """The number of classes, and what a family's pairs are."""
-        options: dict[str, Any] = {}
-        if class_name == "Pretrainer":
-            options["objective"] = "sop" if config.family == "albert" else "nsp"
-        if class_name == "SequenceClassifier" and "output_weights" in shapes:
-            options["num_classes"] = shapes["output_weights"][0]
-        return options, self.config_path
+        return options_of(class_name, config.family, shapes), self.config_path
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
         """By the family's rows."""
-        return _names(config.family, class_name, shapes)
+        return names_of(config.family, class_name, shapes)
+
+
+def class_of(shapes: Shapes) -> str:
+    """The class of ours, told by the variables of the head."""
+    for name, heads in TOLD_BY.items():
+        if any(head in shapes for head in heads):
+            return name
+    return BertEncoder.__name__
+
+
+def has_pooler(shapes: Shapes) -> bool:
+    """Whether there is a pooler among the variables."""
+    return "bert/pooler/dense/kernel" in shapes
+
+
+def options_of(class_name: str, family: str, shapes: Shapes) -> dict[str, Any]:
+    """The options of a task: the number of classes, and what a family's pairs are."""
+    options: dict[str, Any] = {}
+    if class_name == "Pretrainer":
+        options["objective"] = "sop" if family == "albert" else "nsp"
+    if class_name == "SequenceClassifier" and "output_weights" in shapes:
+        options["num_classes"] = shapes["output_weights"][0]
+    return options
+
+
+def read_config(values: dict[str, Any], path: Path, family: str, *, pooler: bool) -> BertConfig:
+    """Translates one of Google's configs.
+
+    Args:
+        values: the parsed file.
+        path: where it came from, for messages.
+        family: which it does not say.
+        pooler: whether there is a pooler, which it does not say either.
+
+    Raises:
+        ArtifactError: an unsupported value, or one that is missing.
+    """
+    for key, accepted in _REQUIRED.items():
+        if values.get(key) not in accepted:
+            raise ArtifactError(f"{path}: not supported: {key}={values[key]!r}")
+    keys = {**_SIZES, **_MORE[family]}
+    if missing := sorted(set(keys.values()) - set(values)):
+        raise ArtifactError(f"{path}: missing: {', '.join(missing)}")
+    ours = {name: values[theirs] for name, theirs in keys.items()}
+    if ours["activation"] not in _ACTIVATIONS:
+        raise ArtifactError(f"{path}: not supported: hidden_act={ours['activation']!r}")
+    ours["activation"] = _ACTIVATIONS[ours["activation"]]
+    try:
+        return BertConfig.from_dict({**ours, "pooler": pooler, "family": family})
+    except ValueError as error:
+        raise ArtifactError(f"{path}: {error}") from error
 
 
 def save(model: BertEncoder | Task, directory: Path) -> None:
@@ -142,7 +170,7 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
     class_name = type(model).__name__
     config = model.encoder.config if isinstance(model, Task) else model.config
     values = _write_config(config, class_name)
-    names = _names(config.family, class_name, {})
+    names = names_of(config.family, class_name, {})
     if strangers := [weight.path for weight in model.weights if not names.knows(weight.path)]:
         raise UsageError(
             f"Google's {config.family} has no place for {', '.join(strangers)}, so a "
@@ -187,14 +215,16 @@ def _write_config(config: BertConfig, class_name: str) -> dict[str, Any]:
     return values
 
 
-def _family_of(shapes: Shapes) -> str:
+def family_of(shapes: Shapes) -> str:
+    """The family, told by the variables."""
     if any("/inner_group_0/" in name for name in shapes):
         return "albert"
     is_electra = any(name.startswith(("electra/", "generator/")) for name in shapes)
     return "electra" if is_electra else "bert"
 
 
-def _names(family: str, class_name: str, shapes: Shapes) -> Names:
+def names_of(family: str, class_name: str, shapes: Shapes) -> Names:
+    """The names of a family's variables; those of `shapes` are to be read, {} is to be written."""
     rows = FAMILIES[family]
     is_generator = family == "electra" and class_name == "MaskedLM"
     if shapes:  # to be read: what is there counts

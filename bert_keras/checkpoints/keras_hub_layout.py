@@ -93,18 +93,25 @@ def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> 
 
 def names_by(modules: Mapping[str, str], leaves: Mapping[str, Leaf], config: BertConfig) -> Names:
     """The names of a backbone's variables, in memory or in a file."""
-    heads = config.num_heads
-    whole: dict[str, Leaf] = {}
-    for name in ("query", "key", "value", "output"):
-        path = f"block_#/attention/{name}"
-        kernel, bias = (f"{modules[path]}/{leaves[leaf].name}" for leaf in ("kernel", "bias"))
-        axis = 0 if name == "output" else -1
-        whole[f"{path}/kernel"] = SplitHeads(kernel, num_heads=heads, axis=axis)
-        if name != "output":
-            whole[f"{path}/bias"] = SplitHeads(bias, num_heads=heads)
+    whole: dict[str, Leaf] = {**split_heads(modules, leaves, config.num_heads)}
     if config.position_offset:
         table = f"{modules['embeddings/position']}/{leaves['embeddings'].name}"
         whole[POSITIONS] = LaterRows(table, offset=config.position_offset)
     # RoBERTa's one segment is part of every position there.
     is_without = config.num_segments > 0 and "embeddings/segment" not in modules
     return Names(modules, leaves, "/", whole, zeros=(SEGMENTS,) if is_without else ())
+
+
+def split_heads(
+    modules: Mapping[str, str], leaves: Mapping[str, Leaf], num_heads: int
+) -> dict[str, SplitHeads]:
+    """The variables of attention where it is Keras's own layer, with whole names."""
+    whole = {}
+    for name in ("query", "key", "value", "output"):
+        path = f"block_#/attention/{name}"
+        kernel, bias = (f"{modules[path]}/{leaves[leaf].name}" for leaf in ("kernel", "bias"))
+        axis = 0 if name == "output" else -1
+        whole[f"{path}/kernel"] = SplitHeads(kernel, num_heads=num_heads, axis=axis)
+        if name != "output":
+            whole[f"{path}/bias"] = SplitHeads(bias, num_heads=num_heads)
+    return whole

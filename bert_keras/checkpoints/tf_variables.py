@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +19,16 @@ _SLOTS = ("adam_m", "adam_v", "lamb_m", "lamb_v", "Adam", "Adam_1", "Momentum")
 _STEPS = {"global_step", "beta1_power", "beta2_power", "good_steps", "bad_steps", "loss_scale"}
 
 
+# Where an object-based checkpoint keeps its objects, and what the keys of an optimizer look like.
+_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_OPTIMIZER = (".OPTIMIZER_SLOT", "optimizer/")
+
+
 class VariableFile(tensors.Tensors):
     """The variables of a TensorFlow checkpoint, without those of an optimizer.
+
+    In an object-based one (TensorFlow 2) a variable is asked for by its own name, not by the way to
+    it through the objects, and scalars are passed over: they count steps or switch something.
 
     Args:
         path: its prefix, such as bert_model.ckpt.
@@ -31,21 +43,71 @@ class VariableFile(tensors.Tensors):
         tf = tensorflow()
         try:
             self._reader = tf.train.load_checkpoint(str(path))
-            shapes = self._reader.get_variable_to_shape_map()
+            self._stored = dict(self._reader.get_variable_to_shape_map())
+            kinds = self._reader.get_variable_to_dtype_map()
         except (tf.errors.OpError, ValueError, RuntimeError) as error:
             raise ArtifactError(f"{path}: not a whole TensorFlow checkpoint ({error}).") from error
-        self.shapes = {
-            name: tuple(shape)
-            for name, shape in shapes.items()
-            if name not in _STEPS and name.rpartition("/")[2] not in _SLOTS
-        }
+        self._names = self._objects() if _OBJECTS in self._stored else self._plain()
+        self._check_data({name: kinds[name].size for name in self._names})
+        self.rename(str)
+
+    def rename(self, rename: Callable[[str], str]) -> None:
+        """Gives every variable another name to be asked for by.
+
+        Where two have the same one, they are known by their keys in the file instead.
+
+        Args:
+            rename: from the name that the checkpoint has.
+        """
+        names = {key: rename(name) for key, name in self._names.items()}
+        uses = Counter(names.values())
+        self._keys = {name if uses[name] == 1 else key: key for key, name in names.items()}
+        self.shapes = {name: tuple(self._stored[key]) for name, key in self._keys.items()}
 
     def read(self, name: str) -> np.ndarray:
         """The values of one variable."""
+        return self._read(self._keys[name])
+
+    def _read(self, key: str) -> Any:
         try:
-            return self._reader.get_tensor(name)
+            return self._reader.get_tensor(key)
         except Exception as error:  # the reader's errors have no common class
-            raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
+            raise ArtifactError(f"{self.path}: {key} cannot be read ({error}).") from error
+
+    def _plain(self) -> dict[str, str]:
+        """Keys that are names."""
+        return {
+            key: key
+            for key in self._stored
+            if key not in _STEPS and key.rpartition("/")[2] not in _SLOTS
+        }
+
+    def _objects(self) -> dict[str, str]:
+        """Keys and names, where both are written: a message that holds data, and runs nothing."""
+        from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+        graph = trackable_object_graph_pb2.TrackableObjectGraph()
+        content = self._read(_OBJECTS)
+        try:
+            graph.ParseFromString(content)
+        except Exception as error:  # protobuf is TensorFlow's dependency, not ours
+            raise ArtifactError(f"{self.path}: {_OBJECTS} is damaged ({error}).") from error
+        names = {each.checkpoint_key: each.full_name for o in graph.nodes for each in o.attributes}
+        return {
+            key: names.get(key) or key
+            for key, shape in self._stored.items()
+            if shape and not any(part in key for part in _OPTIMIZER)
+        }
+
+    def _check_data(self, sizes: Mapping[str, int]) -> None:
+        """Compares the index with the data, before memory is taken on its word."""
+        expected = sum(size * math.prod(self._stored[key]) for key, size in sizes.items())
+        found = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}.data-*"))
+        if found < expected:
+            raise ArtifactError(
+                f"{self.path}: not a whole TensorFlow checkpoint (its index tells of {expected:,} "
+                f"bytes of variables, its data files have {found:,})."
+            )
 
 
 def tensorflow() -> ModuleType:

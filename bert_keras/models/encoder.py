@@ -98,19 +98,25 @@ class BertEncoder(keras.Model):
         load_weights: bool = True,
         allow_missing: tuple[str, ...] = (),
         allow_pickle: bool = False,
+        trust: bool = False,
         **options: Any,
     ) -> BertEncoder:
         """Opens a checkpoint folder, or makes a model of a published size.
 
         Args:
-            handle: a folder (ours, Hugging Face's, Google's TF1, KerasHub's), a repository
-                "hf://organisation/name[@revision]", or a name of `PRESETS`, which gives new, random
-                weights.
+            handle: a folder (ours, Hugging Face's, Google's TF1, KerasHub's, TensorFlow Hub's), a
+                repository "hf://organisation/name[@revision]", or a name of `PRESETS`, which gives
+                new, random weights.
             load_weights: False to take only the config.
             allow_missing: variable paths (or their beginnings, such as "pooler") that the
                 checkpoint may lack; they keep new weights.
             allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there
                 are no safetensors files.
+            trust: also read a SavedModel of TensorFlow Hub or Kaggle, one of Google's encoders. Of
+                this program only the variables are read, and none of it is run; what they do not
+                tell is as Google published it: activation "gelu_tanh", layer_norm_epsilon 1e-12,
+                dropout 0.1 (ALBERT: 0), ALBERT's number of layers. A bert_config.json or
+                albert_config.json of Google's beside saved_model.pb is believed instead.
             options: `hidden_states`, `attentions`, `dtype`, `name`.
 
         Raises:
@@ -123,6 +129,7 @@ class BertEncoder(keras.Model):
             load_weights=load_weights,
             allow_missing=allow_missing,
             allow_pickle=allow_pickle,
+            trust=trust,
             **options,
         )
 

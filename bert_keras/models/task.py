@@ -57,21 +57,27 @@ class Task(keras.Model):
         allow_missing: tuple[str, ...] = (),
         allow_unused: tuple[str, ...] = (),
         allow_pickle: bool = False,
+        trust: bool = False,
         dtype: Any = None,
         **options: Any,
     ):
         """Opens a checkpoint folder as this task.
 
         Args:
-            handle: a folder (ours, Hugging Face's, Google's TF1, KerasHub's), a repository
-                "hf://organisation/name[@revision]", or a name of `PRESETS`, which gives new, random
-                weights.
+            handle: a folder (ours, Hugging Face's, Google's TF1, KerasHub's, TensorFlow Hub's), a
+                repository "hf://organisation/name[@revision]", or a name of `PRESETS`, which gives
+                new, random weights.
             load_weights: False to take only the config.
             allow_missing: variable paths (or their beginnings, such as "mlm") that the checkpoint
                 may lack; they keep new weights.
             allow_unused: paths of the checkpoint's heads that this task does without.
             allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there
                 are no safetensors files.
+            trust: also read a SavedModel of TensorFlow Hub or Kaggle, one of Google's encoders. Of
+                this program only the variables are read, and none of it is run; what they do not
+                tell is as Google published it: activation "gelu_tanh", layer_norm_epsilon 1e-12,
+                dropout 0.1 (ALBERT: 0), ALBERT's number of layers. A bert_config.json or
+                albert_config.json of Google's beside saved_model.pb is believed instead.
             dtype: a Keras dtype policy; None for the global one.
             options: the task's own arguments, where the checkpoint does not say.
 
@@ -87,6 +93,7 @@ class Task(keras.Model):
             allow_missing=allow_missing,
             allow_unused=allow_unused,
             allow_pickle=allow_pickle,
+            trust=trust,
             dtype=dtype,
             **options,
         )
