@@ -142,6 +142,12 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
     class_name = type(model).__name__
     config = model.encoder.config if isinstance(model, Task) else model.config
     values = _write_config(config, class_name)
+    for name in ("activation", "layer_norm_epsilon") if class_name == "MaskedLM" else ():
+        if model.options[name] not in (None, getattr(config, name)):
+            raise UsageError(
+                f"The MLM head of Google's code has the encoder's {name}. "
+                f"Received: {name}={model.options[name]!r}"
+            )
     names = _names(config.family, class_name, {})
     if strangers := [weight.path for weight in model.weights if not names.knows(weight.path)]:
         raise UsageError(
