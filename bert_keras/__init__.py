@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bert_keras.config import BertConfig
     from bert_keras.models import (
         BertEncoder,
+        ElectraPretrainer,
         MaskedLM,
         MultipleChoice,
         Pretrainer,
@@ -40,6 +41,7 @@ __all__ = [
     "PRESETS",
     "BertConfig",
     "BertEncoder",
+    "ElectraPretrainer",
     "Encoding",
     "MaskedLM",
     "MultipleChoice",
@@ -63,6 +65,7 @@ _HOMES = {
     "PRESETS": "presets",
     "BertConfig": "config",
     "BertEncoder": "models",
+    "ElectraPretrainer": "models",
     "Encoding": "tokenizers",
     "MaskedLM": "models",
     "MultipleChoice": "models",

@@ -23,6 +23,7 @@ MLM = "mlm"
 NSP = "nsp"
 SOP = "sop"
 RTD = "rtd"  # replaced token detection
+PAIR_OBJECTIVES = (NSP, SOP)  # the others have one segment
 LABEL = "label"  # of a text or a pair
 TAGS = "tags"  # of tokens
 START, END = "start", "end"  # of an answer

@@ -181,6 +181,28 @@ def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **c
     return model
 
 
+_KERAS_HUB_SIZES = {
+    "vocabulary_size": contracts.TINY.vocab_size,
+    "num_layers": contracts.TINY.num_layers,
+    "num_heads": contracts.TINY.num_heads,
+    "hidden_dim": contracts.TINY.hidden_size,
+    "intermediate_dim": contracts.TINY.intermediate_size,
+    "max_sequence_length": contracts.TINY.max_positions,
+}
+_KERAS_HUB_MORE: dict[str, dict[str, Any]] = {
+    "AlbertBackbone": {"embedding_dim": 4, "num_layers": 4, "num_groups": 2},
+    "ElectraBackbone": {"embedding_dim": 4},
+}
+
+
+def keras_hub_model(library: Any, name: str, **changes: Any) -> Any:
+    """A tiny backbone of KerasHub, such as "BertBackbone", its weights as if trained."""
+    values = {**_KERAS_HUB_SIZES, **_KERAS_HUB_MORE.get(name, {}), **changes}
+    if name == "ElectraBackbone":
+        values["vocab_size"] = values.pop("vocabulary_size")
+    return contracts.as_trained(getattr(library.models, name)(**values))
+
+
 _LOGITS = {
     "ForSequenceClassification": features.LABEL,
     "ForTokenClassification": features.TAGS,

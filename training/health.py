@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from bert_keras.data import Corpus
+from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
@@ -61,7 +62,7 @@ def examine(
     records = _records(folder.metrics.read_text(encoding="utf-8"))
     picture = loss_picture(records, folder.picture, entropy)
     speeds = _records(folder.speed.read_text(encoding="utf-8"))
-    pair = None if recipe.objective == "mlm" else recipe.objective
+    pair = recipe.objective if recipe.objective in PAIR_OBJECTIVES else None
     return Report(
         recipe=recipe.name,
         command=command,
@@ -95,6 +96,8 @@ def examine(
         objective=recipe.objective,
         pair_accuracy=measured[f"{pair}_accuracy"] if pair else None,
         pair_count=batches * recipe.batch_size if pair else 0,
+        rtd_accuracy=measured.get("rtd_accuracy"),
+        rtd_share=measured.get("rtd_share"),
         parameters=task.count_params(),
         steps=recipe.steps,
         tokens_per_second=float(np.median([record["tokens_per_second"] for record in speeds])),

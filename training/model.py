@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bert_keras.models import BertEncoder, MaskedLM, Pretrainer, Task
+from bert_keras.features import PAIR_OBJECTIVES
+from bert_keras.models import BertEncoder, ElectraPretrainer, MaskedLM, Pretrainer, Task
 from bert_keras.optimization import optimizer
 from bert_keras.presets import PRESETS
 from training.recipe import PretrainRecipe
@@ -24,11 +25,14 @@ def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
         attention_dropout=recipe.attention_dropout,
         initializer_range=recipe.initializer_range,
         max_positions=recipe.max_positions or preset.max_positions,
-        pooler=recipe.objective != "mlm",  # nothing would train it
+        pooler=recipe.objective in PAIR_OBJECTIVES,  # nothing else would train it
+        family="electra" if recipe.objective == "rtd" else preset.family,
     )
     encoder = BertEncoder(config, dtype=recipe.precision)
     if recipe.objective == "mlm":
         task = MaskedLM(encoder)
+    elif recipe.objective == "rtd":
+        task = ElectraPretrainer(encoder, generator_size=recipe.generator_size)
     else:
         task = Pretrainer(encoder, objective=recipe.objective)
     task.compile(

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, read
+from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.presets import PRESETS
 from training import demo_corpus
 from training.prepare import find_prepared, open_tokenizer
@@ -113,24 +114,44 @@ def _vocab_size(recipe: PretrainRecipe) -> int:
 
 
 def _parameters(recipe: PretrainRecipe, config: BertConfig) -> int:
-    """Of the encoder and the MLM head, and of pooler and pair head where there are pairs."""
+    """Of the encoder and the MLM head, and of what stands beside that."""
+    h, width = config.hidden_size, config.table_size
+    rows = config.vocab_size + config.position_rows + config.num_segments
+    total = rows * width + 2 * width + _body(config) + config.vocab_size
+    # What predicts masked tokens, to which the head is a dense layer and a normalisation.
+    predictor = config.narrowed(recipe.generator_size) if recipe.objective == "rtd" else config
+    total += (predictor.hidden_size * width + width) + 2 * width
+    if recipe.objective == "rtd":
+        total += _body(predictor) + (h * h + h) + (h + 1)
+    if recipe.objective in PAIR_OBJECTIVES:
+        total += (h * h + h) + (2 * h + 2)
+    return total
+
+
+def _body(config: BertConfig) -> int:
+    """Parameters of the blocks, and of the projection before them."""
     h, i, width = config.hidden_size, config.intermediate_size, config.table_size
     block = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 4 * h
-    rows = config.vocab_size + config.position_rows + config.num_segments
-    projection = (width + 1) * h if width != h else 0
-    heads = (h * width + width) + 2 * width + config.vocab_size
-    if recipe.objective != "mlm":
-        heads += (h * h + h) + (2 * h + 2)
-    return rows * width + 2 * width + projection + config.unique_layers * block + heads
+    return config.unique_layers * block + ((width + 1) * h if width != h else 0)
 
 
 def _step_flops(recipe: PretrainRecipe, config: BertConfig) -> float:
     """Multiplications and additions of the matrix products, forward and backward."""
-    h, t = config.hidden_size, recipe.sequence_length
-    tokens = recipe.batch_size * t
-    block = 4 * h * h + 2 * h * config.intermediate_size + 2 * t * h
-    logits = tokens * recipe.mask_rate * h * (h + config.vocab_size)
-    return 6.0 * (tokens * config.num_layers * block + logits)
+    tokens = recipe.batch_size * recipe.sequence_length
+    predictor = config.narrowed(recipe.generator_size) if recipe.objective == "rtd" else config
+    width = config.table_size
+    logits = tokens * recipe.mask_rate * width * (predictor.hidden_size + config.vocab_size)
+    blocks = _block_flops(recipe, config)
+    if recipe.objective == "rtd":
+        blocks += _block_flops(recipe, predictor)
+    return 6.0 * (tokens * blocks + logits)
+
+
+def _block_flops(recipe: PretrainRecipe, config: BertConfig) -> int:
+    """Multiplications of all blocks for a token, forward."""
+    h = config.hidden_size
+    block = 4 * h * h + 2 * h * config.intermediate_size + 2 * recipe.sequence_length * h
+    return config.num_layers * block
 
 
 def _memory(recipe: PretrainRecipe, config: BertConfig) -> int:

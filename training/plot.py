@@ -8,10 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bert_keras.features import PAIR_OBJECTIVES
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TRAIN, _HELD_OUT, _LINE = "#7f9fc4", "#c44e2b", "#555555"
+# What is trained beside masked tokens.
+_BESIDE = {"nsp": "next-sentence", "sop": "sentence-order", "rtd": "replaced-token"}
 
 
 def loss_picture(
@@ -19,9 +23,9 @@ def loss_picture(
     path: str | os.PathLike[str],
     entropy_floor: float | None = None,
 ) -> Path | None:
-    """Draws masked-token loss and pair accuracy over the steps as a PNG.
+    """Draws the masked-token loss, and the accuracy of what is trained beside it, as a PNG.
 
-    Without a pair objective (NSP or SOP), the second panel shows the masked-token accuracy.
+    Where masked tokens are all there is, the second panel shows how many of them are right.
 
     Args:
         metrics: records with "step" and, where measured, "mlm_loss", "nsp_accuracy", … and the
@@ -51,12 +55,11 @@ def loss_picture(
         above.axhline(entropy_floor, color=_LINE, linestyle="--", linewidth=1.2, label=label)
     above.set_ylabel("masked-token loss (nats)")
 
-    pair = next((name for name in ("nsp", "sop") if _has(metrics, f"{name}_accuracy")), None)
-    _curves(below, metrics, f"{pair or 'mlm'}_accuracy")
-    if pair:
+    beside = next((name for name in _BESIDE if _has(metrics, f"{name}_accuracy")), "mlm")
+    _curves(below, metrics, f"{beside}_accuracy")
+    if beside in PAIR_OBJECTIVES:
         below.axhline(0.5, color=_LINE, linestyle="--", linewidth=1.2, label="chance, 50 %")
-    title = {"nsp": "next-sentence", "sop": "sentence-order", None: "masked-token"}[pair]
-    below.set_ylabel(f"{title} accuracy")
+    below.set_ylabel(f"{_BESIDE.get(beside, 'masked-token')} accuracy")
     below.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
     below.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     below.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))

@@ -31,6 +31,7 @@ _SHOWN = {
     "mlm_accuracy": "MLM {:.1%}",
     "nsp_accuracy": "NSP {:.1%}",
     "sop_accuracy": "SOP {:.1%}",
+    "rtd_accuracy": "RTD {:.1%}",
     "val_mlm_loss": "held-out MLM loss {:.3f}",
     "tokens_per_second": "{:,.0f} tokens/s",
     "padding_share": "padding {:.1%}",

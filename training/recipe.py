@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from bert_keras.errors import UsageError
+from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.presets import PRESETS
 from training.overrides import KINDS, nearest
 
@@ -43,10 +44,11 @@ class PretrainRecipe:
     output_bias: str = "frequency"  # of the MLM head at first: log frequencies of tokens; or "zero"
     # The examples.
     sequence_length: int = 128  # tokens, with [CLS] and [SEP]
-    objective: str = "nsp"  # beside masked tokens: "nsp", "sop"; "mlm": nothing
+    objective: str = "nsp"  # beside masked tokens: "nsp", "sop", "rtd" (ELECTRA); "mlm": nothing
     masking: str = "token"  # or "whole_word", "span"
     mask_rate: float = 0.15  # share of the tokens
     max_predictions: int = 0  # most masks of an example; 0: what mask_rate gives for its length
+    generator_size: float = 0.25  # of "rtd": width of the generator, as a share of the preset's
     short_probability: float = 0.1  # share of the examples that aim at a shorter length
     # The optimisation.
     batch_size: int = 32
@@ -86,8 +88,8 @@ class PretrainRecipe:
                 _fail(item.name, f"must be one of {', '.join(_CHOICES[item.name])}", value)
         if not self.corpus:
             _fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)
-        if self.objective != "mlm" and PRESETS[self.preset].num_segments < 2:
-            rule = f"must be mlm: {self.preset} has no second segment for pairs"
+        if self.objective in PAIR_OBJECTIVES and PRESETS[self.preset].num_segments < 2:
+            rule = f"must be mlm or rtd: {self.preset} has no second segment for pairs"
             _fail("objective", rule, self.objective)
         longest = self.max_positions or PRESETS[self.preset].max_positions
         if self.sequence_length > longest:
@@ -105,7 +107,7 @@ class PretrainRecipe:
 _CHOICES: dict[str, Collection[str]] = {
     "layout": ("text", "sentences"),
     "preset": PRESETS.keys(),
-    "objective": ("nsp", "sop", "mlm"),
+    "objective": ("nsp", "sop", "rtd", "mlm"),
     "masking": ("token", "whole_word", "span"),
     "output_bias": ("frequency", "zero"),
     "schedule": ("linear", "cosine", "polynomial"),
@@ -119,7 +121,7 @@ _LEAST: dict[str, int] = {
     **dict.fromkeys(("max_positions", "max_predictions", "warmup_steps", "seed"), 0),
 }
 _BOUND = {"seed": 2**32}  # what NumPy's seed takes
-_ABOVE_ZERO = ("learning_rate", "held_out", "mask_rate", "initializer_range")
+_ABOVE_ZERO = ("learning_rate", "held_out", "mask_rate", "initializer_range", "generator_size")
 _NOT_SHARES = ("learning_rate", "weight_decay", "clip_norm")
 
 

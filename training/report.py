@@ -63,9 +63,11 @@ class Report:
     mlm_loss: float
     mlm_accuracy: float
     mlm_targets: int  # masked tokens that were measured
-    objective: str = "nsp"  # or "sop", "mlm"
+    objective: str = "nsp"  # or "sop", "rtd", "mlm"
     pair_accuracy: float | None = None
     pair_count: int = 0
+    rtd_accuracy: float | None = None  # of telling replaced tokens from original ones
+    rtd_share: float | None = None  # of the tokens that were replaced
     # The cost.
     parameters: int
     steps: int
@@ -121,6 +123,9 @@ def _results(facts: Report) -> list[Row]:
         verdict = "better than chance" if accuracy - margin > 0.5 else "no better than chance"
         remark = f"on {facts.pair_count:,} pairs (± {100 * margin:.1f} points): {verdict}"
         rows.append((f"{facts.objective.upper()} accuracy", _percent(accuracy), remark))
+    if facts.rtd_accuracy is not None and facts.rtd_share is not None:
+        remark = f"finding none would be right for {_percent(1 - facts.rtd_share)}"
+        rows.append(("RTD accuracy", _percent(facts.rtd_accuracy), remark))
     return rows
 
 

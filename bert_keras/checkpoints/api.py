@@ -15,6 +15,7 @@ from bert_keras.checkpoints import (
     google_tf1,
     hugging_face,
     keras_hub,
+    keras_hub_folder,
     safetensors_file,
     sentence_transformers,
     tensors,
@@ -31,7 +32,7 @@ from bert_keras.presets import PRESETS
 
 # What a repository is asked for. A pickle must be asked for in words.
 _FILES = (
-    *(CONFIG, MANIFEST, "model*.safetensors", tensors.INDEX, keras_hub.WEIGHTS),
+    *(CONFIG, MANIFEST, "model*.safetensors", tensors.INDEX, *keras_hub_folder.FILES),
     *(sentence_transformers.MODULES, sentence_transformers.POOLING, tf_hub.INDEX),
 )
 
@@ -47,7 +48,7 @@ def save_checkpoint(
         model: what to write.
         directory: made when absent; files of the same names are replaced, one by one and whole.
         format: "hugging_face", also our own; "google_tf1", the original one of BERT, ALBERT and
-            ELECTRA; "keras_hub", a preset of KerasHub, for encoders.
+            ELECTRA; "keras_hub", a preset of KerasHub.
 
     Returns:
         The folder.
@@ -228,6 +229,6 @@ def open_checkpoint(
         return google_tf1.GoogleFolder.open(directory)
     if (directory / CONFIG).is_file() and not (directory / MANIFEST).is_file():
         values = manifests.read_json(directory / CONFIG)
-        if keras_hub.is_one(values):
-            return keras_hub.KerasHubFolder(directory, values)
+        if keras_hub_folder.is_one(values):
+            return keras_hub_folder.KerasHubFolder.open(directory)
     return Folder.open(directory, allow_pickle=allow_pickle)

@@ -93,6 +93,7 @@ class Family:
         redundant: buffers and second names of tied tensors, which carry nothing of their own.
         hidden_activation: of the layer within the heads that label a text or a choice; None where
             the pooler does that work.
+        hidden_dropout: before that layer; None for that of the head.
         mlm_activation: of the MLM head; None for the encoder's.
         head_dropout: our classes -> what a config calls the dropout of their heads.
     """
@@ -109,6 +110,7 @@ class Family:
     pad_token_id: int = 0
     redundant: tuple[str, ...] = ("embeddings.position_ids",)
     hidden_activation: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    hidden_dropout: float | None = None
     mlm_activation: str | None = None
     head_dropout: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: dict.fromkeys(_CLASSIFYING, "classifier_dropout")
@@ -200,6 +202,7 @@ FAMILIES = {
         fixed={"num_segments": 0, "pooler": False, "layer_norm_epsilon": 1e-12},
         redundant=("embeddings.position_ids", "vocab_projector.weight"),
         hidden_activation={"SequenceClassifier": "relu", "MultipleChoice": "relu"},
+        hidden_dropout=0.0,
         head_dropout={
             "SequenceClassifier": "seq_classif_dropout",
             "MultipleChoice": "seq_classif_dropout",
@@ -283,6 +286,8 @@ NATIVE = Family(
     heads={
         **{path: name for path, name in _ELECTRA.heads.items() if path.startswith("rtd/")},
         **_BERT.heads,
+        "generator/projection": "generator.embeddings_project",
+        **{f"generator/{path}": f"generator.{name}" for path, name in _BLOCK.items()},
         "label/dense": "label_dense",
         "choice/dense": "choice_dense",
     },

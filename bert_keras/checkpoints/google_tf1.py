@@ -34,6 +34,8 @@ _MORE = {
 }
 # Their "gelu" is the tanh approximation; they have no other.
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
+_ENCODED = "electra/encoder/layer_0/attention/self/query/kernel"
+_GENERATED = "generator/encoder/layer_0/attention/self/query/kernel"
 _REQUIRED = {"inner_group_num": (None, 1), "net_structure_type": (None, 0)}
 
 
@@ -110,8 +112,8 @@ class GoogleFolder(Checkpoint):
 
 def class_of(shapes: Shapes) -> str:
     """The class of ours, told by the variables of the head."""
-    for name, heads in TOLD_BY.items():
-        if any(head in shapes for head in heads):
+    for name, variables in TOLD_BY:
+        if variables <= shapes.keys():
             return name
     return BertEncoder.__name__
 
@@ -122,8 +124,10 @@ def has_pooler(shapes: Shapes) -> bool:
 
 
 def options_of(class_name: str, family: str, shapes: Shapes) -> dict[str, Any]:
-    """The options of a task: the number of classes, and what a family's pairs are."""
+    """The options of a task: what its variables tell, and what a family's pairs are."""
     options: dict[str, Any] = {}
+    if class_name == "ElectraPretrainer" and {_GENERATED, _ENCODED} <= shapes.keys():
+        options["generator_size"] = shapes[_GENERATED][0] / shapes[_ENCODED][0]
     if class_name == "Pretrainer":
         options["objective"] = "sop" if family == "albert" else "nsp"
     if class_name == "SequenceClassifier" and "output_weights" in shapes:
@@ -170,6 +174,12 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
     class_name = type(model).__name__
     config = model.encoder.config if isinstance(model, Task) else model.config
     values = _write_config(config, class_name)
+    for name in ("activation", "layer_norm_epsilon") if class_name == "MaskedLM" else ():
+        if model.options[name] not in (None, getattr(config, name)):
+            raise UsageError(
+                f"The MLM head of Google's code has the encoder's {name}. "
+                f"Received: {name}={model.options[name]!r}"
+            )
     names = names_of(config.family, class_name, {})
     if strangers := [weight.path for weight in model.weights if not names.knows(weight.path)]:
         raise UsageError(
@@ -234,5 +244,8 @@ def names_of(family: str, class_name: str, shapes: Shapes) -> Names:
         prefixes = {**prefixes, "": "generator/", "embeddings": rows.prefix}
         prefixes["embeddings/projection"] = "generator/"
     other = "generator" if not is_generator else ("electra/encoder", "discriminator")
-    redundant = [name for name in shapes if family == "electra" and name.startswith(other)]
+    is_whole = class_name == "ElectraPretrainer"
+    redundant = [
+        name for name in shapes if family == "electra" and not is_whole and name.startswith(other)
+    ]
     return Names(rows.modules, LEAVES, "/", rows.whole, prefixes, redundant)

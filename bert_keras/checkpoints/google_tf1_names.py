@@ -16,15 +16,18 @@ LEAVES = {
     "gamma": Leaf("gamma"),
     "beta": Leaf("beta"),
 }
-HEADS = ("mlm", "nsp", "sop", "label", "span", "rtd")
-# The variables by which a class is known; the first that is found counts.
-TOLD_BY = {
-    "Pretrainer": ("cls/seq_relationship/output_weights",),
-    "ReplacedTokenDetector": ("discriminator_predictions/dense/kernel",),
-    "MaskedLM": ("cls/predictions/output_bias", "generator_predictions/output_bias"),
-    "QuestionAnswerer": ("cls/squad/output_weights",),
-    "SequenceClassifier": ("output_weights",),
-}
+HEADS = ("mlm", "nsp", "sop", "label", "span", "rtd", "generator")
+_GENERATOR, _DISCRIMINATOR = "generator_predictions/output_bias", "discriminator_predictions/dense"
+# The variables by which a class is known, all of them; the first that has them counts.
+TOLD_BY = (
+    ("Pretrainer", {"cls/seq_relationship/output_weights"}),
+    ("ElectraPretrainer", {_GENERATOR, f"{_DISCRIMINATOR}/kernel"}),
+    ("ReplacedTokenDetector", {f"{_DISCRIMINATOR}/kernel"}),
+    ("MaskedLM", {"cls/predictions/output_bias"}),
+    ("MaskedLM", {_GENERATOR}),
+    ("QuestionAnswerer", {"cls/squad/output_weights"}),
+    ("SequenceClassifier", {"output_weights"}),
+)
 
 _EMBEDDINGS = {
     "embeddings/token": "embeddings/word_embeddings",
@@ -115,6 +118,8 @@ FAMILIES = {
             **_BLOCK,
             "mlm/dense": "generator_predictions/dense",
             "mlm/layer_norm": "generator_predictions/LayerNorm",
+            "generator/projection": "generator/embeddings_project",
+            **{f"generator/{ours}": f"generator/{theirs}" for ours, theirs in _BLOCK.items()},
             "rtd/dense": "discriminator_predictions/dense",
             "rtd/output": "discriminator_predictions/dense_1",
         },

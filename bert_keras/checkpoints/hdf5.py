@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +79,26 @@ class HDF5File(tensors.Tensors):
                 self._found[name] = item
             else:
                 raise ArtifactError(f"{self.path}: {name}: not numbers but {item.dtype}.")
+
+
+class JoinedFiles(tensors.Tensors):
+    """The tensors of several files, whose names all differ, as one.
+
+    Args:
+        path: the folder that they lie in.
+        parts: the opened files.
+    """
+
+    def __init__(self, path: Path, parts: Sequence[tensors.Tensors]):
+        self.path, self._parts = path, tuple(parts)
+        self._owners = {name: part for part in parts for name in part.shapes}
+        self.shapes = {name: part.shapes[name] for name, part in self._owners.items()}
+
+    def read(self, name: str) -> np.ndarray:
+        """The values of one tensor."""
+        return self._owners[name].read(name)
+
+    def close(self) -> None:
+        """Lets go of all files."""
+        for part in self._parts:
+            part.close()

@@ -50,6 +50,8 @@ def read(
         options["objective"] = "nsp" if "nsp/dense" in family.heads else "sop"
     if class_name in ("SequenceClassifier", "MultipleChoice"):
         options["hidden_activation"] = family.hidden_activation.get(class_name)
+        if family.hidden_dropout is not None:
+            options["hidden_dropout"] = family.hidden_dropout
     key = family.head_dropout.get(class_name)
     if key and values.get(key) is not None:
         options["dropout"] = values[key]

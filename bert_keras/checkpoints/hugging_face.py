@@ -168,10 +168,12 @@ def _values(config: BertConfig, class_name: str) -> dict[str, Any]:
 def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) -> Family:
     """The family whose names a model is written with: `NATIVE` where its own has no such model."""
     family = FAMILIES[config.family]
-    mlm = options.get("activation") or config.activation
     fits = class_name in family.classes and _tells(_values(config, class_name), config)
     if class_name == "MaskedLM":
+        mlm = options.get("activation") or config.activation
+        epsilon = options.get("layer_norm_epsilon") or config.layer_norm_epsilon
         fits = fits and mlm == (family.mlm_activation or config.activation)
+        fits = fits and epsilon == config.layer_norm_epsilon
     if "hidden_activation" in options:
         fits = fits and options["hidden_activation"] == family.hidden_activation.get(class_name)
     if class_name == "Pretrainer":

@@ -1,4 +1,4 @@
-"""What KerasHub calls its backbones' variables, in memory and in files. Nothing but tables."""
+"""What KerasHub calls its models' variables, in memory and in files. Nothing but tables."""
 
 from __future__ import annotations
 
@@ -63,6 +63,66 @@ def _joint(name: str) -> dict[str, str]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Head:
+    """What a task class of theirs has on top of its backbone.
+
+    Attributes:
+        class_name: our class.
+        modules: our layers -> theirs in memory, and in task.weights.h5.
+        whole: our variables -> theirs, likewise, where the name does not follow from the layer's.
+        keys: our options -> theirs.
+        fixed: our options that every such task has.
+    """
+
+    class_name: str
+    modules: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    whole: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+_CLASSES = {"num_classes": "num_classes", "dropout": "dropout"}
+# BERT and ALBERT label the pooled output.
+_LABELS = Head(
+    class_name="SequenceClassifier",
+    modules={"label/output": ("logits", "layers/dense")},
+    keys=_CLASSES,
+    fixed={"hidden_activation": None},
+)
+_VECTORS = Head(
+    class_name="SentenceEncoder", keys={"pooling": "pooling_mode", "normalize": "normalize"}
+)
+
+
+def _deep_labels(**fixed: Any) -> Head:
+    return Head(
+        class_name="SequenceClassifier",
+        modules={
+            "label/dense": ("pooled_dense", "layers/dense"),
+            "label/output": ("logits", "layers/dense_1"),
+        },
+        keys=_CLASSES,
+        fixed=fixed,
+    )
+
+
+def _mlm(activation: str) -> Head:
+    """With their own epsilon, whatever the backbone's is."""
+    return Head(
+        class_name="MaskedLM",
+        modules={
+            f"mlm/{ours}": (f"mlm_head/{theirs}", f"layers/masked_lm_head/_{theirs}")
+            for ours, theirs in {
+                "dense": "intermediate_dense",
+                "layer_norm": "intermediate_layer_norm",
+            }.items()
+        },
+        whole={"mlm/bias": ("mlm_head/output_bias", "layers/masked_lm_head/vars/0")},
+        fixed={"activation": activation, "layer_norm_epsilon": 1e-5},
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Backbone:
     """A backbone class of theirs.
 
@@ -71,6 +131,7 @@ class Backbone:
         modules: our layers -> theirs in memory, `#` for the block's number.
         keys: our config values -> theirs.
         fixed: our config values that every such backbone has.
+        heads: the endings of the names of its task classes -> what they add.
         dense: their plain dense layers, in the order in which a file numbers them.
     """
 
@@ -78,6 +139,7 @@ class Backbone:
     modules: Mapping[str, str]
     keys: Mapping[str, str]
     fixed: Mapping[str, Any]
+    heads: Mapping[str, Head] = dataclasses.field(default_factory=dict)
     dense: tuple[str, ...] = ()
 
     def file_modules(self, has_projection: bool) -> dict[str, str]:
@@ -111,6 +173,7 @@ _ROBERTA = Backbone(
         "num_segments": 1,
         "position_offset": 2,
     },
+    heads={"TextClassifier": _deep_labels(hidden_activation="tanh"), "MaskedLM": _mlm("gelu")},
 )
 
 BACKBONES = {
@@ -119,10 +182,13 @@ BACKBONES = {
         modules={**_TABLES, **_blocks("transformer_layer_#"), "pooler/dense": "pooled_dense"},
         keys={**_SIZES, **_SEGMENTS},
         fixed=_TANH,
+        heads={"TextClassifier": _LABELS, "MaskedLM": _mlm("gelu"), "TextEmbedder": _VECTORS},
         dense=("pooled_dense",),
     ),
     "RobertaBackbone": _ROBERTA,
-    "XLMRobertaBackbone": _ROBERTA,
+    "XLMRobertaBackbone": dataclasses.replace(
+        _ROBERTA, heads={**_ROBERTA.heads, "TextEmbedder": _VECTORS}
+    ),
     "DistilBertBackbone": Backbone(
         family="distilbert",
         modules={**_joint("token_and_position_embedding"), **_blocks("transformer_layer_#")},
@@ -132,6 +198,10 @@ BACKBONES = {
             "layer_norm_epsilon": 1e-12,
             "pooler": False,
             "num_segments": 0,
+        },
+        heads={
+            "TextClassifier": _deep_labels(hidden_activation="relu", hidden_dropout=0.0),
+            "MaskedLM": _mlm("gelu"),
         },
     ),
     "AlbertBackbone": Backbone(
@@ -149,6 +219,7 @@ BACKBONES = {
             "num_unique_layers": "num_groups",
         },
         fixed=_TANH,
+        heads={"TextClassifier": _LABELS, "MaskedLM": _mlm("gelu_tanh")},
         dense=("embedding_projection", "pooled_dense"),
     ),
     "ElectraBackbone": Backbone(

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_keras.features import MASK_POSITIONS, MLM, PADDING_MASK, TOKEN_IDS
+from bert_keras.features import (
+    MASK_POSITIONS,
+    MLM,
+    PADDING_MASK,
+    PAIR_OBJECTIVES,
+    TOKEN_IDS,
+)
 
 if TYPE_CHECKING:
     from bert_keras.data.pretraining import PretrainingExamples
@@ -27,7 +33,8 @@ def statistics(examples: PretrainingExamples, epoch: int, batches: int) -> dict[
         dropped_share: of the epoch's examples, left out so that labels are half and half.
     """
     tokenizer, count = examples.tokenizer, min(batches, examples.num_batches(epoch))
-    specials = 2 if examples.objective == MLM else 3
+    is_paired = examples.objective in PAIR_OBJECTIVES
+    specials = 3 if is_paired else 2
     slots = tokens = rows = unknown = predicted = shown = kept = positive = 0
     for position in range(count):
         x, y, weights = examples.batch(epoch, position)
@@ -40,7 +47,7 @@ def statistics(examples: PretrainingExamples, epoch: int, batches: int) -> dict[
         predicted += len(seen)
         shown += int((seen == tokenizer.mask_id).sum())
         kept += int((seen == y[MLM][used]).sum())
-        positive += int(y[examples.objective].sum()) if examples.objective != MLM else 0
+        positive += int(y[examples.objective].sum()) if is_paired else 0
     text, plan = tokens - specials * rows, examples.plan(epoch)
     figures: dict[str, float] = {
         "batches": count,
@@ -54,6 +61,6 @@ def statistics(examples: PretrainingExamples, epoch: int, batches: int) -> dict[
         "kept_share": kept / max(predicted, 1),
         "dropped_share": plan.dropped / (len(plan) + plan.dropped),
     }
-    if examples.objective != MLM:
+    if is_paired:
         figures[f"{examples.objective}_share"] = positive / rows
     return figures

@@ -21,7 +21,7 @@ import numpy as np
 
 from bert_keras.data.sampling import Draws, Stream, below, chance
 from bert_keras.data.sentences import Sentences
-from bert_keras.features import MLM, NSP, SOP
+from bert_keras.features import NSP, PAIR_OBJECTIVES, SOP
 
 _BLOCK = 2**18  # sentences planned at a time: bounds the memory for draws
 _WORDS = 8  # raw words per sentence
@@ -55,8 +55,8 @@ def plan_epoch(
     Args:
         text: the sentences, checked for the objective.
         draws: the random words of the epoch.
-        objective: "nsp" and "sop" pair sentences; "mlm" takes as many whole sentences of a document
-            as fit (RoBERTa's DOC-SENTENCES, Liu et al., 2019, §4.2).
+        objective: "nsp" and "sop" pair sentences; the others take as many whole sentences of a
+            document as fit (RoBERTa's DOC-SENTENCES, Liu et al., 2019, §4.2).
         room: tokens in a row beside its special tokens.
         short_probability: share of chunks whose target is drawn from 2..room; the others aim at
             `room`.
@@ -115,7 +115,7 @@ def _chunks(
     target = np.where(short, 2 + below(raw[:, 1], room - 1), room)
     aim = text.offsets[start] + target
     end = _document_bounds(text, start)[1]
-    if objective == MLM:
+    if objective not in PAIR_OBJECTIVES:
         stop = np.searchsorted(text.offsets, aim, side="right") - 1
         stop = np.minimum(np.maximum(stop, start + 1), end)
         return _Chunks(start, stop, stop, stop, stop, np.zeros_like(start)), target, stop

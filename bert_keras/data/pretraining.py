@@ -21,6 +21,8 @@ from bert_keras.features import (
     MLM,
     NSP,
     PADDING_MASK,
+    PAIR_OBJECTIVES,
+    RTD,
     SEGMENT_IDS,
     SOP,
     TOKEN_IDS,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OBJECTIVES", "PretrainingExamples", "py_dataset", "tf_dataset"]
 
-OBJECTIVES = (NSP, SOP, MLM)
+OBJECTIVES = (NSP, SOP, MLM, RTD)
 _PLANS_KEPT = 2  # workers may still build the end of one epoch when the next has begun
 
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]
@@ -49,7 +51,8 @@ class PretrainingExamples:
         tokenizer: the tokenizer that made them.
         sequence_length: tokens per row, special tokens included.
         batch_size: rows per batch; what is left over at the end of an epoch is not read.
-        objective: "nsp", "sop" (with `Pretrainer`), or "mlm": whole sentences, one segment.
+        objective: "nsp", "sop" (with `Pretrainer`); "mlm", "rtd" (with `ElectraPretrainer`):
+            whole sentences, one segment.
         masking: what is masked together: "token", "whole_word" or "span".
         mask_rate: share of the text that is predicted.
         max_predictions: predictions per row at most; None: ceil(mask_rate * sequence_length).
@@ -77,7 +80,7 @@ class PretrainingExamples:
     ):
         if objective not in OBJECTIVES:
             raise ValueError(f"objective must be one of {OBJECTIVES}. Received: {objective!r}")
-        room = sequence_length - (2 if objective == MLM else 3)
+        room = sequence_length - (3 if objective in PAIR_OBJECTIVES else 2)
         if room < 2 or sequence_length >= 2**16:
             raise ValueError(f"sequence_length must be in [5, 65535]. Received: {sequence_length}")
         if batch_size < 1:
@@ -159,8 +162,10 @@ class PretrainingExamples:
         Returns:
             x: token_ids, segment_ids, padding_mask int32 [B, T], mask_positions int32 [B, P].
             y: "mlm" int32 [B, P] and, by objective, "nsp" (0: B follows A, 1: from elsewhere)
-                or "sop" (0: in order, 1: swapped) int32 [B].
-            sample_weight: "mlm" float32 [B, P], 0 in unused slots; "nsp" or "sop" ones [B].
+                or "sop" (0: in order, 1: swapped) int32 [B], or "rtd", the ids before masking,
+                int32 [B, T].
+            sample_weight: "mlm" float32 [B, P], 0 in unused slots; "nsp" or "sop" ones [B];
+                "rtd" float32 [B, T], 0 for padding.
         """
         if not 0 <= position < self.num_batches(epoch):
             raise IndexError(
@@ -194,7 +199,10 @@ class PretrainingExamples:
             MASK_POSITIONS: masked.positions,
         }
         y, sample_weight = {MLM: masked.labels}, {MLM: masked.weights}
-        if self.objective != MLM:
+        if self.objective == RTD:
+            y[RTD] = rows.token_ids
+            sample_weight[RTD] = rows.padding_mask.astype(np.float32)
+        elif self.objective != MLM:
             y[self.objective] = plan.label[example].astype(np.int32)
             sample_weight[self.objective] = np.ones(size, np.float32)
         return x, y, sample_weight

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bert_keras.errors import DataError
-from bert_keras.features import MLM, NSP
+from bert_keras.features import NSP, PAIR_OBJECTIVES
 
 if TYPE_CHECKING:
     from bert_keras.data.corpus import Corpus
@@ -39,7 +39,7 @@ def check(corpus: Corpus, text: Sentences, objective: str) -> None:
     received = f"Received: {corpus!r}."
     if len(text.offsets) < 2:
         raise DataError(f"The corpus has no text. {received} Prepare it again, from text.")
-    if objective == MLM:
+    if objective not in PAIR_OBJECTIVES:
         return
     if np.diff(text.documents).max() < 2:
         raise DataError(

@@ -6,14 +6,17 @@ from bert_keras.layers.choices import MergeChoices, SplitChoices
 from bert_keras.layers.dropout import to_be_filled
 from bert_keras.layers.embeddings import BertEmbeddings
 from bert_keras.layers.feedforward import FeedForward
+from bert_keras.layers.generator import Generator
 from bert_keras.layers.heads import ClassificationHead, MaskedLMHead, PairHead, Pooler
 from bert_keras.layers.pooling import SentencePooling
+from bert_keras.layers.replacement import TokenReplacement
 
 __all__ = [
     "AttentionProbabilities",
     "BertEmbeddings",
     "ClassificationHead",
     "FeedForward",
+    "Generator",
     "MaskedLMHead",
     "MergeChoices",
     "PairHead",
@@ -21,6 +24,7 @@ __all__ = [
     "SelfAttention",
     "SentencePooling",
     "SplitChoices",
+    "TokenReplacement",
     "TransformerBlock",
     "to_be_filled",
 ]

@@ -89,7 +89,12 @@ class BertEmbeddings(keras.layers.Layer):
         self.built = True
 
     def call(self, token_ids, segment_ids=None, training=None):
-        """Embeds.
+        """Embeds, and projects to `hidden_size`; see `embed`."""
+        x = self.embed(token_ids, segment_ids, training)
+        return x if self.projection is None else self.projection(x)
+
+    def embed(self, token_ids, segment_ids=None, training=None):
+        """The normalised sum of the table rows.
 
         Args:
             token_ids: [batch, length], in [0, vocab_size).
@@ -97,7 +102,7 @@ class BertEmbeddings(keras.layers.Layer):
             training: whether dropout is active.
 
         Returns:
-            [batch, length, hidden_size].
+            [batch, length, embedding_size].
 
         Raises:
             ValueError: the sequence is longer than `max_positions`.
@@ -115,8 +120,7 @@ class BertEmbeddings(keras.layers.Layer):
             if segment_ids is None:
                 segment_ids = ops.zeros_like(token_ids)
             x = x + self.segment(segment_ids)
-        x = self.dropout(self.layer_norm(x), training=training)
-        return x if self.projection is None else self.projection(x)
+        return self.dropout(self.layer_norm(x), training=training)
 
     def compute_output_spec(self, token_ids, segment_ids=None, training=None):
         return keras.KerasTensor((*token_ids.shape, self.hidden_size), dtype=self.compute_dtype)

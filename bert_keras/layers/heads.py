@@ -141,6 +141,7 @@ class ClassificationHead(keras.layers.Layer):
         hidden_activation: of a layer before the scores, a name of `ACTIVATIONS`; None for none.
         dropout: share dropped from the input of each layer.
         initializer_range: standard deviation of the initial kernels.
+        hidden_dropout: share dropped from the input of the layer before; None for `dropout`.
     """
 
     def __init__(
@@ -150,6 +151,7 @@ class ClassificationHead(keras.layers.Layer):
         hidden_activation: str | None = None,
         dropout: float = 0.1,
         initializer_range: float = 0.02,
+        hidden_dropout: float | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -157,7 +159,8 @@ class ClassificationHead(keras.layers.Layer):
         kernel = truncated_normal(initializer_range)
         self.dense = None
         if hidden_activation is not None:
-            self.hidden_dropout = seeded_dropout(dropout, "hidden_dropout", self.dtype_policy)
+            rate = dropout if hidden_dropout is None else hidden_dropout
+            self.hidden_dropout = seeded_dropout(rate, "hidden_dropout", self.dtype_policy)
             self.activation = ACTIVATIONS[hidden_activation]
             self.dense = keras.layers.Dense(
                 hidden_size, kernel_initializer=kernel, dtype=self.dtype_policy, name="dense"

@@ -1,6 +1,7 @@
 """Wiring: a config becomes a functional Keras model."""
 
 from bert_keras.models.classifier import SequenceClassifier
+from bert_keras.models.electra import ElectraPretrainer
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.masked_lm import MaskedLM
 from bert_keras.models.multiple_choice import MultipleChoice
@@ -13,6 +14,7 @@ from bert_keras.models.token_classifier import TokenClassifier
 
 __all__ = [
     "BertEncoder",
+    "ElectraPretrainer",
     "MaskedLM",
     "MultipleChoice",
     "Pretrainer",

@@ -32,6 +32,7 @@ class SequenceClassifier(Task):
             encoder's pooled output, which has one (RoBERTa "tanh", DistilBERT "relu", ELECTRA
             "gelu": these have no pooler).
         dropout: share dropped before each layer of the head; None for the encoder's.
+        hidden_dropout: share dropped before the dense layer; None for `dropout` (DistilBERT: 0).
         name: of the Keras model.
 
     Raises:
@@ -49,6 +50,7 @@ class SequenceClassifier(Task):
         problem: str | None = None,
         hidden_activation: str | None = None,
         dropout: float | None = None,
+        hidden_dropout: float | None = None,
         name: str = "sequence_classifier",
     ):
         problem = problem or ("regression" if num_classes == 1 else "single_label")
@@ -58,7 +60,9 @@ class SequenceClassifier(Task):
             )
         labels = class_names(num_classes, labels)
         # === Layers ===
-        head = text_head(encoder, num_classes, hidden_activation, dropout, features.LABEL)
+        head = text_head(
+            encoder, num_classes, hidden_activation, dropout, features.LABEL, hidden_dropout
+        )
         # === Functional model ===
         inputs = task_inputs(encoder)
         outputs = {features.LABEL: head(text_vector(encoder, inputs, hidden_activation))}
@@ -68,6 +72,7 @@ class SequenceClassifier(Task):
             "problem": problem,
             "hidden_activation": hidden_activation,
             "dropout": dropout,
+            "hidden_dropout": hidden_dropout,
         }
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.head = head
@@ -97,6 +102,7 @@ def text_head(
     hidden_activation: str | None,
     dropout: float | None,
     name: str,
+    hidden_dropout: float | None = None,
 ) -> ClassificationHead:
     """The head that fits this encoder's vectors."""
     config = encoder.config
@@ -106,6 +112,7 @@ def text_head(
         hidden_activation=hidden_activation,
         dropout=config.dropout if dropout is None else dropout,
         initializer_range=config.initializer_range,
+        hidden_dropout=hidden_dropout,
         dtype=encoder.dtype_policy,
         name=name,
     )

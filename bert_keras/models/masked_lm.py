@@ -12,13 +12,17 @@ from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
 
 
-def masked_lm_head(encoder: BertEncoder, activation: str | None = None) -> MaskedLMHead:
+def masked_lm_head(
+    encoder: BertEncoder, activation: str | None = None, layer_norm_epsilon: float | None = None
+) -> MaskedLMHead:
     """The MLM head that fits this encoder, tied to its token table."""
     config = encoder.config
     return MaskedLMHead(
         encoder.embeddings.token,
         activation=activation or config.activation,
-        layer_norm_epsilon=config.layer_norm_epsilon,
+        layer_norm_epsilon=(
+            config.layer_norm_epsilon if layer_norm_epsilon is None else layer_norm_epsilon
+        ),
         initializer_range=config.initializer_range,
         dtype=encoder.dtype_policy,
         name=features.MLM,
@@ -42,23 +46,30 @@ class MaskedLM(Task):
     Args:
         encoder: the encoder; its token table is also the output layer's.
         activation: of the head; None for the encoder's (RoBERTa and ELECTRA: always "gelu").
+        layer_norm_epsilon: of the head; None for the encoder's (KerasHub: always 1e-5).
         name: of the Keras model.
     """
 
     head_layers = (features.MLM,)
 
     def __init__(
-        self, encoder: BertEncoder, *, activation: str | None = None, name: str = "masked_lm"
+        self,
+        encoder: BertEncoder,
+        *,
+        activation: str | None = None,
+        layer_norm_epsilon: float | None = None,
+        name: str = "masked_lm",
     ):
         # === Layers ===
-        head = masked_lm_head(encoder, activation)
+        head = masked_lm_head(encoder, activation, layer_norm_epsilon)
         # === Functional model ===
         inputs = task_inputs(encoder)
         sequence_output = encoder(inputs)[features.SEQUENCE_OUTPUT]
         positions = keras.Input((None,), dtype="int32", name=features.MASK_POSITIONS)
         outputs = {features.MLM: head(sequence_output, positions)}
         inputs[features.MASK_POSITIONS] = positions
-        super().__init__(encoder, inputs, outputs, options={"activation": activation}, name=name)
+        options = {"activation": activation, "layer_norm_epsilon": layer_norm_epsilon}
+        super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.mlm = head
 
     def objective(self) -> dict[str, Any]:

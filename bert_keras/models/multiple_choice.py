@@ -24,6 +24,7 @@ class MultipleChoice(Task):
         encoder: the encoder.
         hidden_activation: as for `SequenceClassifier`.
         dropout: share dropped before each layer of the head; None for the encoder's.
+        hidden_dropout: as for `SequenceClassifier`.
         name: of the Keras model.
 
     Raises:
@@ -38,10 +39,11 @@ class MultipleChoice(Task):
         *,
         hidden_activation: str | None = None,
         dropout: float | None = None,
+        hidden_dropout: float | None = None,
         name: str = "multiple_choice",
     ):
         # === Layers ===
-        head = text_head(encoder, 1, hidden_activation, dropout, features.CHOICE)
+        head = text_head(encoder, 1, hidden_activation, dropout, features.CHOICE, hidden_dropout)
         # === Functional model ===
         inputs = {
             name: keras.Input((None, None), dtype="int32", name=name)
@@ -51,7 +53,11 @@ class MultipleChoice(Task):
         scores = head(text_vector(encoder, texts, hidden_activation))
         split = SplitChoices(name="choices")
         outputs = {features.CHOICE: split(scores, inputs[features.TOKEN_IDS])}
-        options = {"hidden_activation": hidden_activation, "dropout": dropout}
+        options = {
+            "hidden_activation": hidden_activation,
+            "dropout": dropout,
+            "hidden_dropout": hidden_dropout,
+        }
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.head = head
 

@@ -223,6 +223,8 @@ def test_a_config_lacks_a_size(tensorflow: Any, tmp_path: Path) -> None:
         (lambda: BertEncoder(_TANH.replace(layer_norm_epsilon=1e-5)), "layer_norm_epsilon 1e-12"),
         (lambda: BertEncoder(_TANH.replace(position_embedding="relative_key")), "learned from 0"),
         (lambda: BertEncoder(TINY.replace(family="roberta")), "There was no roberta in TF1"),
+        (lambda: MaskedLM(BertEncoder(_TANH), activation="relu"), "has the encoder's activation"),
+        (lambda: MaskedLM(BertEncoder(_TANH), layer_norm_epsilon=1e-5), "layer_norm_epsilon=1e-05"),
         (lambda: TokenClassifier(BertEncoder(_TANH), 3), "has no place for tags/output/kernel"),
     ],
 )

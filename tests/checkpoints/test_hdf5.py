@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from bert_keras.checkpoints.hdf5 import HDF5File
+from bert_keras.checkpoints.hdf5 import HDF5File, JoinedFiles
 from bert_keras.errors import ArtifactError
 
 
@@ -25,6 +25,17 @@ def test_datasets_by_name(path: Path) -> None:
     with HDF5File(path, str.upper) as file:
         assert file.shapes == {"A/B": (2, 3), "C": (3,)}
         np.testing.assert_array_equal(file.read("C"), [0, 1, 2])
+
+
+def test_files_as_one(path: Path) -> None:
+    parts = (HDF5File(path), HDF5File(path, "head/{}".format))
+    with JoinedFiles(path.parent, parts) as files:
+        assert files.path == path.parent
+        assert files.shapes == {"a/b": (2, 3), "c": (3,), "head/a/b": (2, 3), "head/c": (3,)}
+        np.testing.assert_array_equal(files.read("head/c"), [0, 1, 2])
+    for part in parts:
+        with pytest.raises(ArtifactError, match="c cannot be read"):
+            part.read(next(name for name in part.shapes if name.endswith("c")))
 
 
 def _virtual(file: Any) -> None:

@@ -27,6 +27,12 @@ def test_there_and_back():
     assert head_options.read("SequenceClassifier", values, TINY, PATH) == options
 
 
+def test_distilbert_drops_nothing_before_its_layer():
+    for name in ("SequenceClassifier", "MultipleChoice"):
+        options = head_options.read(name, {}, TINY.replace(family="distilbert"), PATH)
+        assert (options["hidden_activation"], options["hidden_dropout"]) == ("relu", 0.0)
+
+
 def test_labels_of_another_class_are_the_callers_to_give():
     values = hugging_face.write_config(TINY, "TokenClassifier", {"labels": ["a", "b"]})
     assert "labels" not in head_options.read("SequenceClassifier", values, TINY, PATH)

@@ -20,3 +20,11 @@ def test_dense_layers_are_numbered_in_the_order_of_the_model() -> None:
     assert electra.file_modules(True)["pooler/dense"] == "layers/dense_1"
     assert electra.file_modules(False)["pooler/dense"] == "layers/dense"
     assert "embeddings/projection" not in electra.file_modules(False)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_every_layer_of_a_head_has_a_place_of_its_own(name: str) -> None:
+    for head in BACKBONES[name].heads.values():
+        rows = [*head.modules.values(), *head.whole.values()]
+        for place in (0, 1):
+            assert len({row[place] for row in rows}) == len(rows)

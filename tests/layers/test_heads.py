@@ -87,6 +87,12 @@ def test_classification_head_drops_in_training_only():
     assert np.abs(numpy(head(x, training=True)) - expected).max() > 1e-4
 
 
+def test_dropout_before_the_hidden_layer_can_be_another():
+    head = ClassificationHead(3, 8, "relu", dropout=0.5, hidden_dropout=0.0)
+    assert (head.hidden_dropout.rate, head.dropout.rate) == (0.0, 0.5)
+    assert ClassificationHead(3, 8, "relu", dropout=0.5).hidden_dropout.rate == 0.5
+
+
 def test_classification_head_equals_numpy():
     head, x = contracts.as_built(ClassificationHead(3, 8, "tanh"), _hidden(7)), _hidden(7)
     w = {path.split("/", 1)[1]: values for path, values in contracts.weights(head).items()}

@@ -13,7 +13,7 @@ from tests.contracts import TINY
 _NO_POOLER = TINY.replace(pooler=False, num_layers=1)
 
 
-@pytest.mark.parametrize("options", [{}, {"hidden_activation": "relu", "labels": ["a", "b", "c"]}])
+@pytest.mark.parametrize("options", [{}, {"hidden_activation": "relu", "hidden_dropout": 0.0}])
 def test_contract(options: dict, tmp_path):
     config = TINY.replace(num_layers=1) if not options else _NO_POOLER
     contracts.check_task(

@@ -41,6 +41,13 @@ def test_output_layer_is_the_token_table():
     assert len(task.weights) == len(encoder.weights) + len(head)
 
 
+def test_epsilon_of_the_head(tmp_path):
+    task = MaskedLM(BertEncoder(TINY), layer_norm_epsilon=1e-5)
+    assert task.mlm.layer_norm.epsilon == 1e-5
+    assert MaskedLM(BertEncoder(TINY)).mlm.layer_norm.epsilon == TINY.layer_norm_epsilon
+    contracts.check_format(task, contracts.inputs_of(task), tmp_path)
+
+
 def test_unused_slots_have_no_weight():
     """The loss is the mean over the slots that count, whatever stands in the others."""
     logits = np.random.default_rng(0).normal(size=(2, 3, TINY.vocab_size)).astype("float32")

@@ -1,0 +1,143 @@
+"""KerasHub's preset folders, read as data: h5py alone is needed, which Keras brings."""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from bert_keras.checkpoints import hdf5, tensors
+from bert_keras.checkpoints import keras_hub_tasks as tasks
+from bert_keras.checkpoints import manifest as manifests
+from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
+from bert_keras.checkpoints.format import Names
+from bert_keras.checkpoints.keras_hub_layout import FILE_LEAVES, names_by, read_config_of
+from bert_keras.checkpoints.keras_hub_names import BACKBONES, Backbone, Head
+from bert_keras.checkpoints.manifest import CONFIG
+from bert_keras.config import BertConfig
+from bert_keras.errors import ArtifactError
+from bert_keras.models import BertEncoder
+
+WEIGHTS = "model.weights.h5"
+# What a folder of theirs may have beside config.json.
+FILES = (WEIGHTS, tasks.TASK, tasks.WEIGHTS, tasks.METADATA)
+
+
+@dataclasses.dataclass(frozen=True)
+class KerasHubFolder(Checkpoint):
+    """A preset folder of KerasHub: config.json, model.weights.h5, and a task's files beside them.
+
+    Attributes:
+        directory: where it is.
+        values: its config.json.
+        task: its task.json; empty where there is none.
+    """
+
+    directory: Path
+    values: dict[str, Any]
+    task: dict[str, Any]
+
+    @classmethod
+    def open(cls, directory: Path) -> KerasHubFolder:
+        """Reads the small files.
+
+        Raises:
+            ArtifactError: not JSON.
+        """
+        task = directory / tasks.TASK
+        values = manifests.read_json(directory / CONFIG)
+        return cls(directory, values, manifests.read_json(task) if task.is_file() else {})
+
+    @property
+    def class_name(self) -> str:
+        """Of the task, where there is one."""
+        head = self._head()
+        if self.task and head is None:
+            raise ArtifactError(
+                f"{self.directory / tasks.TASK}: registered_name="
+                f"{self.task.get('registered_name')!r} is not one that can be opened. "
+                "Open the encoder alone: BertEncoder.from_preset."
+            )
+        return head.class_name if head else BertEncoder.__name__
+
+    @property
+    def is_told_by_tensors(self) -> bool:
+        """All of it is in config.json."""
+        return False
+
+    def source(self, *, verify: bool = False) -> tensors.Tensors:
+        """Opens the weights, and those of a head that we know."""
+        del verify  # the folder has no digests
+        backbone = hdf5.HDF5File(self.directory / WEIGHTS, _numbered)
+        path = self.directory / tasks.WEIGHTS
+        if not (self._head() and path.is_file()):
+            return backbone
+        with ExitStack() as opened:
+            opened.push(backbone)
+            head = hdf5.HDF5File(path, f"{path.name}/{{}}".format)
+            opened.pop_all()
+        return hdf5.JoinedFiles(self.directory, (backbone, head))
+
+    def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
+        """The config, with the constants that their class has."""
+        del shapes, allow_missing
+        return self._config()
+
+    def saved_options(
+        self, class_name: str, config: BertConfig, shapes: Shapes
+    ) -> tuple[dict[str, Any], Path]:
+        """Of the task in the folder; of another one what its class always has."""
+        del shapes
+        head, path = self._head(), self.directory / tasks.TASK
+        if head is None or head.class_name != class_name:
+            options = tasks.options_of_a_new_head(self._backbone(), class_name, config)
+            return options, self.directory / CONFIG
+        values = self.task.get("config")
+        if not isinstance(values, dict):
+            raise ArtifactError(f"{path}: no config in it.")
+        options = tasks.read_options(head, values, config, str(path))
+        return {**options, **tasks.read_extra(self.directory)}, path
+
+    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
+        """By the rows of the backbone and of the head that is there."""
+        del class_name
+        modules = self._backbone().file_modules(config.table_size != config.hidden_size)
+        names = names_by(modules, FILE_LEAVES, config)
+        head = self._head()
+        if head is None:
+            return names
+        names = tasks.with_head(names, head, file=True)
+        optimizer = f"{tasks.WEIGHTS}/optimizer/"  # which they write beside the head
+        redundant = [name for name in shapes if name.startswith(optimizer)]
+        return dataclasses.replace(names, redundant=redundant)
+
+    def _backbone(self) -> Backbone:
+        name = tasks.class_of(self.values)
+        if name not in BACKBONES:
+            raise ArtifactError(
+                f"{self.directory / CONFIG}: registered_name="
+                f"{self.values.get('registered_name')!r} is not one of {', '.join(BACKBONES)}."
+            )
+        return BACKBONES[name]
+
+    def _head(self) -> Head | None:
+        found = tasks.find(tasks.class_of(self.task))
+        return found[1] if found and found[0] == tasks.class_of(self.values) else None
+
+    def _config(self) -> BertConfig:
+        values = self.values.get("config")
+        path = self.directory / CONFIG
+        if not isinstance(values, dict):
+            raise ArtifactError(f"{path}: no config in it.")
+        return read_config_of(self._backbone(), values, str(path))
+
+
+def is_one(values: dict[str, Any]) -> bool:
+    """Whether a config.json is KerasHub's."""
+    return tasks.class_of(values) is not None
+
+
+def _numbered(dataset: str) -> str:
+    """A dataset's name in which the first block has a number as the others have."""
+    return dataset.replace("layers/transformer_encoder/", "layers/transformer_encoder_0/")

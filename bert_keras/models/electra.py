@@ -1,0 +1,186 @@
+"""ELECTRA's pretraining: a generator that fills masks, a discriminator that finds its fillings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_keras import features
+from bert_keras.layers import Generator, TokenReplacement, to_be_filled
+from bert_keras.models.classifier import text_head
+from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.masked_lm import MaskedLM, masked_lm_head, masked_lm_loss
+from bert_keras.models.replaced_token_detector import ReplacedTokenDetector
+from bert_keras.models.task import Task, task_inputs
+
+GENERATOR = "generator"
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class ElectraPretrainer(Task):
+    """Replaced token detection (Clark et al., 2020): both models are trained together.
+
+    The generator, a smaller encoder over the same embeddings, predicts the masked tokens; what it
+    draws takes their places; the encoder, the discriminator, tells which tokens were replaced. The
+    encoder is what is kept: `BertEncoder.from_preset(folder)` opens it.
+
+    Inputs: the encoder's, and `mask_positions` int32 [batch, predictions].
+    Outputs: {"mlm": the generator's float32 logits [batch, predictions, vocab_size], and "rtd":
+    float32 [batch, length, 2]: logits, above 0 for a token that was replaced, and the ids that the
+    encoder saw, which the loss compares with the original ones}.
+
+    Args:
+        encoder: the discriminator, without a pooler or with one that nothing trains.
+        generator_size: width of the generator, as a share of the encoder's (§3.2: 1/4 to 1/2).
+        rtd_weight: of the discriminator's loss in the sum (§3.1: 50).
+        name: of the Keras model.
+
+    Raises:
+        ValueError: a size out of range, or an encoder with shared blocks, pruned heads or relative
+            positions, which the generator has not.
+    """
+
+    head_layers = (features.MLM, features.RTD, GENERATOR)
+
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        *,
+        generator_size: float = 0.25,
+        rtd_weight: float = 50.0,
+        name: str = "electra_pretrainer",
+    ):
+        config = encoder.config
+        plain = config.unique_layers == config.num_layers and not config.pruned_heads
+        if not plain or not config.position_rows:
+            raise ValueError(
+                "The encoder must have blocks of its own with all heads, and positions in a table. "
+                f"Received: {config}"
+            )
+        # === Layers ===
+        narrow = config.narrowed(generator_size)
+        generator = Generator(
+            encoder.embeddings,
+            narrow.hidden_size,
+            narrow.num_layers,
+            narrow.num_heads,
+            narrow.intermediate_size,
+            activation=config.activation,
+            layer_norm_epsilon=config.layer_norm_epsilon,
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+            initializer_range=config.initializer_range,
+            dtype=encoder.dtype_policy,
+            name=GENERATOR,
+        )
+        mlm = masked_lm_head(encoder)
+        replacement = TokenReplacement(dtype=encoder.dtype_policy, name="replacement")
+        head = text_head(encoder, 1, config.activation, 0.0, features.RTD)
+        # === Functional model ===
+        inputs = task_inputs(encoder)
+        positions = keras.Input((None,), dtype="int32", name=features.MASK_POSITIONS)
+        generated = generator(
+            inputs[features.TOKEN_IDS],
+            inputs.get(features.SEGMENT_IDS),
+            inputs[features.PADDING_MASK],
+        )
+        logits = mlm(generated, positions)
+        seen = replacement(inputs[features.TOKEN_IDS], logits, positions)
+        encoded = encoder({**inputs, features.TOKEN_IDS: seen})[features.SEQUENCE_OUTPUT]
+        # Ids are exact in float32, up to 16 million.
+        found = ops.concatenate([head(encoded), ops.cast(seen, "float32")[:, :, None]], axis=-1)
+        inputs[features.MASK_POSITIONS] = positions
+        outputs = {features.MLM: logits, features.RTD: found}
+        options = {"generator_size": generator_size, "rtd_weight": rtd_weight}
+        super().__init__(encoder, inputs, outputs, options=options, name=name)
+        self.generator, self.mlm, self.head = generator, mlm, head
+
+    def objective(self) -> dict[str, Any]:
+        """The generator's mean cross-entropy, and `rtd_weight` times the discriminator's.
+
+        Labels {"mlm": int32 [batch, predictions], "rtd": the original ids, int32 [batch, length]};
+        sample weights of the same shapes, 0 in unused slots and for padding.
+        """
+        mlm = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+        rtd = keras.metrics.MeanMetricWrapper(replaced_token_accuracy, name="accuracy")
+        share = keras.metrics.MeanMetricWrapper(replaced_token_share, name="share")
+        return {
+            "loss": {features.MLM: masked_lm_loss(), features.RTD: ReplacedTokenLoss()},
+            "loss_weights": {features.MLM: 1.0, features.RTD: self.options["rtd_weight"]},
+            "weighted_metrics": {features.MLM: [mlm], features.RTD: [rtd, share]},
+        }
+
+    def to_discriminator(self) -> ReplacedTokenDetector:
+        """The encoder, shared, and a copy of the head: what the published discriminators are."""
+        task = ReplacedTokenDetector(self.encoder)
+        _copy(self, task)
+        return task
+
+    def to_generator(self) -> MaskedLM:
+        """A copy of the generator, a model of its own: what the published generators are."""
+        config = self.encoder.config.narrowed(self.options["generator_size"])
+        with to_be_filled():
+            encoder = BertEncoder(config.replace(pooler=False), dtype=self.encoder.dtype_policy)
+            task = MaskedLM(encoder)
+        _copy(self, task, {"embeddings/projection": "projection", "block_": "block_"})
+        return task
+
+
+def _copy(source: Task, target: Task, generated: Mapping[str, str] | None = None) -> None:
+    """Assigns weights by path.
+
+    Args:
+        source: where they come from.
+        target: where they go.
+        generated: beginnings of the target's paths that are within the source's generator, and
+            what they are called there.
+    """
+    found = {weight.path: weight for weight in source.weights}
+    for weight in target.weights:
+        path = weight.path
+        for start, theirs in (generated or {}).items():
+            if path.startswith(start):
+                path = f"{GENERATOR}/{theirs}{path.removeprefix(start)}"
+        weight.assign(found[path])
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class ReplacedTokenLoss(keras.losses.Loss):
+    """Cross-entropy, in nats, of whether a token was replaced (Clark et al., 2020, §2).
+
+    A token that the generator got right is an original one.
+    """
+
+    def __init__(self, name: str = "replaced_token_loss", **kwargs):
+        super().__init__(name=name, reduction="mean_with_sample_weight", **kwargs)
+
+    def call(self, y_true, y_pred):
+        """Original ids [batch, length], "rtd" [batch, length, 2] -> [batch, length]."""
+        logits, replaced = y_pred[:, :, 0], _replaced(y_true, y_pred)
+        return ops.binary_crossentropy(replaced, logits, from_logits=True)
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` rebuilds the loss from."""
+        return {"name": self.name}
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+def replaced_token_accuracy(y_true, y_pred):
+    """Whether each token was told apart rightly: float32 [batch, length]."""
+    return ops.cast((y_pred[:, :, 0] > 0) == (_replaced(y_true, y_pred) > 0), "float32")
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+def replaced_token_share(y_true, y_pred):
+    """Whether each token was replaced: float32 [batch, length].
+
+    One minus the mean is the accuracy of finding no token at all.
+    """
+    return _replaced(y_true, y_pred)
+
+
+def _replaced(y_true, y_pred):
+    return ops.cast(ops.cast(y_true, "float32") != y_pred[:, :, 1], "float32")

@@ -1,0 +1,171 @@
+"""Damaged and strange folders of KerasHub. Good ones are in test_keras_hub.py and of its tasks."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from bert_keras import BertEncoder, MaskedLM, SequenceClassifier, load_checkpoint
+from bert_keras.checkpoints import keras_hub_folder as module
+from bert_keras.checkpoints.keras_hub_folder import WEIGHTS
+from bert_keras.checkpoints.keras_hub_tasks import WEIGHTS as HEAD
+from bert_keras.errors import ArtifactError
+from tests import contracts, reference
+
+
+@pytest.fixture(scope="module")
+def preset(keras_hub: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A backbone. Copy it before changing anything."""
+    folder = tmp_path_factory.mktemp("keras_hub")
+    reference.keras_hub_model(keras_hub, "BertBackbone").save_to_preset(str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def classifier(keras_hub: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A RobertaTextClassifier that was in training. Copy it before changing anything."""
+    folder = tmp_path_factory.mktemp("keras_hub")
+    backbone = reference.keras_hub_model(keras_hub, "RobertaBackbone")
+    task = keras_hub.models.RobertaTextClassifier(backbone=backbone, num_classes=3)
+    task.optimizer.build(task.trainable_variables)
+    task.save_to_preset(str(folder))
+    return folder
+
+
+def _edit(file: str = "config.json", **changes: Any) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        path = folder / file
+        values = json.loads(path.read_text())
+        for key, value in changes.items():
+            inside = values.get("config", {})
+            (inside if key in inside else values)[key] = value
+        path.write_text(json.dumps(values))
+
+    return edit
+
+
+def _with_file(change: Callable[[Any], object]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        with h5py.File(folder / WEIGHTS, "r+") as file:
+            change(file)
+
+    return damage
+
+
+def _link(file: Any) -> None:
+    del file["layers/dense/vars/0"]
+    file["layers/dense/vars/0"] = h5py.ExternalLink("/etc/passwd", "x")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_edit(registered_name="keras_hub>GemmaBackbone"), "registered_name='keras_hub>GemmaB"),
+        (_edit(config=3), "no config in it"),
+        (_edit(num_heads=3), "`num_heads` must divide"),
+        (_edit(vocabulary_size=10**15), r"reversible_embedding/vars/0: expected \[10{15}, 8\]"),
+        (_edit(num_layers=3), r"Missing in the file:\n  layers/transformer_encoder_2"),
+        (_edit(num_layers=1), r"Not used by the model:\n  layers/transformer_encoder_1"),
+        (lambda f: (f / WEIGHTS).unlink(), r"model\.weights\.h5: no such file"),
+        (lambda f: (f / WEIGHTS).write_bytes(b"x"), r"model\.weights\.h5: not a whole HDF5 file"),
+        (
+            lambda f: (f / WEIGHTS).write_bytes((f / WEIGHTS).read_bytes()[:-200]),
+            r"model\.weights\.h5: (not a whole|damaged)",
+        ),
+        (_with_file(_link), "layers/dense/vars/0: a link"),
+        (_with_file(lambda f: f.__delitem__("layers/dense/vars/1")), "Missing in the file"),
+        (_with_file(lambda f: f.create_dataset("more", data=np.ones(3))), "Not used .*\n  more"),
+    ],
+)
+def test_refused(damage: Any, message: str, preset: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(preset, tmp_path / "folder"))
+    damage(folder)
+    with pytest.raises(ArtifactError, match=message):
+        load_checkpoint(folder)
+
+
+_edit_task = functools.partial(_edit, "task.json")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            _edit_task(registered_name="keras_hub>RobertaQA"),
+            r"task\.json: .*RobertaQA'.*Open the e",
+        ),
+        (_edit_task(registered_name="keras_hub>BertMaskedLM"), "BertMaskedLM' is not one"),
+        (_edit_task(config=3), r"task\.json: no config in it"),
+        (_edit_task(config={}), r"task\.json: missing: dropout, num_classes"),
+        (_edit_task(activation="softmax"), "'softmax'. A SequenceClassifier gives logits"),
+        (_edit_task(hidden_dim=6), "not supported: hidden_dim=6 of a head over a backbone"),
+        (_edit_task(num_classes="3"), r"task\.json: the options do not fit.*`num_classes` must be"),
+        (_edit_task(num_classes=5), r"task\.weights\.h5/layers/dense_1/vars/0: expected \[8, 5\]"),
+        (_edit_task(dropout=2.0), r"task\.json: the options do not fit a SequenceClassifier"),
+        (_edit("metadata.json", bert_keras={"x": 1}), r"metadata\.json: bert_keras must tell"),
+        (_edit("metadata.json", bert_keras={"labels": ["a"]}), "must be 3 different names"),
+        (lambda f: (f / "task.json").write_text("["), r"task\.json: not JSON"),
+        (
+            lambda f: (f / HEAD).unlink(),
+            r"Missing in the file:\n  task\.weights\.h5/layers",
+        ),
+        (
+            lambda f: (f / HEAD).write_bytes(b"x"),
+            r"task\.weights\.h5: not a whole HDF5 file",
+        ),
+    ],
+)
+def test_a_head_is_refused(damage: Any, message: str, classifier: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(classifier, tmp_path / "folder"))
+    damage(folder)
+    with pytest.raises(ArtifactError, match=message):
+        load_checkpoint(folder)
+
+
+def test_a_backbone_alone_has_no_head(preset: Path, classifier: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"has nothing for label/output/kernel, label/outp"):
+        SequenceClassifier.from_preset(preset, num_classes=3)
+    with pytest.raises(ArtifactError, match=r"has nothing for mlm/.*allow_missing="):
+        MaskedLM.from_preset(preset)
+    # A new head is as theirs, but where the encoder says what it is.
+    task = MaskedLM.from_preset(preset, allow_missing=("mlm",))
+    assert task.options == {"activation": None, "layer_norm_epsilon": None}
+    folder = Path(shutil.copytree(classifier, tmp_path / "folder"))
+    for name in ("task.json", HEAD):
+        (folder / name).unlink()
+    task = SequenceClassifier.from_preset(folder, num_classes=2, allow_missing=("label",))
+    assert task.options["hidden_activation"] == "tanh"
+
+
+def test_a_head_can_be_left_aside(classifier: Path, tmp_path: Path) -> None:
+    encoder = BertEncoder.from_preset(classifier)
+    task = load_checkpoint(classifier)
+    assert isinstance(task, SequenceClassifier)
+    contracts.assert_same_weights(encoder, task.encoder)
+    with pytest.raises(ArtifactError, match=r"Not used by the model:\n  task\.weights\.h5/layers"):
+        MaskedLM.from_preset(classifier, allow_missing=("mlm",))
+    MaskedLM.from_preset(classifier, allow_missing=("mlm",), allow_unused=("label",))
+    folder = Path(shutil.copytree(classifier, tmp_path / "folder"))
+    _edit_task(registered_name="keras_hub>RobertaQA")(folder)
+    contracts.assert_same_weights(BertEncoder.from_preset(folder), encoder)
+
+
+def test_older_names(classifier: Path, tmp_path: Path) -> None:
+    """From the time when the library was KerasNLP."""
+    folder = Path(shutil.copytree(classifier, tmp_path / "folder"))
+    _edit(registered_name="keras_nlp>RobertaBackbone")(folder)
+    _edit_task(registered_name="keras_nlp>RobertaClassifier")(folder)
+    contracts.assert_same_weights(load_checkpoint(folder), load_checkpoint(classifier))
+
+
+def test_is_one() -> None:
+    assert module.is_one({"registered_name": "keras_hub>BertBackbone"})
+    assert not module.is_one({"model_type": "bert"})
