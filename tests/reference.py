@@ -160,13 +160,15 @@ HUGGING_FACE: dict[str, tuple[str, dict[str, Any]]] = {
     "albert": ("Albert", _SIZES | {"embedding_size": 4, "num_hidden_groups": 1}),
     "electra": ("Electra", _SIZES | {"embedding_size": 4}),
 }
+# RoBERTa under another name.
+_SAME = {"xlm-roberta": ("XLMRoberta", HUGGING_FACE["roberta"][1])}
 
 
 def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **changes: Any) -> Any:
     """A tiny transformers model, such as "ForMaskedLM" of "roberta", its weights as if trained."""
     import torch
 
-    name, sizes = HUGGING_FACE[family]
+    name, sizes = (HUGGING_FACE | _SAME)[family]
     config = getattr(transformers, f"{name}Config")(
         attn_implementation="eager", **{**sizes, **changes}
     )

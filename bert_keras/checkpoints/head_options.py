@@ -53,8 +53,9 @@ def read(
     key = family.head_dropout.get(class_name)
     if key and values.get(key) is not None:
         options["dropout"] = values[key]
-    theirs = family.classes.get(class_name)
-    if class_name in _LABELLED and theirs in (values.get("architectures") or ()):
+    told = values.get("architectures")
+    is_of_it = isinstance(told, list) and any(name in told for name in family.calls(class_name))
+    if class_name in _LABELLED and is_of_it:
         options["labels"] = _labels(values, path)
         options["num_classes"] = len(options["labels"])
         if class_name == "SequenceClassifier" and values.get("problem_type") is not None:

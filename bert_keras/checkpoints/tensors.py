@@ -17,6 +17,7 @@ from bert_keras.errors import ArtifactError, NumericError
 
 _MAPPED = 2**25  # bytes that are read before the file is opened anew
 INDEX, PICKLE = f"{WEIGHTS}.index.json", "pytorch_model.bin"
+FILES = (WEIGHTS, INDEX, PICKLE)  # in the order they are looked for
 
 
 class Tensors(abc.ABC):
