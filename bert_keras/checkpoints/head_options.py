@@ -10,6 +10,7 @@ from bert_keras.checkpoints.families import FAMILIES, Family
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 
+_MOST_LABELS = 100_000  # without names, which would make the file as large
 _LABELLED = ("SequenceClassifier", "TokenClassifier")
 _PROBLEMS = {
     "single_label": "single_label_classification",
@@ -66,7 +67,13 @@ def read(
 def _labels(values: Mapping[str, Any], path: Path) -> list[str]:
     told = values.get("id2label")
     if told is None:
-        told = {str(i): f"LABEL_{i}" for i in range(values.get("num_labels", 2))}
+        count = values.get("num_labels", 2)
+        if not isinstance(count, int) or not 0 < count <= _MOST_LABELS:
+            raise ArtifactError(
+                f"{path}: num_labels must be an integer from 1 to {_MOST_LABELS}. "
+                f"Received: {count!r}"
+            )
+        told = {str(i): f"LABEL_{i}" for i in range(count)}
     names = [told.get(str(i)) for i in range(len(told))] if isinstance(told, dict) else []
     labels = [name for name in names if isinstance(name, str)]
     if not labels or len(labels) < len(names):

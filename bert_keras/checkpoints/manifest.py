@@ -72,15 +72,57 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         ArtifactError: no such file, or something else in it.
     """
-    if not path.is_file():
-        raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ArtifactError(f"{path}: not JSON ({error}).") from error
+    values = parse_json(path)
     if not isinstance(values, dict):
         raise ArtifactError(f"{path}: expected an object. Received: {type(values).__name__}")
     return values
+
+
+def parse_json(path: Path) -> Any:
+    """What is in a JSON file.
+
+    Raises:
+        ArtifactError: no such file, no JSON, or an object that says a key twice.
+    """
+    if not path.is_file():
+        raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
+    return _parse(path.read_bytes(), path)
+
+
+def check_header(weights: Path) -> None:
+    """Reads the header of a whole safetensors file for names that it says twice.
+
+    The library takes the last of them, other readers may take the first: the file would be two
+    models (https://github.com/huggingface/safetensors, "Format": duplicates are not allowed).
+
+    Raises:
+        ArtifactError: it does.
+    """
+    with weights.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        _parse(file.read(length), weights)
+
+
+def _parse(text: bytes, path: Path) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in values:
+                raise ArtifactError(
+                    f"{path}: {key!r} is said twice, and readers differ in which they take. "
+                    "Remove the wrong one."
+                )
+            values[key] = value
+        return values
+
+    try:
+        return json.loads(text.decode(), object_pairs_hook=once)
+    except ArtifactError:  # a ValueError too
+        raise
+    except ValueError as error:
+        raise ArtifactError(f"{path}: not JSON ({error}).") from error
+    except RecursionError:
+        raise ArtifactError(f"{path}: deeper than any file of a checkpoint.") from None
 
 
 def json_bytes(values: Mapping[str, Any]) -> bytes:

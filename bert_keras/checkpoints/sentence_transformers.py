@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import atomic
-from bert_keras.checkpoints.manifest import json_bytes, read_json
+from bert_keras.checkpoints.manifest import json_bytes, parse_json, read_json
 from bert_keras.errors import ArtifactError
 
 MODULES = "modules.json"
@@ -33,11 +33,11 @@ def read_options(directory: Path) -> dict[str, Any]:
         ArtifactError: another arrangement than an encoder, pooling and, perhaps, normalisation.
     """
     path = directory / MODULES
+    modules = parse_json(path)
     try:
-        modules = json.loads(path.read_text(encoding="utf-8"))
         kinds = [module["type"].rpartition(".")[2] for module in modules]
         folders = [module["path"] for module in modules]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"{path}: not a list of modules ({error!r}).") from error
     if tuple(kinds) not in (_KINDS, _KINDS[:2]) or folders[:2] != ["", "1_Pooling"]:
         raise ArtifactError(

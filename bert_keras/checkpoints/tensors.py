@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from bert_keras.checkpoints.manifest import WEIGHTS, read_json
+from bert_keras.checkpoints.manifest import WEIGHTS, check_header, read_json
 from bert_keras.errors import ArtifactError, NumericError
 
 _MAPPED = 2**25  # bytes that are read before the file is opened anew
@@ -60,8 +60,8 @@ class TensorFile(Tensors):
         self.path = path
         if not path.is_file():
             raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
-        self._read = 0
         self._open()
+        check_header(path)
         stored = self._file.keys()
         self._names = {rename(name): name for name in stored}
         self.shapes = {
@@ -76,7 +76,7 @@ class TensorFile(Tensors):
             self._open()
         try:
             array = self._file.get_tensor(self._names[name])
-        except (SafetensorError, TypeError) as error:
+        except (SafetensorError, TypeError, AttributeError) as error:  # a kind NumPy has not
             raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
         self._read += array.nbytes
         return array

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -34,11 +36,25 @@ class VariableFile(tensors.Tensors):
             shapes = self._reader.get_variable_to_shape_map()
         except (tf.errors.OpError, ValueError, RuntimeError) as error:
             raise ArtifactError(f"{path}: not a whole TensorFlow checkpoint ({error}).") from error
+        self._check_bytes(shapes)
         self.shapes = {
             name: tuple(shape)
             for name, shape in shapes.items()
             if name not in _STEPS and name.rpartition("/")[2] not in _SLOTS
         }
+
+    def _check_bytes(self, shapes: Mapping[str, list[int]]) -> None:
+        """Compares the shapes, which the index tells, with what there is of them."""
+        kinds = self._reader.get_variable_to_dtype_map()
+        widths = {n: 0 if kinds[n] == tensorflow().string else kinds[n].size for n in shapes}
+        told = sum(widths[name] * math.prod(shape) for name, shape in shapes.items())
+        parts = self.path.parent.glob("*.data-*")
+        found = sum(p.stat().st_size for p in parts if p.name.startswith(f"{self.path.name}.data-"))
+        if told > found:
+            raise ArtifactError(
+                f"{self.path}: the index tells of {told} bytes, of which its data files hold "
+                f"{found}. Take the folder from where it came."
+            )
 
     def read(self, name: str) -> np.ndarray:
         """The values of one variable."""

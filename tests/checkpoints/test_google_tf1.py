@@ -209,6 +209,34 @@ def test_refused(damage: Any, message: str, tensorflow: Any, tmp_path: Path) -> 
         load_checkpoint(tmp_path)
 
 
+def _flip(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+@pytest.mark.parametrize("name", [_INDEX, _DATA])
+def test_flipped_bits(name: str, tensorflow: Any, tmp_path: Path) -> None:
+    _saved(tensorflow, tmp_path)
+    _flip(tmp_path / name)
+    with pytest.raises(ArtifactError, match=r"bert_model\.ckpt: "):
+        load_checkpoint(tmp_path)
+
+
+def test_an_index_that_tells_of_more_than_there_is(tensorflow: Any, tmp_path: Path) -> None:
+    """A slice of a table that would fill any memory, and a config that agrees."""
+    rows = 10**12
+    tensorflow.raw_ops.SaveV2(
+        prefix=str(tmp_path / google_tf1.PREFIX),
+        tensor_names=["bert/embeddings/word_embeddings"],
+        shape_and_slices=[f"{rows} 8 0,50:0,8"],
+        tensors=[np.zeros((50, 8), "float32")],
+    )
+    values = google_tf1._write_config(_TANH, "BertEncoder") | {"vocab_size": rows}
+    (tmp_path / "bert_config.json").write_text(json.dumps(values))
+    with pytest.raises(ArtifactError, match=r"tells of 32000000000000 bytes, .* hold 1600"):
+        load_checkpoint(tmp_path)
+
+
 def test_a_config_lacks_a_size(tensorflow: Any, tmp_path: Path) -> None:
     _saved(tensorflow, tmp_path)
     (tmp_path / "bert_config.json").write_text("{}")

@@ -25,6 +25,16 @@ def test_a_folder_without_one(tmp_path):
         manifest.read_json(tmp_path / CONFIG)
 
 
+def test_keys_are_said_once(tmp_path):
+    path = tmp_path / CONFIG
+    path.write_text('[{"a": {"b": 1}}, {"a": 1, "b": {"c": 1, "d": 2, "c": 1}}]')
+    with pytest.raises(ArtifactError) as caught:
+        manifest.parse_json(path)
+    assert str(caught.value).startswith(f"{path}: 'c' is said twice")
+    path.write_text('[{"a": {"b": 1}}, {"a": 1}]')
+    assert manifest.parse_json(path) == [{"a": {"b": 1}}, {"a": 1}]
+
+
 def test_the_digest_is_of_the_bytes(tmp_path):
     described = manifest.describe("Task", {}, {}, hashlib.sha256(b"weights").hexdigest())
     (tmp_path / WEIGHTS).write_bytes(b"weights")
