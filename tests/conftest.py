@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,3 +25,25 @@ def shared_data() -> Path:
     if not _DATA.is_dir():
         pytest.skip(f"no real test data at {_DATA}")
     return _DATA
+
+
+@pytest.fixture(scope="session")
+def transformers() -> Any:
+    """Hugging Face's library; its import may warn of its own dependencies."""
+    pytest.importorskip("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library = pytest.importorskip("transformers")
+        # Loads the classes, which are imported lazily.
+        _ = library.BertForPreTraining, library.BertForMaskedLM, library.BertModel
+    library.utils.logging.set_verbosity_error()
+    library.utils.logging.disable_progress_bar()
+    return library
+
+
+@pytest.fixture(scope="session")
+def keras_hub() -> Any:
+    """KerasHub; its import may warn of its own dependencies."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("keras_hub")

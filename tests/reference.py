@@ -96,12 +96,16 @@ def _distance_scores(
 def _heads(
     w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any], encoded: dict[str, Any]
 ) -> dict[str, Any]:
-    hidden = np.take_along_axis(
-        encoded[features.SEQUENCE_OUTPUT], x[features.MASK_POSITIONS][:, :, None], axis=1
-    )
-    hidden = _ACTIVATIONS[config.activation](_dense(w, "mlm/dense", hidden))
-    hidden = _layer_norm(w, config, "mlm/layer_norm", hidden)
-    logits = {features.MLM: hidden @ w["embeddings/token/embeddings"].T + w["mlm/bias"]}
+    logits, activate = {}, _ACTIVATIONS[config.activation]
+    if "mlm/bias" in w:
+        positions = x[features.MASK_POSITIONS][:, :, None]
+        hidden = np.take_along_axis(encoded[features.SEQUENCE_OUTPUT], positions, axis=1)
+        hidden = activate(_dense(w, "mlm/dense", hidden))
+        hidden = _layer_norm(w, config, "mlm/layer_norm", hidden)
+        logits[features.MLM] = hidden @ w["embeddings/token/embeddings"].T + w["mlm/bias"]
+    if "rtd/dense/kernel" in w:
+        hidden = activate(_dense(w, "rtd/dense", encoded[features.SEQUENCE_OUTPUT]))
+        logits[features.RTD] = _dense(w, "rtd/output", hidden)
     for pair in (features.NSP, features.SOP):
         if f"{pair}/dense/kernel" in w:
             logits[pair] = _dense(w, f"{pair}/dense", encoded[features.POOLED_OUTPUT])
@@ -160,13 +164,15 @@ HUGGING_FACE: dict[str, tuple[str, dict[str, Any]]] = {
     "albert": ("Albert", _SIZES | {"embedding_size": 4, "num_hidden_groups": 1}),
     "electra": ("Electra", _SIZES | {"embedding_size": 4}),
 }
+# RoBERTa under another name.
+_SAME = {"xlm-roberta": ("XLMRoberta", HUGGING_FACE["roberta"][1])}
 
 
 def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **changes: Any) -> Any:
     """A tiny transformers model, such as "ForMaskedLM" of "roberta", its weights as if trained."""
     import torch
 
-    name, sizes = HUGGING_FACE[family]
+    name, sizes = (HUGGING_FACE | _SAME)[family]
     config = getattr(transformers, f"{name}Config")(
         attn_implementation="eager", **{**sizes, **changes}
     )

@@ -32,10 +32,11 @@ class Floor(NamedTuple):
 
 
 # Every floor may import these.
-GROUND = ("atomic", "errors")
+GROUND = ("atomic", "errors", "strict_json")
 FLOORS = {
     "atomic": Floor(),
     "errors": Floor(),
+    "strict_json": Floor(),
     "handles": Floor((), (), ("huggingface_hub",)),
     "config": Floor(),
     "features": Floor(),

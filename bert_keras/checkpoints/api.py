@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic, handles, models
+from bert_keras import atomic, handles, models, strict_json
 from bert_keras.checkpoints import (
     google_tf1,
     hugging_face,
@@ -228,7 +228,7 @@ def open_checkpoint(
     if not (directory / CONFIG).is_file() and google_tf1.is_one(directory):
         return google_tf1.GoogleFolder.open(directory)
     if (directory / CONFIG).is_file() and not (directory / MANIFEST).is_file():
-        values = manifests.read_json(directory / CONFIG)
+        values = strict_json.read_object(directory / CONFIG)
         if keras_hub_folder.is_one(values):
             return keras_hub_folder.KerasHubFolder.open(directory)
     return Folder.open(directory, allow_pickle=allow_pickle)

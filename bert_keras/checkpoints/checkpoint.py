@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bert_keras.checkpoints import tensors
 from bert_keras.checkpoints.format import Entry, Names, begins
 from bert_keras.config import BertConfig
@@ -97,6 +99,8 @@ class Checkpoint(abc.ABC):
             # Random weights are made only if some of them may stay.
             with to_be_filled() if load_weights and not allow_missing else nullcontext():
                 saved = self.saved_options(model_class.__name__, config, shapes)
+                if source and load_weights:
+                    _check_classes(*saved, source)
                 model = _make(model_class, partial(make, config), options, *saved)
             if source and load_weights:
                 self._fill(model, config, source, allow_missing, allow_unused)
@@ -139,7 +143,7 @@ class Checkpoint(abc.ABC):
         names.clear(model.weights)
         for entry in entries:
             if entry.tensor in source.shapes:
-                entry.variable.assign(entry.leaf.ours(source.read(entry.tensor)))
+                entry.variable.assign(entry.leaf.ours(_floats(source, entry.tensor)))
 
     def _entries(
         self, variables: Iterable[Any], names: Names, allow_missing: tuple[str, ...]
@@ -153,6 +157,21 @@ class Checkpoint(abc.ABC):
                 "If these may keep their new weights, say so: allow_missing=(…)."
             )
         return names.entries(known)
+
+
+def _check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors) -> None:
+    """As `_check_sizes`, of the number that a head has of its own."""
+    told = saved.get("num_classes")
+    largest = max((size for shape in source.shapes.values() for size in shape), default=0)
+    if isinstance(told, int) and told > largest:
+        raise ArtifactError(f"{path}: {told} classes, of which {source.path} has no tensor.")
+
+
+def _floats(source: tensors.Tensors, name: str) -> np.ndarray:
+    array = source.read(name)
+    if array.dtype.kind in "biuc":  # bfloat16 is of a kind of its own
+        raise ArtifactError(f"{source.path}: {name}: expected floats. Received: {array.dtype}")
+    return array
 
 
 def _make(

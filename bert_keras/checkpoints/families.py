@@ -85,6 +85,7 @@ class Family:
         encoder: our layers -> theirs, `#` for the block's number.
         heads: our head layers -> theirs, whole names.
         classes: our classes -> theirs.
+        other_classes: second names of theirs, by ours.
         sizes: our config values -> theirs; a config must say them.
         constants: as `sizes`, but `defaults` are taken where a config does not say them.
         defaults: by their keys.
@@ -103,6 +104,7 @@ class Family:
     encoder: Mapping[str, str]
     heads: Mapping[str, str]
     classes: Mapping[str, str]
+    other_classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     sizes: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(SIZES))
     constants: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(CONSTANTS))
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(_DEFAULTS))
@@ -115,6 +117,11 @@ class Family:
     head_dropout: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: dict.fromkeys(_CLASSIFYING, "classifier_dropout")
     )
+
+    def calls(self, ours: str) -> tuple[str, ...]:
+        """All names of theirs for a class of ours."""
+        tables = (self.classes, self.other_classes)
+        return tuple(table[ours] for table in tables if ours in table)
 
 
 FAMILIES = {
@@ -149,6 +156,7 @@ FAMILIES = {
             **_DEEP_LABEL,
         },
         classes=_classes("Roberta"),
+        other_classes=_classes("XLMRoberta"),
         pad_token_id=1,
         redundant=("embeddings.position_ids", "lm_head.decoder.weight", "lm_head.decoder.bias"),
         hidden_activation={"SequenceClassifier": "tanh"},
@@ -291,6 +299,6 @@ NATIVE = Family(
         "label/dense": "label_dense",
         "choice/dense": "choice_dense",
     },
-    classes={},
+    classes={"ElectraPretrainer": ""},  # and those of the others
     redundant=_BERT.redundant,
 )

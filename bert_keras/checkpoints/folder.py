@@ -6,17 +6,20 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from bert_keras import strict_json
 from bert_keras.checkpoints import head_options, hugging_face, sentence_transformers, tensors
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
-from bert_keras.checkpoints.families import FAMILIES, Family
+from bert_keras.checkpoints.families import FAMILIES, NATIVE, Family
 from bert_keras.checkpoints.format import Names
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 
 # Every class that a folder can hold.
-_CLASSES = {name for family in FAMILIES.values() for name in family.classes}
+_CLASSES = {name for family in (*FAMILIES.values(), NATIVE) for name in family.classes}
+# The weights that the TensorFlow classes of transformers 4 wrote.
+_TENSORFLOW = ("tf_model.h5", "tf_model.h5.index.json")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Folder(Checkpoint):
             ArtifactError: not a checkpoint.
         """
         manifest = manifests.read(directory, _CLASSES)
-        values = {} if manifest else manifests.read_json(directory / CONFIG)
+        values = {} if manifest else strict_json.read_object(directory / CONFIG)
         return cls(directory, manifest, values, allow_pickle)
 
     @property
@@ -55,8 +58,8 @@ class Folder(Checkpoint):
             return "SentenceEncoder"
         theirs = self.values.get("architectures")
         classes = self._theirs.classes
-        for ours, name in classes.items():
-            if theirs == [name]:
+        for ours in classes:
+            if theirs in [[name] for name in self._theirs.calls(ours)]:
                 return ours
         raise ArtifactError(
             f"{self.directory / CONFIG}: architectures={theirs!r} is not one of "
@@ -66,8 +69,15 @@ class Folder(Checkpoint):
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Opens the weights."""
+        if not any((self.directory / name).is_file() for name in tensors.FILES):
+            for name in _TENSORFLOW:
+                if (self.directory / name).is_file():
+                    raise _of_tensorflow(self.directory / name)
         path = tensors.find(self.directory, allow_pickle=self.allow_pickle)
         opened = tensors.open_tensors(path, hugging_face.current_name)
+        if any(name.endswith(":0") for name in opened.shapes):  # as variables of graphs are called
+            opened.close()
+            raise _of_tensorflow(path)
         if verify and self.manifest is not None:
             manifests.check_digest(path, self.manifest)
         return opened
@@ -115,3 +125,11 @@ class Folder(Checkpoint):
     @property
     def _theirs(self) -> Family:
         return FAMILIES[hugging_face.family_of(self.values, self.directory / CONFIG)]
+
+
+def _of_tensorflow(path: Path) -> ArtifactError:
+    return ArtifactError(
+        f"{path}: written by a TensorFlow class of transformers 4, which is not read. Take the "
+        f"{tensors.WEIGHTS} that most repositories have beside it, or convert it with "
+        "transformers 4: docs/migration.md of bert_keras says how."
+    )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bert_keras import strict_json
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints import tensors, tf_variables
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
@@ -69,7 +70,7 @@ class GoogleFolder(Checkpoint):
         """
         for name in CONFIGS.values():
             if (directory / name).is_file():
-                return cls(directory, directory / name, manifests.read_json(directory / name))
+                return cls(directory, directory / name, strict_json.read_object(directory / name))
         raise ArtifactError(
             f"{directory}: a TensorFlow checkpoint without a config. Put one of "
             f"{', '.join(CONFIGS.values())} beside it (ELECTRA was published without: write its "

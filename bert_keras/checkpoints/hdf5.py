@@ -75,10 +75,15 @@ class HDF5File(tensors.Tensors):
                 self._collect(item, f"{name}/")
             elif not isinstance(item, h5py.Dataset) or item.external or item.is_virtual:
                 raise ArtifactError(f"{self.path}: {name}: data that lie outside the file.")
-            elif item.dtype.kind in "fiu":
-                self._found[name] = item
-            else:
+            elif item.dtype.kind not in "fiu":
                 raise ArtifactError(f"{self.path}: {name}: not numbers but {item.dtype}.")
+            elif (stored := item.id.get_storage_size()) < item.nbytes:
+                raise ArtifactError(
+                    f"{self.path}: {name}: {item.nbytes} bytes by its shape, {stored} in the file. "
+                    "What is compressed or was never written is not read."
+                )
+            else:
+                self._found[name] = item
 
 
 class JoinedFiles(tensors.Tensors):

@@ -10,6 +10,7 @@ from bert_keras.checkpoints.families import FAMILIES, Family
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 
+_MOST_LABELS = 100_000  # without names, which would make the file as large
 _LABELLED = ("SequenceClassifier", "TokenClassifier")
 _PROBLEMS = {
     "single_label": "single_label_classification",
@@ -55,8 +56,9 @@ def read(
     key = family.head_dropout.get(class_name)
     if key and values.get(key) is not None:
         options["dropout"] = values[key]
-    theirs = family.classes.get(class_name)
-    if class_name in _LABELLED and theirs in (values.get("architectures") or ()):
+    told = values.get("architectures")
+    is_of_it = isinstance(told, list) and any(name in told for name in family.calls(class_name))
+    if class_name in _LABELLED and is_of_it:
         options["labels"] = _labels(values, path)
         options["num_classes"] = len(options["labels"])
         if class_name == "SequenceClassifier" and values.get("problem_type") is not None:
@@ -67,7 +69,13 @@ def read(
 def _labels(values: Mapping[str, Any], path: Path) -> list[str]:
     told = values.get("id2label")
     if told is None:
-        told = {str(i): f"LABEL_{i}" for i in range(values.get("num_labels", 2))}
+        count = values.get("num_labels", 2)
+        if not isinstance(count, int) or not 0 < count <= _MOST_LABELS:
+            raise ArtifactError(
+                f"{path}: num_labels must be an integer from 1 to {_MOST_LABELS}. "
+                f"Received: {count!r}"
+            )
+        told = {str(i): f"LABEL_{i}" for i in range(count)}
     names = [told.get(str(i)) for i in range(len(told))] if isinstance(told, dict) else []
     labels = [name for name in names if isinstance(name, str)]
     if not labels or len(labels) < len(names):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,12 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     """
     name = family_of(values, path)
     family = FAMILIES[name]
+    if "auto_map" in values:
+        warnings.warn(
+            f"{path}: auto_map names code of the checkpoint's own, which is never run. What is "
+            f"computed is a {values['model_type']}; compare the outputs.",
+            stacklevel=2,
+        )
     for key, accepted in _REQUIRED.items():
         if values.get(key) not in accepted:
             raise ArtifactError(f"{path}: not supported: {key}={values[key]!r}")

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from bert_keras import strict_json
 from bert_keras.checkpoints import hdf5, tensors
 from bert_keras.checkpoints import keras_hub_tasks as tasks
-from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
 from bert_keras.checkpoints.format import Names
 from bert_keras.checkpoints.keras_hub_layout import FILE_LEAVES, names_by, read_config_of
@@ -46,8 +46,8 @@ class KerasHubFolder(Checkpoint):
             ArtifactError: not JSON.
         """
         task = directory / tasks.TASK
-        values = manifests.read_json(directory / CONFIG)
-        return cls(directory, values, manifests.read_json(task) if task.is_file() else {})
+        values = strict_json.read_object(directory / CONFIG)
+        return cls(directory, values, strict_json.read_object(task) if task.is_file() else {})
 
     @property
     def class_name(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic
+from bert_keras import atomic, strict_json
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.format import Leaf, Names
 from bert_keras.checkpoints.keras_hub_names import BACKBONES, Backbone, Head
@@ -115,14 +115,14 @@ def write_extra(directory: Path, task: Task) -> None:
     extra = {name: task.options[name] for name in _EXTRA if name in task.options}
     if extra:
         path = directory / METADATA
-        values = {**manifests.read_json(path), _OURS: extra}
+        values = {**strict_json.read_object(path), _OURS: extra}
         atomic.write_bytes(path, manifests.json_bytes(values))
 
 
 def read_extra(directory: Path) -> dict[str, Any]:
     """What `write_extra` wrote; nothing in a folder of theirs."""
     path = directory / METADATA
-    extra = manifests.read_json(path).get(_OURS, {}) if path.is_file() else {}
+    extra = strict_json.read_object(path).get(_OURS, {}) if path.is_file() else {}
     if not isinstance(extra, dict) or not set(extra) <= set(_EXTRA):
         raise ArtifactError(f"{path}: {_OURS} must tell {', '.join(_EXTRA)}. Received: {extra!r}")
     return extra

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from bert_keras import strict_json
 from bert_keras.errors import ArtifactError
 
 MANIFEST, CONFIG, WEIGHTS = "bert_keras.json", "config.json", "model.safetensors"
@@ -36,7 +37,7 @@ def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
     path = directory / MANIFEST
     if not path.is_file():
         return None
-    manifest = read_json(path)
+    manifest = strict_json.read_object(path)
     if manifest.get("format") != _FORMAT:
         raise ArtifactError(
             f"{path}: format {manifest.get('format')!r} is not known; "
@@ -66,21 +67,18 @@ def check_digest(weights: Path, manifest: Mapping[str, Any]) -> None:
         )
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
+def check_header(weights: Path) -> None:
+    """Reads the header of a whole safetensors file for names that it says twice.
+
+    The library takes the last of them, other readers may take the first: the file would be two
+    models (https://github.com/huggingface/safetensors, "Format": duplicates are not allowed).
 
     Raises:
-        ArtifactError: no such file, or something else in it.
+        ArtifactError: it does.
     """
-    if not path.is_file():
-        raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ArtifactError(f"{path}: not JSON ({error}).") from error
-    if not isinstance(values, dict):
-        raise ArtifactError(f"{path}: expected an object. Received: {type(values).__name__}")
-    return values
+    with weights.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        strict_json.parse(file.read(length), weights)
 
 
 def json_bytes(values: Mapping[str, Any]) -> bytes:

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic
-from bert_keras.checkpoints.manifest import json_bytes, read_json
+from bert_keras import atomic, strict_json
+from bert_keras.checkpoints.manifest import json_bytes
 from bert_keras.errors import ArtifactError
 
 MODULES = "modules.json"
@@ -33,11 +33,11 @@ def read_options(directory: Path) -> dict[str, Any]:
         ArtifactError: another arrangement than an encoder, pooling and, perhaps, normalisation.
     """
     path = directory / MODULES
+    modules = strict_json.read(path)
     try:
-        modules = json.loads(path.read_text(encoding="utf-8"))
         kinds = [module["type"].rpartition(".")[2] for module in modules]
         folders = [module["path"] for module in modules]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"{path}: not a list of modules ({error!r}).") from error
     if tuple(kinds) not in (_KINDS, _KINDS[:2]) or folders[:2] != ["", "1_Pooling"]:
         raise ArtifactError(
@@ -48,7 +48,7 @@ def read_options(directory: Path) -> dict[str, Any]:
 
 
 def _read_pooling(path: Path) -> str:
-    values = read_json(path)
+    values = strict_json.read_object(path)
     chosen = [name for name, key in _POOLINGS.items() if values.get(key)]
     others = [key for key in _OTHERS if values.get(key)]
     newer = values.get("pooling_mode")  # from their version 5 on

@@ -12,11 +12,13 @@ import keras
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from bert_keras.checkpoints.manifest import WEIGHTS, read_json
+from bert_keras import strict_json
+from bert_keras.checkpoints.manifest import WEIGHTS, check_header
 from bert_keras.errors import ArtifactError, NumericError
 
 _MAPPED = 2**25  # bytes that are read before the file is opened anew
 INDEX, PICKLE = f"{WEIGHTS}.index.json", "pytorch_model.bin"
+FILES = (WEIGHTS, INDEX, PICKLE)  # in the order they are looked for
 
 
 class Tensors(abc.ABC):
@@ -59,8 +61,8 @@ class TensorFile(Tensors):
         self.path = path
         if not path.is_file():
             raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
-        self._read = 0
         self._open()
+        check_header(path)
         stored = self._file.keys()
         self._names = {rename(name): name for name in stored}
         self.shapes = {
@@ -75,7 +77,7 @@ class TensorFile(Tensors):
             self._open()
         try:
             array = self._file.get_tensor(self._names[name])
-        except (SafetensorError, TypeError) as error:
+        except (SafetensorError, TypeError, AttributeError) as error:  # a kind NumPy has not
             raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
         self._read += array.nbytes
         return array
@@ -105,7 +107,7 @@ class ShardedTensors(Tensors):
 
     def __init__(self, path: Path, rename: Callable[[str], str] = str):
         self.path = path
-        places = read_json(path).get("weight_map")
+        places = strict_json.read_object(path).get("weight_map")
         if not isinstance(places, dict) or not all(map(_is_beside, places.values())):
             raise ArtifactError(
                 f"{path}: weight_map must give each tensor a .safetensors file of this folder. "

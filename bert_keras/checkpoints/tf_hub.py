@@ -21,8 +21,8 @@ import types
 from pathlib import Path
 from typing import Any
 
+from bert_keras import strict_json
 from bert_keras.checkpoints import google_tf1, tensors, tf_hub_names, tf_variables
-from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
 from bert_keras.checkpoints.format import Names
 from bert_keras.checkpoints.google_tf1_names import CONFIGS
@@ -77,7 +77,7 @@ class HubFolder(Checkpoint):
             )
         for name in CONFIGS.values():
             if (path := directory / name).is_file():
-                return cls(directory, path, manifests.read_json(path))
+                return cls(directory, path, strict_json.read_object(path))
         return cls(directory, None, {})
 
     @property

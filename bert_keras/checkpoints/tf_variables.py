@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,11 +44,10 @@ class VariableFile(tensors.Tensors):
         try:
             self._reader = tf.train.load_checkpoint(str(path))
             self._stored = dict(self._reader.get_variable_to_shape_map())
-            kinds = self._reader.get_variable_to_dtype_map()
         except (tf.errors.OpError, ValueError, RuntimeError) as error:
             raise ArtifactError(f"{path}: not a whole TensorFlow checkpoint ({error}).") from error
+        self._check_bytes()
         self._names = self._objects() if _OBJECTS in self._stored else self._plain()
-        self._check_data({name: kinds[name].size for name in self._names})
         self.rename(str)
 
     def rename(self, rename: Callable[[str], str]) -> None:
@@ -63,6 +62,18 @@ class VariableFile(tensors.Tensors):
         uses = Counter(names.values())
         self._keys = {name if uses[name] == 1 else key: key for key, name in names.items()}
         self.shapes = {name: tuple(self._stored[key]) for name, key in self._keys.items()}
+
+    def _check_bytes(self) -> None:
+        """Compares the shapes, which the index tells, with what there is of them."""
+        kinds = self._reader.get_variable_to_dtype_map()
+        widths = {n: 0 if k == tensorflow().string else k.size for n, k in kinds.items()}
+        told = sum(widths[name] * math.prod(shape) for name, shape in self._stored.items())
+        found = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}.data-*"))
+        if told > found:
+            raise ArtifactError(
+                f"{self.path}: the index tells of {told} bytes, of which its data files hold "
+                f"{found}. Take the folder from where it came."
+            )
 
     def read(self, name: str) -> np.ndarray:
         """The values of one variable."""
@@ -98,16 +109,6 @@ class VariableFile(tensors.Tensors):
             for key, shape in self._stored.items()
             if shape and not any(part in key for part in _OPTIMIZER)
         }
-
-    def _check_data(self, sizes: Mapping[str, int]) -> None:
-        """Compares the index with the data, before memory is taken on its word."""
-        expected = sum(size * math.prod(self._stored[key]) for key, size in sizes.items())
-        found = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}.data-*"))
-        if found < expected:
-            raise ArtifactError(
-                f"{self.path}: not a whole TensorFlow checkpoint (its index tells of {expected:,} "
-                f"bytes of variables, its data files have {found:,})."
-            )
 
 
 def tensorflow() -> ModuleType:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError
+from bert_keras.strict_json import read_object
 from bert_keras.tokenizers import engine_files, keras_hub_files
 from bert_keras.tokenizers.engines import Engine
 from bert_keras.tokenizers.scheme import ROLES
@@ -17,7 +18,7 @@ from bert_keras.tokenizers.vocabulary import (
     SPECIAL_TOKENS,
     check_vocabulary,
 )
-from bert_keras.tokenizers.vocabulary_files import read_json, read_vocabulary
+from bert_keras.tokenizers.vocabulary_files import read_vocabulary
 from bert_keras.tokenizers.wordpiece import WordPiece
 
 VOCABULARY = "vocab.txt"
@@ -68,8 +69,8 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
         return {"vocabulary": read_vocabulary(folder)}
     if not folder.is_dir():
         raise ArtifactError(f"{folder}: no such folder. Expected one with a {VOCABULARY}.")
-    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
-    content = read_json(folder / ENGINE) if (folder / ENGINE).is_file() else {}
+    config = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    content = read_object(folder / ENGINE) if (folder / ENGINE).is_file() else {}
     if keras_hub_files.is_one(content):
         return keras_hub_files.read(folder, content)
     if engine_files.is_foreign(content) or _added_tokens(content.get("added_tokens")):
@@ -87,7 +88,7 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
         arguments = _read_engine(folder / ENGINE, content, config)
     elif (pieces := folder / engine_files.PIECES).is_file():
         merges = folder / engine_files.MERGES
-        return engine_files.read_byte_level(pieces, merges, read_json(pieces), config)
+        return engine_files.read_byte_level(pieces, merges, read_object(pieces), config)
     elif (model := folder / engine_files.ALBERT_MODEL).is_file():
         return engine_files.read_albert(model, config)
     elif (model := folder / engine_files.FAIRSEQ_MODEL).is_file():

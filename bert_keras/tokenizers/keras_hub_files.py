@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError
+from bert_keras.strict_json import read_object
 from bert_keras.tokenizers import engine_files
 from bert_keras.tokenizers.engines import Engine
-from bert_keras.tokenizers.vocabulary_files import read_json, read_vocabulary
+from bert_keras.tokenizers.vocabulary_files import read_vocabulary
 
 _ASSETS = Path("assets", "tokenizer")
 FILES = (f"{_ASSETS.as_posix()}/*",)
@@ -40,7 +41,7 @@ def read(folder: Path, content: Mapping[str, Any]) -> dict[str, Any] | Engine:
         vocabulary = read_vocabulary(assets / "vocabulary.txt")
         return {"vocabulary": vocabulary, "lowercase": bool(config.get("lowercase", False))}
     if (path := assets / "vocabulary.json").is_file():
-        return engine_files.read_byte_level(path, assets / "merges.txt", read_json(path), config)
+        return engine_files.read_byte_level(path, assets / "merges.txt", read_object(path), config)
     if (path := assets / "vocabulary.spm").is_file():
         is_fairseq = str(content.get("class_name")).startswith("XLM")
         reader = engine_files.read_fairseq if is_fairseq else engine_files.read_albert

@@ -1,12 +1,10 @@
-"""A vocab.txt, and JSON, as data: strictly read, errors with file and line."""
+"""A vocab.txt: strictly read, errors with file and line."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-from bert_keras.errors import ArtifactError, DataError
+from bert_keras.errors import DataError
 from bert_keras.tokenizers.vocabulary import check_vocabulary
 
 
@@ -27,18 +25,3 @@ def read_vocabulary(path: Path) -> list[str]:
     vocabulary = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     check_vocabulary(vocabulary, str(path), lines=True)
     return vocabulary
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object.
-
-    Raises:
-        ArtifactError: it is none.
-    """
-    try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ArtifactError(f"{path}: not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise ArtifactError(f"{path}: expected a JSON object. Received: {type(content).__name__}")
-    return content

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -187,7 +189,10 @@ _REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "empty manifest": (_bytes(MANIFEST, lambda _: b""), r"bert_keras.json: not JSON \("),
     "half a manifest": (_bytes(MANIFEST, lambda b: b[:-9]), r"bert_keras.json: not JSON \("),
     "not UTF-8": (_bytes(MANIFEST, lambda b: b"\xff" + b), r"bert_keras.json: not JSON \("),
-    "a list": (_bytes(MANIFEST, lambda _: b"[]"), "bert_keras.json: expected an object. .* list"),
+    "a list": (
+        _bytes(MANIFEST, lambda _: b"[]"),
+        "bert_keras.json: expected a JSON object. .* list",
+    ),
     "unknown format": (_manifest(format=2), "bert_keras.json: format 2 is not known; .* reads 1"),
     "no format": (_manifest(format=None), "bert_keras.json: format None is not known"),
     "unknown class": (_manifest(**{"class": "Task"}), "bert_keras.json: unknown class 'Task'"),
@@ -226,6 +231,41 @@ _REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "flipped bit": (_bytes(WEIGHTS, _flipped), "model.safetensors: the bytes are not those that"),
     "truncated": (_bytes(WEIGHTS, lambda b: b[:-4]), "model.safetensors: not a whole safetensors"),
     "empty weights": (_bytes(WEIGHTS, lambda _: b""), "model.safetensors: not a whole"),
+    "a key twice": (
+        _bytes(MANIFEST, lambda b: b.replace(b'"class"', b'"class": "MaskedLM", "class"')),
+        "bert_keras.json: 'class' is said twice, and readers differ",
+    ),
+    "a key twice, deeper": (
+        _bytes(MANIFEST, lambda b: b.replace(b'"hidden_size"', b'"hidden_size": 9, "hidden_size"')),
+        "bert_keras.json: 'hidden_size' is said twice",
+    ),
+    "a key twice, in their config": (
+        lambda folder: [
+            (folder / MANIFEST).unlink(),
+            _bytes(CONFIG, lambda b: b.replace(b"{", b'{"hidden_size": 9, ', 1))(folder),
+        ],
+        "config.json: 'hidden_size' is said twice",
+    ),
+    "JSON without end": (
+        _bytes(MANIFEST, lambda _: b'{"a":' * 100_000),
+        "bert_keras.json: deeper than any file of a checkpoint",
+    ),
+    "a number without end": (
+        _bytes(MANIFEST, lambda _: b'{"format": ' + b"9" * 5000 + b"}"),
+        r"bert_keras.json: not JSON \(",
+    ),
+    "a pickle for weights": (
+        _bytes(WEIGHTS, lambda _: pickle.dumps({"a": 1})),
+        "model.safetensors: not a whole safetensors file",
+    ),
+    "a pipe for weights": (
+        lambda folder: [(folder / WEIGHTS).unlink(), os.mkfifo(folder / WEIGHTS)],
+        "model.safetensors: no such file",
+    ),
+    "integers for floats": (
+        _without_manifest(lambda t: {**t, _QUERY: t[_QUERY].astype("int64")}),
+        f"model.safetensors: {_QUERY}: expected floats. Received: int64",
+    ),
     "missing tensor": (
         _without_manifest(lambda t: {name: t[name] for name in t if name != _QUERY}),
         f"model.safetensors does not fit the model.\nMissing in the file:\n  {_QUERY}$",

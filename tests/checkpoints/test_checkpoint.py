@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
-from bert_keras import BertConfig, BertEncoder
+from bert_keras import BertConfig, BertEncoder, SequenceClassifier, load_checkpoint
 from bert_keras.checkpoints import checkpoint
+from bert_keras.checkpoints.manifest import MANIFEST
+from bert_keras.errors import ArtifactError
 from tests.contracts import FAMILIES, TINY
 
 
@@ -20,6 +23,23 @@ def test_the_sizes_are_those_of_the_model(family: str) -> None:
     variables = {v.path: tuple(v.shape) for v in BertEncoder(FAMILIES[family]).weights}
     for path, shape in _shapes(FAMILIES[family]).items():
         assert variables[path] == shape
+
+
+def test_classes_that_no_tensor_has(tmp_path) -> None:
+    """Nor is memory taken for a head on the word of a file."""
+    SequenceClassifier(BertEncoder(TINY), 3).save_to_preset(tmp_path)
+    path = tmp_path / MANIFEST
+    manifest = json.loads(path.read_text())
+    manifest["options"] |= {"num_classes": 10**12, "labels": None}
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ArtifactError, match=r"bert_keras\.json: 1000000000000 classes, of which"):
+        load_checkpoint(tmp_path)
+    manifest["options"] |= {"num_classes": 4}
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(
+        ArtifactError, match=r"classifier\.weight: expected \[4, 8\], found \[3, 8\]"
+    ):
+        load_checkpoint(tmp_path)
 
 
 def test_every_size_of_a_config_is_among_them() -> None:

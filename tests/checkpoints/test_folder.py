@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from bert_keras import BertEncoder, MaskedLM, SequenceClassifier, load_checkpoint
 from bert_keras.checkpoints.folder import Folder
@@ -63,3 +66,19 @@ def test_what_no_family_of_theirs_has_is_kept_too(make, tmp_path: Path) -> None:
     (tmp_path / MANIFEST).unlink()
     with pytest.raises(ArtifactError, match="Received: model_type='bert_keras'"):
         load_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["tf_model.h5", "tf_model.h5.index.json", "model.safetensors"])
+def test_weights_that_tensorflow_wrote(name: str, saved: Path, tmp_path: Path) -> None:
+    (tmp_path / CONFIG).write_bytes((saved / CONFIG).read_bytes())
+    if name == "model.safetensors":
+        tensors = {"bert/embeddings/LayerNorm/gamma:0": np.ones(8, "float32")}
+        save_file(tensors, tmp_path / name, metadata={"format": "tf"})
+    else:
+        (tmp_path / name).write_bytes(b"\x89HDF")
+    with pytest.raises(ArtifactError, match=rf"{re.escape(name)}: written by a TensorFlow class"):
+        BertEncoder.from_preset(tmp_path)
+    (tmp_path / name).rename(tmp_path / "tf_model.h5")
+    (tmp_path / "pytorch_model.bin").touch()  # what most repositories have beside it
+    with pytest.raises(ArtifactError, match="a pickle, which can run code"):
+        BertEncoder.from_preset(tmp_path)

@@ -187,7 +187,7 @@ _INDEX, _DATA = f"{google_tf1.PREFIX}.index", f"{google_tf1.PREFIX}.data-00000-o
         (lambda f: (f / _DATA).unlink(), r"bert_model.ckpt: "),
         (lambda f: (f / _DATA).write_bytes((f / _DATA).read_bytes()[:-99]), r"bert_model.ckpt: "),
         (lambda f: (f / "bert_config.json").unlink(), r"without a config\. Put one of bert_config"),
-        (lambda f: (f / "bert_config.json").write_text("[]"), r"expected an object"),
+        (lambda f: (f / "bert_config.json").write_text("[]"), r"expected a JSON object"),
         (lambda f: _edit(f, hidden_act="linear"), r"not supported: hidden_act='linear'"),
         (
             lambda f: _edit(f, vocab_size=51),
@@ -206,6 +206,34 @@ def test_refused(damage: Any, message: str, tensorflow: Any, tmp_path: Path) -> 
     _saved(tensorflow, tmp_path)
     damage(tmp_path)
     with pytest.raises(ArtifactError, match=message):
+        load_checkpoint(tmp_path)
+
+
+def _flip(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+@pytest.mark.parametrize("name", [_INDEX, _DATA])
+def test_flipped_bits(name: str, tensorflow: Any, tmp_path: Path) -> None:
+    _saved(tensorflow, tmp_path)
+    _flip(tmp_path / name)
+    with pytest.raises(ArtifactError, match=r"bert_model\.ckpt: "):
+        load_checkpoint(tmp_path)
+
+
+def test_an_index_that_tells_of_more_than_there_is(tensorflow: Any, tmp_path: Path) -> None:
+    """A slice of a table that would fill any memory, and a config that agrees."""
+    rows = 10**12
+    tensorflow.raw_ops.SaveV2(
+        prefix=str(tmp_path / google_tf1.PREFIX),
+        tensor_names=["bert/embeddings/word_embeddings"],
+        shape_and_slices=[f"{rows} 8 0,50:0,8"],
+        tensors=[np.zeros((50, 8), "float32")],
+    )
+    values = google_tf1._write_config(_TANH, "BertEncoder") | {"vocab_size": rows}
+    (tmp_path / "bert_config.json").write_text(json.dumps(values))
+    with pytest.raises(ArtifactError, match=r"tells of 32000000000000 bytes, .* hold 1600"):
         load_checkpoint(tmp_path)
 
 

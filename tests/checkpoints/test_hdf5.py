@@ -56,12 +56,22 @@ def _soft(file: Any) -> None:
     file["s"] = h5py.SoftLink("/c")
 
 
+def _unwritten(file: Any) -> None:
+    file.create_dataset("u", (10**12, 8), float, chunks=(10, 8))
+
+
+def _compressed(file: Any) -> None:
+    file.create_dataset("z", data=np.zeros(10**6), compression="gzip")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (_virtual, "v: data that lie outside the file"),
         (_external, "e: data that lie outside the file"),
         (_soft, "s: a link, which may lead outside"),
+        (_unwritten, "u: 64000000000000 bytes by its shape, 0 in the file"),
+        (_compressed, r"z: 8000000 bytes by its shape, \d{4,5} in the file"),
         (_deep, "deeper or longer than any weights file"),
         (lambda file: file.create_dataset("t", data="text"), "t: not numbers but"),
     ],

@@ -48,6 +48,31 @@ def test_labels_that_are_none(told: Any):
         head_options.read("TokenClassifier", values, TINY, PATH)
 
 
+@pytest.mark.parametrize("told", [0, -1, 10**9, "3", 2.0])
+def test_a_number_of_labels_that_is_none(told: Any):
+    values = hugging_face.write_config(TINY, "TokenClassifier", {"labels": ["a", "b"]})
+    values |= {"id2label": None, "num_labels": told}
+    with pytest.raises(ArtifactError, match=r"num_labels must be an integer from 1 to 100000"):
+        head_options.read("TokenClassifier", values, TINY, PATH)
+    values["num_labels"] = 3
+    assert head_options.read("TokenClassifier", values, TINY, PATH)["num_classes"] == 3
+
+
+def test_classes_of_a_family_under_another_name():
+    values = hugging_face.write_config(
+        TINY.replace(family="roberta", num_segments=1, position_offset=2),
+        "TokenClassifier",
+        {"labels": ["a", "b"]},
+    )
+    config = hugging_face.read_config(values, PATH, pooler=False)
+    values |= {"model_type": "xlm-roberta", "architectures": ["XLMRobertaForTokenClassification"]}
+    assert hugging_face.read_config(values, PATH, pooler=False) == config
+    assert head_options.read("TokenClassifier", values, config, PATH)["labels"] == ["a", "b"]
+    for told in (None, 3, [{}], ["RobertaForMaskedLM"]):
+        values["architectures"] = told
+        assert "labels" not in head_options.read("TokenClassifier", values, config, PATH)
+
+
 def test_a_problem_that_is_none():
     values = hugging_face.write_config(TINY, "SequenceClassifier", {"labels": ["a", "b"]})
     values["problem_type"] = "guessing"

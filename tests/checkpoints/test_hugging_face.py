@@ -177,6 +177,12 @@ def test_alberts_that_are_refused(changes: dict[str, Any], message: str):
         hugging_face.read_config(values, Path("config.json"), pooler=True)
 
 
+def test_code_of_its_own_is_not_run_and_said_so():
+    values = hugging_face.write_config(TINY, "BertEncoder", {}) | {"auto_map": {"AutoModel": "x.X"}}
+    with pytest.warns(UserWarning, match=r"config.json: auto_map names code .* never run"):
+        assert hugging_face.read_config(values, Path("config.json"), pooler=True) == TINY
+
+
 def test_sizes_must_be_said_and_constants_may():
     values = hugging_face.write_config(TINY, "BertEncoder", {})
     for key in ("layer_norm_eps", "hidden_act", "type_vocab_size"):

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from bert_keras.checkpoints import manifest
-from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
+from bert_keras.checkpoints.manifest import MANIFEST, WEIGHTS
 from bert_keras.errors import ArtifactError
 
 
@@ -21,8 +21,6 @@ def test_what_is_described_is_read(tmp_path):
 
 def test_a_folder_without_one(tmp_path):
     assert manifest.read(tmp_path, ("Task",)) is None
-    with pytest.raises(ArtifactError, match=r"config\.json: no such file"):
-        manifest.read_json(tmp_path / CONFIG)
 
 
 def test_the_digest_is_of_the_bytes(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import save
 
 from bert_keras.checkpoints import tensors
@@ -53,6 +54,63 @@ def test_a_part_of_a_file(path, size: int):
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(ArtifactError, match=r"model.safetensors: not a whole safetensors file \("):
         tensors.TensorFile(path)
+
+
+def _header(*tensors: str, data: int = 8) -> bytes:
+    text = ("{" + ", ".join(tensors) + "}").encode()
+    return len(text).to_bytes(8, "little") + text + bytes(data)
+
+
+def _of(name: str, start: int, end: int, shape: str = "[1]", kind: str = "F32") -> str:
+    return f'"{name}": {{"dtype": "{kind}", "shape": {shape}, "data_offsets": [{start}, {end}]}}'
+
+
+_HEADERS = {
+    "longer than the file": (10**6).to_bytes(8, "little") + b"{}",
+    "longer than memory": (2**63).to_bytes(8, "little") + b"{}",
+    "not UTF-8": (4).to_bytes(8, "little") + b'{"\xff}',
+    "no JSON": _header("a"),
+    "deep": _header('"a": ' + "[" * 100_000),
+    "overlap": _header(_of("a", 0, 4), _of("b", 0, 4), data=4),
+    "a gap": _header(_of("a", 0, 4), _of("b", 8, 12), data=12),
+    "beyond the file": _header(_of("a", 0, 4), _of("b", 4, 8), data=4),
+    "bytes left over": _header(_of("a", 0, 4)),
+    "backwards": _header(_of("a", 4, 0)),
+    "another size": _header(_of("a", 0, 8)),
+    "overflow": _header(_of("a", 0, 8, shape="[4294967296, 4294967296, 4]")),
+    "negative": _header(_of("a", 0, 8, shape="[-2]")),
+    "unknown kind": _header(_of("a", 0, 8, shape="[2]", kind="O8")),
+}
+# The library takes the last of them.
+_TWICE = {
+    "a": _header(_of("a", 0, 0, "[0]"), _of("b", 0, 8, "[2]"), _of("a", 0, 0, "[0, 3]")),
+    "format": _header('"__metadata__": {"format": "pt", "format": "x"}', _of("a", 0, 8, "[2]")),
+}
+
+
+@pytest.mark.parametrize("case", _HEADERS)
+def test_hostile_headers(case: str, path):
+    path.write_bytes(_HEADERS[case])
+    with pytest.raises(ArtifactError, match=r"model.safetensors: not a whole safetensors file \("):
+        tensors.TensorFile(path)
+
+
+@pytest.mark.parametrize("name", _TWICE)
+def test_names_that_a_header_says_twice(name: str, path):
+    path.write_bytes(_TWICE[name])
+    with safe_open(path, framework="np") as file:
+        assert "a" in file.keys()  # noqa: SIM118
+    with pytest.raises(ArtifactError, match=rf"model.safetensors: '{name}' is said twice"):
+        tensors.TensorFile(path)
+
+
+def test_a_kind_of_number_that_numpy_has_not(path):
+    path.write_bytes(_header(_of("a", 0, 8, shape="[8]", kind="F8_E4M3")))
+    with (
+        tensors.TensorFile(path) as file,
+        pytest.raises(ArtifactError, match=r"model.safetensors: a cannot be read \(.*float8"),
+    ):
+        file.read("a")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

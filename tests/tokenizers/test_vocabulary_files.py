@@ -1,19 +1,13 @@
-"""Small files of a tokenizer, as data."""
+"""A vocab.txt, line by line; what is refused is in `test_files`."""
 
 from __future__ import annotations
 
-import pytest
-
-from bert_keras.errors import ArtifactError
-from bert_keras.tokenizers.vocabulary_files import read_json
+from bert_keras.tokenizers.vocabulary_files import read_vocabulary
+from tests.tokenizers.samples import VOCABULARY
 
 
-@pytest.mark.parametrize(
-    ("content", "message"), [("[]", "expected a JSON object. Received: list"), ("{", "not JSON")]
-)
-def test_json_is_an_object(content: str, message: str, tmp_path):
-    (tmp_path / "vocab.json").write_text(content)
-    with pytest.raises(ArtifactError, match=f"vocab.json: {message}"):
-        read_json(tmp_path / "vocab.json")
-    (tmp_path / "vocab.json").write_text('{"a": 0}')
-    assert read_json(tmp_path / "vocab.json") == {"a": 0}
+def test_lines_are_ids(tmp_path):
+    path = tmp_path / "words.txt"
+    for end in ("\n", "\r\n"):
+        path.write_bytes(end.join(VOCABULARY).encode())
+        assert read_vocabulary(path) == list(VOCABULARY)
