@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bert_keras import BertConfig
+from bert_keras import PRESETS, BertConfig
 
 _BASE = BertConfig(vocab_size=30)
 
@@ -141,3 +141,14 @@ def test_from_dict_is_strict():
         BertConfig.from_dict({"vocab_size": 3, "layers": 2, "heads": 2})
     with pytest.raises(ValueError, match="no `vocab_size`"):
         BertConfig.from_dict({})
+
+
+def test_narrowed_as_the_published_generators_are():
+    for name, share in (("small", 1.0), ("base", 1 / 3), ("large", 0.25)):
+        config = PRESETS[f"electra_{name}_discriminator"]
+        narrow = config.narrowed(share)
+        assert narrow == PRESETS[f"electra_{name}_generator"]
+    assert config.narrowed(1.0) == config
+    assert config.narrowed(0.01).num_heads == 1
+    with pytest.raises(ValueError, match=r"above 0 and at most 1. Received: share=0"):
+        config.narrowed(0)

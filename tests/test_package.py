@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 PUBLIC = {
     "BertConfig",
     "BertEncoder",
+    "ElectraPretrainer",
     "Encoding",
     "MaskedLM",
     "MultipleChoice",

@@ -59,6 +59,10 @@ def loss_picture(
     _curves(below, metrics, f"{beside}_accuracy")
     if beside in PAIR_OBJECTIVES:
         below.axhline(0.5, color=_LINE, linestyle="--", linewidth=1.2, label="chance, 50 %")
+    if beside == "rtd":
+        steps, shares = _series(metrics, "rtd_share")
+        label = "finding no replaced token"
+        below.plot(steps, [1 - share for share in shares], _LINE, ls="--", lw=1.2, label=label)
     below.set_ylabel(f"{_BESIDE.get(beside, 'masked-token')} accuracy")
     below.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
     below.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))

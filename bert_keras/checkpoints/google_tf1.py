@@ -244,9 +244,8 @@ def names_of(family: str, class_name: str, shapes: Shapes) -> Names:
     if family == "electra" and is_generator:
         prefixes = {**prefixes, "": "generator/", "embeddings": rows.prefix}
         prefixes["embeddings/projection"] = "generator/"
-    other = "generator" if not is_generator else ("electra/encoder", "discriminator")
-    is_whole = class_name == "ElectraPretrainer"
-    redundant = [
-        name for name in shapes if family == "electra" and not is_whole and name.startswith(other)
-    ]
+    other = ("electra/encoder", "discriminator") if is_generator else ("generator",)
+    if family != "electra" or class_name == "ElectraPretrainer":
+        other = ()
+    redundant = [name for name in shapes if name.startswith(other)]
     return Names(rows.modules, LEAVES, "/", rows.whole, prefixes, redundant)

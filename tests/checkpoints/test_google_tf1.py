@@ -12,6 +12,7 @@ import pytest
 
 from bert_keras import (
     BertEncoder,
+    ElectraPretrainer,
     MaskedLM,
     Pretrainer,
     QuestionAnswerer,
@@ -40,6 +41,9 @@ _CASES = {
     "electra": lambda: BertEncoder(_ELECTRA),
     "electra, ReplacedTokenDetector": lambda: ReplacedTokenDetector(BertEncoder(_ELECTRA)),
     "electra, MaskedLM": lambda: MaskedLM(BertEncoder(_ELECTRA)),
+    "electra, ElectraPretrainer": lambda: ElectraPretrainer(
+        BertEncoder(_ELECTRA), generator_size=0.5
+    ),
 }
 # As the published code names them: google-research/bert (modeling.py, run_pretraining.py), /albert
 # and /electra. Blocks but the first, and biases beside kernels, left out.
@@ -70,6 +74,14 @@ _NAMES = {
         electra/embeddings/word_embeddings electra/embeddings_project/kernel
         electra/encoder/layer_1/attention/self/query/kernel
         discriminator_predictions/dense/kernel discriminator_predictions/dense_1/kernel""",
+    "electra, ElectraPretrainer": """
+        electra/embeddings/word_embeddings electra/embeddings_project/kernel
+        electra/encoder/layer_1/attention/self/query/kernel
+        generator/encoder/layer_1/attention/self/query/kernel
+        generator_predictions/dense/kernel generator_predictions/LayerNorm/gamma
+        generator_predictions/output_bias
+        discriminator_predictions/dense/kernel discriminator_predictions/dense_1/kernel
+    """,
     "electra, MaskedLM": """
         electra/embeddings/word_embeddings generator/embeddings_project/kernel
         generator/encoder/layer_1/attention/self/query/kernel

@@ -28,7 +28,7 @@ def corpus(unknown: float = 0.0, sentences: int = 12) -> Corpus:
     return Corpus.from_ids([[sentence() for _ in range(sentences)] for _ in range(150)])
 
 
-@pytest.mark.parametrize("objective", ["nsp", "sop", "mlm"])
+@pytest.mark.parametrize("objective", ["nsp", "sop", "mlm", "rtd"])
 def test_figures_of_a_plain_corpus(objective: str) -> None:
     source = PretrainingExamples(
         corpus(unknown=0.05), TOKENIZER, sequence_length=64, batch_size=16, objective=objective
@@ -46,8 +46,8 @@ def test_figures_of_a_plain_corpus(objective: str) -> None:
     assert sum(shares) == pytest.approx(1)
     assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.04)
     assert figures["dropped_share"] == 0
-    if objective == "mlm":
-        assert not any(name in figures for name in ("nsp_share", "sop_share"))
+    if objective in ("mlm", "rtd"):
+        assert not any(f"{name}_share" in figures for name in ("nsp", "sop", "rtd"))
     else:
         assert abs(figures[f"{objective}_share"] - 0.5) < 0.08
 

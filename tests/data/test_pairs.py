@@ -178,7 +178,7 @@ def test_a_plan_is_a_function_of_seed_and_epoch() -> None:
     assert plans[0, 0].start_a.tolist() != sorted(plans[0, 0].start_a.tolist())
 
 
-@pytest.mark.parametrize("objective", ["nsp", "sop", "mlm"])
+@pytest.mark.parametrize("objective", ["nsp", "sop", "mlm", "rtd"])
 def test_planning_in_blocks_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, objective: str
 ) -> None:

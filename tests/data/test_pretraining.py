@@ -84,12 +84,23 @@ def test_names_shapes_and_types(objective: str) -> None:
         "mask_positions": slots,
     }
     shapes = {name: (array.shape, array.dtype.name) for name, array in y.items()}
-    pair = {} if objective == "mlm" else {objective: ((SIZE,), "int32")}
-    assert shapes == {"mlm": slots, **pair}
+    size = (SIZE, LENGTH) if objective == "rtd" else (SIZE,)
+    beside = {} if objective == "mlm" else {objective: (size, "int32")}
+    assert shapes == {"mlm": slots, **beside}
     shapes = {name: (array.shape, array.dtype.name) for name, array in weights.items()}
-    pair = {} if objective == "mlm" else {objective: ((SIZE,), "float32")}
-    assert shapes == {"mlm": ((SIZE, predictions), "float32"), **pair}
-    assert all((weights[name] == 1).all() for name in pair)
+    beside = {} if objective == "mlm" else {objective: (size, "float32")}
+    assert shapes == {"mlm": ((SIZE, predictions), "float32"), **beside}
+    if objective in ("nsp", "sop"):
+        assert (weights[objective] == 1).all()
+
+
+def test_labels_of_replaced_tokens_are_the_tokens_before_masking() -> None:
+    x, y, weights = batch = examples(objective="rtd").batch(0, 0)
+    np.testing.assert_array_equal(y["rtd"], revealed(batch))
+    np.testing.assert_array_equal(weights["rtd"], x["padding_mask"])
+    assert (x["token_ids"] != y["rtd"]).any()
+    x_mlm, y_mlm, weights_mlm = examples(objective="mlm").batch(0, 0)
+    assert_same((x_mlm, y_mlm, weights_mlm), (x, {"mlm": y["mlm"]}, {"mlm": weights["mlm"]}))
 
 
 def test_next_sentence_rows_are_what_their_labels_say() -> None:

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.models import MaskedLM, Pretrainer
+from bert_keras.models import ElectraPretrainer, MaskedLM, Pretrainer
 from bert_keras.optimization import Lamb
 from training.model import build, start_from_frequencies
 from training.recipe import PretrainRecipe
@@ -34,13 +34,24 @@ def test_sizes_come_from_preset_recipe_and_vocabulary() -> None:
 
 @pytest.mark.parametrize(
     ("objective", "kind", "pooler"),
-    [("nsp", Pretrainer, True), ("sop", Pretrainer, True), ("mlm", MaskedLM, False)],
+    [
+        ("nsp", Pretrainer, True),
+        ("sop", Pretrainer, True),
+        ("mlm", MaskedLM, False),
+        ("rtd", ElectraPretrainer, False),
+    ],
 )
 def test_objective(objective: str, kind: type, pooler: bool) -> None:
     task = build(recipe(objective=objective), 50)
     assert isinstance(task, kind)
     assert task.encoder.config.pooler is pooler
-    assert task.options.get("objective", "mlm") == objective
+    assert task.options.get("objective", objective) == objective
+    assert task.encoder.config.family == ("electra" if objective == "rtd" else "bert")
+
+
+def test_size_of_the_generator() -> None:
+    task = build(recipe(objective="rtd", generator_size=0.5), 50)
+    assert task.to_generator().encoder.config.hidden_size == 64
 
 
 def test_optimizer() -> None:

@@ -46,6 +46,8 @@ def change(**values: object) -> Plan:
         {"objective": "sop", "max_positions": 64, "preset": "electra_small_generator"},
         {"objective": "mlm", "max_positions": 64, "preset": "albert_base_v2"},
         {"objective": "mlm", "max_positions": 64, "preset": "distilbert_base_cased"},
+        {"objective": "rtd", "max_positions": 64, "preset": "electra_small_discriminator"},
+        {"objective": "rtd", "generator_size": 0.5, "preset": "bert_mini_uncased"},
     ],
 )
 def test_parameters_are_those_of_the_model(values: dict) -> None:
@@ -61,6 +63,7 @@ def test_time_and_memory_follow_the_size() -> None:
     blocks = 2 * 12 * 128**2  # parameters of the matrices
     least = 6 * tokens * blocks / (1e9 * module._EFFICIENCY)
     assert least < found.seconds < 1.5 * least
+    assert found.seconds < change(objective="rtd", generator_size=0.5).seconds < 2 * found.seconds
     assert change(steps=2_000).seconds == pytest.approx(2 * found.seconds)
     assert change(batch_size=32).memory > found.memory > 16 * found.parameters
     assert change(precision="mixed_bfloat16").memory < found.memory

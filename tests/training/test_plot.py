@@ -71,6 +71,19 @@ def test_without_pairs_the_second_panel_is_the_mlm_accuracy(tmp_path: Path, figu
     assert below.get_ylabel() == "masked-token accuracy"
 
 
+def test_replaced_tokens(tmp_path: Path, figures: list) -> None:
+    metrics = [
+        {"step": step, "mlm_loss": 3.0, "rtd_accuracy": 0.9, "rtd_share": 0.125} for step in (1, 2)
+    ]
+    loss_picture(metrics, tmp_path / "loss.png")
+    below = figures[0].axes[1]
+    assert below.get_ylabel() == "replaced-token accuracy"
+    assert _curves(below) == {
+        "training": [[1, 2], [0.9, 0.9]],
+        "finding no replaced token": [[1, 2], [0.875, 0.875]],
+    }
+
+
 def test_sentence_order_and_missing_values(tmp_path: Path, figures: list) -> None:
     loss_picture([{"step": 1, "mlm_loss": None, "sop_accuracy": 0.5}], tmp_path / "a.png")  # pyright: ignore[reportArgumentType]
     loss_picture([], tmp_path / "b.png")

@@ -77,6 +77,7 @@ def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) 
     [
         ("objective=mlm masking=whole_word optimizer=lamb accumulate=2 output_bias=zero", {"mlm"}),
         ("objective=sop masking=span precision=mixed_bfloat16 optimizer=muon", {"mlm", "sop"}),
+        ("objective=rtd generator_size=0.5", {"mlm", "rtd"}),
     ],
 )
 def test_values(values: str, measured: set[str], tiny: str, tmp_path: Path, call: Callable) -> None:
@@ -85,13 +86,14 @@ def test_values(values: str, measured: set[str], tiny: str, tmp_path: Path, call
     records = _records(tmp_path / "run")
     assert [record["step"] for record in records] == [2, 4, 6, 8, 10, 12]
     names = {f"{name}_{what}" for name in measured for what in ("loss", "accuracy")}
+    names |= {"rtd_share"} & {f"{name}_share" for name in measured}
     assert set(records[0]) == {"step", "loss", "learning_rate", *names}
     held_out = {f"val_{name}" for name in ("loss", *names)}
     assert set(records[1]) == {*records[0], *held_out}
     assert all(math.isfinite(value) for record in records for value in record.values())
     rates = [record["learning_rate"] for record in records]
     assert 0 < rates[-1] < rates[1]  # of a report's first step: the last one is not 0
-    shown = {name for name in ("NSP", "SOP") if f"{name} accuracy" in done.out}
+    shown = {name for name in ("NSP", "SOP", "RTD") if f"{name} accuracy" in done.out}
     assert shown == {name.upper() for name in measured - {"mlm"}}
 
 

@@ -53,12 +53,12 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"sequence_length": 513}, "at most 512, the positions of bert_mini_uncased"),
         ({"sequence_length": 65, "max_positions": 64}, "at most 64, max_positions"),
         ({"warmup_steps": 101}, "warmup_steps must be at most steps=100"),
-        ({"objective": "nps"}, r"must be one of nsp, sop, mlm. .*Did you mean 'nsp'\?"),
+        ({"objective": "nps"}, r"must be one of nsp, sop, rtd, mlm. .*Did you mean 'nsp'\?"),
         ({"preset": "bert_minni_uncased"}, "Did you mean 'bert_mini_uncased'"),
         ({"precision": "float16"}, "precision must be one of float32"),
         ({"lowercase": "yes"}, "lowercase must be true or false"),
         ({"seed": -1}, "seed must be at least 0"),
-        ({"preset": "roberta_base"}, "must be mlm: roberta_base has no second segment"),
+        ({"preset": "roberta_base"}, "must be mlm or rtd: roberta_base has no second segment"),
     ],
 )
 def test_a_bad_value_is_named(values: dict, message: str) -> None:
@@ -72,14 +72,14 @@ def test_values_at_the_edge_of_what_is_allowed() -> None:
 
 
 def test_choices_are_those_of_the_library() -> None:
-    from bert_keras import data, features, optimization
-    from bert_keras.data import masking
+    from bert_keras import data, optimization
+    from bert_keras.data import masking, pretraining
 
     assert set(module._CHOICES["optimizer"]) == set(optimization.OPTIMIZERS)
     assert set(module._CHOICES["schedule"]) <= set(optimization.SCHEDULES)
     assert set(module._CHOICES["layout"]) == set(data.LAYOUTS)
     assert set(module._CHOICES["masking"]) == set(masking.UNITS)
-    assert set(module._CHOICES["objective"]) == {features.MLM, features.NSP, features.SOP}
+    assert set(module._CHOICES["objective"]) == set(pretraining.OBJECTIVES)
 
 
 def _file(folder: Path, body: str) -> str:

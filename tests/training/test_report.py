@@ -113,6 +113,12 @@ def test_a_run_without_pairs_masks_and_picture(tmp_path: Path, facts: Report) ->
         assert absent not in text
 
 
+def test_replaced_tokens_have_their_own_yardstick(tmp_path: Path, facts: Report) -> None:
+    found = dataclasses.replace(facts, objective="rtd", rtd_accuracy=0.931, rtd_share=0.125)
+    text = write_report(tmp_path / "report.md", found).read_text(encoding="utf-8")
+    assert "**RTD accuracy: 93.1 %**, finding none would be right for 87.5 %." in text
+
+
 def test_the_summary_shows_text_as_it_is(facts: Report) -> None:
     console = Console(file=io.StringIO(), width=120, _environ={})
     print_summary(facts, console=console)
