@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bert_keras import handles
-from bert_keras.errors import UsageError
-from bert_keras.tokenizers.files import KNOWN
+from bert_keras import handles, strict_json
+from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files
+from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN, VOCABULARY
 
 app = typer.Typer(
     help="Converts, inspects and compares checkpoints of the BERT family.",
@@ -45,17 +48,33 @@ def convert(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: exists already and is not written over. Name another folder.")
     write = api.writer_of(format)  # now, not when the model is read
-    if encoder:
-        model: Any = api.load_encoder(source, allow_pickle=allow_pickle, trust=trust)
-    else:
-        model = api.load_checkpoint(source, allow_pickle=allow_pickle, trust=trust)
-    write(model, target)
-    folder = handles.resolve(source, KNOWN)
-    copied = [name for name in KNOWN if (folder / name).is_file()]
-    for name in copied:
-        shutil.copyfile(folder / name, target / name)
+    load = api.load_encoder if encoder else api.load_checkpoint
+    with _progress():
+        model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
+        write(model, target)
+    files = _take_tokenizer(handles.resolve(source, KNOWN), target, format)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
-    typer.echo(f"Tokenizer: {', '.join(copied) or 'none found'}")
+    typer.echo(f"Tokenizer: {', '.join(files) or 'none found'}")
+
+
+def _take_tokenizer(source: Path, target: Path, format: str) -> list[str]:  # noqa: A002
+    """Copies a tokenizer's files, or writes them where the source has them in another form."""
+    if format == "keras_hub":  # it has a tokenizer.json of its own kind
+        names = [VOCABULARY, *engine_files.FILES]
+    else:
+        names = [*FILES, *engine_files.FILES]
+    names = [name for name in names if (source / name).is_file()]
+    engine = source / ENGINE
+    is_theirs = engine.is_file() and keras_hub_files.is_one(strict_json.read_object(engine))
+    if (names and not is_theirs) or format == "keras_hub":
+        for name in names:
+            shutil.copyfile(source / name, target / name)
+        return names
+    try:
+        Tokenizer.from_preset(source).save_to_preset(target)
+    except ArtifactError:
+        return []
+    return [name for name in FILES if (target / name).is_file()]
 
 
 @app.command()
@@ -80,15 +99,36 @@ def verify(
     """Compares what two checkpoints compute; exit code 1 if they differ."""
     from bert_keras.checkpoints import api, report
 
-    models = [
-        api.load_checkpoint(each, allow_pickle=allow_pickle, trust=trust)
-        for each in (first, second)
-    ]
+    with _progress():
+        models = [
+            api.load_checkpoint(each, allow_pickle=allow_pickle, trust=trust)
+            for each in (first, second)
+        ]
     largest = report.print_comparison(*models, folder=handles.resolve(first, KNOWN))
     if not largest <= tolerance:
         typer.echo(f"They differ by up to {largest:.3g}, more than {tolerance:g}.")
         raise typer.Exit(1)
     typer.echo(f"Equal: no difference above {largest:.3g} (tolerance {tolerance:g}).")
+
+
+@contextmanager
+def _progress() -> Iterator[None]:
+    """Shows how far the reading and writing of checkpoints is; nothing where nobody looks."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from bert_keras.checkpoints import transfer
+
+    tasks: dict[str, Any] = {}
+    with Progress(console=Console(stderr=True), transient=True) as display:
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = display.add_task(what, total=total)
+            display.update(tasks[what], completed=done, total=total)
+
+        with transfer.reported(show):
+            yield
 
 
 def main() -> None:

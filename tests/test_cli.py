@@ -54,6 +54,17 @@ def test_convert_there_and_back(call, source: Path, tmp_path: Path) -> None:
     contracts.assert_same_weights(load_checkpoint(tmp_path / "back"), load_checkpoint(source))
 
 
+def test_a_tokenizer_in_another_form_is_written(call, source: Path, tmp_path: Path) -> None:
+    """Among KerasHub's assets, or a SavedModel's, where other programs do not look."""
+    keras_hub = pytest.importorskip("keras_hub", reason="needs KerasHub")
+    assert call("convert", source, tmp_path / "hub", "--format", "keras_hub", "--encoder").code == 0
+    assert [path.name for path in (tmp_path / "hub").glob("*oken*")] == []
+    keras_hub.models.BertTokenizer(_WORDS, lowercase=True).save_to_preset(str(tmp_path / "hub"))
+    done = call("convert", tmp_path / "hub", tmp_path / "back")
+    assert "Tokenizer: vocab.txt, tokenizer.json" in done.out
+    assert Tokenizer.from_preset(tmp_path / "back") == Tokenizer(_WORDS)
+
+
 def test_the_encoder_alone(call, source: Path, tmp_path: Path) -> None:
     assert call("convert", source, tmp_path / "encoder", "--encoder").code == 0
     assert isinstance(load_checkpoint(tmp_path / "encoder"), BertEncoder)

@@ -24,6 +24,7 @@ from training.report import FilledMask, Report
 from training.run_folder import TEXT_VALUES, RunFolder
 
 _PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "numpy", "tokenizers")
+_RTD = ("rtd_loss", "rtd_accuracy", "rtd_share")
 _FILLED = 10
 _SHORTEST, _LONGEST = 8, 40  # pieces of a sentence that is shown
 
@@ -96,8 +97,7 @@ def examine(
         objective=recipe.objective,
         pair_accuracy=measured[f"{pair}_accuracy"] if pair else None,
         pair_count=batches * recipe.batch_size if pair else 0,
-        rtd_accuracy=measured.get("rtd_accuracy"),
-        rtd_share=measured.get("rtd_share"),
+        rtd=tuple(measured[name] for name in _RTD) if recipe.objective == "rtd" else None,
         parameters=task.count_params(),
         steps=recipe.steps,
         tokens_per_second=float(np.median([record["tokens_per_second"] for record in speeds])),

@@ -66,8 +66,8 @@ class Report:
     objective: str = "nsp"  # or "sop", "rtd", "mlm"
     pair_accuracy: float | None = None
     pair_count: int = 0
-    rtd_accuracy: float | None = None  # of telling replaced tokens from original ones
-    rtd_share: float | None = None  # of the tokens that were replaced
+    # Of telling replaced tokens from original ones: loss in nats, accuracy, share of the replaced.
+    rtd: tuple[float, float, float] | None = None
     # The cost.
     parameters: int
     steps: int
@@ -123,10 +123,19 @@ def _results(facts: Report) -> list[Row]:
         verdict = "better than chance" if accuracy - margin > 0.5 else "no better than chance"
         remark = f"on {facts.pair_count:,} pairs (± {100 * margin:.1f} points): {verdict}"
         rows.append((f"{facts.objective.upper()} accuracy", _percent(accuracy), remark))
-    if facts.rtd_accuracy is not None and facts.rtd_share is not None:
-        remark = f"finding none would be right for {_percent(1 - facts.rtd_share)}"
-        rows.append(("RTD accuracy", _percent(facts.rtd_accuracy), remark))
+    if facts.rtd is not None:
+        loss, accuracy, share = facts.rtd
+        gap = _entropy(share) - loss
+        verdict = f"{abs(gap):.3f} nats {'under' if gap > 0 else 'over'} knowing their share alone"
+        rows.append(("RTD loss", f"{loss:.3f} nats", verdict))
+        remark = f"finding none would be right for {_percent(1 - share)}"
+        rows.append(("RTD accuracy", _percent(accuracy), remark))
     return rows
+
+
+def _entropy(share: float) -> float:
+    """Of a coin, in nats: the loss of who knows how many tokens were replaced, but not which."""
+    return -sum(p * math.log(p) for p in (share, 1 - share) if p)
 
 
 def _data(facts: Report) -> list[Row]:

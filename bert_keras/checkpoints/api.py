@@ -20,6 +20,7 @@ from bert_keras.checkpoints import (
     sentence_transformers,
     tensors,
     tf_hub,
+    transfer,
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
@@ -70,7 +71,8 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     names = hugging_face.names_of(family, prefixed=has_head)
     entries = names.entries(model.weights)
     for entry in entries:  # all of them, before anything is written
-        tensors.finite(entry.variable)
+        for _ in transfer.finite_rows(entry.variable):
+            pass
     config = hugging_face.write_config(encoder.config, class_name, options)
     directory.mkdir(parents=True, exist_ok=True)
     digest = safetensors_file.write(directory / WEIGHTS, entries)

@@ -10,9 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from bert_keras.checkpoints import tensors
+from bert_keras.checkpoints import tensors, transfer
 from bert_keras.checkpoints.format import Entry, Names, begins
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
@@ -141,9 +139,9 @@ class Checkpoint(abc.ABC):
         expected = {entry.tensor: entry.shape for entry in entries}
         tensors.check(source.path, source.shapes, expected, missing, unused)
         names.clear(model.weights)
-        for entry in entries:
-            if entry.tensor in source.shapes:
-                entry.variable.assign(entry.leaf.ours(_floats(source, entry.tensor)))
+        there = [entry for entry in entries if entry.tensor in source.shapes]
+        for entry in transfer.each(there, f"reading {source.path}"):
+            transfer.fill(entry, source)
 
     def _entries(
         self, variables: Iterable[Any], names: Names, allow_missing: tuple[str, ...]
@@ -165,13 +163,6 @@ def _check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors) -
     largest = max((size for shape in source.shapes.values() for size in shape), default=0)
     if isinstance(told, int) and told > largest:
         raise ArtifactError(f"{path}: {told} classes, of which {source.path} has no tensor.")
-
-
-def _floats(source: tensors.Tensors, name: str) -> np.ndarray:
-    array = source.read(name)
-    if array.dtype.kind in "biuc":  # bfloat16 is of a kind of its own
-        raise ArtifactError(f"{source.path}: {name}: expected floats. Received: {array.dtype}")
-    return array
 
 
 def _make(

@@ -13,7 +13,7 @@ from typing import Any
 
 from bert_keras import strict_json
 from bert_keras.checkpoints import manifest as manifests
-from bert_keras.checkpoints import tensors, tf_variables
+from bert_keras.checkpoints import tensors, tf_variables, transfer
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
 from bert_keras.checkpoints.families import CONSTANTS, SIZES
 from bert_keras.checkpoints.format import Names
@@ -42,9 +42,7 @@ _REQUIRED = {"inner_group_num": (None, 1), "net_structure_type": (None, 0)}
 
 def is_one(directory: Path) -> bool:
     """Whether a folder looks like such a checkpoint."""
-    return any((directory / name).is_file() for name in CONFIGS.values()) or any(
-        directory.glob("*.index")
-    )
+    return any(any(directory.glob(name)) for name in (*CONFIGS.values(), "*.index"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,8 +187,8 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
         )
     tf = tf_variables.tensorflow()
     variables = {
-        entry.tensor: entry.leaf.theirs(tensors.finite(entry.variable))
-        for entry in names.entries(model.weights)
+        entry.tensor: entry.leaf.theirs(transfer.finite(entry.variable))
+        for entry in transfer.each(names.entries(model.weights), f"writing {directory}")
     }
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".tmp-") as folder:
@@ -215,8 +213,8 @@ def _write_config(config: BertConfig, class_name: str) -> dict[str, Any]:
     keys = {**_SIZES, **_MORE[config.family]}
     values = {theirs: getattr(config, name) for name, theirs in keys.items()}
     values["hidden_act"] = words.get(config.activation)
-    expected = {**{name: getattr(config, name) for name in keys}, "family": config.family}
-    is_told = BertConfig.from_dict({**expected, "pooler": config.pooler}) == config
+    told = {name: getattr(config, name) for name in (*keys, "family", "pooler")}
+    is_told = BertConfig.from_dict(told) == config
     if values["hidden_act"] is None or not is_told:
         raise UsageError(
             f"Google's code has no such {config.family} for a {class_name}: its gelu is the tanh "
@@ -237,13 +235,13 @@ def family_of(shapes: Shapes) -> str:
 def names_of(family: str, class_name: str, shapes: Shapes) -> Names:
     """The names of a family's variables; those of `shapes` are to be read, {} is to be written."""
     rows = FAMILIES[family]
-    is_generator = family == "electra" and class_name == "MaskedLM"
+    is_generator = class_name == "MaskedLM"
     if shapes:  # to be read: what is there counts
         is_generator = not any(name.startswith(f"{rows.prefix}encoder/") for name in shapes)
     prefixes: Mapping[str, str] = {"": rows.prefix, **dict.fromkeys(HEADS, "")}
     if family == "electra" and is_generator:
-        prefixes = {**prefixes, "": "generator/", "embeddings": rows.prefix}
-        prefixes["embeddings/projection"] = "generator/"
+        own = dict.fromkeys(("", "embeddings/projection"), "generator/")
+        prefixes = {**prefixes, **own, "embeddings": rows.prefix}
     other = ("electra/encoder", "discriminator") if is_generator else ("generator",)
     if family != "electra" or class_name == "ElectraPretrainer":
         other = ()

@@ -9,7 +9,7 @@ import numpy as np
 
 from bert_keras import models
 from bert_keras.checkpoints import keras_hub_tasks as tasks
-from bert_keras.checkpoints import tensors
+from bert_keras.checkpoints import transfer
 from bert_keras.checkpoints.format import Entry, Names
 from bert_keras.checkpoints.keras_hub_layout import LEAVES, POSITIONS, names_by, read_config_of
 from bert_keras.checkpoints.keras_hub_names import BACKBONES, Backbone, Head
@@ -56,7 +56,7 @@ def from_keras_hub(model: Any, *, dtype: Any = None, **options: Any) -> BertEnco
     theirs = {variable.path: variable for variable in model.weights}
     names = _names(backbone, head, config)
     for entry in _entries(names, made):
-        entry.variable.assign(entry.leaf.ours(tensors.finite(theirs[entry.tensor])))
+        entry.variable.assign(entry.leaf.ours(transfer.finite(theirs[entry.tensor])))
     names.clear(made.weights)
     return made
 
@@ -88,11 +88,11 @@ def to_keras_hub(model: BertEncoder | Task) -> Any:
     if task_name:
         made = getattr(keras_hub.models, task_name)(backbone=made, **arguments)
     entries = _entries(_names(backbone, head, config), model)
-    arrays = {entry.tensor: entry.leaf.theirs(tensors.finite(entry.variable)) for entry in entries}
+    arrays = {entry.tensor: entry.leaf.theirs(transfer.finite(entry.variable)) for entry in entries}
     if config.family == "roberta":  # their positions hold the one segment that they have not
         (position,) = (entry.tensor for entry in entries if entry.path == POSITIONS)
         segment: Any = encoder.embeddings.segment
-        arrays[position] = arrays[position] + tensors.finite(segment.embeddings)[0]
+        arrays[position] = arrays[position] + transfer.finite(segment.embeddings)[0]
     for variable in made.weights:
         variable.assign(arrays.get(variable.path, np.zeros(variable.shape)))
     return made

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from bert_keras import atomic
-from bert_keras.checkpoints import tensors
+from bert_keras.checkpoints import transfer
 from bert_keras.checkpoints.format import Entry
 
 _KINDS = {
@@ -58,9 +58,17 @@ def write(path: Path, entries: Iterable[Entry]) -> str:
         for part in (len(text).to_bytes(8, "little"), text):
             digest.update(part)
             file.write(part)
-        for entry in entries:
-            array = np.ascontiguousarray(entry.leaf.theirs(tensors.finite(entry.variable)))
-            data = array.reshape(-1).view(np.uint8).data
-            digest.update(data)
-            file.write(data)
+        for entry in transfer.each(entries, f"writing {path}"):
+            for array in _parts(entry):
+                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+                digest.update(data)
+                file.write(data)
     return digest.hexdigest()
+
+
+def _parts(entry: Entry) -> Iterator[np.ndarray]:
+    """The tensor, in the order of the file."""
+    if entry.leaf.transposed:
+        yield entry.leaf.theirs(transfer.finite(entry.variable))
+    else:
+        yield from map(entry.leaf.theirs, transfer.finite_rows(entry.variable))

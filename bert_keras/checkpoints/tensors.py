@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-import keras
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from bert_keras import strict_json
 from bert_keras.checkpoints.manifest import WEIGHTS, check_header
-from bert_keras.errors import ArtifactError, NumericError
+from bert_keras.errors import ArtifactError
 
-_MAPPED = 2**25  # bytes that are read before the file is opened anew
+PART = 2**23  # bytes: more of a tensor is read, and written, in parts
 INDEX, PICKLE = f"{WEIGHTS}.index.json", "pytorch_model.bin"
 FILES = (WEIGHTS, INDEX, PICKLE)  # in the order they are looked for
 
@@ -35,6 +34,10 @@ class Tensors(abc.ABC):
     @abc.abstractmethod
     def read(self, name: str) -> np.ndarray:
         """The values of one tensor."""
+
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of one tensor, in parts where it is large: first row, rows."""
+        yield 0, self.read(name)
 
     def close(self) -> None:  # noqa: B027
         """Lets go of the files, if any are held."""
@@ -72,13 +75,38 @@ class TensorFile(Tensors):
 
     def read(self, name: str) -> np.ndarray:
         """The values of one tensor."""
-        if self._read > _MAPPED:  # lets go of what was read, which stays mapped otherwise
-            self.close()
-            self._open()
+        array = None
+        for start, values in self.rows(name):
+            if values.shape == self.shapes[name]:
+                return values
+            array = np.empty(self.shapes[name], values.dtype) if array is None else array
+            array[start : start + len(values)] = values
+        assert array is not None
+        return array
+
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of one tensor, in parts where it is large: first row, rows."""
+        shape = self.shapes[name]
         try:
-            array = self._file.get_tensor(self._names[name])
+            if len(shape) < 2 or 0 in shape:
+                yield 0, self._part(name, slice(None))
+                return
+            count = max(1, PART // max(1, self._part(name, slice(0, 1)).nbytes))
+            if count >= shape[0]:
+                yield 0, self._part(name, slice(None))
+                return
+            for start in range(0, shape[0], count):
+                yield start, self._part(name, slice(start, min(start + count, shape[0])))
         except (SafetensorError, TypeError, AttributeError) as error:  # a kind NumPy has not
             raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
+
+    def _part(self, name: str, rows: slice) -> np.ndarray:
+        if self._read > PART:  # lets go of what was read, which stays mapped otherwise
+            self.close()
+            self._open()
+        its_name = self._names[name]
+        whole = rows == slice(None)
+        array = self._file.get_tensor(its_name) if whole else self._file.get_slice(its_name)[rows]
         self._read += array.nbytes
         return array
 
@@ -130,43 +158,15 @@ class ShardedTensors(Tensors):
         stored, file = self._places[name]
         return self._files[file].read(stored)
 
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of one tensor, in parts where it is large: first row, rows."""
+        stored, file = self._places[name]
+        return self._files[file].rows(stored)
+
     def close(self) -> None:
         """Lets go of all files."""
         for file in self._files.values():
             file.close()
-
-
-class PickledTensors(Tensors):
-    """A pytorch_model.bin, by PyTorch's reader that makes nothing but tensors.
-
-    Args:
-        path: the file.
-        rename: as for `TensorFile`.
-
-    Raises:
-        ArtifactError: it holds something else.
-        ImportError: PyTorch is not installed.
-    """
-
-    def __init__(self, path: Path, rename: Callable[[str], str] = str):
-        import torch
-
-        self.path = path
-        try:
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # whatever a damaged or hostile pickle raises
-            raise ArtifactError(
-                f"{path}: PyTorch does not read it as mere weights ({str(error)[:300]})."
-            ) from error
-        if not isinstance(loaded, dict) or not all(map(torch.is_tensor, loaded.values())):
-            raise ArtifactError(f"{path}: not a dictionary of tensors.")
-        self._tensors = {rename(name): tensor for name, tensor in loaded.items()}
-        self.shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
-
-    def read(self, name: str) -> np.ndarray:
-        """The values of one tensor."""
-        tensor = self._tensors[name]
-        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
 
 
 def find(directory: Path, *, allow_pickle: bool = False) -> Path:
@@ -193,27 +193,15 @@ def open_tensors(path: Path, rename: Callable[[str], str] = str) -> Tensors:
     """Opens what `find` found."""
     if path.name == INDEX:
         return ShardedTensors(path, rename)
-    return (PickledTensors if path.name == PICKLE else TensorFile)(path, rename)
+    if path.name == PICKLE:
+        from bert_keras.checkpoints.pickled import PickledTensors
+
+        return PickledTensors(path, rename)
+    return TensorFile(path, rename)
 
 
 def _is_beside(name: Any) -> bool:
     return isinstance(name, str) and re.fullmatch(r"[\w-][\w.-]*\.safetensors", name) is not None
-
-
-def finite(variable: Any) -> np.ndarray:
-    """The values of a variable.
-
-    Raises:
-        NumericError: one of them is not finite.
-    """
-    array = np.asarray(keras.ops.convert_to_numpy(variable.value))
-    # Of the standard kinds only floats can be non-finite; "V" are bfloat16 and its kin.
-    if array.dtype.kind in "fV" and not np.isfinite(array).all():
-        raise NumericError(
-            f"{variable.path} is not finite: nothing was written. Such a model answers nothing; "
-            "go back to a checkpoint that is good."
-        )
-    return array
 
 
 def check(

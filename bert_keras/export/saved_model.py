@@ -13,7 +13,7 @@ import keras
 
 from bert_keras import features
 from bert_keras.atomic import new_folder
-from bert_keras.checkpoints import tensors
+from bert_keras.checkpoints import transfer
 from bert_keras.checks import check_top_k, checked_length, encoder_of
 from bert_keras.errors import ResourceError, UsageError
 from bert_keras.models import BertEncoder, Task
@@ -70,7 +70,7 @@ def saved_model(
     max_length = checked_length(max_length, encoder)
     check_top_k(top_k, tokenizer)
     for variable in task_or_encoder.weights:
-        tensors.finite(variable)
+        transfer.finite(variable)
     if missing := [name for name in _REQUIRED if importlib.util.find_spec(name) is None]:
         raise ImportError(
             f"A SavedModel needs {' and '.join(missing)}. "

@@ -1,0 +1,125 @@
+"""Between files and variables, in parts: a model is never in memory twice."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras.checkpoints.format import Entry
+from bert_keras.checkpoints.tensors import PART, Tensors
+from bert_keras.errors import ArtifactError, NumericError
+
+_FLOAT = 4  # bytes
+
+# Called with (what is done, bytes so far, bytes in all).
+Report = Callable[[str, int, int], object]
+_report: ContextVar[Report | None] = ContextVar("report", default=None)
+
+
+@contextmanager
+def reported(report: Report) -> Iterator[None]:
+    """While it lasts, checkpoints that are read or written tell how far they are."""
+    token = _report.set(report)
+    try:
+        yield
+    finally:
+        _report.reset(token)
+
+
+def each(entries: Sequence[Entry], what: str) -> Iterator[Entry]:
+    """The entries one by one, reported after each; `what`: is done with them."""
+    report = _report.get()
+    sizes = [_FLOAT * math.prod(entry.shape) for entry in entries]
+    done = 0
+    for entry, size in zip(entries, sizes, strict=True):
+        yield entry
+        done += size
+        if report:
+            report(what, done, sum(sizes))
+
+
+def fill(entry: Entry, source: Tensors) -> None:
+    """Assigns a tensor to its variable; a table of many rows some rows at a time.
+
+    A word table is a fifth of a checkpoint, and `assign` would hold it three times. JAX's arrays
+    cannot be written to, and are assigned whole.
+
+    Args:
+        entry: the variable, and the tensor it is stored in.
+        source: the opened file.
+
+    Raises:
+        ArtifactError: the tensor cannot be read, or holds other than floats.
+    """
+    parts = source.rows(entry.tensor)
+    first = next(parts)
+    some = first[1]
+    if some.dtype.kind in "biuc":  # bfloat16 is of a kind of its own
+        raise ArtifactError(
+            f"{source.path}: {entry.tensor}: expected floats. Received: {some.dtype}"
+        )
+    is_whole = some.shape == source.shapes[entry.tensor]
+    is_same = not entry.leaf.transposed and str(some.dtype) == entry.variable.dtype
+    if is_whole:
+        entry.variable.assign(entry.leaf.ours(some))
+    elif not is_same or keras.backend.backend() == "jax":
+        del parts, first, some
+        entry.variable.assign(entry.leaf.ours(source.read(entry.tensor)))
+    else:
+        for start, values in itertools.chain([first], parts):
+            _write(entry.variable.value, start, values)
+
+
+def _write(value: Any, start: int, values: np.ndarray) -> None:
+    stop = start + len(values)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # Not `value[start:stop].assign`, which reads, and so copies, all of it.
+        tf.raw_ops.ResourceStridedSliceAssign(
+            ref=value.handle, begin=[start], end=[stop], strides=[1], value=values
+        )
+    else:
+        value.data[start:stop] = keras.ops.convert_to_tensor(values)
+
+
+def finite(variable: Any) -> np.ndarray:
+    """The values of a variable.
+
+    Raises:
+        NumericError: one of them is not finite.
+    """
+    return _finite(variable, variable.value)
+
+
+def finite_rows(variable: Any) -> Iterator[np.ndarray]:
+    """The values of a variable, in parts where it has many rows.
+
+    Raises:
+        NumericError: one of them is not finite.
+    """
+    shape = variable.shape
+    count = max(1, PART // max(1, _FLOAT * math.prod(shape[1:])))
+    if len(shape) < 2 or count >= shape[0]:
+        yield finite(variable)
+        return
+    for start in range(0, shape[0], count):
+        yield _finite(variable, variable.value[start : start + count])
+
+
+def _finite(variable: Any, values: Any) -> np.ndarray:
+    array = np.asarray(keras.ops.convert_to_numpy(values))
+    # Of the standard kinds only floats can be non-finite; "V" are bfloat16 and its kin.
+    if array.dtype.kind in "fV" and not np.isfinite(array).all():
+        raise NumericError(
+            f"{variable.path} is not finite: nothing was written. Such a model answers nothing; "
+            "go back to a checkpoint that is good."
+        )
+    return array

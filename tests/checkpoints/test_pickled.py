@@ -1,0 +1,27 @@
+"""Pickles, by the reader that makes nothing but tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bert_keras.checkpoints.pickled import PickledTensors
+from bert_keras.errors import ArtifactError
+
+
+def test_tensors_and_nothing_else(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "pytorch_model.bin"
+    torch.save({"a": torch.arange(3.0)}, path)
+    with PickledTensors(path, rename=str.upper) as source:
+        assert source.shapes == {"A": (3,)}
+        np.testing.assert_array_equal(source.read("A"), [0.0, 1.0, 2.0])
+    for content in ([torch.arange(3.0)], {"a": 1}):
+        torch.save(content, path)
+        with pytest.raises(ArtifactError, match="not a dictionary of tensors"):
+            PickledTensors(path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(ArtifactError, match="PyTorch does not read it as mere weights"):
+        PickledTensors(path)

@@ -1,0 +1,101 @@
+"""Between files and variables: in parts, reported, and never with other than finite floats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from bert_keras.checkpoints import safetensors_file, tensors, transfer
+from bert_keras.checkpoints.format import Entry, Leaf
+from bert_keras.errors import ArtifactError, NumericError
+
+_VALUES = np.arange(35, dtype="float32").reshape(7, 5)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rows of `_VALUES` are a part."""
+    monkeypatch.setattr(tensors, "PART", 2 * _VALUES[0].nbytes)
+    monkeypatch.setattr(transfer, "PART", 2 * _VALUES[0].nbytes)
+
+
+def _entry(values: np.ndarray, dtype: str = "float32", **options: Any) -> Entry:
+    return Entry(keras.Variable(values, dtype=dtype, name="table"), "x", Leaf("x", **options))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_there_and_back(dtype: str, transposed: bool, tmp_path: Path) -> None:
+    written = _entry(_VALUES, dtype, transposed=transposed)
+    path = tmp_path / "x.safetensors"
+    safetensors_file.write(path, [written])
+    stored = "float32" if dtype == "bfloat16" else dtype
+    if dtype == "bfloat16":  # which NumPy has not
+        save_file({"x": np.ascontiguousarray(_VALUES.T if transposed else _VALUES)}, path)
+    with tensors.TensorFile(path) as source:
+        assert len(list(source.rows("x"))) > 1
+        expected = (_VALUES.T if transposed else _VALUES).astype(stored)
+        np.testing.assert_array_equal(source.read("x"), expected)
+        filled = _entry(np.zeros_like(_VALUES), dtype, transposed=transposed)
+        transfer.fill(filled, source)
+    found = keras.ops.convert_to_numpy(keras.ops.cast(filled.variable.value, "float32"))
+    np.testing.assert_array_equal(found, _VALUES)
+
+
+def test_a_filled_table_is_trained_on(tmp_path: Path) -> None:
+    """Writing into a variable leaves it a variable."""
+    save_file({"x": _VALUES}, tmp_path / "x.safetensors")
+    layer = keras.layers.Embedding(7, 5, name="table")
+    layer.build((None,))
+    with tensors.TensorFile(tmp_path / "x.safetensors") as source:
+        transfer.fill(Entry(layer.embeddings, "x", Leaf("x")), source)
+    model = keras.Sequential([keras.Input((1,), dtype="int32"), layer])
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    model.fit(np.array([[3]]), np.zeros((1, 1, 5)), verbose=0)
+    found = keras.ops.convert_to_numpy(layer.embeddings.value)
+    expected = _VALUES.copy()
+    expected[3] -= 2 * _VALUES[3] / 5
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_other_than_floats_is_refused(tmp_path: Path) -> None:
+    save_file({"x": _VALUES.astype("int32")}, tmp_path / "x.safetensors")
+    with (
+        tensors.TensorFile(tmp_path / "x.safetensors") as source,
+        pytest.raises(ArtifactError, match=r"x: expected floats. Received: int32"),
+    ):
+        transfer.fill(_entry(_VALUES), source)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_values_that_are_not_finite(value: float, dtype: str) -> None:
+    good = keras.Variable([1.0, -2.0], dtype=dtype, name="good")
+    np.testing.assert_array_equal(transfer.finite(good).astype("float32"), [1.0, -2.0])
+    bad = _VALUES.copy()
+    bad[5, 1] = value
+    variable = keras.Variable(bad, dtype=dtype, name="bad")
+    with pytest.raises(NumericError, match="bad is not finite"):
+        transfer.finite(variable)
+    with pytest.raises(NumericError, match="bad is not finite"):
+        list(transfer.finite_rows(variable))
+
+
+def test_rows_are_all_of_it() -> None:
+    parts = list(transfer.finite_rows(keras.Variable(_VALUES)))
+    assert [len(part) for part in parts] == [2, 2, 2, 1]
+    np.testing.assert_array_equal(np.concatenate(parts), _VALUES)
+
+
+def test_progress_is_reported() -> None:
+    entries = [_entry(_VALUES), _entry(_VALUES[:1])]
+    seen: list[tuple[str, int, int]] = []
+    with transfer.reported(lambda *told: seen.append(told)):
+        assert list(transfer.each(entries, "reading")) == entries
+    assert list(transfer.each(entries, "unseen")) == entries
+    assert seen == [("reading", 140, 160), ("reading", 160, 160)]
