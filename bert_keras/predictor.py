@@ -159,7 +159,12 @@ class Predictor:
                 max_length=self.max_length,
             )
             lengths = encoded[features.PADDING_MASK].sum(axis=1)
-            columns = encoded[features.TOKEN_IDS], encoded[features.SEGMENT_IDS], lengths
+            token_ids = encoded[features.TOKEN_IDS]
+            columns = (
+                token_ids,
+                encoded.get(features.SEGMENT_IDS, np.zeros_like(token_ids)),
+                lengths,
+            )
             rows += [_Row(ids[:n], segments[:n]) for ids, segments, n in zip(*columns, strict=True)]
         return rows
 

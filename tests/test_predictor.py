@@ -11,6 +11,7 @@ from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder, MaskedLM, Pretrainer
 from bert_keras.predictor import Fill, Predictor
 from bert_keras.tokenizers import Tokenizer
+from tests.tokenizers import learners
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "fast", "is", "of", "france"]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", ".", "!"]
@@ -28,20 +29,22 @@ def tokenizer() -> Tokenizer:
     return Tokenizer(VOCABULARY)
 
 
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=8,
+    num_layers=1,
+    num_heads=2,
+    intermediate_size=16,
+    max_positions=24,
+    # Far from uniform, so that no two fills are equally good.
+    initializer_range=0.8,
+)
+
+
 @pytest.fixture(scope="module")
 def task() -> Pretrainer:
     keras.utils.set_random_seed(0)
-    config = BertConfig(
-        vocab_size=len(VOCABULARY),
-        hidden_size=8,
-        num_layers=1,
-        num_heads=2,
-        intermediate_size=16,
-        max_positions=24,
-        # Far from uniform, so that no two fills are equally good.
-        initializer_range=0.8,
-    )
-    return Pretrainer(BertEncoder(config))
+    return Pretrainer(BertEncoder(CONFIG))
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -158,3 +161,22 @@ def test_wrong_models_and_arguments(task, tokenizer):
         Predictor("model", tokenizer)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="21 entries, the model's token table 20 rows"):
         Predictor(task, Tokenizer([*VOCABULARY, "more"]))
+
+
+def test_a_family_with_one_segment(tmp_path):
+    """RoBERTa: other special tokens, bytes for pieces, positions from 2 on."""
+    learners.byte_level(tmp_path)
+    tokenizer = Tokenizer.from_preset(tmp_path)
+    config = CONFIG.replace(
+        vocab_size=tokenizer.vocab_size, num_segments=1, position_offset=2, pooler=False
+    )
+    task = MaskedLM(BertEncoder(config))
+    text = "the <mask> is low"
+    (fills,) = Predictor(task, tokenizer, max_length=8).fill_mask([text], top_k=3)
+    batch = tokenizer([text], max_length=8)
+    assert set(batch) == {features.TOKEN_IDS, features.PADDING_MASK}
+    place = np.argwhere(batch[features.TOKEN_IDS][0] == tokenizer.mask_id)
+    logits = task.predict({**batch, features.MASK_POSITIONS: place}, verbose=0)["mlm"][0, 0]
+    assert [fill.token for fill in fills[0]] == [
+        tokenizer.id_to_token(int(i)) for i in np.argsort(-logits)[:3]
+    ]

@@ -113,6 +113,7 @@ def pad(
     padding_mask = np.zeros_like(token_ids)
     for index, (row, used) in enumerate(zip(rows, lengths, strict=True)):
         token_ids[index, :used] = list(chain.from_iterable(row))
-        segment_ids[index, len(row[0]) : used] = two_segments
+        segment_ids[index, len(row[0]) : used] = 1
         padding_mask[index, :used] = 1
-    return {TOKEN_IDS: token_ids, SEGMENT_IDS: segment_ids, PADDING_MASK: padding_mask}
+    segments = {SEGMENT_IDS: segment_ids} if two_segments else {}
+    return {TOKEN_IDS: token_ids, **segments, PADDING_MASK: padding_mask}

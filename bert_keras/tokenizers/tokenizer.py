@@ -14,11 +14,7 @@ from bert_keras import handles
 from bert_keras.tokenizers import files
 from bert_keras.tokenizers.encoding import Encoding, assemble, kept_lengths, pad
 from bert_keras.tokenizers.engines import Engine
-from bert_keras.tokenizers.vocabulary import (
-    SPECIAL_TOKENS,
-    Progress,
-    learn_vocabulary,
-)
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS, Progress, learn_vocabulary
 from bert_keras.tokenizers.wordpiece import WordPiece
 from bert_keras.tokenizers.words import without_surrogates
 
@@ -147,7 +143,7 @@ class Tokenizer:
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a piece; None where it is not in the vocabulary."""
-        return self._kind.plain.token_to_id(token)
+        return self._kind.marked.token_to_id(token)
 
     def id_to_token(self, id: int) -> str:  # noqa: A002
         """The piece with this id."""
@@ -192,7 +188,8 @@ class Tokenizer:
         """Encodes a batch as `encode` does, padded at the end.
 
         Returns:
-            `token_ids`, `segment_ids` and `padding_mask` (1 for a token), int32 [batch, length].
+            `token_ids`, `segment_ids` (where there can be a second segment) and `padding_mask`
+            (1 for a token), int32 [batch, length].
         """
         if isinstance(texts, str) or isinstance(pairs, str):
             raise TypeError("texts must be a list of strings. Received: one string")
