@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from bert_keras import handles, strict_json
-from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files
-from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN, VOCABULARY
+from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
 
 app = typer.Typer(
     help="Converts, inspects and compares checkpoints of the BERT family.",
@@ -52,29 +52,31 @@ def convert(
     with _progress():
         model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
         write(model, target)
-    files = _take_tokenizer(handles.resolve(source, KNOWN), target, format)
+    found = _take_tokenizer(handles.resolve(source, KNOWN), target, format)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
-    typer.echo(f"Tokenizer: {', '.join(files) or 'none found'}")
+    typer.echo(f"Tokenizer: {found}")
 
 
-def _take_tokenizer(source: Path, target: Path, format: str) -> list[str]:  # noqa: A002
+def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A002
     """Copies a tokenizer's files, or writes them where the source has them in another form."""
-    if format == "keras_hub":  # it has a tokenizer.json of its own kind
-        names = [VOCABULARY, *engine_files.FILES]
-    else:
-        names = [*FILES, *engine_files.FILES]
-    names = [name for name in names if (source / name).is_file()]
+    names = [name for name in (*FILES, *engine_files.FILES) if (source / name).is_file()]
+    if not names and not (source / "assets").is_dir():
+        return "none found"
+    try:
+        tokenizer = Tokenizer.from_preset(source)
+    except (ArtifactError, DataError, UsageError) as error:  # the model is written, and good
+        return f"not taken along ({error})"
+    if format == "keras_hub":  # whose tokenizer.json is another thing
+        return "not taken along: KerasHub's has files of its own"
     engine = source / ENGINE
     is_theirs = engine.is_file() and keras_hub_files.is_one(strict_json.read_object(engine))
-    if (names and not is_theirs) or format == "keras_hub":
+    if not names or is_theirs:
+        tokenizer.save_to_preset(target)
+        names = [name for name in FILES if (target / name).is_file()]
+    else:
         for name in names:
             shutil.copyfile(source / name, target / name)
-        return names
-    try:
-        Tokenizer.from_preset(source).save_to_preset(target)
-    except ArtifactError:
-        return []
-    return [name for name in FILES if (target / name).is_file()]
+    return ", ".join(names)
 
 
 @app.command()

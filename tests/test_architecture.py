@@ -58,7 +58,7 @@ FLOORS["predictor"] = Floor(tuple(FLOORS), ("keras", "numpy"), ("tensorflow",))
 FLOORS["export"] = Floor(
     tuple(FLOORS), ("keras", "numpy"), ("jax", "tensorflow", "tensorflow_text")
 )
-FLOORS["cli"] = Floor(("handles", "tokenizers"), ("typer",), tuple(FLOORS))
+FLOORS["cli"] = Floor(("handles", "tokenizers"), ("typer",), (*FLOORS, "rich"))
 # These are TensorFlow from their first line. The others import them inside functions only.
 GRAPHS = ("export.serving", "tokenizers.in_graph", "tokenizers.in_graph_words")
 # The public page imports all floors, each at its first use.

@@ -61,6 +61,8 @@ def loss_picture(
         below.axhline(0.5, color=_LINE, linestyle="--", linewidth=1.2, label="chance, 50 %")
     if beside == "rtd":
         steps, shares = _series(metrics, "rtd_share")
+        if not steps:
+            steps, shares = _series(metrics, "val_rtd_share")
         label = "finding no replaced token"
         below.plot(steps, [1 - share for share in shares], _LINE, ls="--", lw=1.2, label=label)
     below.set_ylabel(f"{_BESIDE.get(beside, 'masked-token')} accuracy")

@@ -91,6 +91,9 @@ class PretrainRecipe:
         if self.objective in PAIR_OBJECTIVES and PRESETS[self.preset].num_segments < 2:
             rule = f"must be mlm or rtd: {self.preset} has no second segment for pairs"
             _fail("objective", rule, self.objective)
+        preset = PRESETS[self.preset]
+        if self.objective == "rtd" and preset.unique_layers < preset.num_layers:
+            _fail("objective", f"must not be rtd: {self.preset} shares its blocks", self.objective)
         longest = self.max_positions or PRESETS[self.preset].max_positions
         if self.sequence_length > longest:
             whose = "max_positions" if self.max_positions else f"the positions of {self.preset}"

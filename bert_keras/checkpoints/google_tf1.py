@@ -125,11 +125,12 @@ def has_pooler(shapes: Shapes) -> bool:
 def options_of(class_name: str, family: str, shapes: Shapes) -> dict[str, Any]:
     """The options of a task: what its variables tell, and what a family's pairs are."""
     options: dict[str, Any] = {}
-    if class_name == "ElectraPretrainer" and {_GENERATED, _ENCODED} <= shapes.keys():
-        options["generator_size"] = shapes[_GENERATED][0] / shapes[_ENCODED][0]
+    widths = [shapes.get(name, ())[:1] for name in (_GENERATED, _ENCODED)]
+    if class_name == "ElectraPretrainer" and all(width and width[0] for width in widths):
+        options["generator_size"] = widths[0][0] / widths[1][0]
     if class_name == "Pretrainer":
         options["objective"] = "sop" if family == "albert" else "nsp"
-    if class_name == "SequenceClassifier" and "output_weights" in shapes:
+    if class_name == "SequenceClassifier" and len(shapes.get("output_weights", ())) == 2:
         options["num_classes"] = shapes["output_weights"][0]
     return options
 
@@ -153,7 +154,7 @@ def read_config(values: dict[str, Any], path: Path, family: str, *, pooler: bool
     if missing := sorted(set(keys.values()) - set(values)):
         raise ArtifactError(f"{path}: missing: {', '.join(missing)}")
     ours = {name: values[theirs] for name, theirs in keys.items()}
-    if ours["activation"] not in _ACTIVATIONS:
+    if str(ours["activation"]) not in _ACTIVATIONS:
         raise ArtifactError(f"{path}: not supported: hidden_act={ours['activation']!r}")
     ours["activation"] = _ACTIVATIONS[ours["activation"]]
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bert_keras.checkpoints.tensors import Tensors
+from bert_keras.checkpoints.tensors import Tensors, renamed
 from bert_keras.errors import ArtifactError
 
 
@@ -35,7 +35,16 @@ class PickledTensors(Tensors):
             ) from error
         if not isinstance(loaded, dict) or not all(map(torch.is_tensor, loaded.values())):
             raise ArtifactError(f"{path}: not a dictionary of tensors.")
-        self._tensors = {rename(name): tensor for name, tensor in loaded.items()}
+        for name, tensor in loaded.items():
+            is_dense = tensor.layout == torch.strided and tensor.device.type == "cpu"
+            if (
+                not isinstance(name, str)
+                or not is_dense
+                or tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size()
+            ):
+                raise ArtifactError(f"{path}: {name}: not a tensor with all its numbers.")
+        names = renamed(path, loaded, rename)
+        self._tensors = {name: loaded[stored].detach() for name, stored in names.items()}
         self.shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
 
     def read(self, name: str) -> np.ndarray:

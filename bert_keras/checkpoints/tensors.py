@@ -67,7 +67,7 @@ class TensorFile(Tensors):
         self._open()
         check_header(path)
         stored = self._file.keys()
-        self._names = {rename(name): name for name in stored}
+        self._names = renamed(path, stored, rename)
         self.shapes = {
             name: tuple(self._file.get_slice(its_name).get_shape())
             for name, its_name in self._names.items()
@@ -122,6 +122,19 @@ class TensorFile(Tensors):
         self._file.__exit__(None, None, None)
 
 
+def renamed(path: Path, stored: Iterable[str], rename: Callable[[str], str]) -> dict[str, str]:
+    """The names that tensors are asked for, and those that they are stored under.
+
+    Raises:
+        ArtifactError: two tensors have one name.
+    """
+    names = {rename(each): each for each in stored}
+    if lost := set(stored).difference(names.values()):
+        name = min(lost)
+        raise ArtifactError(f"{path}: {name} and {names[rename(name)]} are the same tensor.")
+    return names
+
+
 class ShardedTensors(Tensors):
     """Safetensors files that an index names: which tensor is in which.
 
@@ -144,7 +157,8 @@ class ShardedTensors(Tensors):
         self._files = {
             name: TensorFile(path.with_name(name)) for name in sorted(set(places.values()))
         }
-        self._places = {rename(tensor): (tensor, name) for tensor, name in places.items()}
+        names = renamed(path, places, rename)
+        self._places = {name: (stored, places[stored]) for name, stored in names.items()}
         self.shapes = {}
         for tensor, (stored, name) in self._places.items():
             if stored not in self._files[name].shapes:

@@ -18,7 +18,7 @@ from bert_keras.errors import ArtifactError, NumericError
 
 _FLOAT = 4  # bytes
 
-# Called with (what is done, bytes so far, bytes in all).
+# Called with (what is done, numbers so far, numbers in all).
 Report = Callable[[str, int, int], object]
 _report: ContextVar[Report | None] = ContextVar("report", default=None)
 
@@ -36,13 +36,13 @@ def reported(report: Report) -> Iterator[None]:
 def each(entries: Sequence[Entry], what: str) -> Iterator[Entry]:
     """The entries one by one, reported after each; `what`: is done with them."""
     report = _report.get()
-    sizes = [_FLOAT * math.prod(entry.shape) for entry in entries]
-    done = 0
+    sizes = [math.prod(entry.shape) for entry in entries]
+    done, total = 0, sum(sizes)
     for entry, size in zip(entries, sizes, strict=True):
         yield entry
         done += size
         if report:
-            report(what, done, sum(sizes))
+            report(what, done, total)
 
 
 def fill(entry: Entry, source: Tensors) -> None:
@@ -61,7 +61,7 @@ def fill(entry: Entry, source: Tensors) -> None:
     parts = source.rows(entry.tensor)
     first = next(parts)
     some = first[1]
-    if some.dtype.kind in "biuc":  # bfloat16 is of a kind of its own
+    if some.dtype.kind not in "fV":  # bfloat16 is of a kind of its own
         raise ArtifactError(
             f"{source.path}: {entry.tensor}: expected floats. Received: {some.dtype}"
         )

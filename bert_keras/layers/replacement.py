@@ -47,7 +47,7 @@ class TokenReplacement(keras.layers.Layer):
         mask_positions = ops.cast(mask_positions, "int32")[:, :, None]
         columns = ops.arange(ops.shape(token_ids)[1], dtype="int32")[None, None]
         hits = ops.logical_and(mask_positions == columns, mask_positions > 0)
-        drawn = ops.sum(ops.where(hits, drawn, 0), axis=1)
+        drawn = ops.max(ops.where(hits, drawn, 0), axis=1)
         return ops.where(ops.any(hits, axis=1), drawn, ops.cast(token_ids, "int32"))
 
     def compute_output_spec(self, token_ids, logits, mask_positions, training=None):

@@ -105,8 +105,8 @@ class ElectraPretrainer(Task):
         sample weights of the same shapes, 0 in unused slots and for padding.
         """
         mlm = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
-        rtd = keras.metrics.MeanMetricWrapper(replaced_token_accuracy, name="accuracy")
-        share = keras.metrics.MeanMetricWrapper(replaced_token_share, name="share")
+        rtd = keras.metrics.MeanMetricWrapper(replaced_token_accuracy, "accuracy", "float32")
+        share = keras.metrics.MeanMetricWrapper(replaced_token_share, "share", "float32")
         return {
             "loss": {features.MLM: masked_lm_loss(), features.RTD: ReplacedTokenLoss()},
             "loss_weights": {features.MLM: 1.0, features.RTD: self.options["rtd_weight"]},
@@ -144,7 +144,8 @@ def _copy(source: Task, target: Task, generated: Mapping[str, str] | None = None
         for start, theirs in (generated or {}).items():
             if path.startswith(start):
                 path = f"{GENERATOR}/{theirs}{path.removeprefix(start)}"
-        weight.assign(found[path])
+        if weight is not found[path]:
+            weight.assign(found[path])
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -155,7 +156,9 @@ class ReplacedTokenLoss(keras.losses.Loss):
     """
 
     def __init__(self, name: str = "replaced_token_loss", **kwargs):
-        super().__init__(name=name, reduction="mean_with_sample_weight", **kwargs)
+        # Ids are not exact in fewer bits.
+        options = {"reduction": "mean_with_sample_weight", "dtype": "float32"}
+        super().__init__(name=name, **options, **kwargs)
 
     def call(self, y_true, y_pred):
         """Original ids [batch, length], "rtd" [batch, length, 2] -> [batch, length]."""

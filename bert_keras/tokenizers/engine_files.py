@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import tokenizers as hf
-
 from bert_keras.errors import ArtifactError
 from bert_keras.tokenizers import engines, scheme, sentencepiece_model
+from bert_keras.tokenizers.configs import TokenizerConfig, flags
 from bert_keras.tokenizers.engines import Engine
 
 MERGES = "merges.txt"
@@ -19,6 +18,17 @@ PIECES = "vocab.json"
 ALBERT_MODEL, FAIRSEQ_MODEL = "spiece.model", "sentencepiece.bpe.model"
 FILES = (PIECES, MERGES, ALBERT_MODEL, FAIRSEQ_MODEL)
 
+_ROBERTA = {"type": "RobertaProcessing"}
+# Our switches by the names of BertNormalizer in tokenizer.json.
+NORMALIZER_SWITCHES = {
+    "lowercase": "lowercase",
+    "strip_accents": "strip_accents",
+    "split_cjk": "handle_chinese_chars",
+}
+# Pieces such as "1," were split when ALBERT was trained: its tokenizer.json makes them as rare.
+_RARE = 100.0
+_PROBE = "a \ue000 1, é\u0301 中"  # known and unknown characters
+
 
 def is_foreign(content: Mapping[str, Any]) -> bool:
     """Whether a tokenizer.json is of one of these kinds."""
@@ -26,35 +36,51 @@ def is_foreign(content: Mapping[str, Any]) -> bool:
     return isinstance(model, dict) and model.get("type") in ("BPE", "Unigram")
 
 
-def read_engine(path: Path, content: dict[str, Any], config: Mapping[str, Any]) -> Engine:
+def check_ids(path: Path, ids: Any) -> dict[str, int]:
+    """The ids of pieces, which must be 0, 1, 2, and so on.
+
+    Raises:
+        ArtifactError: they are not.
+    """
+    whole = isinstance(ids, dict) and all(type(index) is int for index in ids.values())
+    if not whole or set(ids.values()) != set(range(len(ids))):
+        raise ArtifactError(f"{path}: the ids of the pieces must be 0, 1, 2, and so on.")
+    return ids
+
+
+def read_engine(path: Path, content: dict[str, Any], config: TokenizerConfig) -> Engine:
     """A tokenizer.json of any kind.
 
     Args:
         path: of the file, for messages.
         content: the parsed file.
-        config: the parsed tokenizer_config.json; empty where there is none.
+        config: what the folder says besides.
 
     Raises:
         ArtifactError: the library refuses it, or a special token is missing.
     """
-    start = content.get("pre_tokenizer")
+    content = {**content, "truncation": None, "padding": None}
+    start, normalizer = content.get("pre_tokenizer"), content.get("normalizer")
     if isinstance(start, dict) and start.get("type") == "ByteLevel":
-        prefix_space = config.get("add_prefix_space", start.get("add_prefix_space"))
-        content = {**content, "pre_tokenizer": {**start, "add_prefix_space": prefix_space}}
-    text = json.dumps({**content, "truncation": None, "padding": None}, ensure_ascii=False)
-    try:
-        engine = hf.Tokenizer.from_str(text)
-    except Exception as error:  # the library raises the base class
-        raise ArtifactError(f"{path}: not a tokenizer: {error}") from error
-    vocabulary = engine.get_vocab(with_added_tokens=True)
-    if set(vocabulary.values()) != set(range(len(vocabulary))):
-        raise ArtifactError(f"{path}: the ids of the pieces must be 0, 1, 2, and so on.")
-    found = scheme.find(path, vocabulary, _told(config), content.get("post_processor"))
-    return Engine(text, found)
+        told = config.flag("add_prefix_space", bool(start.get("add_prefix_space")))
+        content["pre_tokenizer"] = {**start, "add_prefix_space": told}
+    if isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
+        flags(path, normalizer, NORMALIZER_SWITCHES)
+        told = {NORMALIZER_SWITCHES[name]: value for name, value in config.switches().items()}
+        content["normalizer"] = {**normalizer, **told}
+    model = content.get("model")
+    if isinstance(model, dict) and model.get("unk_id", 0) is None:
+        raise ArtifactError(f"{path}: model.unk_id must tell the piece for unknown characters.")
+    if isinstance(model, dict) and model.get("dropout") is not None:
+        content["model"] = {**model, "dropout": None}  # ids are the same at every call
+    vocabulary = _opened(path, lambda: engines.vocabulary_of(json.dumps(content)))
+    check_ids(path, vocabulary)
+    found = scheme.find(path, vocabulary, config.tokens, content.get("post_processor"))
+    return _opened(path, lambda: Engine(json.dumps(content), found))
 
 
 def read_byte_level(
-    path: Path, merges_path: Path, ids: dict[str, Any], config: Mapping[str, Any]
+    path: Path, merges_path: Path, ids: dict[str, Any], config: TokenizerConfig
 ) -> Engine:
     """vocab.json, which is parsed already, and merges.txt.
 
@@ -62,19 +88,16 @@ def read_byte_level(
         path: of the first.
         merges_path: of the second.
         ids: content of the first.
-        config: the parsed tokenizer_config.json; empty where there is none.
+        config: what the folder says besides.
 
     Raises:
         ArtifactError: they do not fit each other.
     """
-    whole = all(type(index) is int for index in ids.values())
-    if not whole or set(ids.values()) != set(range(len(ids))):
-        raise ArtifactError(f"{path}: the ids must be 0, 1, 2, and so on.")
+    check_ids(path, ids)
     merges = _merges(merges_path, ids)
-    found = scheme.find(path, ids, _told(config), {"type": "RobertaProcessing"})
-    return engines.byte_level(
-        ids, merges, found, prefix_space=bool(config.get("add_prefix_space", False))
-    )
+    found = scheme.find(path, ids, config.tokens, _ROBERTA)
+    prefix_space = config.flag("add_prefix_space", False)
+    return _opened(path, lambda: engines.byte_level(ids, merges, found, prefix_space=prefix_space))
 
 
 def _merges(path: Path, ids: Mapping[str, int]) -> list[tuple[str, str]]:
@@ -99,47 +122,65 @@ def _merges(path: Path, ids: Mapping[str, int]) -> list[tuple[str, str]]:
     return merges
 
 
-def read_albert(path: Path, config: Mapping[str, Any]) -> Engine:
+def read_albert(path: Path, config: TokenizerConfig) -> Engine:
     """ALBERT's spiece.model: as the file has it, cased or uncased by the config.
 
     Raises:
         ArtifactError: damaged, or of another kind.
     """
+    config.check_class(("Albert",))
     model = sentencepiece_model.read(path)
-    told = {"unk": model.pieces[model.unknown][0], **_told(config)}
-    found = scheme.find(path, [piece for piece, _ in model.pieces], told)
-    return engines.unigram(
-        model.pieces,
-        found,
-        character_map=model.character_map,
-        quotes=True,
-        strip_accents=not config.get("keep_accents", False),
-        lowercase=bool(config.get("do_lower_case", True)),
+    pieces = [
+        (piece, score - _RARE if piece[-1:] == "," and piece[-2:-1].isdigit() else score)
+        for piece, score in model.pieces
+    ]
+    names = [piece for piece, _ in pieces]
+    found = scheme.find(path, names, {"unk": names[model.unknown], **config.tokens})
+    strip_accents = not config.flag("keep_accents", False)
+    lowercase = config.flag("do_lower_case", True)
+    return _opened(
+        path,
+        lambda: engines.unigram(
+            pieces,
+            found,
+            character_map=model.character_map,
+            quotes=True,
+            strip_accents=strip_accents,
+            lowercase=lowercase,
+        ),
     )
 
 
-def read_fairseq(path: Path, config: Mapping[str, Any]) -> Engine:
+def read_fairseq(path: Path, config: TokenizerConfig) -> Engine:
     """XLM-R's sentencepiece.bpe.model, under the ids that fairseq gave its pieces.
 
     Raises:
         ArtifactError: damaged, or of another kind.
     """
+    config.check_class(("XLMRoberta",))
     model = sentencepiece_model.read(path)
     tokens = scheme.ROBERTA
+    given = [piece for piece, _ in model.pieces[:3]]
+    if given != [tokens.unk, tokens.cls, tokens.sep]:
+        raise ArtifactError(
+            f"{path}: XLM-R's begins with {tokens.unk}, {tokens.cls}, {tokens.sep}. "
+            f"Received: {given}"
+        )
     first = [(token, 0.0) for token in (tokens.cls, tokens.pad, tokens.sep, tokens.unk)]
-    pieces = [*first, *model.pieces[3:], (tokens.mask, 0.0)]  # the file begins with three of them
-    found = scheme.find(
-        path, [piece for piece, _ in pieces], _told(config), {"type": "RobertaProcessing"}
-    )
-    return engines.unigram(pieces, found, character_map=model.character_map)
+    pieces = [*first, *model.pieces[3:], (tokens.mask, 0.0)]
+    found = scheme.find(path, [piece for piece, _ in pieces], config.tokens, _ROBERTA)
+    return _opened(path, lambda: engines.unigram(pieces, found, character_map=model.character_map))
 
 
-def _told(config: Mapping[str, Any]) -> dict[str, str]:
-    """Special tokens by role: a string, or a dictionary with its content."""
-    told: dict[str, str] = {}
-    for role in scheme.ROLES:
-        token = config.get(f"{role}_token")
-        token = token.get("content") if isinstance(token, dict) else token
-        if isinstance(token, str):
-            told[role] = token
-    return told
+def _opened(path: Path, make: Callable[[], Any]) -> Any:
+    """What the library makes of a file, tried once."""
+    try:
+        made = make()
+        if isinstance(made, Engine):
+            for engine in (made.plain, made.marked):
+                engine.encode(_PROBE)
+        return made
+    except (ArtifactError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library's own errors, its panics among them
+        raise ArtifactError(f"{path}: not a tokenizer: {error}") from error

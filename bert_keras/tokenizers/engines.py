@@ -12,11 +12,13 @@ from typing import Any
 import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from bert_keras.tokenizers.scheme import Scheme
+from bert_keras.tokenizers.scheme import Scheme, places
 from bert_keras.tokenizers.words import without_surrogates
 
 WORD_START = "\u2581"  # SentencePiece's mark of a space
 _BYTE_SPACE = "\u0120"  # the byte of a space, as byte-level vocabularies write it
+_MARKS = (WORD_START, _BYTE_SPACE)
+_NO_TEXT = "\U0010ffff"  # no character
 
 
 class Engine:
@@ -36,11 +38,19 @@ class Engine:
     def __init__(self, json: str, scheme: Scheme):
         self.scheme = scheme
         self.marked = hf.Tokenizer.from_str(json)
+        _add_special_tokens(self.marked, scheme)
+        if not places(_content(self.marked)["post_processor"]):
+            steps = [self.marked.post_processor, template(self.marked, scheme)]
+            self.marked.post_processor = processors.Sequence([s for s in steps if s is not None])
         self.json = self.marked.to_str()  # in the library's own order of things
         self.plain = _without_special_tokens(self.json, scheme)
         ids = self.marked.get_vocab(with_added_tokens=True)
         self.vocabulary = tuple(sorted(ids, key=ids.__getitem__))
+        if [ids[piece] for piece in self.vocabulary] != list(range(len(ids))):
+            raise ValueError("a piece is there twice, or an id is missing")
         self.identity = str((self.json, scheme))
+        marks = [m for m in _MARKS if any(piece.startswith(m) for piece in self.vocabulary)]
+        self._mark = marks[0] if marks else ""
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, to which special tokens are text."""
@@ -54,9 +64,7 @@ class Engine:
         model = self.plain.model
         if isinstance(model, models.WordPiece):
             return piece.startswith(model.continuing_subword_prefix)
-        return not piece.startswith(
-            WORD_START if isinstance(model, models.Unigram) else _BYTE_SPACE
-        )
+        return not piece.startswith(self._mark)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -91,7 +99,7 @@ def byte_level(
     engine.post_processor = processors.RobertaProcessing(
         sep, cls, trim_offsets=True, add_prefix_space=prefix_space
     )
-    return Engine(_with_special_tokens(engine, scheme), scheme)
+    return Engine(engine.to_str(), scheme)
 
 
 def unigram(
@@ -131,7 +139,7 @@ def unigram(
     )
     engine.decoder = decoders.Metaspace(WORD_START, "always")
     engine.post_processor = template(engine, scheme)
-    return Engine(_with_special_tokens(engine, scheme), scheme)
+    return Engine(engine.to_str(), scheme)
 
 
 def template(engine: hf.Tokenizer, scheme: Scheme) -> processors.TemplateProcessing:
@@ -145,21 +153,50 @@ def template(engine: hf.Tokenizer, scheme: Scheme) -> processors.TemplateProcess
     )
 
 
+def vocabulary_of(json: str) -> dict[str, int]:
+    """The ids of a tokenizer.json's pieces."""
+    return hf.Tokenizer.from_str(json).get_vocab(with_added_tokens=True)
+
+
+def _content(engine: hf.Tokenizer) -> dict[str, Any]:
+    return json.loads(engine.to_str())
+
+
 def _without_special_tokens(text: str, scheme: Scheme) -> hf.Tokenizer:
+    """The same engine, in whose texts no special token is found.
+
+    Nothing forbids a model to match the pieces themselves. So they are spelled as no text is: ids
+    are given by place, and stay.
+    """
     content = json.loads(text)
-    content["added_tokens"] = [t for t in content.get("added_tokens") or () if not t["special"]]
-    if content["model"].get("type") == "Unigram":
-        # Nothing forbids it to match the piece itself; with a space it is in no text that is split.
-        content["model"]["vocab"] = [
-            (f" {piece}" if piece in scheme.special_tokens else piece, score)
-            for piece, score in content["model"]["vocab"]
-        ]
+    model = content["model"]
+    added = content["added_tokens"]
+    merged = {part for pair in model.get("merges") or () for part in pair}
+    special = {token["content"] for token in added if token["special"]}
+    hidden = special.union(scheme.special_tokens) - merged
+
+    def spelled(piece: str) -> str:
+        return f"{_NO_TEXT} {piece}" if piece in hidden else piece
+
+    for token in added:
+        token["content"] = spelled(token["content"])
+    if isinstance(model["vocab"], dict):
+        model["vocab"] = {spelled(piece): index for piece, index in model["vocab"].items()}
+    else:
+        model["vocab"] = [(spelled(piece), score) for piece, score in model["vocab"]]
+    if model.get("unk_token") is not None:
+        model["unk_token"] = spelled(model["unk_token"])
     return hf.Tokenizer.from_str(json.dumps(content))
 
 
-def _with_special_tokens(engine: hf.Tokenizer, scheme: Scheme) -> str:
+def _add_special_tokens(engine: hf.Tokenizer, scheme: Scheme) -> None:
+    """Makes the engine find those in a text that it does not look for yet."""
+    known = {token.content for token in engine.get_added_tokens_decoder().values()}
     # A mask takes the space before it along, or the piece behind it would not be one of a word.
-    tokens = {token: hf.AddedToken(token, special=True) for token in scheme.special_tokens}
-    tokens[scheme.mask] = hf.AddedToken(scheme.mask, special=True, lstrip=True)
-    engine.add_special_tokens(list(tokens.values()))
-    return engine.to_str()
+    engine.add_special_tokens(
+        [
+            hf.AddedToken(token, special=True, lstrip=token == scheme.mask)
+            for token in scheme.special_tokens
+            if token not in known
+        ]
+    )

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError
 from bert_keras.strict_json import read_object
 from bert_keras.tokenizers import engine_files, keras_hub_files
+from bert_keras.tokenizers.configs import (
+    CONFIG,
+    SPECIAL_TOKENS_MAP,
+    SWITCHES,
+    TokenizerConfig,
+    flags,
+)
 from bert_keras.tokenizers.engines import Engine
-from bert_keras.tokenizers.scheme import ROLES
+from bert_keras.tokenizers.scheme import BERT, ROLES
 from bert_keras.tokenizers.vocabulary import (
     CONTINUATION,
     MAX_WORD_LENGTH,
@@ -23,26 +31,13 @@ from bert_keras.tokenizers.wordpiece import WordPiece
 
 VOCABULARY = "vocab.txt"
 ENGINE = "tokenizer.json"
-CONFIG = "tokenizer_config.json"
-SPECIAL_TOKENS_MAP = "special_tokens_map.json"
-FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # that a folder is written with
+FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # that WordPiece is written with
 # Those that a folder of any family may have.
 _ASSETS = "assets"
 KNOWN = (*FILES, f"{_ASSETS}/{VOCABULARY}", *engine_files.FILES, *keras_hub_files.FILES)
 
 _UPPERCASE = re.compile("[A-Z][A-Za-z]+")  # pieces that only a cased vocabulary has
 
-# Our switches under the names of tokenizer_config.json and of BertNormalizer in tokenizer.json.
-_CONFIG_KEYS = {
-    "lowercase": "do_lower_case",
-    "strip_accents": "strip_accents",
-    "split_cjk": "tokenize_chinese_chars",
-}
-_NORMALIZER_KEYS = {
-    "lowercase": "lowercase",
-    "strip_accents": "strip_accents",
-    "split_cjk": "handle_chinese_chars",
-}
 # What a tokenizer.json of BERT says besides vocabulary and switches.
 _ENGINE_PARTS = {
     "model": {
@@ -54,8 +49,8 @@ _ENGINE_PARTS = {
     "normalizer": {"type": "BertNormalizer", "clean_text": True},
     "pre_tokenizer": {"type": "BertPreTokenizer"},
 }
-# Classes of transformers whose vocab.txt is not for this tokenizer.
-_FOREIGN_CLASSES = {"BertJapaneseTokenizer", "BertweetTokenizer", "PhobertTokenizer"}
+# Beginnings of classes of transformers whose vocab.txt is for another tokenizer.
+_OTHERS = ("BertJapanese", "Bertweet", "Phobert")
 
 
 def read_folder(folder: Path) -> dict[str, Any] | Engine:
@@ -69,23 +64,22 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
         return {"vocabulary": read_vocabulary(folder)}
     if not folder.is_dir():
         raise ArtifactError(f"{folder}: no such folder. Expected one with a {VOCABULARY}.")
-    config = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    config = TokenizerConfig.read(folder)
     content = read_object(folder / ENGINE) if (folder / ENGINE).is_file() else {}
+    vocabulary = folder / VOCABULARY
     if keras_hub_files.is_one(content):
         return keras_hub_files.read(folder, content)
-    if engine_files.is_foreign(content) or _added_tokens(content.get("added_tokens")):
-        return engine_files.read_engine(folder / ENGINE, content, config)
-    if (path := folder / _ASSETS / VOCABULARY).is_file():  # a SavedModel, which says nothing else
+    if content:
+        found = _read_engine(folder / ENGINE, content, config)
+        if isinstance(found, Engine):
+            return found
+        if vocabulary.is_file() and read_vocabulary(vocabulary) != found["vocabulary"]:
+            raise ArtifactError(f"{vocabulary}: not the vocabulary of {ENGINE}. Remove one.")
+    elif vocabulary.is_file():
+        found = {"vocabulary": read_vocabulary(vocabulary)}
+    elif (path := folder / _ASSETS / VOCABULARY).is_file():  # a SavedModel says nothing else
         pieces = read_vocabulary(path)
         return {"vocabulary": pieces, "lowercase": not any(map(_UPPERCASE.fullmatch, pieces))}
-    vocabulary = folder / VOCABULARY
-    arguments: dict[str, Any] | Engine
-    if vocabulary.is_file():
-        # The engine's switches count where the config does not give them.
-        switches = _switches(folder / ENGINE, _part(content, "normalizer"), _NORMALIZER_KEYS)
-        arguments = {"vocabulary": read_vocabulary(vocabulary), **switches}
-    elif content:
-        arguments = _read_engine(folder / ENGINE, content, config)
     elif (pieces := folder / engine_files.PIECES).is_file():
         merges = folder / engine_files.MERGES
         return engine_files.read_byte_level(pieces, merges, read_object(pieces), config)
@@ -96,9 +90,8 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
     else:
         expected = [VOCABULARY, ENGINE, *engine_files.FILES]
         raise ArtifactError(f"{folder}: has none of {', '.join(expected)}.")
-    if isinstance(arguments, Engine):
-        return arguments
-    return arguments | _read_config(folder / CONFIG, config)
+    _check_wordpiece(config)
+    return found | config.switches()
 
 
 def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
@@ -108,7 +101,7 @@ def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
     texts = {ENGINE: kind.json, SPECIAL_TOKENS_MAP: json.dumps(roles, indent=2)}
     if isinstance(kind, WordPiece):
         texts[VOCABULARY] = "\n".join(kind.vocabulary)
-        switches = {_CONFIG_KEYS[name]: value for name, value in kind.switches.items()}
+        switches = {SWITCHES[name]: value for name, value in kind.switches.items()}
         config = {"tokenizer_class": "BertTokenizer", **switches}
     else:
         # Their class that takes the file as it is; those of the families make much of it anew.
@@ -120,56 +113,54 @@ def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
         (folder / name).write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
-def _switches(path: Path, content: dict[str, Any], keys: dict[str, str]) -> dict[str, bool | None]:
-    switches = {name: content[key] for name, key in keys.items() if key in content}
-    for name, value in switches.items():
-        if not isinstance(value, bool) and not (value is None and name == "strip_accents"):
-            raise ArtifactError(f"{path}: {keys[name]} must be true or false. Received: {value!r}")
-    return switches
-
-
-def _read_config(path: Path, config: dict[str, Any]) -> dict[str, Any]:
-    kind = config.get("tokenizer_class")
-    if kind in _FOREIGN_CLASSES:
-        raise ArtifactError(f"{path}: needs another tokenizer. Received: tokenizer_class={kind!r}")
-    if extra := _added_tokens([*_part(config, "added_tokens_decoder").values()]):
+def _check_wordpiece(config: TokenizerConfig) -> None:
+    """Refuses what BERT's tokenizer has not."""
+    if str(config.values.get("tokenizer_class", "")).startswith(_OTHERS):
+        config.check_class(())
+    if extra := _added_tokens(_part(config.values, "added_tokens_decoder").values()):
         raise ArtifactError(
-            f"{path}: adds tokens of its own, which are looked for in a text only where there is a "
-            f"{ENGINE}. Received: {extra[:5]}"
+            f"{config.path}: adds tokens of its own, which are looked for in a text only where "
+            f"there is a {ENGINE}. Received: {extra[:5]}"
         )
-    return _switches(path, config, _CONFIG_KEYS)
+    others = {r: t for r, t in config.tokens.items() if t != getattr(BERT, r)}
+    if others:
+        raise ArtifactError(
+            f"{config.path}: other special tokens than BERT's are known only where there is a "
+            f"{ENGINE}. Received: {others}"
+        )
 
 
 def _read_engine(
-    path: Path, content: dict[str, Any], config: dict[str, Any]
+    path: Path, content: dict[str, Any], config: TokenizerConfig
 ) -> dict[str, Any] | Engine:
     """The vocabulary and switches of a tokenizer.json that is BERT's in every other respect."""
     model = {"type": "WordPiece"} | _part(content, "model")  # older files do not say the type
     normalizer = _part(content, "normalizer")
     ids = model.pop("vocab", None)
+    switches = engine_files.NORMALIZER_SWITCHES
     found = {
         "model": model,
-        "normalizer": {
-            key: normalizer[key] for key in normalizer if key not in _NORMALIZER_KEYS.values()
-        },
+        "normalizer": {k: v for k, v in normalizer.items() if k not in switches.values()},
         "pre_tokenizer": _part(content, "pre_tokenizer"),
     }
-    if found != _ENGINE_PARTS or not set(SPECIAL_TOKENS).issubset(ids or ()):
+    added = content.get("added_tokens")
+    others = _added_tokens(added if isinstance(added, list) else [])
+    has_all = isinstance(ids, dict) and set(SPECIAL_TOKENS) <= ids.keys()
+    is_told = any(token != getattr(BERT, role) for role, token in config.tokens.items())
+    if found != _ENGINE_PARTS or others or not has_all or is_told:
         return engine_files.read_engine(path, content, config)
-    if not isinstance(ids, dict) or set(ids.values()) != set(range(len(ids))):
-        raise ArtifactError(f"{path}: the ids of model.vocab must be 0, 1, 2, and so on.")
+    ids = engine_files.check_ids(path, ids)
     vocabulary = sorted(ids, key=ids.__getitem__)
     check_vocabulary(vocabulary, str(path))
-    return {"vocabulary": vocabulary, **_switches(path, normalizer, _NORMALIZER_KEYS)}
+    return {"vocabulary": vocabulary, **flags(path, normalizer, switches)}
 
 
-def _part(content: dict[str, Any], name: str) -> dict[str, Any]:
+def _part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     part = content.get(name)
     return part if isinstance(part, dict) else {}
 
 
-def _added_tokens(tokens: Any) -> list[Any]:
+def _added_tokens(tokens: Iterable[Any]) -> list[Any]:
     """Those that BERT has not."""
-    tokens = tokens if isinstance(tokens, list) else []
     contents = [token.get("content") if isinstance(token, dict) else token for token in tokens]
     return [content for content in contents if content not in SPECIAL_TOKENS]

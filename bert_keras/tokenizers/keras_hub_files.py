@@ -9,6 +9,7 @@ from typing import Any
 from bert_keras.errors import ArtifactError
 from bert_keras.strict_json import read_object
 from bert_keras.tokenizers import engine_files
+from bert_keras.tokenizers.configs import TokenizerConfig
 from bert_keras.tokenizers.engines import Engine
 from bert_keras.tokenizers.vocabulary_files import read_vocabulary
 
@@ -34,18 +35,18 @@ def read(folder: Path, content: Mapping[str, Any]) -> dict[str, Any] | Engine:
         ArtifactError: no vocabulary that is known, or a damaged one.
         DataError: the vocabulary is no use.
     """
-    config = content.get("config")
-    config = config if isinstance(config, dict) else {}
+    values = content.get("config")
+    config = TokenizerConfig(folder, values if isinstance(values, dict) else {}, {})
     assets = folder / _ASSETS
     if (assets / "vocabulary.txt").is_file():
         vocabulary = read_vocabulary(assets / "vocabulary.txt")
-        return {"vocabulary": vocabulary, "lowercase": bool(config.get("lowercase", False))}
+        return {"vocabulary": vocabulary, "lowercase": config.flag("lowercase", False)}
     if (path := assets / "vocabulary.json").is_file():
         return engine_files.read_byte_level(path, assets / "merges.txt", read_object(path), config)
     if (path := assets / "vocabulary.spm").is_file():
         is_fairseq = str(content.get("class_name")).startswith("XLM")
         reader = engine_files.read_fairseq if is_fairseq else engine_files.read_albert
-        return reader(path, {})
+        return reader(path, TokenizerConfig(folder, {}, {}))
     raise ArtifactError(
         f"{assets}: no vocabulary.txt, vocabulary.json or vocabulary.spm. "
         f"Received: class_name={content.get('class_name')!r}"

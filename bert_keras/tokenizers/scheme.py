@@ -65,26 +65,29 @@ def find(
     Raises:
         ArtifactError: a role has no token in the vocabulary.
     """
-    known = [
-        scheme
-        for scheme in (BERT, ALBERT, ROBERTA)
-        if all(told.get(role) or getattr(scheme, role) in vocabulary for role in ROLES)
-    ]
-    scheme = dataclasses.replace(known[0] if known else Scheme(), **told)
+
+    def fitting(scheme: Scheme) -> int:
+        own = zip(ROLES, scheme.special_tokens, strict=True)
+        return sum(told.get(role, token) == token in vocabulary for role, token in own)
+
+    scheme = max((BERT, ALBERT, ROBERTA), key=fitting)
+    scheme = dataclasses.replace(scheme, **told, **places(post_processor))
+    received = f"Received: {dict(zip(ROLES, scheme.special_tokens, strict=True))}"
     if missing := [role for role in ROLES if getattr(scheme, role) not in vocabulary]:
         raise ArtifactError(
-            f"{path}: no {' and no '.join(missing)} token in the vocabulary. "
-            f"Received: {dict(zip(ROLES, scheme.special_tokens, strict=True))}"
+            f"{path}: no {' and no '.join(missing)} token in the vocabulary. {received}"
         )
-    return dataclasses.replace(scheme, **_places(post_processor))
+    if len({scheme.pad, scheme.unk, scheme.cls, scheme.mask}) < len(ROLES) - 1:
+        raise ArtifactError(f"{path}: one special token has several roles. {received}")
+    return scheme
 
 
-def _places(processor: Any) -> dict[str, Any]:
-    """Where a post-processor puts separators and segments between two texts."""
-    processor = processor if isinstance(processor, dict) else {}
+def places(post_processor: Any) -> dict[str, Any]:
+    """How many separators stand between two texts, and their segments; {} if it does not say."""
+    processor = post_processor if isinstance(post_processor, dict) else {}
     if processor.get("type") == "Sequence":
-        found = [_places(part) for part in processor.get("processors") or ()]
-        return next((places for places in found if places), {})
+        found = [places(part) for part in processor.get("processors") or ()]
+        return next((place for place in found if place), {})
     if processor.get("type") == "RobertaProcessing":
         return {"separators": ROBERTA.separators, "two_segments": ROBERTA.two_segments}
     if processor.get("type") == "BertProcessing":
@@ -92,7 +95,7 @@ def _places(processor: Any) -> dict[str, Any]:
     pair = processor.get("pair")
     if processor.get("type") != "TemplateProcessing" or not isinstance(pair, list):
         return {}
-    texts = [place for place, item in enumerate(pair) if "Sequence" in item]
+    texts = [index for index, item in enumerate(pair) if "Sequence" in item]
     if len(texts) != 2:
         return {}
     second = pair[texts[1]]["Sequence"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,4 +56,8 @@ def read(path: Path) -> Model:
     if not 0 <= unknown < len(proto.pieces):
         raise ArtifactError(f"{path}: no such piece: unk_id={unknown} of {len(proto.pieces)}")
     pieces = [(piece.piece, piece.score) for piece in proto.pieces]
+    if len({piece for piece, _ in pieces}) < len(pieces):
+        raise ArtifactError(f"{path}: not a SentencePiece model: a piece is there twice.")
+    if not all(math.isfinite(score) for _, score in pieces):
+        raise ArtifactError(f"{path}: not a SentencePiece model: a score is not finite.")
     return Model(pieces, unknown, proto.normalizer_spec.precompiled_charsmap)

@@ -22,6 +22,18 @@ def test_tensors_and_nothing_else(tmp_path: Path) -> None:
         torch.save(content, path)
         with pytest.raises(ArtifactError, match="not a dictionary of tensors"):
             PickledTensors(path)
+    for content in (
+        {0: torch.zeros(2)},
+        {"a": torch.zeros(2).to_sparse()},
+        {"a": torch.zeros(1).expand(10**12)},
+        {"a": torch.zeros(2, device="meta")},
+    ):
+        torch.save(content, path)
+        with pytest.raises(ArtifactError, match="not a tensor with all its numbers"):
+            PickledTensors(path)
+    torch.save({"a": torch.nn.Parameter(torch.ones(2))}, path)
+    with PickledTensors(path) as source:
+        np.testing.assert_array_equal(source.read("a"), [1.0, 1.0])
     path.write_bytes(b"nothing")
     with pytest.raises(ArtifactError, match="PyTorch does not read it as mere weights"):
         PickledTensors(path)

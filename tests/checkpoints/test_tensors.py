@@ -200,3 +200,10 @@ def test_a_pickle_must_be_asked_for_and_runs_no_code(tmp_path):
 def test_nothing_there(tmp_path):
     with pytest.raises(ArtifactError, match=r"model.safetensors: no such file"):
         tensors.find(tmp_path, allow_pickle=True)
+
+
+def test_two_tensors_of_one_name(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(save({"a": np.zeros(1, "float32"), "A": np.ones(1, "float32")}))
+    with pytest.raises(ArtifactError, match="are the same tensor"):
+        tensors.TensorFile(path, rename=str.lower)

@@ -98,4 +98,4 @@ def test_progress_is_reported() -> None:
     with transfer.reported(lambda *told: seen.append(told)):
         assert list(transfer.each(entries, "reading")) == entries
     assert list(transfer.each(entries, "unseen")) == entries
-    assert seen == [("reading", 140, 160), ("reading", 160, 160)]
+    assert seen == [("reading", 35, 40), ("reading", 40, 40)]

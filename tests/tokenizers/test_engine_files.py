@@ -83,8 +83,18 @@ def test_wordpiece_that_cleans_otherwise(tmp_path):
 @pytest.mark.parametrize(
     ("family", "name", "content", "message"),
     [
-        ("roberta", "vocab.json", '{"a": 0, "b": 2}', "vocab.json: the ids must be 0, 1, 2"),
-        ("roberta", "vocab.json", '{"a": 0, "b": [2]}', "vocab.json: the ids must be 0, 1, 2"),
+        (
+            "roberta",
+            "vocab.json",
+            '{"a": 0, "b": 2}',
+            "vocab.json: the ids of the pieces",
+        ),
+        (
+            "roberta",
+            "vocab.json",
+            '{"a": 0, "b": [2]}',
+            "vocab.json: the ids of the pieces",
+        ),
         ("roberta", "vocab.json", "[]", "vocab.json: expected a JSON object"),
         ("roberta", "merges.txt", None, "merges.txt: missing"),
         ("roberta", "merges.txt", "#version: 0.2\na\n", "merges.txt:2: not two pieces"),
@@ -127,3 +137,127 @@ def test_damaged_engine(change, message, copy):
 def test_switches_are_for_wordpiece(foreign_folders):
     with pytest.raises(ValueError, match="Only WordPiece takes lowercase"):
         Tokenizer.from_preset(foreign_folders["roberta"], lowercase=True)
+
+
+def changed_engine(folder: Path, **changes: object) -> Path:
+    """A RoBERTa tokenizer.json alone, with some of its parts changed."""
+    Tokenizer.from_preset(folder).save_to_preset(folder)
+    content = json.loads((folder / "tokenizer.json").read_bytes())
+    for name in ("vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json"):
+        (folder / name).unlink()
+    for part, change in changes.items():
+        is_merged = isinstance(change, dict) and isinstance(content[part], dict)
+        content[part] = content[part] | change if is_merged else change
+    (folder / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def added(content: str, index: int, *, special: bool) -> dict[str, object]:
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": index, "content": content, "special": special, **flags}
+
+
+def test_ids_are_the_same_with_and_without_special_tokens(copy):
+    """Tokens behind the vocabulary keep their places when those before them are hidden."""
+    size = Tokenizer.from_preset(copy("roberta")).vocab_size
+    tokens = [added("<x>", size, special=True), added("<y>", size + 1, special=False)]
+    folder = changed_engine(copy("albert").parent / "roberta", added_tokens=tokens)
+    tokenizer = Tokenizer.from_preset(folder)
+    assert tokenizer.text_ids(["<y>"]) == [[size + 1]]
+    assert tokenizer.encode("<y>", add_special_tokens=False).ids == [size + 1]
+    assert size not in tokenizer.text_ids(["<x>"])[0]
+    assert tokenizer.encode("<x>", add_special_tokens=False).ids == [size]
+
+
+def test_special_tokens_that_the_file_does_not_look_for(copy):
+    tokenizer = Tokenizer.from_preset(changed_engine(copy("roberta"), added_tokens=[]))
+    ids = tokenizer.encode("the <mask>").ids
+    assert ids[-2] == tokenizer.mask_id
+    assert tokenizer.decode(ids) == "the"
+    assert tokenizer.mask_id not in tokenizer.text_ids(["the <mask>"])[0]
+
+
+def test_a_model_that_matches_whole_words_finds_no_special_token(copy):
+    start = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    folder = changed_engine(
+        copy("roberta"),
+        model={"ignore_merges": True},
+        pre_tokenizer={**start, "use_regex": False},
+    )
+    tokenizer = Tokenizer.from_preset(folder)
+    assert tokenizer.mask_id not in tokenizer.text_ids(["<mask>"])[0]
+    assert tokenizer.mask_id in tokenizer.encode("<mask>").ids
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_places_are_the_familys_where_no_file_tells_them(told: bool, copy):
+    folder = changed_engine(copy("roberta"), post_processor=None)
+    if told:
+        roles = {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
+        say(folder, **{f"{role}_token": token for role, token in roles.items()})
+    tokenizer = Tokenizer.from_preset(folder)
+    assert (tokenizer.scheme.separators, tokenizer.scheme.two_segments) == (2, False)
+    tokenizer.save_to_preset(folder)
+    assert Tokenizer.from_preset(folder) == tokenizer
+
+
+def test_nothing_is_drawn(copy):
+    tokenizer = Tokenizer.from_preset(changed_engine(copy("roberta"), model={"dropout": 0.9}))
+    text = "the lowest tower lowered the newest flower"
+    assert len({tuple(tokenizer.encode(text).ids) for _ in range(20)}) == 1
+
+
+def test_switches_count_beside_added_tokens(tmp_path):
+    import transformers
+
+    Tokenizer(VOCABULARY).save_to_preset(tmp_path)
+    theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
+    theirs.add_tokens(["<entity>"])
+    theirs.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_bytes())
+    say(tmp_path, **config | {"do_lower_case": False, "strip_accents": False})
+    assert Tokenizer.from_preset(tmp_path).encode("The").tokens[1] == "T"
+
+
+def test_roles_in_the_special_tokens_map(copy):
+    folder = changed_engine(copy("roberta"))
+    roles = {"cls_token": "e", "mask_token": {"content": "<mask>"}}
+    (folder / "special_tokens_map.json").write_text(json.dumps(roles))
+    assert Tokenizer.from_preset(folder).scheme.cls == "e"
+    say(folder, cls_token="<s>")
+    assert Tokenizer.from_preset(folder).scheme.cls == "<s>"
+
+
+@pytest.mark.parametrize(
+    ("family", "config", "message"),
+    [
+        ("roberta", {"cls_token": 5}, "tokenizer_config.json: cls_token must be a text"),
+        ("roberta", {"mask_token": "<s>"}, "one special token has several roles"),
+        ("roberta", {"add_prefix_space": "no"}, "config.json: add_prefix_space must be true or"),
+        ("albert", {"tokenizer_class": "T5Tokenizer"}, "needs another tokenizer"),
+        ("albert", {"keep_accents": 1}, "keep_accents must be true or false"),
+        ("xlm_roberta", {"tokenizer_class": "CamembertTokenizer"}, "needs another tokenizer"),
+        ("xlm_roberta", {"tokenizer_class": ["x"]}, "needs another tokenizer"),
+    ],
+)
+def test_bad_configs(family: str, config: dict, message: str, copy):
+    folder = copy(family)
+    say(folder, **config)
+    with pytest.raises(ArtifactError, match=message):
+        Tokenizer.from_preset(folder)
+
+
+def test_an_engine_that_has_no_word_for_the_unknown(copy):
+    folder = copy("albert")
+    Tokenizer.from_preset(folder).save_to_preset(folder)
+    content = json.loads((folder / "tokenizer.json").read_bytes())
+    content["model"]["unk_id"] = None
+    (folder / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(ArtifactError, match=r"model.unk_id must tell"):
+        Tokenizer.from_preset(folder)
+
+
+def test_xlm_r_begins_with_its_own_tokens(foreign_folders, tmp_path):
+    shutil.copy(foreign_folders["albert"] / "spiece.model", tmp_path / "sentencepiece.bpe.model")
+    with pytest.raises(ArtifactError, match="XLM-R's begins with <unk>, <s>, </s>"):
+        Tokenizer.from_preset(tmp_path)

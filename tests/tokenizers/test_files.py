@@ -162,3 +162,17 @@ def test_nothing_there(tmp_path):
         Tokenizer.from_preset(tmp_path)
     with pytest.raises(ArtifactError, match="no such folder"):
         Tokenizer.from_preset(tmp_path / "missing")
+
+
+def test_two_vocabularies_in_a_folder(tokenizer, tmp_path):
+    tokenizer.save_to_preset(tmp_path)
+    (tmp_path / "vocab.txt").write_text(SPECIALS, encoding="utf-8")
+    with pytest.raises(ArtifactError, match=r"vocab.txt: not the vocabulary of tokenizer.json"):
+        Tokenizer.from_preset(tmp_path)
+
+
+def test_other_special_tokens_need_an_engine(tmp_path):
+    (tmp_path / "vocab.txt").write_text(SPECIALS + "<s>\n", encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"cls_token": "<s>"}))
+    with pytest.raises(ArtifactError, match="other special tokens than BERT's"):
+        Tokenizer.from_preset(tmp_path)

@@ -41,3 +41,28 @@ def test_without_the_library(foreign_folders, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(UsageError, match=r"pip install bert-keras\[sentencepiece\]"):
         sentencepiece_model.read(foreign_folders["albert"] / "spiece.model")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda pieces: pieces.add(piece="a", score=-1.0), None),
+        (lambda pieces: pieces.add(piece="<pad>", score=-1.0), "a piece is there twice"),
+        (lambda pieces: setattr(pieces[20], "score", float("nan")), "a score is not finite"),
+    ],
+)
+def test_pieces_that_cannot_be(change, message, foreign_folders, tmp_path):
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString((foreign_folders["albert"] / "spiece.model").read_bytes())
+    if message is None:
+        del proto.pieces[next(i for i, each in enumerate(proto.pieces) if each.piece == "a") :]
+    change(proto.pieces)
+    path = tmp_path / "spiece.model"
+    path.write_bytes(proto.SerializeToString())
+    if message is None:
+        assert sentencepiece_model.read(path).pieces[-1] == ("a", -1.0)
+        return
+    with pytest.raises(ArtifactError, match=message):
+        sentencepiece_model.read(path)

@@ -59,6 +59,10 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"lowercase": "yes"}, "lowercase must be true or false"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"preset": "roberta_base"}, "must be mlm or rtd: roberta_base has no second segment"),
+        (
+            {"objective": "rtd", "preset": "albert_base_v2"},
+            "rtd: albert_base_v2 shares its",
+        ),
     ],
 )
 def test_a_bad_value_is_named(values: dict, message: str) -> None:
