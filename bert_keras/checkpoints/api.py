@@ -70,9 +70,7 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     has_head = isinstance(model, Task) and bool(model.head_layers)
     names = hugging_face.names_of(family, prefixed=has_head)
     entries = names.entries(model.weights)
-    for entry in entries:  # all of them, before anything is written
-        for _ in transfer.finite_rows(entry.variable):
-            pass
+    transfer.check(entries)
     config = hugging_face.write_config(encoder.config, class_name, options)
     directory.mkdir(parents=True, exist_ok=True)
     digest = safetensors_file.write(directory / WEIGHTS, entries)

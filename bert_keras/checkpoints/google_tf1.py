@@ -186,23 +186,21 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
             f"Google's {config.family} has no place for {', '.join(strangers)}, so a "
             f"{class_name} cannot be written as a TF1 checkpoint."
         )
-    tf = tf_variables.tensorflow()
-    variables = {
-        entry.tensor: entry.leaf.theirs(transfer.finite(entry.variable))
-        for entry in transfer.each(names.entries(model.weights), f"writing {directory}")
-    }
+    entries = names.entries(model.weights)
+    transfer.check(entries)
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".tmp-") as folder:
-        tf.raw_ops.SaveV2(
-            prefix=str(Path(folder, PREFIX)),
-            tensor_names=list(variables),
-            shape_and_slices=[""] * len(variables),
-            tensors=list(variables.values()),
-        )
+        there = transfer.each(entries, f"writing {directory}")
+        arrays = ((e.tensor, e.leaf.theirs(transfer.finite(e.variable))) for e in there)
+        tf_variables.write(Path(folder, PREFIX), arrays)
         Path(folder, CONFIGS[config.family]).write_bytes(manifests.json_bytes(values))
+        old = set(directory.glob(f"{PREFIX}.data-*"))
         # The index comes last: without it there is no checkpoint.
         for path in sorted(Path(folder).iterdir(), key=lambda path: path.suffix == ".index"):
             path.replace(directory / path.name)
+            old.discard(directory / path.name)
+        for path in old:
+            path.unlink()
 
 
 def _write_config(config: BertConfig, class_name: str) -> dict[str, Any]:

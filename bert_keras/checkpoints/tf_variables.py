@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +21,7 @@ _STEPS = {"global_step", "beta1_power", "beta2_power", "good_steps", "bad_steps"
 
 # Where an object-based checkpoint keeps its objects, and what the keys of an optimizer look like.
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_SHARD = 2**25  # bytes: as much, and a variable more, is in a file of several
 _OPTIMIZER = (".OPTIMIZER_SLOT", "optimizer/")
 
 
@@ -109,6 +110,38 @@ class VariableFile(tensors.Tensors):
             for key, shape in self._stored.items()
             if shape and not any(part in key for part in _OPTIMIZER)
         }
+
+
+def write(path: Path, arrays: Iterable[tuple[str, np.ndarray]]) -> None:
+    """Writes a checkpoint, some variables at a time: they need not all be in memory.
+
+    Args:
+        path: its prefix, such as bert_model.ckpt.
+        arrays: variables by name; taken one by one.
+    """
+    tf = tensorflow()
+    shards: list[str] = []
+    part: dict[str, np.ndarray] = {}
+
+    def save() -> None:
+        shards.append(f"{path}.part-{len(shards)}")
+        tf.raw_ops.SaveV2(
+            prefix=shards[-1],
+            tensor_names=list(part),
+            shape_and_slices=[""] * len(part),
+            tensors=list(part.values()),
+        )
+        part.clear()
+
+    for name, array in arrays:
+        part[name] = array
+        if sum(each.nbytes for each in part.values()) > _SHARD:
+            save()
+    if part or not shards:
+        save()
+    tf.raw_ops.MergeV2Checkpoints(
+        checkpoint_prefixes=shards, destination_prefix=str(path), delete_old_dirs=False
+    )
 
 
 def tensorflow() -> ModuleType:

@@ -90,6 +90,17 @@ def _write(value: Any, start: int, values: np.ndarray) -> None:
         value.data[start:stop] = keras.ops.convert_to_tensor(values)
 
 
+def check(entries: Sequence[Entry]) -> None:
+    """Looks at all values, before anything is written.
+
+    Raises:
+        NumericError: one of them is not finite.
+    """
+    for entry in entries:
+        for _ in finite_rows(entry.variable):
+            pass
+
+
 def finite(variable: Any) -> np.ndarray:
     """The values of a variable.
 

@@ -22,7 +22,7 @@ from bert_keras import (
     load_checkpoint,
     save_checkpoint,
 )
-from bert_keras.checkpoints import google_tf1
+from bert_keras.checkpoints import google_tf1, tf_variables
 from bert_keras.errors import ArtifactError, NumericError, UsageError
 from tests import contracts, reference
 from tests.contracts import TINY
@@ -118,6 +118,24 @@ def test_names_are_googles(case: str, tensorflow: Any, tmp_path: Path) -> None:
     found = reader.get_variable_to_shape_map()
     assert set(_NAMES[case].split()) <= set(found)
     assert len(found) == len(model.weights)
+
+
+def test_in_several_files(tensorflow: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A large model is never whole in memory: it goes into several files, as Google's did."""
+    model = contracts.as_trained(_CASES["bert, Pretrainer"]())
+    save_checkpoint(model, tmp_path, format="google_tf1")
+    names = {path.name for path in tmp_path.iterdir()}
+    monkeypatch.setattr(tf_variables, "_SHARD", 2_000)
+    save_checkpoint(model, tmp_path, format="google_tf1")
+    data = sorted(path.name for path in tmp_path.glob("*.data-*"))
+    assert len(data) > 2
+    assert data[0].endswith(f"data-00000-of-{len(data):05}")
+    assert {path.name for path in tmp_path.iterdir()} - {*data} == names - {
+        f"{google_tf1.PREFIX}.data-00000-of-00001"
+    }
+    contracts.assert_same_weights(load_checkpoint(tmp_path), model)
+    reader = tensorflow.train.load_checkpoint(str(tmp_path / google_tf1.PREFIX))
+    assert len(reader.get_variable_to_shape_map()) == len(model.weights)
 
 
 def test_matrices_of_scores_have_a_row_per_class(tensorflow: Any, tmp_path: Path) -> None:

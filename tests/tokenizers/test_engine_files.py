@@ -52,10 +52,8 @@ def test_roles_that_the_config_gives(copy):
     assert tokenizer.id_to_token(tokenizer.encode("x").ids[0]) == "e"
 
 
-def test_wordpiece_with_tokens_of_its_own(tmp_path):
+def test_wordpiece_with_tokens_of_its_own(transformers, tmp_path):
     """What BERT's own tokenizer does not look for in a text, the engine does."""
-    import transformers
-
     Tokenizer(VOCABULARY).save_to_preset(tmp_path)
     theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
     theirs.add_tokens(["<entity>"])
@@ -207,9 +205,7 @@ def test_nothing_is_drawn(copy):
     assert len({tuple(tokenizer.encode(text).ids) for _ in range(20)}) == 1
 
 
-def test_switches_count_beside_added_tokens(tmp_path):
-    import transformers
-
+def test_switches_count_beside_added_tokens(transformers, tmp_path):
     Tokenizer(VOCABULARY).save_to_preset(tmp_path)
     theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
     theirs.add_tokens(["<entity>"])
