@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import keras
 
 from bert_keras.layers.block import TransformerBlock
@@ -15,33 +17,22 @@ class Generator(keras.layers.Layer):
 
     Args:
         embeddings: those of the encoder, shared: tables and normalisation, not the projection.
-        hidden_size: width of the output; another width than the tables' adds a projection.
-        num_layers: how many blocks.
-        num_heads: attention heads of a block.
-        intermediate_size: inner width of the feed-forward layers.
-        activation: of the feed-forward layers.
-        layer_norm_epsilon: added to the variance.
-        dropout: share dropped from each sublayer's output.
-        attention_dropout: share dropped from the attention probabilities.
-        initializer_range: standard deviation of the initial kernels.
+        blocks: of the generator, all of one width.
+        hidden_size: that width; another one than the tables' adds a projection.
+        initializer_range: standard deviation of the projection's initial kernel.
     """
 
     def __init__(
         self,
         embeddings: BertEmbeddings,
+        blocks: Sequence[TransformerBlock],
         hidden_size: int,
-        num_layers: int,
-        num_heads: int,
-        intermediate_size: int,
-        activation: str = "gelu",
-        layer_norm_epsilon: float = 1e-12,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
         initializer_range: float = 0.02,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.embeddings = embeddings
+        self.blocks = list(blocks)
         self.hidden_size = hidden_size
         self.projection = None
         if embeddings.embedding_size != hidden_size:
@@ -51,21 +42,6 @@ class Generator(keras.layers.Layer):
                 dtype=self.dtype_policy,
                 name="projection",
             )
-        self.blocks = [
-            TransformerBlock(
-                hidden_size,
-                num_heads,
-                intermediate_size,
-                activation=activation,
-                layer_norm_epsilon=layer_norm_epsilon,
-                dropout=dropout,
-                attention_dropout=attention_dropout,
-                initializer_range=initializer_range,
-                dtype=self.dtype_policy,
-                name=f"block_{index}",
-            )
-            for index in range(num_layers)
-        ]
 
     def build(self, token_ids_shape, segment_ids_shape=None, padding_mask_shape=None):
         if self.projection is not None:

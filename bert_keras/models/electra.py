@@ -11,7 +11,7 @@ from keras import ops
 from bert_keras import features
 from bert_keras.layers import Generator, TokenReplacement, to_be_filled
 from bert_keras.models.classifier import text_head
-from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.encoder import BertEncoder, transformer_blocks
 from bert_keras.models.masked_lm import MaskedLM, masked_lm_head, masked_lm_loss
 from bert_keras.models.replaced_token_detector import ReplacedTokenDetector
 from bert_keras.models.task import Task, task_inputs
@@ -64,15 +64,9 @@ class ElectraPretrainer(Task):
         narrow = config.narrowed(generator_size)
         generator = Generator(
             encoder.embeddings,
+            transformer_blocks(narrow, encoder.dtype_policy),
             narrow.hidden_size,
-            narrow.num_layers,
-            narrow.num_heads,
-            narrow.intermediate_size,
-            activation=config.activation,
-            layer_norm_epsilon=config.layer_norm_epsilon,
-            dropout=config.dropout,
-            attention_dropout=config.attention_dropout,
-            initializer_range=config.initializer_range,
+            config.initializer_range,
             dtype=encoder.dtype_policy,
             name=GENERATOR,
         )

@@ -140,6 +140,34 @@ class BertEncoder(keras.Model):
         api.save_checkpoint(self, directory)
 
 
+def transformer_blocks(config: BertConfig, policy: keras.DTypePolicy) -> list[TransformerBlock]:
+    """The blocks of an encoder with this config, new ones."""
+    return [
+        TransformerBlock(
+            config.hidden_size,
+            config.heads_of(index),
+            config.intermediate_size,
+            activation=config.activation,
+            attention_dropout=config.attention_dropout,
+            relative_positions=None if config.position_rows else config.position_embedding,
+            max_positions=config.max_positions,
+            head_size=config.head_size,
+            name=f"block_{index}",
+            **_constants(config, policy),
+        )
+        for index in range(config.unique_layers)
+    ]
+
+
+def _constants(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, Any]:
+    return {
+        "layer_norm_epsilon": config.layer_norm_epsilon,
+        "dropout": config.dropout,
+        "initializer_range": config.initializer_range,
+        "dtype": policy,
+    }
+
+
 class _Layers(NamedTuple):
     """The encoder's layers, and the one pass over them."""
 
@@ -149,12 +177,6 @@ class _Layers(NamedTuple):
 
     @classmethod
     def of(cls, config: BertConfig, policy: keras.DTypePolicy) -> _Layers:
-        constants = {
-            "layer_norm_epsilon": config.layer_norm_epsilon,
-            "dropout": config.dropout,
-            "initializer_range": config.initializer_range,
-            "dtype": policy,
-        }
         embeddings = BertEmbeddings(
             vocab_size=config.vocab_size,
             max_positions=config.max_positions,
@@ -164,23 +186,9 @@ class _Layers(NamedTuple):
             position_offset=config.position_offset,
             position_embedding=config.position_embedding,
             name="embeddings",
-            **constants,
+            **_constants(config, policy),
         )
-        blocks = [
-            TransformerBlock(
-                config.hidden_size,
-                config.heads_of(index),
-                config.intermediate_size,
-                activation=config.activation,
-                attention_dropout=config.attention_dropout,
-                relative_positions=None if config.position_rows else config.position_embedding,
-                max_positions=config.max_positions,
-                head_size=config.head_size,
-                name=f"block_{index}",
-                **constants,
-            )
-            for index in range(config.unique_layers)
-        ]
+        blocks = transformer_blocks(config, policy)
         pooler = None
         if config.pooler:
             pooler = Pooler(

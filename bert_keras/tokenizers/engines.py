@@ -39,11 +39,13 @@ class Engine:
         self.scheme = scheme
         self.marked = hf.Tokenizer.from_str(json)
         _add_special_tokens(self.marked, scheme)
-        if not places(_content(self.marked)["post_processor"]):
+        self.json = self.marked.to_str()  # in the library's own order of things
+        content = _parsed(self.json)
+        if not places(content["post_processor"]):
             steps = [self.marked.post_processor, template(self.marked, scheme)]
             self.marked.post_processor = processors.Sequence([s for s in steps if s is not None])
-        self.json = self.marked.to_str()  # in the library's own order of things
-        self.plain = _without_special_tokens(self.json, scheme)
+            self.json = self.marked.to_str()
+        self.plain = _without_special_tokens(content, scheme)
         ids = self.marked.get_vocab(with_added_tokens=True)
         self.vocabulary = tuple(sorted(ids, key=ids.__getitem__))
         if [ids[piece] for piece in self.vocabulary] != list(range(len(ids))):
@@ -51,6 +53,10 @@ class Engine:
         self.identity = str((self.json, scheme))
         marks = [m for m in _MARKS if any(piece.startswith(m) for piece in self.vocabulary)]
         self._mark = marks[0] if marks else ""
+        model = self.plain.model
+        is_wordpiece = isinstance(model, models.WordPiece)
+        self._continuation = model.continuing_subword_prefix if is_wordpiece else None
+        self._special = frozenset(scheme.special_tokens)
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, to which special tokens are text."""
@@ -59,11 +65,10 @@ class Engine:
 
     def continues(self, piece: str) -> bool:
         """Whether the piece goes on with a word."""
-        if piece in self.scheme.special_tokens:
+        if piece in self._special:
             return False
-        model = self.plain.model
-        if isinstance(model, models.WordPiece):
-            return piece.startswith(model.continuing_subword_prefix)
+        if self._continuation is not None:
+            return piece.startswith(self._continuation)
         return not piece.startswith(self._mark)
 
     @property
@@ -158,17 +163,16 @@ def vocabulary_of(json: str) -> dict[str, int]:
     return hf.Tokenizer.from_str(json).get_vocab(with_added_tokens=True)
 
 
-def _content(engine: hf.Tokenizer) -> dict[str, Any]:
-    return json.loads(engine.to_str())
+def _parsed(text: str) -> dict[str, Any]:
+    return json.loads(text)
 
 
-def _without_special_tokens(text: str, scheme: Scheme) -> hf.Tokenizer:
+def _without_special_tokens(content: dict[str, Any], scheme: Scheme) -> hf.Tokenizer:
     """The same engine, in whose texts no special token is found.
 
     Nothing forbids a model to match the pieces themselves. So they are spelled as no text is: ids
     are given by place, and stay.
     """
-    content = json.loads(text)
     model = content["model"]
     added = content["added_tokens"]
     merged = {part for pair in model.get("merges") or () for part in pair}

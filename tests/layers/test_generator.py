@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_keras import BertEncoder, features
-from bert_keras.layers import BertEmbeddings, Generator
+from bert_keras.layers import BertEmbeddings, Generator, TransformerBlock
 from tests import contracts
 from tests.contracts import TINY, numpy
 
@@ -16,7 +16,8 @@ def test_equals_an_encoder_of_its_weights(width: int):
     config = TINY.replace(hidden_size=width, embedding_size=8, num_heads=2, pooler=False)
     encoder = contracts.as_trained(BertEncoder(config))
     embeddings = BertEmbeddings(50, 12, 2, 8, 6)
-    generator = Generator(embeddings, width, 2, 2, 16)
+    blocks = [TransformerBlock(width, 2, 16, name=f"block_{index}") for index in range(2)]
+    generator = Generator(embeddings, blocks, width)
     x = contracts.batch(config)
     arrays = [x[name] for name in (features.TOKEN_IDS, features.SEGMENT_IDS, features.PADDING_MASK)]
     embeddings(*arrays[:2])
@@ -38,7 +39,7 @@ def test_equals_an_encoder_of_its_weights(width: int):
 
 def test_symbols_have_the_shape_of_the_values():
     embeddings = BertEmbeddings(50, 12, 2, 8, 6, name="embeddings")
-    generator = Generator(embeddings, 4, 1, 1, 8)
+    generator = Generator(embeddings, [TransformerBlock(4, 1, 8)], 4)
     ids = np.zeros((2, 5), "int32")
     embeddings(ids)
     assert generator(ids).shape == (2, 5, 4) == generator.compute_output_spec(ids).shape

@@ -9,25 +9,8 @@ Result:   on 33 held-out documents: the generator's MLM loss 5.010 nats, 0.94 un
           0.349 (of 0.361): on 1.5 MB of text the discriminator begins to learn it by heart.
 """
 
-from training.recipe import PretrainRecipe
+import dataclasses
 
-recipe = PretrainRecipe(
-    corpus="demo",
-    held_out=0.08,
-    vocab_size=6_000,
-    objective="rtd",
-    generator_size=0.5,
-    preset="bert_tiny_uncased",
-    dropout=0.0,
-    attention_dropout=0.0,
-    sequence_length=64,
-    batch_size=32,
-    steps=2_500,
-    optimizer="muon",
-    learning_rate=5e-3,
-    warmup_steps=100,
-    report_every=50,
-    evaluate_every=10,
-    evaluation_pairs=1_000,
-    checkpoint_every=10,
-)
+from training.recipes import demo
+
+recipe = dataclasses.replace(demo.recipe, objective="rtd", generator_size=0.5)
