@@ -14,8 +14,8 @@ from bert_keras import atomic, handles, models, strict_json
 from bert_keras.checkpoints import (
     google_tf1,
     hugging_face,
-    keras_hub,
     keras_hub_folder,
+    keras_hub_writer,
     safetensors_file,
     sentence_transformers,
     tensors,
@@ -85,7 +85,7 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
 _FORMATS = {
     "hugging_face": _save_folder,
     "google_tf1": google_tf1.save,
-    "keras_hub": keras_hub.save,
+    "keras_hub": keras_hub_writer.save,
 }
 
 

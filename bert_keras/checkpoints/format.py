@@ -31,6 +31,11 @@ class Leaf:
     name: str
     transposed: bool = False
 
+    @property
+    def same_rows(self) -> bool:
+        """Whether some rows of theirs are those rows of ours."""
+        return not self.transposed
+
     def shape(self, ours: Shape) -> Shape:
         """The shape in the other format of a variable that has this one here."""
         return ours[::-1] if self.transposed else ours

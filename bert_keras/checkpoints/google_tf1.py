@@ -191,8 +191,7 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".tmp-") as folder:
         there = transfer.each(entries, f"writing {directory}")
-        arrays = ((e.tensor, e.leaf.theirs(transfer.finite(e.variable))) for e in there)
-        tf_variables.write(Path(folder, PREFIX), arrays)
+        tf_variables.write(Path(folder, PREFIX), there)
         Path(folder, CONFIGS[config.family]).write_bytes(manifests.json_bytes(values))
         old = set(directory.glob(f"{PREFIX}.data-*"))
         # The index comes last: without it there is no checkpoint.

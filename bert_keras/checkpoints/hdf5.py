@@ -1,18 +1,23 @@
-"""Keras's weight files, read as data: no links, nothing outside the file."""
+"""Keras's weight files, read and written as data: no links, nothing outside the file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bert_keras.checkpoints import tensors
+from bert_keras.checkpoints.format import Shape
 from bert_keras.errors import ArtifactError
 
 _DEEPEST = 16  # groups within groups
 _MOST = 100_000  # groups and datasets
+
+# To be written: a name, the whole shape, and the values in parts: first row, rows.
+Dataset = tuple[str, Shape, Iterable[tuple[int, np.ndarray]]]
 
 
 class HDF5File(tensors.Tensors):
@@ -49,12 +54,19 @@ class HDF5File(tensors.Tensors):
         self._names = {rename(name): name for name in self._found}
         self.shapes = {name: self._found[its].shape for name, its in self._names.items()}
 
-    def read(self, name: str) -> np.ndarray:
-        """The values of one dataset."""
+    def _part(self, name: str, rows: slice) -> np.ndarray:
         try:
-            return self._found[self._names[name]][()]
+            item = self._found[self._names[name]]
+            return item[rows] if item.shape else item[()]
         except Exception as error:
             raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
+
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of one dataset, in parts where it is large: first row, rows."""
+        item = self._found[self._names[name]]
+        row = item.dtype.itemsize * math.prod(item.shape[1:])
+        for part in tensors.row_parts(item.shape, row) or [slice(None)]:
+            yield part.start or 0, self._part(name, part)
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -99,11 +111,25 @@ class JoinedFiles(tensors.Tensors):
         self._owners = {name: part for part in parts for name in part.shapes}
         self.shapes = {name: part.shapes[name] for name, part in self._owners.items()}
 
-    def read(self, name: str) -> np.ndarray:
-        """The values of one tensor."""
-        return self._owners[name].read(name)
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of one tensor, in parts where it is large: first row, rows."""
+        return self._owners[name].rows(name)
 
     def close(self) -> None:
         """Lets go of all files."""
         for part in self._parts:
             part.close()
+
+
+def write(path: Path, datasets: Iterable[Dataset]) -> None:
+    """Writes a file part by part; floats that NumPy has not (bfloat16) as float32."""
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        for name, shape, parts in datasets:
+            for start, rows in parts:
+                dtype = np.dtype("float32") if rows.dtype.kind == "V" else rows.dtype
+                place = file.require_dataset(name, shape, dtype)
+                place[slice(start, start + len(rows)) if shape else ()] = rows.astype(
+                    dtype, copy=False
+                )

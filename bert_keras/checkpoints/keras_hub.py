@@ -1,8 +1,7 @@
-"""KerasHub's backbones and tasks in memory, and as the preset folders that they write."""
+"""KerasHub's backbones and tasks in memory."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,9 @@ from bert_keras import models
 from bert_keras.checkpoints import keras_hub_tasks as tasks
 from bert_keras.checkpoints import transfer
 from bert_keras.checkpoints.format import Entry, Names
-from bert_keras.checkpoints.keras_hub_layout import LEAVES, POSITIONS, names_by, read_config_of
+from bert_keras.checkpoints.keras_hub_layout import LEAVES, names_by, read_config_of
 from bert_keras.checkpoints.keras_hub_names import BACKBONES, Backbone, Head
+from bert_keras.checkpoints.keras_hub_target import Target
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import BertEncoder, Task
@@ -75,58 +75,25 @@ def to_keras_hub(model: BertEncoder | Task) -> Any:
         import keras_hub
     except ImportError as error:
         raise ImportError("Such a model needs KerasHub: pip install keras-hub") from error
-    encoder = model.encoder if isinstance(model, Task) else model
-    config = encoder.config
-    task_name, head, arguments = "", None, {}
-    name = next(name for name, each in BACKBONES.items() if each.family == config.family)
-    if isinstance(model, Task):
-        name, task_name, head, arguments = tasks.write_options(model, config.family)
-    backbone = BACKBONES[name]
-    values = {theirs: getattr(config, ours) for ours, theirs in backbone.keys.items()}
-    _check_config(config, name, values)
-    made = getattr(keras_hub.models, name)(**values, dtype=encoder.dtype_policy)
-    if task_name:
-        made = getattr(keras_hub.models, task_name)(backbone=made, **arguments)
-    entries = _entries(_names(backbone, head, config), model)
-    arrays = {entry.tensor: entry.leaf.theirs(transfer.finite(entry.variable)) for entry in entries}
-    if config.family == "roberta":  # their positions hold the one segment that they have not
-        (position,) = (entry.tensor for entry in entries if entry.path == POSITIONS)
-        segment: Any = encoder.embeddings.segment
-        arrays[position] = arrays[position] + transfer.finite(segment.embeddings)[0]
+    target = Target.of(model)
+    made = getattr(keras_hub.models, target.name)(**target.values, dtype=model.dtype_policy)
+    if target.task_name:
+        made = getattr(keras_hub.models, target.task_name)(backbone=made, **target.arguments)
+    names = _names(target.backbone, target.head, target.config, target.segment)
+    entries = {entry.tensor: entry for entry in _entries(names, model)}
     for variable in made.weights:
-        variable.assign(arrays.get(variable.path, np.zeros(variable.shape)))
+        if entry := entries.get(variable.path):
+            variable.assign(entry.leaf.theirs(transfer.finite(entry.variable)))
+        else:
+            variable.assign(np.zeros(variable.shape))
     return made
 
 
-def _check_config(config: BertConfig, name: str, values: dict[str, Any]) -> None:
-    told = read_config_of(BACKBONES[name], values, name).to_dict()
-    free = ("attention_dropout", "initializer_range", "pooler")
-    differ = {
-        key: value
-        for key, value in config.to_dict().items()
-        if key not in free and told[key] != value
-    }
-    if differ:
-        raise UsageError(f"KerasHub's {name} is always otherwise: {differ}")
-
-
-def save(model: BertEncoder | Task, directory: Path) -> None:
-    """Writes a model as a preset folder of KerasHub.
-
-    Raises:
-        UsageError: one that they have not.
-    """
-    made = to_keras_hub(model)
-    for name in (tasks.TASK, tasks.WEIGHTS):  # another model's head must not stay beside this one
-        (directory / name).unlink(missing_ok=True)
-    made.save_to_preset(str(directory))
-    if isinstance(model, Task):
-        tasks.write_extra(directory, model)
-
-
-def _names(backbone: Backbone, head: Head | None, config: BertConfig) -> Names:
+def _names(
+    backbone: Backbone, head: Head | None, config: BertConfig, segment: np.ndarray | None = None
+) -> Names:
     """The names of the variables of a model in memory."""
-    names = names_by(backbone.modules, LEAVES, config)
+    names = names_by(backbone.modules, LEAVES, config, segment)
     return tasks.with_head(names, head, file=False) if head else names
 
 

@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bert_keras import strict_json
 from bert_keras.checkpoints import hdf5, tensors
 from bert_keras.checkpoints import keras_hub_tasks as tasks
@@ -20,6 +22,8 @@ from bert_keras.errors import ArtifactError
 from bert_keras.models import BertEncoder
 
 WEIGHTS = "model.weights.h5"
+# What the first block is called in a file, and what by the rows of all blocks.
+FIRST_BLOCK = ("layers/transformer_encoder/", "layers/transformer_encoder_0/")
 # What a folder of theirs may have beside config.json.
 FILES = (WEIGHTS, tasks.TASK, tasks.WEIGHTS, tasks.METADATA)
 
@@ -102,12 +106,7 @@ class KerasHubFolder(Checkpoint):
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
         """By the rows of the backbone and of the head that is there."""
         del class_name
-        modules = self._backbone().file_modules(config.table_size != config.hidden_size)
-        names = names_by(modules, FILE_LEAVES, config)
-        head = self._head()
-        if head is None:
-            return names
-        names = tasks.with_head(names, head, file=True)
+        names = file_names(self._backbone(), self._head(), config)
         optimizer = f"{tasks.WEIGHTS}/optimizer/"  # which they write beside the head
         redundant = [name for name in shapes if name.startswith(optimizer)]
         return dataclasses.replace(names, redundant=redundant)
@@ -138,6 +137,13 @@ def is_one(values: dict[str, Any]) -> bool:
     return tasks.class_of(values) is not None
 
 
+def file_names(
+    backbone: Backbone, head: Head | None, config: BertConfig, segment: np.ndarray | None = None
+) -> Names:
+    """The names of the variables of a model in a folder; `segment` as in `names_by`."""
+    names = names_by(backbone.file_modules(config), FILE_LEAVES, config, segment)
+    return tasks.with_head(names, head, file=True) if head else names
+
+
 def _numbered(dataset: str) -> str:
-    """A dataset's name in which the first block has a number as the others have."""
-    return dataset.replace("layers/transformer_encoder/", "layers/transformer_encoder_0/")
+    return dataset.replace(*FIRST_BLOCK)

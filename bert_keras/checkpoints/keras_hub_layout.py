@@ -33,6 +33,11 @@ class SplitHeads(Leaf):
     num_heads: int = 1
     axis: int = -1
 
+    @property
+    def same_rows(self) -> bool:
+        """They are others."""
+        return False
+
     def shape(self, ours: Shape) -> Shape:
         """With an axis of heads, and one of a head's size."""
         sizes, axis = list(ours), self.axis % len(ours)
@@ -54,9 +59,16 @@ class LaterRows(Leaf):
 
     Attributes:
         offset: rows before it, which no token uses.
+        added: to every row, when it is written.
     """
 
     offset: int = 0
+    added: Any = dataclasses.field(default=None, compare=False)
+
+    @property
+    def same_rows(self) -> bool:
+        """They are others."""
+        return False
 
     def shape(self, ours: Shape) -> Shape:
         """Fewer rows."""
@@ -64,7 +76,8 @@ class LaterRows(Leaf):
 
     def theirs(self, array: np.ndarray) -> np.ndarray:
         """Without the rows before."""
-        return array[self.offset :]
+        rows = array[self.offset :]
+        return rows if self.added is None else rows + self.added
 
     def ours(self, array: np.ndarray) -> np.ndarray:
         """With empty rows before."""
@@ -91,12 +104,24 @@ def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> 
         raise ArtifactError(f"{what}: {error}") from error
 
 
-def names_by(modules: Mapping[str, str], leaves: Mapping[str, Leaf], config: BertConfig) -> Names:
-    """The names of a backbone's variables, in memory or in a file."""
+def names_by(
+    modules: Mapping[str, str],
+    leaves: Mapping[str, Leaf],
+    config: BertConfig,
+    segment: np.ndarray | None = None,
+) -> Names:
+    """The names of a backbone's variables, in memory or in a file.
+
+    Args:
+        modules: our layers -> theirs.
+        leaves: our variables -> theirs.
+        config: of the encoder.
+        segment: a vector to add to every position when they are written.
+    """
     whole: dict[str, Leaf] = {**split_heads(modules, leaves, config.num_heads)}
     if config.position_offset:
         table = f"{modules['embeddings/position']}/{leaves['embeddings'].name}"
-        whole[POSITIONS] = LaterRows(table, offset=config.position_offset)
+        whole[POSITIONS] = LaterRows(table, offset=config.position_offset, added=segment)
     # RoBERTa's one segment is part of every position there.
     is_without = config.num_segments > 0 and "embeddings/segment" not in modules
     return Names(modules, leaves, "/", whole, zeros=(SEGMENTS,) if is_without else ())

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from bert_keras.config import BertConfig
+
 # Our layers -> theirs: the path of a variable in memory.
 _BLOCK = {
     "attention/query": "self_attention_layer/query",
@@ -142,8 +144,9 @@ class Backbone:
     heads: Mapping[str, Head] = dataclasses.field(default_factory=dict)
     dense: tuple[str, ...] = ()
 
-    def file_modules(self, has_projection: bool) -> dict[str, str]:
+    def file_modules(self, config: BertConfig) -> dict[str, str]:
         """Our layers -> theirs in model.weights.h5."""
+        has_projection = config.table_size != config.hidden_size
         dense = [name for name in self.dense if has_projection or "projection" not in name]
         found = {}
         for ours, theirs in self.modules.items():

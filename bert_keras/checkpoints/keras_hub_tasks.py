@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic, strict_json
-from bert_keras.checkpoints import manifest as manifests
+from bert_keras import strict_json
 from bert_keras.checkpoints.format import Leaf, Names
 from bert_keras.checkpoints.keras_hub_names import BACKBONES, Backbone, Head
 from bert_keras.config import BertConfig
@@ -110,17 +109,14 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
     return backbone, name, head, {theirs: value(option) for option, theirs in head.keys.items()}
 
 
-def write_extra(directory: Path, task: Task) -> None:
-    """Adds to a folder of theirs what their files have no place for: the names of the classes."""
+def extra_of(task: Task) -> dict[str, Any]:
+    """What their files have no place for, to be written into `METADATA`: the classes' names."""
     extra = {name: task.options[name] for name in _EXTRA if name in task.options}
-    if extra:
-        path = directory / METADATA
-        values = {**strict_json.read_object(path), _OURS: extra}
-        atomic.write_bytes(path, manifests.json_bytes(values))
+    return {_OURS: extra} if extra else {}
 
 
 def read_extra(directory: Path) -> dict[str, Any]:
-    """What `write_extra` wrote; nothing in a folder of theirs."""
+    """What `extra_of` gave; nothing in a folder of theirs."""
     path = directory / METADATA
     extra = strict_json.read_object(path).get(_OURS, {}) if path.is_file() else {}
     if not isinstance(extra, dict) or not set(extra) <= set(_EXTRA):

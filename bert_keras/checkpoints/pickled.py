@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +47,7 @@ class PickledTensors(Tensors):
         self._tensors = {name: loaded[stored].detach() for name, stored in names.items()}
         self.shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
 
-    def read(self, name: str) -> np.ndarray:
-        """The values of one tensor."""
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of one tensor, at once: they are in memory."""
         tensor = self._tensors[name]
-        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+        yield 0, (tensor.float() if tensor.is_floating_point() else tensor).numpy()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -59,16 +59,8 @@ def write(path: Path, entries: Iterable[Entry]) -> str:
             digest.update(part)
             file.write(part)
         for entry in transfer.each(entries, f"writing {path}"):
-            for array in _parts(entry):
+            for _, array in transfer.parts(entry):
                 data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
                 digest.update(data)
                 file.write(data)
     return digest.hexdigest()
-
-
-def _parts(entry: Entry) -> Iterator[np.ndarray]:
-    """The tensor, in the order of the file."""
-    if entry.leaf.transposed:
-        yield entry.leaf.theirs(transfer.finite(entry.variable))
-    else:
-        yield from map(entry.leaf.theirs, transfer.finite_rows(entry.variable))

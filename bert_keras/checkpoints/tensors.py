@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +20,15 @@ INDEX, PICKLE = f"{WEIGHTS}.index.json", "pytorch_model.bin"
 FILES = (WEIGHTS, INDEX, PICKLE)  # in the order they are looked for
 
 
+def row_parts(shape: Sequence[int], row: int) -> list[slice]:
+    """Which rows of `row` bytes to have in memory at a time; none where that is all of them."""
+    if len(shape) < 2 or 0 in shape:
+        return []
+    count = max(1, PART // max(1, row))
+    starts = range(0, shape[0], count)
+    return [slice(start, min(start + count, shape[0])) for start in starts] if starts[1:] else []
+
+
 class Tensors(abc.ABC):
     """Tensors by name, opened for reading: shapes first, values one by one.
 
@@ -32,12 +41,23 @@ class Tensors(abc.ABC):
     shapes: dict[str, tuple[int, ...]]
 
     @abc.abstractmethod
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of one tensor, in parts where it is large: first row, rows.
+
+        Raises:
+            ArtifactError: they cannot be read.
+        """
+
     def read(self, name: str) -> np.ndarray:
         """The values of one tensor."""
-
-    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The values of one tensor, in parts where it is large: first row, rows."""
-        yield 0, self.read(name)
+        array = None
+        for start, values in self.rows(name):
+            if values.shape == self.shapes[name]:
+                return values
+            array = np.empty(self.shapes[name], values.dtype) if array is None else array
+            array[start : start + len(values)] = values
+        assert array is not None
+        return array
 
     def close(self) -> None:  # noqa: B027
         """Lets go of the files, if any are held."""
@@ -73,30 +93,13 @@ class TensorFile(Tensors):
             for name, its_name in self._names.items()
         }
 
-    def read(self, name: str) -> np.ndarray:
-        """The values of one tensor."""
-        array = None
-        for start, values in self.rows(name):
-            if values.shape == self.shapes[name]:
-                return values
-            array = np.empty(self.shapes[name], values.dtype) if array is None else array
-            array[start : start + len(values)] = values
-        assert array is not None
-        return array
-
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
         """The values of one tensor, in parts where it is large: first row, rows."""
         shape = self.shapes[name]
         try:
-            if len(shape) < 2 or 0 in shape:
-                yield 0, self._part(name, slice(None))
-                return
-            count = max(1, PART // max(1, self._part(name, slice(0, 1)).nbytes))
-            if count >= shape[0]:
-                yield 0, self._part(name, slice(None))
-                return
-            for start in range(0, shape[0], count):
-                yield start, self._part(name, slice(start, min(start + count, shape[0])))
+            row = self._part(name, slice(0, 1)).nbytes if shape else 0
+            for part in row_parts(shape, row) or [slice(None)]:
+                yield part.start or 0, self._part(name, part)
         except (SafetensorError, TypeError, AttributeError) as error:  # a kind NumPy has not
             raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
 
@@ -166,11 +169,6 @@ class ShardedTensors(Tensors):
                     f"{path.with_name(name)}: has no {stored}, which the index says."
                 )
             self.shapes[tensor] = self._files[name].shapes[stored]
-
-    def read(self, name: str) -> np.ndarray:
-        """The values of one tensor."""
-        stored, file = self._places[name]
-        return self._files[file].read(stored)
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
         """The values of one tensor, in parts where it is large: first row, rows."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from bert_keras.checkpoints import tensors
+from bert_keras.checkpoints import tensors, transfer
+from bert_keras.checkpoints.format import Entry, Shape
 from bert_keras.errors import ArtifactError
 
 # What an optimizer and a training loop leave beside the weights.
@@ -21,7 +22,7 @@ _STEPS = {"global_step", "beta1_power", "beta2_power", "good_steps", "bad_steps"
 
 # Where an object-based checkpoint keeps its objects, and what the keys of an optimizer look like.
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_SHARD = 2**25  # bytes: as much, and a variable more, is in a file of several
+_SHARD = 2**23  # bytes: as much, and one part more, is in a file of several
 _OPTIMIZER = (".OPTIMIZER_SLOT", "optimizer/")
 
 
@@ -76,9 +77,25 @@ class VariableFile(tensors.Tensors):
                 f"{found}. Take the folder from where it came."
             )
 
-    def read(self, name: str) -> np.ndarray:
-        """The values of one variable."""
-        return self._read(self._keys[name])
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of one variable, in parts where it is large: first row, rows."""
+        key, shape = self._keys[name], self.shapes[name]
+        kind = self._reader.get_variable_to_dtype_map()[key]
+        parts = tensors.row_parts(shape, kind.size * math.prod(shape[1:]))
+        for part in parts:
+            its = _slice(shape, part.start, part.stop - part.start)
+            try:
+                (values,) = tensorflow().raw_ops.RestoreV2(
+                    prefix=str(self.path),
+                    tensor_names=[key],
+                    shape_and_slices=[its],
+                    dtypes=[kind],
+                )
+            except Exception as error:
+                raise ArtifactError(f"{self.path}: {key} cannot be read ({error}).") from error
+            yield part.start, values.numpy()
+        if not parts:
+            yield 0, self._read(key)
 
     def _read(self, key: str) -> Any:
         try:
@@ -112,36 +129,48 @@ class VariableFile(tensors.Tensors):
         }
 
 
-def write(path: Path, arrays: Iterable[tuple[str, np.ndarray]]) -> None:
-    """Writes a checkpoint, some variables at a time: they need not all be in memory.
+def write(path: Path, entries: Iterable[Entry]) -> None:
+    """Writes a checkpoint in parts: never is more of it in memory than one of them.
+
+    TensorFlow's own writer holds every variable twice.
 
     Args:
         path: its prefix, such as bert_model.ckpt.
-        arrays: variables by name; taken one by one.
+        entries: the variables.
+
+    Raises:
+        NumericError: a value is not finite.
     """
     tf = tensorflow()
     shards: list[str] = []
-    part: dict[str, np.ndarray] = {}
+    pieces: list[tuple[str, str, np.ndarray]] = []  # name, which slice of it, its values
 
     def save() -> None:
         shards.append(f"{path}.part-{len(shards)}")
+        names, slices, arrays = zip(*pieces, strict=True) if pieces else ((), (), ())
         tf.raw_ops.SaveV2(
-            prefix=shards[-1],
-            tensor_names=list(part),
-            shape_and_slices=[""] * len(part),
-            tensors=list(part.values()),
+            prefix=shards[-1], tensor_names=names, shape_and_slices=slices, tensors=arrays
         )
-        part.clear()
+        pieces.clear()
 
-    for name, array in arrays:
-        part[name] = array
-        if sum(each.nbytes for each in part.values()) > _SHARD:
-            save()
-    if part or not shards:
+    for entry in entries:
+        for start, rows in transfer.parts(entry):
+            pieces.append((entry.tensor, _slice(entry.shape, start, len(rows)), rows))
+            if sum(array.nbytes for _, _, array in pieces) > _SHARD:
+                save()
+    if pieces or not shards:
         save()
     tf.raw_ops.MergeV2Checkpoints(
         checkpoint_prefixes=shards, destination_prefix=str(path), delete_old_dirs=False
     )
+
+
+def _slice(shape: Shape, start: int, count: int) -> str:
+    """What TensorFlow calls some rows of a variable; "" is all of it."""
+    if count == shape[0]:
+        return ""
+    sizes = " ".join(map(str, shape))
+    return f"{sizes} {start},{count}" + ":-" * (len(shape) - 1)
 
 
 def tensorflow() -> ModuleType:

@@ -12,8 +12,9 @@ from typing import Any
 import keras
 import numpy as np
 
+from bert_keras.checkpoints import tensors
 from bert_keras.checkpoints.format import Entry
-from bert_keras.checkpoints.tensors import PART, Tensors
+from bert_keras.checkpoints.tensors import Tensors
 from bert_keras.errors import ArtifactError, NumericError
 
 _FLOAT = 4  # bytes
@@ -58,22 +59,22 @@ def fill(entry: Entry, source: Tensors) -> None:
     Raises:
         ArtifactError: the tensor cannot be read, or holds other than floats.
     """
-    parts = source.rows(entry.tensor)
-    first = next(parts)
+    rest = source.rows(entry.tensor)
+    first = next(rest)
     some = first[1]
     if some.dtype.kind not in "fV":  # bfloat16 is of a kind of its own
         raise ArtifactError(
             f"{source.path}: {entry.tensor}: expected floats. Received: {some.dtype}"
         )
     is_whole = some.shape == source.shapes[entry.tensor]
-    is_same = not entry.leaf.transposed and str(some.dtype) == entry.variable.dtype
+    is_same = entry.leaf.same_rows and str(some.dtype) == entry.variable.dtype
     if is_whole:
         entry.variable.assign(entry.leaf.ours(some))
     elif not is_same or keras.backend.backend() == "jax":
-        del parts, first, some
+        del rest, first, some
         entry.variable.assign(entry.leaf.ours(source.read(entry.tensor)))
     else:
-        for start, values in itertools.chain([first], parts):
+        for start, values in itertools.chain([first], rest):
             _write(entry.variable.value, start, values)
 
 
@@ -110,19 +111,32 @@ def finite(variable: Any) -> np.ndarray:
     return _finite(variable, variable.value)
 
 
+def parts(entry: Entry) -> Iterator[tuple[int, np.ndarray]]:
+    """A tensor to write, in parts where it is large: first row, rows.
+
+    Raises:
+        NumericError: a value is not finite.
+    """
+    if not entry.leaf.same_rows:
+        yield 0, entry.leaf.theirs(finite(entry.variable))
+        return
+    start = 0
+    for rows in finite_rows(entry.variable):
+        yield start, rows
+        start += len(rows)
+
+
 def finite_rows(variable: Any) -> Iterator[np.ndarray]:
     """The values of a variable, in parts where it has many rows.
 
     Raises:
         NumericError: one of them is not finite.
     """
-    shape = variable.shape
-    count = max(1, PART // max(1, _FLOAT * math.prod(shape[1:])))
-    if len(shape) < 2 or count >= shape[0]:
+    parts = tensors.row_parts(variable.shape, _FLOAT * math.prod(variable.shape[1:]))
+    for part in parts:
+        yield _finite(variable, variable.value[part])
+    if not parts:
         yield finite(variable)
-        return
-    for start in range(0, shape[0], count):
-        yield _finite(variable, variable.value[start : start + count])
 
 
 def _finite(variable: Any, values: Any) -> np.ndarray:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import ml_dtypes
 import numpy as np
 import pytest
 
+from bert_keras.checkpoints import hdf5, tensors
 from bert_keras.checkpoints.hdf5 import HDF5File, JoinedFiles
 from bert_keras.errors import ArtifactError
 
@@ -25,6 +27,23 @@ def test_datasets_by_name(path: Path) -> None:
     with HDF5File(path, str.upper) as file:
         assert file.shapes == {"A/B": (2, 3), "C": (3,)}
         np.testing.assert_array_equal(file.read("C"), [0, 1, 2])
+
+
+def test_written_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = np.arange(10.0, dtype="float32").reshape(5, 2)
+    monkeypatch.setattr(tensors, "PART", 2 * table[0].nbytes)
+    parts = [(0, table[:3]), (3, table[3:])]
+    narrow = table.astype(ml_dtypes.bfloat16)  # which the format has not
+    scalar = np.array(3, "int32")
+    hdf5.write(
+        tmp_path / "x.h5",
+        [("a/b", (5, 2), parts), ("c", (), [(0, scalar)]), ("d", (5, 2), [(0, narrow)])],
+    )
+    with HDF5File(tmp_path / "x.h5") as file:
+        assert [start for start, _ in file.rows("a/b")] == [0, 2, 4]
+        np.testing.assert_array_equal(file.read("a/b"), table)
+        np.testing.assert_array_equal(file.read("d"), table)
+        assert file.read("c") == 3
 
 
 def test_files_as_one(path: Path) -> None:

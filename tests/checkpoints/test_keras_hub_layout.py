@@ -19,6 +19,7 @@ from bert_keras.checkpoints.keras_hub_layout import LaterRows, SplitHeads
 )
 def test_heads(leaf: Leaf, ours: tuple[int, ...], theirs: tuple[int, ...]) -> None:
     array = np.arange(np.prod(ours)).reshape(ours)
+    assert not leaf.same_rows
     assert leaf.shape(ours) == leaf.theirs(array).shape == theirs
     np.testing.assert_array_equal(leaf.ours(leaf.theirs(array)), array)
 
@@ -29,3 +30,5 @@ def test_rows_before_the_first_position() -> None:
     np.testing.assert_array_equal(leaf.theirs(table), table[2:])
     np.testing.assert_array_equal(leaf.ours(table[2:])[2:], table[2:])
     assert not leaf.ours(table[2:])[:2].any()
+    added = LaterRows("x", offset=2, added=np.ones(2)).theirs(table)
+    np.testing.assert_array_equal(added, table[2:] + 1)

@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
-from bert_keras.checkpoints import tf_variables
+from bert_keras.checkpoints import tensors, tf_variables
+from bert_keras.checkpoints.format import Entry, Leaf
 from bert_keras.errors import ArtifactError
 
 
@@ -68,3 +70,24 @@ def test_an_index_that_tells_of_more_than_there_is(tmp_path: Path) -> None:
     data.write_bytes(data.read_bytes()[:-4])
     with pytest.raises(ArtifactError, match=r"tells of 1200 bytes, .* files hold 1196\."):
         tf_variables.VariableFile(path)
+
+
+def test_large_variables_are_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFlow's own reader sees one variable."""
+    tf = pytest.importorskip("tensorflow")
+    table = np.arange(35, dtype="float32").reshape(7, 5)
+    monkeypatch.setattr(tensors, "PART", 2 * table[0].nbytes)
+    monkeypatch.setattr(tf_variables, "_SHARD", 0)
+    entries = [
+        Entry(keras.Variable(table), name, Leaf(name, transposed=name == "turned"))
+        for name in ("table", "turned")
+    ]
+    tf_variables.write(tmp_path / "ckpt", entries)
+    assert len(list(tmp_path.glob("ckpt.data-*"))) == 5
+    reader = tf.train.load_checkpoint(str(tmp_path / "ckpt"))
+    assert reader.get_variable_to_shape_map() == {"table": [7, 5], "turned": [5, 7]}
+    np.testing.assert_array_equal(reader.get_tensor("table"), table)
+    np.testing.assert_array_equal(reader.get_tensor("turned"), table.T)
+    file = tf_variables.VariableFile(tmp_path / "ckpt")
+    assert [start for start, _ in file.rows("table")] == [0, 2, 4, 6]
+    np.testing.assert_array_equal(file.read("table"), table)

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from bert_keras import BertEncoder, load_checkpoint, save_checkpoint
 from bert_keras.checkpoints import safetensors_file, tensors, transfer
 from bert_keras.checkpoints.format import Entry, Leaf
 from bert_keras.errors import ArtifactError, NumericError
+from tests import contracts
 
 _VALUES = np.arange(35, dtype="float32").reshape(7, 5)
 
@@ -21,7 +23,6 @@ _VALUES = np.arange(35, dtype="float32").reshape(7, 5)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two rows of `_VALUES` are a part."""
     monkeypatch.setattr(tensors, "PART", 2 * _VALUES[0].nbytes)
-    monkeypatch.setattr(transfer, "PART", 2 * _VALUES[0].nbytes)
 
 
 def _entry(values: np.ndarray, dtype: str = "float32", **options: Any) -> Entry:
@@ -45,6 +46,18 @@ def test_there_and_back(dtype: str, transposed: bool, tmp_path: Path) -> None:
         transfer.fill(filled, source)
     found = keras.ops.convert_to_numpy(keras.ops.cast(filled.variable.value, "float32"))
     np.testing.assert_array_equal(found, _VALUES)
+
+
+@pytest.mark.parametrize("name", ["hugging_face", "keras_hub", "google_tf1"])
+def test_models_in_parts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No part is taken for another, whatever the layout."""
+    if name == "google_tf1":
+        pytest.importorskip("tensorflow")
+    encoder = contracts.as_trained(BertEncoder(contracts.TINY.replace(activation="gelu_tanh")))
+    save_checkpoint(encoder, tmp_path, format=name)
+    contracts.assert_same_weights(load_checkpoint(tmp_path), encoder)
+    monkeypatch.undo()
+    contracts.assert_same_weights(load_checkpoint(tmp_path), encoder)
 
 
 def test_a_filled_table_is_trained_on(tmp_path: Path) -> None:
