@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bert_keras.config import BertConfig
     from bert_keras.models import (
         BertEncoder,
+        Distiller,
         ElectraPretrainer,
         MaskedLM,
         MultipleChoice,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         QuestionAnswerer,
         ReplacedTokenDetector,
         SentenceEncoder,
+        SentencePairs,
         SequenceClassifier,
         TokenClassifier,
     )
@@ -41,6 +43,7 @@ __all__ = [
     "PRESETS",
     "BertConfig",
     "BertEncoder",
+    "Distiller",
     "ElectraPretrainer",
     "Encoding",
     "MaskedLM",
@@ -50,6 +53,7 @@ __all__ = [
     "QuestionAnswerer",
     "ReplacedTokenDetector",
     "SentenceEncoder",
+    "SentencePairs",
     "SequenceClassifier",
     "TokenClassifier",
     "Tokenizer",
@@ -74,6 +78,8 @@ _HOMES = {
     "QuestionAnswerer": "models",
     "ReplacedTokenDetector": "models",
     "SentenceEncoder": "models",
+    "SentencePairs": "models",
+    "Distiller": "models",
     "SequenceClassifier": "models",
     "TokenClassifier": "models",
     "Tokenizer": "tokenizers",

@@ -1,4 +1,4 @@
-"""`bert-keras`: checkpoints converted, looked into, and compared."""
+"""`bert-keras`: checkpoints converted, looked into, compared, and asked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -17,7 +17,7 @@ from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files
 from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
 
 app = typer.Typer(
-    help="Converts, inspects and compares checkpoints of the BERT family.",
+    help="Converts, inspects, compares and asks checkpoints of the BERT family.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -111,6 +111,52 @@ def verify(
         typer.echo(f"They differ by up to {largest:.3g}, more than {tolerance:g}.")
         raise typer.Exit(1)
     typer.echo(f"Equal: no difference above {largest:.3g} (tolerance {tolerance:g}).")
+
+
+@app.command()
+def predict(
+    source: _Source,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="a text a line; - or none: standard input")
+    ] = None,
+    max_length: Annotated[int | None, typer.Option(help="most tokens of a text")] = None,
+    batch_size: Annotated[int, typer.Option(help="texts that run together")] = 32,
+    allow_pickle: _Pickle = False,
+    trust: _Trust = False,
+) -> None:
+    """Answers every line with a line of JSON: labels, entities, answers, fills or vectors.
+
+    A line is a text, or a JSON object: {"text", "pair"}; {"question", "context"}; {"prompt",
+    "options"}.
+    """
+    from bert_keras.checkpoints import api
+    from bert_keras.predictor import Predictor, predict_lines
+
+    model = api.load_checkpoint(source, allow_pickle=allow_pickle, trust=trust)
+    tokenizer = Tokenizer.from_preset(source)
+    try:
+        predictor = Predictor(model, tokenizer, batch_size=batch_size, max_length=max_length)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    for path in files or [Path("-")]:
+        name = "standard input" if str(path) == "-" else str(path)
+        try:
+            with _lines(path) as lines:
+                for answer in predict_lines(predictor, lines, name):
+                    typer.echo(answer)
+        except UnicodeDecodeError as error:
+            raise DataError(f"{name}: not UTF-8 ({error}). Convert it first.") from error
+        except FileNotFoundError as error:
+            raise DataError(f"{name}: no such file.") from error
+
+
+@contextmanager
+def _lines(path: Path) -> Iterator[TextIO]:
+    if str(path) == "-":
+        yield sys.stdin
+    else:
+        with path.open(encoding="utf-8") as file:
+            yield file
 
 
 @contextmanager

@@ -29,6 +29,8 @@ TAGS = "tags"  # of tokens
 START, END = "start", "end"  # of an answer
 CHOICE = "choice"
 SENTENCE_VECTOR = "sentence_vector"
+SIMILARITY = "similarity"  # of two texts
+MATCH = "match"  # of a text, among the others of a batch
 
 HUGGING_FACE = {
     TOKEN_IDS: "input_ids",

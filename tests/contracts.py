@@ -172,7 +172,12 @@ def check_encoder(make: Callable[..., BertEncoder], directory: Path) -> None:
             assert np.isfinite(output.astype("float32")).all(), policy
 
 
-def check_task(make: Callable[[BertEncoder], Task], config: BertConfig, directory: Path) -> None:
+def check_task(
+    make: Callable[[BertEncoder], Task],
+    config: BertConfig,
+    directory: Path,
+    label_axes: int = 1,
+) -> None:
     """A task: what an encoder promises, float32 logits, one step of mixed-precision training.
 
     Float32 training is left to each task's own tests, which learn something.
@@ -181,6 +186,7 @@ def check_task(make: Callable[[BertEncoder], Task], config: BertConfig, director
         make: the task of an encoder.
         config: of the encoder.
         directory: for files.
+        label_axes: by how many axes its outputs have more than its labels.
     """
     task = as_trained(make(BertEncoder(config)))
     x = inputs_of(task)
@@ -192,7 +198,7 @@ def check_task(make: Callable[[BertEncoder], Task], config: BertConfig, director
         logits = task.predict(x, verbose=0)
         assert {str(values.dtype) for values in logits.values()} == {"float32"}
         assert all(np.isfinite(values).all() for values in logits.values()), policy
-        _check_training_step(task, x, logits)
+        _check_training_step(task, x, logits, label_axes)
 
 
 def check_format(model: BertEncoder | Task, x: dict[str, np.ndarray], directory: Path) -> None:
@@ -245,11 +251,11 @@ def _check_model_config(model: Any, x: dict[str, np.ndarray], directory: Path) -
 
 
 def _check_training_step(
-    task: Task, x: dict[str, np.ndarray], logits: dict[str, np.ndarray]
+    task: Task, x: dict[str, np.ndarray], logits: dict[str, np.ndarray], label_axes: int
 ) -> None:
     """One step runs: the loss and the new weights are finite, the loss is scaled if need be."""
     task.compile(keras.optimizers.SGD(1e-3), **task.objective())
-    y = {name: np.zeros(logits.shape[:-1], "int32") for name, logits in logits.items()}
+    y = {name: np.zeros(logits.shape[:-label_axes], "int32") for name, logits in logits.items()}
     scaled = isinstance(task.optimizer, keras.optimizers.LossScaleOptimizer)
     assert scaled == (task.dtype_policy.name == "mixed_float16")
     history = task.fit(x, y, batch_size=len(x[features.TOKEN_IDS]), verbose=0).history

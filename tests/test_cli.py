@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from bert_keras import BertEncoder, MaskedLM, Tokenizer, cli, load_checkpoint
+from bert_keras import (
+    BertEncoder,
+    MaskedLM,
+    Predictor,
+    SequenceClassifier,
+    Tokenizer,
+    cli,
+    load_checkpoint,
+)
+from bert_keras.errors import DataError
 from tests import contracts
 from tests.contracts import TINY
 
@@ -123,3 +135,55 @@ def test_help(call) -> None:
     assert done.code == 0
     for command in ("convert", "inspect", "verify"):
         assert command in done.out
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "classifier"
+    task = SequenceClassifier(BertEncoder(TINY), 2, labels=["no", "yes"])
+    contracts.as_trained(task).save_to_preset(folder)
+    Tokenizer(_WORDS).save_to_preset(folder)
+    return folder
+
+
+def test_predict_a_file(call, classifier: Path, tmp_path: Path) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text('w1 w2\nw3\n{"text": "w1 w2"}\n', encoding="utf-8")
+    done = call("predict", classifier, path)
+    assert done.code == 0, done.err
+    answers = [json.loads(line) for line in done.out.splitlines()]
+    assert answers[0] == answers[2]
+    task = load_checkpoint(classifier)
+    expected = Predictor(task, Tokenizer(_WORDS))(["w1 w2", "w3"])
+    for answer, label in zip(answers, expected, strict=False):
+        assert answer["label"] == label.label
+        assert answer["score"] == pytest.approx(label.score, abs=1e-6)
+
+
+def test_predict_standard_input(call, classifier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"text": "w1", "pair": "w2"}\n'))
+    done = call("predict", classifier)
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["label"] in ("no", "yes")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"txt": "a"}\n', r"texts\.txt:1: no 'text'. Received: \['txt'\]"),
+        (b"w1\n{no\n", r"texts\.txt:2: not JSON"),
+        (b'w1\n{"text": "w1", "pair": "w2"}\n', r'texts\.txt:1: no "pair", which other'),
+        (b'{"text": 3}\n', r"texts\.txt:1: 'text' must be text. Received: 3"),
+        (b"\xff\n", r"texts\.txt: not UTF-8"),
+        (None, r"texts\.txt: no such file"),
+    ],
+)
+def test_predict_refuses(
+    call, classifier: Path, tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    path = tmp_path / "texts.txt"
+    if content is not None:
+        path.write_bytes(content)
+    done = call("predict", classifier, path)
+    assert done.code == DataError.exit_code
+    assert re.search(message, done.err)

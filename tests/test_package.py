@@ -29,6 +29,8 @@ PUBLIC = {
     "QuestionAnswerer",
     "ReplacedTokenDetector",
     "SentenceEncoder",
+    "SentencePairs",
+    "Distiller",
     "SequenceClassifier",
     "TokenClassifier",
     "PRESETS",
@@ -49,7 +51,7 @@ METHODS = {
     "Tokenizer": {"decode", "encode", "from_preset", "learn", "save_to_preset"},
 }
 EXTRAS = {
-    *("dev", "hub", "jax", "plot", "reference", "sentencepiece", "tensorboard"),
+    *("dev", "finetune", "hub", "jax", "plot", "reference", "sentencepiece", "tensorboard"),
     *("tensorflow", "torch"),
 }
 

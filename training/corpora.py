@@ -13,6 +13,7 @@ import numpy as np
 from bert_keras.data import (
     MANIFEST,
     Corpus,
+    Examples,
     PretrainingExamples,
     py_dataset,
     read,
@@ -143,7 +144,7 @@ def evaluation_batches(recipe: PretrainRecipe, examples: PretrainingExamples) ->
     return min(wanted, examples.num_batches(0))
 
 
-def dataset(examples: PretrainingExamples, **where: Any) -> Any:
+def dataset(examples: Examples, **where: Any) -> Any:
     """The examples as the backend likes them best; the batches are the same."""
     if keras.backend.backend() == "tensorflow":
         return tf_dataset(examples, **where)

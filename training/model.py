@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import keras
 import numpy as np
 
+from bert_keras.errors import UsageError
 from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.models import BertEncoder, ElectraPretrainer, MaskedLM, Pretrainer, Task
 from bert_keras.optimization import optimizer
 from bert_keras.presets import PRESETS
 from training.recipe import PretrainRecipe
 
+# Heads that a checkpoint may have, and a new task need not.
+_HEADS = ("mlm", "nsp", "sop", "rtd", "label", "tags", "span", "choice", "pooler")
+
 
 def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
-    """A new, compiled task: the recipe's model, objective and optimizer.
+    """A compiled task: the recipe's model, new or begun, objective and optimizer.
 
     Args:
         recipe: what to train.
         vocab_size: of the tokenizer, learned or given.
     """
-    preset = PRESETS[recipe.preset]
-    config = preset.replace(
-        vocab_size=vocab_size,
-        dropout=recipe.dropout,
-        attention_dropout=recipe.attention_dropout,
-        initializer_range=recipe.initializer_range,
-        max_positions=recipe.max_positions or preset.max_positions,
-        pooler=recipe.objective in PAIR_OBJECTIVES,  # nothing else would train it
-        family="electra" if recipe.objective == "rtd" else preset.family,
-    )
-    encoder = BertEncoder(config, dtype=recipe.precision)
-    if recipe.objective == "mlm":
-        task = MaskedLM(encoder)
-    elif recipe.objective == "rtd":
-        task = ElectraPretrainer(encoder, generator_size=recipe.generator_size)
-    else:
-        task = Pretrainer(encoder, objective=recipe.objective)
+    task = _begun(recipe, vocab_size) if recipe.start else _new(recipe, vocab_size)
     task.compile(
         optimizer(
             recipe.learning_rate,
@@ -53,8 +44,55 @@ def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
     return task
 
 
+def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:
+    """The checkpoint to go on from; heads that it has not are new."""
+    kind = MaskedLM if recipe.objective == "mlm" else Pretrainer
+    options: dict[str, Any] = {} if kind is MaskedLM else {"objective": recipe.objective}
+    try:
+        task = kind.from_preset(
+            recipe.start,
+            dtype=recipe.precision,
+            allow_missing=(*kind.head_layers, "pooler"),
+            allow_unused=_HEADS,
+            **options,
+        )
+    except ValueError as error:
+        raise UsageError(f"start={recipe.start}: {error}") from error
+    config = task.encoder.config
+    if config.vocab_size != vocab_size or recipe.sequence_length > config.max_positions:
+        raise UsageError(
+            f"start={recipe.start} reads {config.vocab_size} pieces and {config.max_positions} "
+            f"positions. Received: a vocabulary of {vocab_size}, "
+            f"sequence_length={recipe.sequence_length}"
+        )
+    if kind is MaskedLM and task.encoder.pooler is not None:
+        task.encoder.pooler.trainable = False  # it has no gradient, and must not decay either
+    return task
+
+
+def _new(recipe: PretrainRecipe, vocab_size: int) -> Task:
+    preset = PRESETS[recipe.preset]
+    config = preset.replace(
+        vocab_size=vocab_size,
+        dropout=recipe.dropout,
+        attention_dropout=recipe.attention_dropout,
+        initializer_range=recipe.initializer_range,
+        max_positions=recipe.max_positions or preset.max_positions,
+        pooler=recipe.objective in PAIR_OBJECTIVES,  # nothing else would train it
+        family="electra" if recipe.objective == "rtd" else preset.family,
+    )
+    encoder = BertEncoder(config, dtype=recipe.precision)
+    if recipe.objective == "mlm":
+        return MaskedLM(encoder)
+    if recipe.objective == "rtd":
+        return ElectraPretrainer(encoder, generator_size=recipe.generator_size)
+    return Pretrainer(encoder, objective=recipe.objective)
+
+
 def start_from_frequencies(task: Task, log_shares: np.ndarray) -> None:
     """Lets a new MLM head begin with the tokens' frequencies, the best guess without context.
+
+    One that has learned, as the bias says, stays as it is.
 
     With a bias of zeros the first hundreds of steps are spent on learning them, and all rows of
     the token table are pushed one way for it.
@@ -63,6 +101,8 @@ def start_from_frequencies(task: Task, log_shares: np.ndarray) -> None:
         task: a new model with an MLM head.
         log_shares: of `unigram.log_shares`; -inf becomes the lowest of the others.
     """
+    if np.any(keras.ops.convert_to_numpy(task.mlm.bias)):
+        return
     lowest = log_shares[np.isfinite(log_shares)].min()
     bias = np.maximum(log_shares, lowest)
     task.mlm.bias.assign((bias - bias.mean()).astype(np.float32))  # a softmax ignores the mean

@@ -40,11 +40,8 @@ class Plan:
 
 def plan(recipe: PretrainRecipe) -> Plan:
     """Estimates without reading the text."""
-    preset = PRESETS[recipe.preset]
     vocab_size = _vocab_size(recipe)
-    config = preset.replace(
-        vocab_size=vocab_size, max_positions=recipe.max_positions or preset.max_positions
-    )
+    config = _config(recipe, vocab_size)
     text_bytes = _text_bytes(recipe)
     prepared = _prepared(recipe)
     text_tokens = prepared.num_tokens if prepared else text_bytes / _BYTES_PER_TOKEN
@@ -70,7 +67,7 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     table.add_row("text", text, recipe.corpus)
     origin = recipe.vocab or ("prepared" if _prepared(recipe) else "learned from the text")
     table.add_row("vocabulary", f"{found.vocab_size:,} pieces", origin)
-    table.add_row("model", f"{found.parameters:,} parameters", recipe.preset)
+    table.add_row("model", f"{found.parameters:,} parameters", recipe.start or recipe.preset)
     table.add_row(
         "examples",
         f"{recipe.steps * recipe.batch_size:,} of {recipe.sequence_length} tokens",
@@ -85,6 +82,16 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     table.add_row("run folder", recipe.out or f"runs/{recipe.name}", "checkpoints, report")
     table.add_row("SavedModel", f"saved_models/{recipe.name}/<version>", "")
     (console or Console()).print(table)
+
+
+def _config(recipe: PretrainRecipe, vocab_size: int) -> BertConfig:
+    if recipe.start:
+        from bert_keras.models import BertEncoder
+
+        return BertEncoder.from_preset(recipe.start, load_weights=False).config
+    preset = PRESETS[recipe.preset]
+    positions = recipe.max_positions or preset.max_positions
+    return preset.replace(vocab_size=vocab_size, max_positions=positions)
 
 
 def _text_bytes(recipe: PretrainRecipe) -> int:

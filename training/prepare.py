@@ -145,6 +145,8 @@ def _check(layout: str, language: str, vocab_size: int, held_out: float, workers
 def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
     """Opens a folder, whose switches count, or a vocab.txt."""
     path = Path(vocab).expanduser()
+    if vocab.startswith("hf://"):
+        return Tokenizer.from_preset(vocab)
     if not path.exists():
         raise UsageError(f"vocab={path}: no such file or folder.")
     return Tokenizer.from_preset(path, **({} if path.is_dir() else {"lowercase": lowercase}))

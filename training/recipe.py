@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import runpy
-from collections.abc import Collection
 from pathlib import Path
-from typing import NoReturn
 
-from bert_keras.errors import UsageError
 from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.presets import PRESETS
-from training.overrides import KINDS, nearest
+from training import recipe_files
+from training.values import Ranges
 
 _FOLDER = Path(__file__).parent / "recipes"
 
@@ -36,6 +32,7 @@ class PretrainRecipe:
     vocab_size: int = 16_000  # pieces to learn
     lowercase: bool = True  # drop case and accents
     # The model.
+    start: str = ""  # checkpoint to go on from, which gives sizes, dropout and vocabulary
     preset: str = "bert_mini_uncased"  # a name in bert_keras.PRESETS, which gives the sizes
     dropout: float = 0.1
     attention_dropout: float = 0.1  # fused attention kernels need 0
@@ -76,75 +73,65 @@ class PretrainRecipe:
     name: str = ""  # of the run and of its folder in saved_models; empty: the recipe file's
 
     def __post_init__(self) -> None:
-        for item in dataclasses.fields(self):
-            kind, value = str(item.type), getattr(self, item.name)
-            if kind == "float" and type(value) is int:
-                object.__setattr__(self, item.name, value := float(value))
-            if type(value).__name__ != kind:
-                _fail(item.name, f"must be {KINDS[kind]}", value)
-            if kind in ("int", "float"):
-                _check_number(item.name, value)
-            elif value not in _CHOICES.get(item.name, (value,)):
-                _fail(item.name, f"must be one of {', '.join(_CHOICES[item.name])}", value)
+        _RANGES.check(self)
         if not self.corpus:
-            _fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)
-        if self.objective in PAIR_OBJECTIVES and PRESETS[self.preset].num_segments < 2:
-            rule = f"must be mlm or rtd: {self.preset} has no second segment for pairs"
-            _fail("objective", rule, self.objective)
-        preset = PRESETS[self.preset]
-        if self.objective == "rtd" and preset.unique_layers < preset.num_layers:
-            _fail("objective", f"must not be rtd: {self.preset} shares its blocks", self.objective)
-        longest = self.max_positions or PRESETS[self.preset].max_positions
-        if self.sequence_length > longest:
-            whose = "max_positions" if self.max_positions else f"the positions of {self.preset}"
-            _fail("sequence_length", f"must be at most {longest}, {whose}", self.sequence_length)
+            _RANGES.fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)
+        if self.start:
+            if self.objective == "rtd":
+                _RANGES.fail("objective", "must be mlm, nsp or sop with start=", self.objective)
+            object.__setattr__(self, "vocab", self.vocab or self.start)
+        else:
+            self._check_preset()
         for name in ("report_every", "accumulate"):
             if self.steps % getattr(self, name):
-                _fail("steps", f"must be a multiple of {name}={getattr(self, name)}", self.steps)
+                _RANGES.fail(
+                    "steps", f"must be a multiple of {name}={getattr(self, name)}", self.steps
+                )
         if self.held_out > 0.5:
-            _fail("held_out", "must be at most 0.5", self.held_out)
+            _RANGES.fail("held_out", "must be at most 0.5", self.held_out)
         if self.warmup_steps > self.steps:
-            _fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
+            _RANGES.fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
+
+    def _check_preset(self) -> None:
+        preset = PRESETS[self.preset]
+        if self.objective in PAIR_OBJECTIVES and preset.num_segments < 2:
+            rule = f"must be mlm or rtd: {self.preset} has no second segment for pairs"
+            _RANGES.fail("objective", rule, self.objective)
+        if self.objective == "rtd" and preset.unique_layers < preset.num_layers:
+            rule = f"must not be rtd: {self.preset} shares its blocks"
+            _RANGES.fail("objective", rule, self.objective)
+        longest = self.max_positions or preset.max_positions
+        if self.sequence_length > longest:
+            whose = "max_positions" if self.max_positions else f"the positions of {self.preset}"
+            rule = f"must be at most {longest}, {whose}"
+            _RANGES.fail("sequence_length", rule, self.sequence_length)
 
 
-_CHOICES: dict[str, Collection[str]] = {
-    "layout": ("text", "sentences"),
-    "preset": PRESETS.keys(),
-    "objective": ("nsp", "sop", "rtd", "mlm"),
-    "masking": ("token", "whole_word", "span"),
-    "output_bias": ("frequency", "zero"),
-    "schedule": ("linear", "cosine", "polynomial"),
-    "optimizer": ("adamw", "lamb", "muon"),
-    "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
-    "jit": ("auto", "true", "false"),
-}
-# Whole numbers are at least 1 but for these; the other numbers are shares, below 1, but for three.
-_LEAST: dict[str, int] = {
-    "sequence_length": 8,
-    **dict.fromkeys(("max_positions", "max_predictions", "warmup_steps", "seed"), 0),
-}
-_BOUND = {"seed": 2**32}  # what NumPy's seed takes
-_ABOVE_ZERO = ("learning_rate", "held_out", "mask_rate", "initializer_range", "generator_size")
-_NOT_SHARES = ("learning_rate", "weight_decay", "clip_norm")
-
-
-def _check_number(name: str, value: float) -> None:
-    if isinstance(value, int):
-        if value < _LEAST.get(name, 1):
-            _fail(name, f"must be at least {_LEAST.get(name, 1)}", value)
-        if value >= _BOUND.get(name, math.inf):
-            _fail(name, f"must be below {_BOUND[name]:,}", value)
-        return
-    low = "above 0" if name in _ABOVE_ZERO else "at least 0"
-    high = "finite" if name in _NOT_SHARES else "below 1"
-    limit = math.inf if name in _NOT_SHARES else 1.0
-    if not (0 <= value < limit) or (value == 0 and name in _ABOVE_ZERO):
-        _fail(name, f"must be {low} and {high}", value)
+_RANGES = Ranges(
+    choices={
+        "layout": ("text", "sentences"),
+        "preset": PRESETS.keys(),
+        "objective": ("nsp", "sop", "rtd", "mlm"),
+        "masking": ("token", "whole_word", "span"),
+        "output_bias": ("frequency", "zero"),
+        "schedule": ("linear", "cosine", "polynomial"),
+        "optimizer": ("adamw", "lamb", "muon"),
+        "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
+        "jit": ("auto", "true", "false"),
+    },
+    least={
+        "sequence_length": 8,
+        **dict.fromkeys(("max_positions", "max_predictions", "warmup_steps", "seed"), 0),
+    },
+    bounds={"seed": 2**32},  # what NumPy's seed takes
+    above_zero=("learning_rate", "held_out", "mask_rate", "initializer_range", "generator_size"),
+    not_shares=("learning_rate", "weight_decay", "clip_norm"),
+)
 
 
 def known_recipes() -> list[str]:
     """The names of the recipes in training/recipes, sorted."""
-    return sorted(path.stem for path in _FOLDER.glob("[!_]*.py"))
+    return recipe_files.known(_FOLDER)
 
 
 def load_recipe(name_or_path: str) -> PretrainRecipe:
@@ -153,28 +140,7 @@ def load_recipe(name_or_path: str) -> PretrainRecipe:
     Raises:
         UsageError: no such recipe, or a file that does not define one.
     """
-    path = Path(name_or_path)
-    if path.suffix != ".py":
-        path = _FOLDER / f"{name_or_path}.py"
-        if name_or_path not in known_recipes():
-            raise UsageError(
-                f"No recipe of that name. Received: {name_or_path!r}."
-                f"{nearest(name_or_path, known_recipes())} Known recipes: "
-                f"{', '.join(known_recipes()) or 'none'}; or give the path of a .py file."
-            )
-    elif not path.is_file():
-        raise UsageError(f"No such recipe file: {name_or_path}")
-    try:
-        recipe = runpy.run_path(str(path)).get("recipe")
-    except SyntaxError as error:
-        raise UsageError(f"{path}, line {error.lineno}: not Python: {error.msg}") from error
-    except Exception as error:
-        raise UsageError(f"{path}: {type(error).__name__}: {error}") from error
-    if not isinstance(recipe, PretrainRecipe):
-        raise UsageError(
-            f"{path}: must define recipe = PretrainRecipe(…). Received: recipe={recipe!r}"
-        )
-    return dataclasses.replace(recipe, name=recipe.name or path.stem)
+    return recipe_files.load(name_or_path, PretrainRecipe, _FOLDER)
 
 
 def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
@@ -187,6 +153,7 @@ def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
         layout="text",
         language="en",
         vocab="",
+        start="",
         preset="bert_tiny_uncased",
         max_positions=0,
         vocab_size=min(recipe.vocab_size, 1_000),
@@ -202,9 +169,3 @@ def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
         checkpoint_every=1,
         workers=1,
     )
-
-
-def _fail(name: str, rule: str, value: object) -> NoReturn:
-    choices = _CHOICES.get(name, ())
-    near = nearest(value, choices) if isinstance(value, str) else ""
-    raise UsageError(f"{name} {rule}. Received: {name}={value!r}.{near}")

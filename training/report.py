@@ -84,14 +84,14 @@ def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
     lines += [f"- **{name}: {value}**, {remark}." for name, value, remark in _results(facts)]
     if facts.picture:
         lines += ["", f"![Loss and accuracy over the steps]({facts.picture})"]
-    lines += ["", _YARDSTICK.format(facts), "", "## The data", "", *_table(_data(facts))]
-    lines += ["", "## The cost", "", *_table(_cost(facts))]
+    lines += ["", _YARDSTICK.format(facts), "", "## The data", "", *markdown_table(_data(facts))]
+    lines += ["", "## The cost", "", *markdown_table(_cost(facts))]
     if facts.filled:
         lines += ["", "## Filled masks", "", "Held-out text; the right token is in bold.", ""]
-        rows = [(_plain(mask.text), _plain(mask.answer), _guesses(mask)) for mask in facts.filled]
-        lines += _table(rows, ("text", "right", "best guesses"))
+        rows = [(plain(mask.text), plain(mask.answer), _guesses(mask)) for mask in facts.filled]
+        lines += markdown_table(rows, ("text", "right", "best guesses"))
     lines += ["", "## How it was made", "", "```", facts.command, "```", ""]
-    lines += _table(_origin(facts), ("", ""))
+    lines += markdown_table(_origin(facts), ("", ""))
     Path(path).write_text("\n".join([*lines, ""]), encoding="utf-8")
     return Path(path)
 
@@ -181,7 +181,7 @@ def _gibibytes(size: object) -> str:
 
 
 def _guesses(mask: FilledMask) -> str:
-    shown = [(f"{_plain(token)} {_percent(share)}", token) for token, share in mask.guesses]
+    shown = [(f"{plain(token)} {_percent(share)}", token) for token, share in mask.guesses]
     return ", ".join(f"**{text}**" if token == mask.answer else text for text, token in shown)
 
 
@@ -189,9 +189,11 @@ def _percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def _plain(text: str) -> str:  # as itself in a Markdown table
+def plain(text: str) -> str:
+    """The text as itself in a Markdown table."""
     return re.sub(r"([\\`*_<>|#~])", r"\\\1", " ".join(text.split()))
 
 
-def _table(rows: Sequence[Row], head: Row = ("measure", "value", "remark")) -> list[str]:
+def markdown_table(rows: Sequence[Row], head: Row = ("measure", "value", "remark")) -> list[str]:
+    """The lines of a table."""
     return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]

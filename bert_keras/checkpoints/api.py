@@ -29,6 +29,7 @@ from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import BertEncoder, SentenceEncoder, Task
+from bert_keras.models.lora import plain_weights
 from bert_keras.presets import PRESETS
 
 # What a repository is asked for. A pickle must be asked for in words.
@@ -43,7 +44,7 @@ def save_checkpoint(
     directory: str | Path,
     format: str = "hugging_face",  # noqa: A002
 ) -> Path:
-    """Writes an encoder or a task as a checkpoint folder.
+    """Writes an encoder or a task as a checkpoint folder; adapters are folded into their kernels.
 
     Args:
         model: what to write.
@@ -69,7 +70,7 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     family = hugging_face.family_for(encoder.config, class_name, options)
     has_head = isinstance(model, Task) and bool(model.head_layers)
     names = hugging_face.names_of(family, prefixed=has_head)
-    entries = names.entries(model.weights)
+    entries = names.entries(plain_weights(model))
     transfer.check(entries)
     config = hugging_face.write_config(encoder.config, class_name, options)
     directory.mkdir(parents=True, exist_ok=True)

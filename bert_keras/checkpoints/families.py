@@ -298,7 +298,9 @@ NATIVE = Family(
         **{f"generator/{path}": f"generator.{name}" for path, name in _BLOCK.items()},
         "label/dense": "label_dense",
         "choice/dense": "choice_dense",
+        "crf": "crf",
+        "mix": "mix",
     },
-    classes={"ElectraPretrainer": ""},  # and those of the others
+    classes={"ElectraPretrainer": "", "SentencePairs": ""},  # and those of the others
     redundant=_BERT.redundant,
 )

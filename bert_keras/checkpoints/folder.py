@@ -18,6 +18,9 @@ from bert_keras.errors import ArtifactError
 
 # Every class that a folder can hold.
 _CLASSES = {name for family in (*FAMILIES.values(), NATIVE) for name in family.classes}
+# Classes that make vectors of texts, which they tell by the same options.
+_VECTORS = ("SentenceEncoder", "SentencePairs")
+_POOLING = ("pooling", "normalize")
 # The weights that the TensorFlow classes of transformers 4 wrote.
 _TENSORFLOW = ("tf_model.h5", "tf_model.h5.index.json")
 
@@ -104,13 +107,16 @@ class Folder(Checkpoint):
         """The options that the manifest or the config tells."""
         del shapes
         if self.manifest is None:
-            if class_name == "SentenceEncoder" and sentence_transformers.is_one(self.directory):
+            if class_name in _VECTORS and sentence_transformers.is_one(self.directory):
                 path = self.directory / sentence_transformers.MODULES
                 return sentence_transformers.read_options(self.directory), path
             path = self.directory / CONFIG
             return head_options.read(class_name, self.values, config, path), path
-        is_its_own = self.manifest["class"] == class_name
-        return (self.manifest["options"] if is_its_own else {}), self.directory / MANIFEST
+        written, options = self.manifest["class"], self.manifest["options"]
+        if written != class_name:
+            kept = _POOLING if {written, class_name} == set(_VECTORS) else ()
+            options = {name: options[name] for name in kept if name in options}
+        return options, self.directory / MANIFEST
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
         """By the family's rows."""

@@ -21,6 +21,7 @@ from bert_keras.checkpoints.google_tf1_names import CONFIGS, FAMILIES, HEADS, LE
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import BertEncoder, Task
+from bert_keras.models.lora import plain_weights
 
 PREFIX = "bert_model.ckpt"
 # Hugging Face kept Google's words.
@@ -181,12 +182,13 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
                 f"Received: {name}={model.options[name]!r}"
             )
     names = names_of(config.family, class_name, {})
-    if strangers := [weight.path for weight in model.weights if not names.knows(weight.path)]:
+    weights = plain_weights(model)
+    if strangers := [weight.path for weight in weights if not names.knows(weight.path)]:
         raise UsageError(
             f"Google's {config.family} has no place for {', '.join(strangers)}, so a "
             f"{class_name} cannot be written as a TF1 checkpoint."
         )
-    entries = names.entries(model.weights)
+    entries = names.entries(weights)
     transfer.check(entries)
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".tmp-") as folder:

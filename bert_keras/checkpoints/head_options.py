@@ -12,6 +12,8 @@ from bert_keras.errors import ArtifactError
 
 _MOST_LABELS = 100_000  # without names, which would make the file as large
 _LABELLED = ("SequenceClassifier", "TokenClassifier")
+# What only our heads can be, and what all others are.
+_OURS = {"crf": False, "representation": "last"}
 _PROBLEMS = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
@@ -31,6 +33,11 @@ def write(class_name: str, options: Mapping[str, Any], family: Family) -> dict[s
     if key and options.get("dropout") is not None:
         values[key] = options["dropout"]
     return values
+
+
+def are_theirs(options: Mapping[str, Any]) -> bool:
+    """Whether other libraries' heads can be so: they read the last layer, token by token."""
+    return all(options.get(name, plain) == plain for name, plain in _OURS.items())
 
 
 def read(

@@ -19,6 +19,8 @@ _LEAVES = {
     "embeddings": Leaf("weight"),
     "gamma": Leaf("weight"),
     "beta": Leaf("bias"),
+    # Of `crf` and `mix`, which none of their classes has.
+    **{name: Leaf(name) for name in ("transition", "start", "end", "scores", "scale")},
 }
 # Beginnings of the paths of every head there is.
 HEADS = tuple(
@@ -175,7 +177,8 @@ def _values(config: BertConfig, class_name: str) -> dict[str, Any]:
 def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) -> Family:
     """The family whose names a model is written with: `NATIVE` where its own has no such model."""
     family = FAMILIES[config.family]
-    fits = class_name in family.classes and _tells(_values(config, class_name), config)
+    fits = class_name in family.classes and head_options.are_theirs(options)
+    fits = fits and _tells(_values(config, class_name), config)
     if class_name == "MaskedLM":
         mlm = options.get("activation") or config.activation
         epsilon = options.get("layer_norm_epsilon") or config.layer_norm_epsilon

@@ -16,6 +16,7 @@ from bert_keras.checkpoints.keras_hub_target import Target
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import BertEncoder, Task
+from bert_keras.models.lora import plain_weights
 
 
 def from_keras_hub(model: Any, *, dtype: Any = None, **options: Any) -> BertEncoder | Task:
@@ -99,4 +100,4 @@ def _names(
 
 def _entries(names: Names, model: BertEncoder | Task) -> list[Entry]:
     """The model's variables with the paths of those of theirs in memory."""
-    return names.entries([weight for weight in model.weights if names.knows(weight.path)])
+    return names.entries([weight for weight in plain_weights(model) if names.knows(weight.path)])

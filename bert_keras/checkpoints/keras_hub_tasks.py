@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import strict_json
+from bert_keras.checkpoints import head_options
 from bert_keras.checkpoints.format import Leaf, Names
 from bert_keras.checkpoints.keras_hub_names import BACKBONES, Backbone, Head
 from bert_keras.config import BertConfig
@@ -98,6 +99,11 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
             f"KerasHub has no {ours} of the family {family}. Write its encoder: task.encoder."
         )
     (backbone, name, head), config = rows[0], task.encoder.config
+    if not head_options.are_theirs(task.options):
+        raise UsageError(
+            f"KerasHub's {name} reads the last layer alone. "
+            f"Received: representation={task.options['representation']!r}"
+        )
 
     def value(option: str) -> Any:
         told = task.options[option]

@@ -21,6 +21,7 @@ from bert_keras.checkpoints.keras_hub_folder import FIRST_BLOCK, WEIGHTS, file_n
 from bert_keras.checkpoints.keras_hub_target import Target
 from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.models import BertEncoder, Task
+from bert_keras.models.lora import plain_weights
 
 _HEAD = f"{tasks.WEIGHTS}/"  # what the names of its datasets begin with in our tables
 # Theirs come compiled, and are not opened without: steps and rate of an Adam before its first step.
@@ -40,11 +41,12 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
     """
     target = Target.of(model)
     names = file_names(target.backbone, target.head, target.config, target.segment)
-    entries = names.entries([weight for weight in model.weights if names.knows(weight.path)])
+    weights = plain_weights(model)
+    entries = names.entries([weight for weight in weights if names.knows(weight.path)])
     transfer.check(entries)
     heads = [entry for entry in entries if entry.tensor.startswith(_HEAD)]
     others = [entry for entry in entries if not entry.tensor.startswith(_HEAD)]
-    texts = _texts(model, target)
+    texts = _texts(model, target, sum(math.prod(weight.shape) for weight in weights))
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".tmp-") as folder:
         datasets = itertools.chain(_zeros(target), _datasets(others, directory))
@@ -77,7 +79,7 @@ def _zeros(target: Target) -> Iterator[hdf5.Dataset]:
             yield f"{layer}/vars/{number}", shape, [(0, np.zeros(shape, "float32"))]
 
 
-def _texts(model: BertEncoder | Task, target: Target) -> dict[str, Any]:
+def _texts(model: BertEncoder | Task, target: Target, parameters: int) -> dict[str, Any]:
     """The JSON files, as their library writes them."""
     # Not by `serialize_keras_object`, which imports TensorFlow.
     policy = {
@@ -90,7 +92,7 @@ def _texts(model: BertEncoder | Task, target: Target) -> dict[str, Any]:
     backbone = _described(target.name, package, {"dtype": policy, **target.values})
     metadata = {
         "keras_version": keras.version(),
-        "parameter_count": sum(math.prod(weight.shape) for weight in model.weights),
+        "parameter_count": parameters,
         "tasks": sorted(target.backbone.heads),
     }
     if not isinstance(model, Task):

@@ -1,20 +1,58 @@
-"""Text to batches: documents, token stores, pretraining examples."""
+"""Text to batches: documents, token stores, pretraining examples; supervised data to examples."""
 
+from bert_keras.data.choices import read_choices, read_swag
+from bert_keras.data.conll import read_conll, write_conll
 from bert_keras.data.corpus import MANIFEST, Corpus
 from bert_keras.data.corpus_writer import require_vacant, split_of, write
 from bert_keras.data.documents import LAYOUTS, Documents, read
+from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
+from bert_keras.data.feeding import Examples
 from bert_keras.data.pretraining import PretrainingExamples, py_dataset, tf_dataset
+from bert_keras.data.question_targets import choice_examples, question_examples
+from bert_keras.data.rows import Rows, encode
+from bert_keras.data.sampling import Draws, Stream
+from bert_keras.data.squad import SquadReport, read_squad
+from bert_keras.data.supervised import SupervisedExamples
+from bert_keras.data.tables import read_table
+from bert_keras.data.tag_schemes import from_bio, to_bio
+from bert_keras.data.targets import label_names, tag_examples, targets_of, text_examples
 
 __all__ = [
     "LAYOUTS",
     "MANIFEST",
+    "Answer",
+    "Choices",
     "Corpus",
     "Documents",
+    "Draws",
+    "Examples",
     "PretrainingExamples",
+    "Question",
+    "Rows",
+    "SquadReport",
+    "Stream",
+    "SupervisedExamples",
+    "TaggedWords",
+    "Texts",
+    "choice_examples",
+    "encode",
+    "from_bio",
+    "label_names",
     "py_dataset",
+    "question_examples",
     "read",
+    "read_choices",
+    "read_conll",
+    "read_squad",
+    "read_swag",
+    "read_table",
     "require_vacant",
     "split_of",
+    "tag_examples",
+    "targets_of",
+    "text_examples",
     "tf_dataset",
+    "to_bio",
     "write",
+    "write_conll",
 ]

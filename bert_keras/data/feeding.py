@@ -8,21 +8,40 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from bert_keras.data.pretraining import Batch, PretrainingExamples
+import numpy as np
+
+Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]
+
+
+class Examples(Protocol):
+    """What batches are read from, by epoch and position.
+
+    Attributes:
+        fixed_shapes: whether all batches have the shapes of the first.
+    """
+
+    fixed_shapes: bool
+
+    def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
+        """The (epoch, position) that is so many batches later."""
+        ...
+
+    def batch(self, epoch: int, position: int) -> Batch:
+        """One batch: inputs, labels, sample weights."""
+        ...
 
 
 def tf_dataset(
-    examples: PretrainingExamples,
+    examples: Examples,
     *,
     epoch: int = 0,
     position: int = 0,
     steps: int | None = None,
     workers: int = 1,
 ) -> Any:
-    """A `tf.data.Dataset` of (x, y, sample_weight) with static shapes. Needs TensorFlow.
+    """A `tf.data.Dataset` of (x, y, sample_weight). Needs TensorFlow.
 
     Args:
         examples: what is read.
@@ -44,7 +63,7 @@ def tf_dataset(
     def load(index):
         tensors = tf.numpy_function(build, [index], [leaf.dtype for leaf in leaves])
         for tensor, leaf in zip(tensors, leaves, strict=True):
-            tensor.set_shape(leaf.shape)
+            tensor.set_shape(leaf.shape if examples.fixed_shapes else [None] * leaf.ndim)
         return tf.nest.pack_sequence_as(template, tensors)
 
     numbers = tf.data.Dataset.counter()
@@ -55,7 +74,7 @@ def tf_dataset(
 
 
 def py_dataset(
-    examples: PretrainingExamples,
+    examples: Examples,
     *,
     epoch: int = 0,
     position: int = 0,
@@ -80,7 +99,7 @@ def py_dataset(
     build = _Numbered(examples, epoch, position)
     read = _Ahead(build, workers, steps) if workers else build
 
-    class PretrainingBatches(keras.utils.PyDataset):
+    class Batches(keras.utils.PyDataset):
         # Keras's own workers stay unused: with them it reads batches of a first, abandoned pass
         # again (OrderedEnqueuer.stop keeps what it drained).
 
@@ -96,13 +115,13 @@ def py_dataset(
         def __getitem__(self, index: int) -> Batch:
             return read(index)
 
-    return PretrainingBatches()
+    return Batches()
 
 
 class _Numbered:
     """Batch number i, counted from (epoch, position)."""
 
-    def __init__(self, examples: PretrainingExamples, epoch: int, position: int):
+    def __init__(self, examples: Examples, epoch: int, position: int):
         self._examples = examples
         self._origin = self._mark = (0, epoch, position)
 

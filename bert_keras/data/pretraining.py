@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_keras.data.feeding import py_dataset, tf_dataset
+from bert_keras.data.feeding import Batch, py_dataset, tf_dataset
 from bert_keras.data.health import statistics
 from bert_keras.data.masking import Masking
 from bert_keras.data.packing import WORD_BITS, front_share, pack, truncate
@@ -32,12 +32,10 @@ if TYPE_CHECKING:
     from bert_keras.data.corpus import Corpus
     from bert_keras.tokenizers import Tokenizer
 
-__all__ = ["OBJECTIVES", "PretrainingExamples", "py_dataset", "tf_dataset"]
+__all__ = ["OBJECTIVES", "Batch", "PretrainingExamples", "py_dataset", "tf_dataset"]
 
 OBJECTIVES = (NSP, SOP, MLM, RTD)
 _PLANS_KEPT = 2  # workers may still build the end of one epoch when the next has begun
-
-Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 class PretrainingExamples:
@@ -63,6 +61,8 @@ class PretrainingExamples:
         DataError: the corpus cannot give such examples, or was made by another tokenizer.
         ValueError: an argument is out of range.
     """
+
+    fixed_shapes = True
 
     def __init__(
         self,

@@ -1,10 +1,12 @@
 """Text files: finding them, and their lines, whose numbers every error names.
 
-UTF-8 is read strictly, gzipped or not, by the bytes and whatever the ending says.
+UTF-8, or another encoding that is named, is read strictly, gzipped or not, by the bytes and
+whatever the ending says.
 """
 
 from __future__ import annotations
 
+import codecs
 import glob
 import gzip
 import io
@@ -35,6 +37,7 @@ _FOREIGN = {
     b"PAR1": "a Parquet file",
 }
 _NOT_UTF8 = re.compile("[\udc80-\udcff]+")  # bytes, as the handler "surrogateescape" passes them
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _REPORT_EVERY = 256  # lines
 
 
@@ -80,21 +83,65 @@ def _find(source: Source) -> list[Path]:
     return files or [file for match in matches for file in _find(match)]
 
 
+def strict_lines(file: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """`numbered_lines` of a table or a tagged text: a NUL character is refused.
+
+    Args:
+        file: the file.
+        encoding: what it is written in; a byte order mark at the start of UTF-8 is left out.
+
+    Raises:
+        ValueError: Python knows no such encoding.
+        DataError: as `numbered_lines`, or a line with NUL.
+    """
+    try:
+        "".encode(encoding)
+    except LookupError as error:
+        raise ValueError(f"encoding must name a text encoding: {error}.") from None
+    for number, line in numbered_lines(file, encoding=encoding):
+        if "\0" in line:
+            raise DataError(
+                f"{file}:{number}: a NUL character, number {line.index(chr(0)) + 1} of the line. "
+                'The file is damaged, or no text in this encoding: perhaps encoding="utf-16".'
+            )
+        yield number, line
+
+
+def text_value(value: Any, what: str) -> str:
+    """A value of JSON, Parquet or a table as text.
+
+    Args:
+        value: what was found.
+        what: its place and name, for messages.
+
+    Raises:
+        DataError: it is no text, or has characters that no text has: NUL, halves of a pair.
+    """
+    if not isinstance(value, str):
+        raise DataError(f"{what} must be text. Received: {value!r:.200}")
+    if bad := "\0" in value or _SURROGATE.search(value):
+        kind = "NUL" if bad is True else "half of a surrogate pair"
+        raise DataError(f"{what} must be text, without {kind}. Received: {value!r:.200}")
+    return value
+
+
 def numbered_lines(
-    file: Path, report: Callable[[int], object] | None = None
+    file: Path, report: Callable[[int], object] | None = None, *, encoding: str | None = None
 ) -> Iterator[tuple[int, str]]:
     """Yields number, from 1, and text of each line. LF, CRLF and CR end one, and nothing else.
 
     Args:
         file: the file.
         report: called now and then with the position in it, in bytes.
+        encoding: None for UTF-8; else messages say that another one can be named.
 
     Raises:
-        DataError: a line that is no UTF-8 or longer than `MAX_LINE`, damaged gzip data, no access.
+        DataError: a line that is not in the encoding or longer than `MAX_LINE`, damaged gzip data,
+            no access.
     """
     number = 0
     try:
-        with file.open("rb") as raw, _decoded(raw) as text:
+        with file.open("rb") as raw, _decoded(raw, encoding) as text:
             while line := text.readline(MAX_LINE + 1):
                 number += 1
                 if len(line) > MAX_LINE:
@@ -105,8 +152,8 @@ def numbered_lines(
                 yield number, line
                 if report and number % _REPORT_EVERY == 0:
                     report(raw.tell())
-    except UnicodeDecodeError:
-        raise _encoding_error(file) from None
+    except UnicodeError as error:  # of which one is no UnicodeDecodeError: UTF-16 without its mark
+        raise _encoding_error(file, encoding, error) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
             f"{file}:{number + 1}: the gzip data end or are damaged here: {error}. Get it anew."
@@ -115,16 +162,25 @@ def numbered_lines(
         raise DataError(f"{file}: cannot be read: {error.strerror or error}.") from error
 
 
-def _decoded(raw: io.BufferedReader, errors: str = "strict") -> io.TextIOWrapper:
+def _decoded(
+    raw: io.BufferedReader, encoding: str | None, errors: str = "strict"
+) -> io.TextIOWrapper:
     data: Any = gzip.GzipFile(fileobj=raw) if raw.peek(2).startswith(_GZIP) else raw
-    return io.TextIOWrapper(data, "utf-8-sig", errors, newline=None)
+    codec = "utf-8-sig" if _is_utf8(encoding) else encoding
+    return io.TextIOWrapper(data, codec, errors, newline=None)
 
 
-def _encoding_error(file: Path) -> DataError:
-    """Reads the file once more to find the line and the bytes that are not UTF-8."""
+def _is_utf8(encoding: str | None) -> bool:
+    return encoding is None or codecs.lookup(encoding).name == "utf-8"
+
+
+def _encoding_error(file: Path, encoding: str | None, error: UnicodeError) -> DataError:
+    """Reads the file once more to find the line and the bytes that are not in the encoding."""
+    if not _is_utf8(encoding):
+        return DataError(f"{file}:{_first_replaced(file, encoding)}: not {encoding}: {error}.")
     with file.open("rb") as raw:
         kind = next((kind for magic, kind in _FOREIGN.items() if raw.peek().startswith(magic)), "")
-        text = _decoded(raw, "surrogateescape")
+        text = _decoded(raw, encoding, "surrogateescape")
         lines = enumerate(iter(partial(text.readline, MAX_LINE + 1), ""), start=1)
         number, line, bad = next((n, s, m) for n, s in lines if (m := _NOT_UTF8.search(s)))
     position = len(line[: bad.start()].encode())
@@ -132,7 +188,19 @@ def _encoding_error(file: Path) -> DataError:
     near = line[max(0, bad.start() - 20) : bad.start() + 20].encode("utf-8", "surrogateescape")
     readings = [f"{near.decode(name, 'replace')!r} in {name}" for name in ("cp1252", "gb18030")]
     guess = f"The file looks like {kind}." if kind else f"It would read {' or '.join(readings)}."
+    remedy = ', or name its encoding, such as encoding="latin-1"' if encoding else ""
     return DataError(
         f"{file}:{number}: not UTF-8. Received: from byte {position + 1} of the line on, "
-        f"{found.hex(' ')}. {guess} Convert the file to UTF-8 text."
+        f"{found.hex(' ')}. {guess} Convert the file to UTF-8 text{remedy}."
     )
+
+
+def _first_replaced(file: Path, encoding: str | None) -> int:
+    """The first line in which something cannot be decoded; 1 where the decoder gives up at once."""
+    try:
+        with file.open("rb") as raw:
+            text = _decoded(raw, encoding, "replace")
+            lines = enumerate(iter(partial(text.readline, MAX_LINE + 1), ""), start=1)
+            return next((number for number, line in lines if "\ufffd" in line), 1)
+    except UnicodeError:
+        return 1

@@ -3,6 +3,8 @@
 from bert_keras.layers.attention import AttentionProbabilities, SelfAttention
 from bert_keras.layers.block import TransformerBlock
 from bert_keras.layers.choices import MergeChoices, SplitChoices
+from bert_keras.layers.crf import ConditionalRandomField, log_likelihood
+from bert_keras.layers.distance import HiddenDistance
 from bert_keras.layers.dropout import to_be_filled
 from bert_keras.layers.embeddings import BertEmbeddings
 from bert_keras.layers.feedforward import FeedForward
@@ -10,21 +12,26 @@ from bert_keras.layers.generator import Generator
 from bert_keras.layers.heads import ClassificationHead, MaskedLMHead, PairHead, Pooler
 from bert_keras.layers.pooling import SentencePooling
 from bert_keras.layers.replacement import TokenReplacement
+from bert_keras.layers.scalar_mix import ScalarMix
 
 __all__ = [
     "AttentionProbabilities",
     "BertEmbeddings",
     "ClassificationHead",
+    "ConditionalRandomField",
     "FeedForward",
     "Generator",
+    "HiddenDistance",
     "MaskedLMHead",
     "MergeChoices",
     "PairHead",
     "Pooler",
+    "ScalarMix",
     "SelfAttention",
     "SentencePooling",
     "SplitChoices",
     "TokenReplacement",
     "TransformerBlock",
+    "log_likelihood",
     "to_be_filled",
 ]

@@ -1,6 +1,7 @@
 """Wiring: a config becomes a functional Keras model."""
 
 from bert_keras.models.classifier import SequenceClassifier
+from bert_keras.models.distiller import Distiller
 from bert_keras.models.electra import ElectraPretrainer
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.masked_lm import MaskedLM
@@ -9,11 +10,13 @@ from bert_keras.models.pretrainer import Pretrainer
 from bert_keras.models.question_answerer import QuestionAnswerer
 from bert_keras.models.replaced_token_detector import ReplacedTokenDetector
 from bert_keras.models.sentence_encoder import SentenceEncoder
+from bert_keras.models.sentence_pairs import SentencePairs
 from bert_keras.models.task import Task
 from bert_keras.models.token_classifier import TokenClassifier
 
 __all__ = [
     "BertEncoder",
+    "Distiller",
     "ElectraPretrainer",
     "MaskedLM",
     "MultipleChoice",
@@ -21,6 +24,7 @@ __all__ = [
     "QuestionAnswerer",
     "ReplacedTokenDetector",
     "SentenceEncoder",
+    "SentencePairs",
     "SequenceClassifier",
     "Task",
     "TokenClassifier",

@@ -10,6 +10,7 @@ import keras
 from bert_keras import features
 from bert_keras.layers import ClassificationHead
 from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.representation import LAST, MIX, token_vectors
 from bert_keras.models.task import Task, class_names, task_inputs
 
 PROBLEMS = ("single_label", "multi_label", "regression")
@@ -33,13 +34,17 @@ class SequenceClassifier(Task):
             "gelu": these have no pooler).
         dropout: share dropped before each layer of the head; None for the encoder's.
         hidden_dropout: share dropped before the dense layer; None for `dropout` (DistilBERT: 0).
+        representation: what is read of the encoder at [CLS]: "last", or with a `hidden_activation`
+            "concat_last_4" or "mix"; see `representation.token_vectors`. An encoder with
+            `trainable = False` is fixed.
         name: of the Keras model.
 
     Raises:
-        ValueError: an unknown problem, labels of another number, neither pooler nor activation.
+        ValueError: an unknown problem, labels of another number, neither pooler nor activation, or
+            a representation that this encoder has not.
     """
 
-    head_layers = (features.LABEL,)
+    head_layers = (features.LABEL, MIX)
 
     def __init__(
         self,
@@ -51,6 +56,7 @@ class SequenceClassifier(Task):
         hidden_activation: str | None = None,
         dropout: float | None = None,
         hidden_dropout: float | None = None,
+        representation: str = LAST,
         name: str = "sequence_classifier",
     ):
         problem = problem or ("regression" if num_classes == 1 else "single_label")
@@ -65,8 +71,9 @@ class SequenceClassifier(Task):
         )
         # === Functional model ===
         inputs = task_inputs(encoder)
-        outputs = {features.LABEL: head(text_vector(encoder, inputs, hidden_activation))}
-        options = {
+        vector = text_vector(encoder, inputs, hidden_activation, representation)
+        outputs = {features.LABEL: head(vector)}
+        options: dict[str, Any] = {
             "num_classes": num_classes,
             "labels": labels,
             "problem": problem,
@@ -74,6 +81,8 @@ class SequenceClassifier(Task):
             "dropout": dropout,
             "hidden_dropout": hidden_dropout,
         }
+        if representation != LAST:
+            options["representation"] = representation
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.head = head
 
@@ -118,14 +127,21 @@ def text_head(
     )
 
 
-def text_vector(encoder: BertEncoder, inputs: dict, hidden_activation: str | None) -> Any:
+def text_vector(
+    encoder: BertEncoder, inputs: dict, hidden_activation: str | None, representation: str = LAST
+) -> Any:
     """One vector per text: [CLS] for a head with a layer of its own, else the pooled output."""
     if hidden_activation is None and not encoder.config.pooler:
         raise ValueError(
             "The encoder has no pooler: give the head a layer of its own, such as "
             "hidden_activation='tanh'. Received: hidden_activation=None"
         )
-    encoded = encoder(inputs)
-    if hidden_activation is None:
-        return encoded[features.POOLED_OUTPUT]
-    return encoded[features.SEQUENCE_OUTPUT][:, 0]
+    if hidden_activation is not None:
+        return token_vectors(encoder, inputs, representation)[:, 0]
+    if representation != LAST:
+        raise ValueError(
+            "The pooled output is made of the last layer: for another representation give the head "
+            "a layer of its own, such as hidden_activation='tanh'. "
+            f"Received: representation={representation!r}"
+        )
+    return encoder(inputs)[features.POOLED_OUTPUT]

@@ -11,7 +11,8 @@ from keras import ops
 from bert_keras import features
 from bert_keras.layers import Generator, TokenReplacement, to_be_filled
 from bert_keras.models.classifier import text_head
-from bert_keras.models.encoder import BertEncoder, transformer_blocks
+from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.encoder_layers import transformer_blocks
 from bert_keras.models.masked_lm import MaskedLM, masked_lm_head, masked_lm_loss
 from bert_keras.models.replaced_token_detector import ReplacedTokenDetector
 from bert_keras.models.task import Task, task_inputs

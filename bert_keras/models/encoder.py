@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 
 from bert_keras import features
 from bert_keras.config import BertConfig
-from bert_keras.layers import AttentionProbabilities, BertEmbeddings, Pooler, TransformerBlock
+from bert_keras.models.encoder_layers import EncoderLayers
+
+
+class EncoderView(keras.Model):
+    """Some outputs of an encoder's layers."""
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
+        """As at inference where nothing is trained: a frozen encoder drops nothing."""
+        is_fixed = bool(training) and not self.trainable_variables
+        return super().call(inputs, False if is_fixed else training, mask, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class BertEncoder(keras.Model):
+class BertEncoder(EncoderView):
     """A BERT-family encoder as a functional model: dictionaries in and out.
 
     Inputs, int32 [batch, length]: `token_ids`, `segment_ids` (0 first, 1 second segment; absent
     when the config has fewer than two segments) and `padding_mask` (1 = a real token).
     Outputs: `sequence_output` [batch, length, hidden_size], and `pooled_output`
     [batch, hidden_size] when the config has a pooler.
+
+    With `trainable = False` the encoder is fixed: its weights stay, and there is no dropout, which
+    Keras otherwise leaves active in a layer that is frozen. Set it before `compile`.
 
     Args:
         config: the sizes.
@@ -43,7 +55,7 @@ class BertEncoder(keras.Model):
     ):
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         # === Layers ===
-        layers = _Layers.of(config, policy)
+        layers = EncoderLayers.of(config, policy)
         # === Functional model ===
         inputs = encoder_inputs(config)
         outputs = layers.outputs(inputs, config, hidden_states, attentions)
@@ -52,15 +64,15 @@ class BertEncoder(keras.Model):
         self.embeddings, self.blocks, self.pooler = layers
         # === Config ===
         self.config = config
-        self.options = {"hidden_states": hidden_states, "attentions": attentions}
+        self.options: dict[str, Any] = {"hidden_states": hidden_states, "attentions": attentions}
         self.dtype_policy = policy
 
-    def with_outputs(self, *, hidden_states: bool = False, attentions: bool = False) -> keras.Model:
+    def with_outputs(self, *, hidden_states: bool = False, attentions: bool = False) -> EncoderView:
         """The same layers, so the same weights, with more outputs: a view for looking inside."""
         inputs = encoder_inputs(self.config)
-        layers = _Layers(self.embeddings, self.blocks, self.pooler)
+        layers = EncoderLayers(self.embeddings, self.blocks, self.pooler)
         outputs = layers.outputs(inputs, self.config, hidden_states, attentions)
-        return keras.Model(inputs, outputs, name=f"{self.name}_outputs")
+        return EncoderView(inputs, outputs, name=f"{self.name}_outputs")
 
     def prune_heads(self, heads: Mapping[int, Sequence[int]], **options: Any) -> BertEncoder:
         """A smaller encoder without some attention heads; see `surgery.prune_heads`."""
@@ -73,6 +85,24 @@ class BertEncoder(keras.Model):
         from bert_keras.models import surgery
 
         return surgery.keep_layers(self, layers, **options)
+
+    def enable_lora(
+        self,
+        rank: int,
+        *,
+        alpha: float | None = None,
+        layers: Sequence[str] = ("query", "value"),
+    ) -> None:
+        """Adds low-rank adapters and freezes all else; see `lora.enable_lora`."""
+        from bert_keras.models import lora
+
+        lora.enable_lora(self, rank, alpha=alpha, layers=layers)
+
+    def merge_lora(self) -> None:
+        """Folds the adapters in; see `lora.merge_lora`."""
+        from bert_keras.models import lora
+
+        lora.merge_lora(self)
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` rebuilds the encoder from."""
@@ -138,87 +168,6 @@ class BertEncoder(keras.Model):
         from bert_keras.checkpoints import api
 
         api.save_checkpoint(self, directory)
-
-
-def transformer_blocks(config: BertConfig, policy: keras.DTypePolicy) -> list[TransformerBlock]:
-    """The blocks of an encoder with this config, new ones."""
-    return [
-        TransformerBlock(
-            config.hidden_size,
-            config.heads_of(index),
-            config.intermediate_size,
-            activation=config.activation,
-            attention_dropout=config.attention_dropout,
-            relative_positions=None if config.position_rows else config.position_embedding,
-            max_positions=config.max_positions,
-            head_size=config.head_size,
-            name=f"block_{index}",
-            **_constants(config, policy),
-        )
-        for index in range(config.unique_layers)
-    ]
-
-
-def _constants(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, Any]:
-    return {
-        "layer_norm_epsilon": config.layer_norm_epsilon,
-        "dropout": config.dropout,
-        "initializer_range": config.initializer_range,
-        "dtype": policy,
-    }
-
-
-class _Layers(NamedTuple):
-    """The encoder's layers, and the one pass over them."""
-
-    embeddings: BertEmbeddings
-    blocks: list[TransformerBlock]
-    pooler: Pooler | None
-
-    @classmethod
-    def of(cls, config: BertConfig, policy: keras.DTypePolicy) -> _Layers:
-        embeddings = BertEmbeddings(
-            vocab_size=config.vocab_size,
-            max_positions=config.max_positions,
-            num_segments=config.num_segments,
-            embedding_size=config.table_size,
-            hidden_size=config.hidden_size,
-            position_offset=config.position_offset,
-            position_embedding=config.position_embedding,
-            name="embeddings",
-            **_constants(config, policy),
-        )
-        blocks = transformer_blocks(config, policy)
-        pooler = None
-        if config.pooler:
-            pooler = Pooler(
-                config.hidden_size, config.initializer_range, dtype=policy, name="pooler"
-            )
-        return cls(embeddings, blocks, pooler)
-
-    def outputs(
-        self, inputs: dict, config: BertConfig, hidden_states: bool, attentions: bool
-    ) -> dict:
-        padding_mask = inputs[features.PADDING_MASK]
-        x = self.embeddings(inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS))
-        states, probabilities = [x], []
-        for index in range(config.num_layers):
-            # Fewer blocks than layers: neighbouring layers share one (ALBERT's groups).
-            block = self.blocks[index * len(self.blocks) // config.num_layers]
-            attended, x = x, block(x, padding_mask)
-            # After the block, which is what builds (and so names) the attention's variables.
-            if attentions:
-                look = AttentionProbabilities(block.attention, name=f"attentions_{index}")
-                probabilities.append(look(attended, padding_mask))
-            states.append(x)
-        outputs = {features.SEQUENCE_OUTPUT: x}
-        if self.pooler is not None:
-            outputs[features.POOLED_OUTPUT] = self.pooler(x)
-        if hidden_states:
-            outputs[features.HIDDEN_STATES] = tuple(states)
-        if attentions:
-            outputs[features.ATTENTIONS] = tuple(probabilities)
-        return outputs
 
 
 def encoder_inputs(config: BertConfig) -> dict[str, keras.KerasTensor]:

@@ -1,6 +1,6 @@
 """Smaller encoders out of larger ones: without some heads, with some of the layers.
 
-Both give a new encoder and leave the old one as it is; weights are copied.
+Both give a new encoder and leave the old one as it is; weights are copied, adapters folded in.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from keras import ops
 
 from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.lora import plain_weights
 
 _BLOCK = re.compile(r"^block_(\d+)/")
 # Which axis of these holds the heads; those of the output are its input.
@@ -46,7 +47,7 @@ def prune_heads(
     before = config.pruned_heads or ((),) * config.unique_layers
     after = tuple((*old, *heads.get(block, ())) for block, old in enumerate(before))
     smaller = BertEncoder(config.replace(pruned_heads=after), **_options(encoder, options))
-    old_weights = {weight.path: weight for weight in encoder.weights}
+    old_weights = {weight.path: weight.value for weight in plain_weights(encoder)}
     for weight in smaller.weights:
         values = old_weights[weight.path]
         block, rest = _split(weight.path)
@@ -90,7 +91,7 @@ def keep_layers(encoder: BertEncoder, layers: int | Sequence[int], **options: An
     if config.pruned_heads:
         changes["pruned_heads"] = [config.pruned_heads[layer] for layer in chosen]
     smaller = BertEncoder(config.replace(**changes), **_options(encoder, options))
-    old_weights = {weight.path: weight for weight in encoder.weights}
+    old_weights = {weight.path: weight.value for weight in plain_weights(encoder)}
     for weight in smaller.weights:
         block, rest = _split(weight.path)
         path = weight.path if block < 0 else f"block_{chosen[block]}/{rest}"

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
 from bert_keras import features
+from bert_keras.layers import ConditionalRandomField, log_likelihood
 from bert_keras.models.classifier import text_head
 from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.representation import LAST, MIX, token_vectors
 from bert_keras.models.task import Task, class_names, task_inputs
+
+_CRF = "crf"
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -18,20 +23,26 @@ class TokenClassifier(Task):
     """Tags every token (Devlin et al., 2019, §5.3).
 
     Inputs: the encoder's.
-    Output: {"tags": float32 logits [batch, length, num_classes]}.
+    Output: {"tags": float32 logits [batch, length, num_classes]}; with `crf` the potentials of
+    pairs of tags, float32 [batch, length, num_classes + 1, num_classes + 1], as
+    `layers.ConditionalRandomField` describes them: `viterbi.decode` finds the best tags.
 
     Args:
         encoder: the encoder.
         num_classes: how many tags.
         labels: their names; None for "LABEL_0", "LABEL_1" and so on.
         dropout: share dropped before the head; None for the encoder's.
+        crf: tags are chosen together, with learned scores of one tag after another (Lample et al.,
+            2016). Its scores start at zero, and the small rates of fine-tuning move them slowly.
+        representation: what is read of the encoder: "last", "concat_last_4" or "mix"; see
+            `representation.token_vectors`. An encoder with `trainable = False` is fixed.
         name: of the Keras model.
 
     Raises:
-        ValueError: labels of another number.
+        ValueError: labels of another number, or a representation that this encoder has not.
     """
 
-    head_layers = (features.TAGS,)
+    head_layers = (features.TAGS, _CRF, MIX)
 
     def __init__(
         self,
@@ -40,26 +51,67 @@ class TokenClassifier(Task):
         *,
         labels: Sequence[str] | None = None,
         dropout: float | None = None,
+        crf: bool = False,
+        representation: str = LAST,
         name: str = "token_classifier",
     ):
         labels = class_names(num_classes, labels)
         # === Layers ===
         head = text_head(encoder, num_classes, None, dropout, features.TAGS)
+        field = ConditionalRandomField(dtype=encoder.dtype_policy, name=_CRF) if crf else None
         # === Functional model ===
         inputs = task_inputs(encoder)
-        outputs = {features.TAGS: head(encoder(inputs)[features.SEQUENCE_OUTPUT])}
-        options = {"num_classes": num_classes, "labels": labels, "dropout": dropout}
+        scores = head(token_vectors(encoder, inputs, representation))
+        outputs = {features.TAGS: scores if field is None else field(scores)}
+        options: dict[str, Any] = {"num_classes": num_classes, "labels": labels, "dropout": dropout}
+        if crf:
+            options["crf"] = True
+        if representation != LAST:
+            options["representation"] = representation
         super().__init__(encoder, inputs, outputs, options=options, name=name)
-        self.head = head
+        self.head, self.crf = head, field
 
     def objective(self) -> dict[str, Any]:
-        """Mean cross-entropy of the tokens whose sample weight is not 0.
+        """Mean cross-entropy of the tokens whose sample weight is not 0; of texts, with `crf`.
 
         Labels {"tags": int [batch, length]}, and sample weights of that shape: 0 for padding,
         special tokens, and pieces that do not count.
         """
+        if self.crf is not None:
+            # How many tags are right takes a search, which training does without.
+            return {"loss": {features.TAGS: ConditionalRandomFieldLoss()}}
         loss = keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, reduction="mean_with_sample_weight"
         )
         accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         return {"loss": {features.TAGS: loss}, "weighted_metrics": {features.TAGS: [accuracy]}}
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class ConditionalRandomFieldLoss(keras.losses.Loss):
+    """Negative log-likelihood, in nats, of a text's tags (Lample et al., 2016, §2.2).
+
+    The chain goes from one token whose sample weight is not 0 to the next; how large a weight is
+    does not matter. The mean is that of the texts with a token that counts.
+    """
+
+    def __init__(self, name: str = "conditional_random_field_loss", **kwargs):
+        # Numbers of tags are not exact in fewer bits.
+        super().__init__(name=name, reduction="sum_over_batch_size", dtype="float32", **kwargs)
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """Tags [batch, length], potentials, weights [batch, length] -> the mean, a scalar."""
+        tags = ops.convert_to_tensor(y_true)
+        weights = ops.ones_like(tags) if sample_weight is None else sample_weight
+        counted = ops.convert_to_tensor(weights) != 0
+        if len(counted.shape) != 2 or len(tags.shape) != 2:
+            raise ValueError(
+                "Tags and sample weights must have the shape [batch, length]. "
+                f"Received: {tuple(tags.shape)} and {tuple(counted.shape)}"
+            )
+        texts = ops.sum(ops.cast(ops.any(counted, axis=1), self.dtype))
+        return -ops.sum(log_likelihood(y_pred, tags, counted)) / ops.maximum(texts, 1.0)
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` rebuilds the loss from."""
+        return {"name": self.name}

@@ -103,9 +103,11 @@ def _variables(model: keras.Model) -> dict[str, list[Any]]:
     if optimizer is not None and not optimizer.built:
         optimizer.build(model.trainable_variables)
     # A seed generator shared by a layer and its sublayer is listed twice.
-    unique = {id(variable): variable for variable in model.variables}.values()
-    seeds = [variable for variable in unique if variable.name == "seed_generator_state"]
-    weights = [variable for variable in unique if variable.name != "seed_generator_state"]
+    unique = {id(variable): variable for variable in model.variables}
+    for variable in getattr(model, "fixed_variables", ()):  # which a run never changes
+        unique.pop(id(variable), None)
+    seeds = [variable for variable in unique.values() if variable.name == "seed_generator_state"]
+    weights = [variable for variable in unique.values() if variable.name != "seed_generator_state"]
     slots = optimizer.variables if optimizer is not None else []
     return {_MODEL: weights, _OPTIMIZER: slots, _SEEDS: seeds}
 

@@ -78,3 +78,14 @@ def test_a_problem_that_is_none():
     values["problem_type"] = "guessing"
     with pytest.raises(ArtifactError, match="not supported: problem_type='guessing'"):
         head_options.read("SequenceClassifier", values, TINY, PATH)
+
+
+def test_what_only_ours_can_be():
+    assert head_options.are_theirs({"num_classes": 2, "crf": False, "representation": "last"})
+    for options in ({"crf": True}, {"representation": "mix"}):
+        assert not head_options.are_theirs(options)
+        told = {"num_classes": 2, "labels": ["a", "b"], "dropout": None, **options}
+        values = hugging_face.write_config(TINY, "TokenClassifier", told)
+        # Their library refuses such a folder, instead of leaving a part of the model away.
+        assert (values["model_type"], values["architectures"]) == ("bert_keras", [None])
+        assert values["id2label"] == {"0": "a", "1": "b"}

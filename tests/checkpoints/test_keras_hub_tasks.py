@@ -196,6 +196,15 @@ def test_it_is_written_for_hugging_face(
             r"has no MaskedLM of the family electra. Write its encoder: task\.encoder",
         ),
         (lambda: SequenceClassifier(BertEncoder(TINY), 2), "BertBackbone is always otherwise"),
+        (
+            lambda: SequenceClassifier(
+                BertEncoder(TINY.replace(family="roberta", pooler=False)),
+                2,
+                hidden_activation="tanh",
+                representation="mix",
+            ),
+            r"reads the last layer alone\. Received: representation='mix'",
+        ),
     ],
 )
 def test_what_they_have_not(make: Any, message: str, keras_hub: Any, tmp_path: Path) -> None:

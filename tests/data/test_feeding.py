@@ -1,4 +1,4 @@
-"""tf.data and PyDataset give the batches of `PretrainingExamples`, whoever reads them."""
+"""tf.data and PyDataset give the batches of examples, whoever reads them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from bert_keras.data.corpus import Corpus
+from bert_keras.data.feeding import Examples
 from bert_keras.data.pretraining import Batch, PretrainingExamples, py_dataset, tf_dataset
+from bert_keras.data.rows import Rows
+from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.tokenizers import Tokenizer
 
 # Keras's backends answer NumPy 2's question for a view with a deprecation warning.
@@ -28,7 +31,22 @@ def examples(**options: Any) -> PretrainingExamples:
     )
 
 
-def expected(source: PretrainingExamples, position: int, steps: int) -> list[Batch]:
+def supervised(group: int | None = None) -> SupervisedExamples:
+    """Of variable length: 11 batches, the last of them smaller."""
+    rng = np.random.default_rng(0)
+    ids = [rng.integers(5, 50, size) for size in rng.integers(1, 60, 42 * (group or 1))]
+    rows = Rows.of(ids, [row % 2 for row in ids], pad_id=0)
+    return SupervisedExamples(
+        rows,
+        {"label": np.arange(42)},
+        token_labels={"tags": np.arange(len(rows.token_ids))},
+        group=group,
+        batch_size=4,
+        seed=2,
+    )
+
+
+def expected(source: Examples, position: int, steps: int) -> list[Batch]:
     return [source.batch(*source.locate(0, position, step)) for step in range(steps)]
 
 
@@ -62,6 +80,19 @@ def test_tf_data_gives_the_same_batches(tensorflow: Any, objective: str, workers
     assert weights["mlm"].dtype == tensorflow.float32
 
 
+@pytest.mark.parametrize("group", [None, 3])
+def test_tf_data_gives_batches_of_any_length(tensorflow: Any, group: int | None) -> None:
+    source = supervised(group)
+    dataset = tf_dataset(source, position=7, steps=20, workers=3)
+    wanted = expected(source, 7, 20)
+    assert len({batch[0]["token_ids"].shape for batch in wanted}) > 4
+    for batch, same in zip(dataset, wanted, strict=True):
+        assert_same(batch, same)
+    x, y, weights = dataset.element_spec
+    assert x["token_ids"].shape.as_list() == [None] * (3 if group else 2)
+    assert y["label"].shape.as_list() == weights["label"].shape.as_list() == [None]
+
+
 def test_tf_data_is_endless_by_default(tensorflow: Any) -> None:
     dataset = tf_dataset(examples(), epoch=1, position=2)
     assert dataset.cardinality() == tensorflow.data.INFINITE_CARDINALITY
@@ -79,6 +110,14 @@ def test_py_dataset_gives_the_same_batches(workers: int) -> None:
             assert_same(batch, same)
     for index in (7, 3, 19, 0):
         assert_same(dataset[index], expected(source, 2, index + 1)[-1])
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_py_dataset_gives_batches_of_any_length(workers: int) -> None:
+    source = supervised()
+    dataset = py_dataset(source, position=7, steps=20, workers=workers)
+    for batch, same in zip(dataset, expected(source, 7, 20), strict=True):
+        assert_same(batch, same)
 
 
 def test_py_dataset_is_endless_by_default() -> None:

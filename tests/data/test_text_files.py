@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras.data import text_files
-from bert_keras.data.text_files import find_files, numbered_lines
+from bert_keras.data.text_files import find_files, numbered_lines, strict_lines, text_value
 from bert_keras.errors import DataError
 
 
@@ -180,3 +180,47 @@ def test_the_position_is_reported(tmp_path: Path) -> None:
     assert positions == sorted(positions)
     assert len(positions) > 10
     assert 0 < positions[0] < positions[-1] <= path.stat().st_size
+
+
+def test_other_encodings(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    text = "aé\r\nb\u2028\n"
+    for encoding in ("utf-8", "UTF8", "utf-16", "utf-16-le", "gb18030"):
+        path.write_bytes(text.encode(encoding))
+        assert list(strict_lines(path, encoding)) == [(1, "aé\n"), (2, "b\u2028\n")]
+    path.write_bytes(b"\xef\xbb\xbfa\xe9")
+    assert list(strict_lines(path, "latin-1")) == [(1, "\xef\xbb\xbfa\xe9")]
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding", "message"),
+    [
+        (b"a\nb\xe9c\n", "utf8", r'a\.txt:2: not UTF-8.* name its encoding, such as .*"latin-1"'),
+        (b"a\n" * 50_000 + b"\xff\xff\n", "gb18030", r"a\.txt:50001: not gb18030: .*0xff"),
+        (b"a\nb\xe9\n", "ascii", r"a\.txt:2: not ascii: "),
+        (b"ab\nc", "utf-16", r"a\.txt:1: not utf-16: .*"),
+        (b"a\nb\0", "utf-8", r"a\.txt:2: a NUL character, number 2 of the line"),
+    ],
+)
+def test_lines_that_are_no_text(tmp_path: Path, data: bytes, encoding: str, message: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=message):
+        list(strict_lines(path, encoding))
+
+
+@pytest.mark.parametrize("encoding", ["latin-99", "rot13"])
+def test_unknown_encodings(tmp_path: Path, encoding: str) -> None:
+    with pytest.raises(ValueError, match="encoding must name a text encoding"):
+        list(strict_lines(tmp_path / "a.txt", encoding))
+
+
+def test_values_that_are_text() -> None:
+    assert text_value(" \u2028😀", "f:1: 'a'") == " \u2028😀"
+    for value, found in (
+        (None, r"\. Received: None"),
+        ("\0", ", without NUL"),
+        ("\ud800", ", without"),
+    ):
+        with pytest.raises(DataError, match=f"f:1: 'a' must be text{found}"):
+            text_value(value, "f:1: 'a'")

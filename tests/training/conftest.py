@@ -81,3 +81,44 @@ def call(
         return Done(end.value.code, printed.out, printed.err)
 
     return run_program
+
+
+@pytest.fixture(scope="session")
+def finetuning(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """`finetuning(task)`: the path of a recipe of that task."""
+    folder = tmp_path_factory.mktemp("finetuning")
+
+    def write(task: str) -> str:
+        path = folder / f"{task}.py"
+        path.write_text(
+            "from training.finetune_recipe import FinetuneRecipe\n\n"
+            f"recipe = FinetuneRecipe(task={task!r}, workers=1)\n",
+            encoding="utf-8",
+        )
+        return str(path)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def finetuned(
+    finetuning: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """`finetuned(task)`: the folder of a run that `--quicktest` made; change nothing in it.
+
+    "labels" has two seeds.
+    """
+    from training.finetune import main
+
+    made: dict[str, Path] = {}
+
+    def run_of(task: str) -> Path:
+        if task not in made:
+            folder = tmp_path_factory.mktemp("finetuned") / task
+            seeds = 2 if task == "labels" else 1
+            command = [finetuning(task), "--quicktest", f"seeds={seeds}", f"out={folder}"]
+            assert main(command) == 0
+            made[task] = folder
+        return made[task]
+
+    return run_of

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 
+from bert_keras import BertEncoder, TokenClassifier, Tokenizer, load_checkpoint
+from bert_keras.errors import UsageError
 from bert_keras.models import ElectraPretrainer, MaskedLM, Pretrainer
 from bert_keras.optimization import Lamb
+from tests import contracts
+from tests.contracts import TINY
 from training.model import build, start_from_frequencies
+from training.plan import plan
 from training.recipe import PretrainRecipe
+
+_PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))]
 
 
 def recipe(**values: object) -> PretrainRecipe:
@@ -81,3 +90,54 @@ def test_a_head_that_sees_nothing_guesses_by_frequency(objective: str) -> None:
     logits = task.mlm(np.zeros((1, 3, 128), np.float32), np.zeros((1, 1), np.int32))
     guessed = keras.ops.convert_to_numpy(keras.ops.softmax(logits))[0, 0]
     np.testing.assert_allclose(guessed, np.array([0.25, 0.5, 0.25, 0.25]) / 1.25, rtol=1e-6)
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """A checkpoint with an MLM head, a pooler and a classifier's labels gone."""
+    config = TINY.replace(vocab_size=50, max_positions=64)
+    contracts.as_trained(MaskedLM(BertEncoder(config))).save_to_preset(tmp_path / "begun")
+    Tokenizer(_PIECES).save_to_preset(tmp_path / "begun")
+    return tmp_path / "begun"
+
+
+@pytest.mark.parametrize("objective", ["mlm", "nsp", "sop"])
+def test_going_on_from_a_checkpoint(begun: Path, objective: str) -> None:
+    task = build(recipe(start=str(begun), objective=objective, sequence_length=32), 50)
+    before = load_checkpoint(begun)
+    assert isinstance(task, MaskedLM if objective == "mlm" else Pretrainer)
+    contracts.assert_same_weights(task.encoder, before.encoder)
+    bias = keras.ops.convert_to_numpy(task.mlm.bias)
+    np.testing.assert_array_equal(bias, keras.ops.convert_to_numpy(before.mlm.bias))
+    start_from_frequencies(task, np.zeros(50))  # what has learned stays
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(task.mlm.bias), bias)
+
+
+def test_heads_that_a_checkpoint_has_not_are_new(tmp_path: Path) -> None:
+    encoder = BertEncoder(TINY.replace(vocab_size=50, max_positions=64, pooler=False))
+    contracts.as_trained(TokenClassifier(encoder, 2)).save_to_preset(tmp_path)
+    with pytest.raises(UsageError, match="Sentence pairs need a pooler"):
+        build(recipe(start=str(tmp_path), objective="nsp", sequence_length=32), 50)
+    (tmp_path / "bert_keras.json").unlink()  # which says that there is none
+    made = build(recipe(start=str(tmp_path), objective="nsp", sequence_length=32), 50)
+    assert made.encoder.pooler is not None
+    trained = {w.path: w for w in encoder.weights}
+    for weight in made.encoder.weights:
+        if "pooler" not in weight.path:
+            found, wanted = (keras.ops.convert_to_numpy(w) for w in (weight, trained[weight.path]))
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_checkpoint_that_does_not_fit(begun: Path) -> None:
+    with pytest.raises(UsageError, match=r"reads 50 pieces and 64 positions\. .* of 60"):
+        build(recipe(start=str(begun), objective="mlm", sequence_length=32), 60)
+    with pytest.raises(UsageError, match="sequence_length=128"):
+        build(recipe(start=str(begun), objective="mlm"), 50)
+    with pytest.raises(UsageError, match="objective must be mlm, nsp or sop with start="):
+        recipe(start=str(begun), objective="rtd")
+
+
+def test_the_vocabulary_is_the_checkpoints(begun: Path) -> None:
+    assert recipe(start=str(begun)).vocab == str(begun)
+    assert recipe(start=str(begun), vocab="other").vocab == "other"
+    assert plan(recipe(start=str(begun), sequence_length=32)).vocab_size == 50

@@ -79,11 +79,11 @@ def test_choices_are_those_of_the_library() -> None:
     from bert_keras import data, optimization
     from bert_keras.data import masking, pretraining
 
-    assert set(module._CHOICES["optimizer"]) == set(optimization.OPTIMIZERS)
-    assert set(module._CHOICES["schedule"]) <= set(optimization.SCHEDULES)
-    assert set(module._CHOICES["layout"]) == set(data.LAYOUTS)
-    assert set(module._CHOICES["masking"]) == set(masking.UNITS)
-    assert set(module._CHOICES["objective"]) == set(pretraining.OBJECTIVES)
+    assert set(module._RANGES.choices["optimizer"]) == set(optimization.OPTIMIZERS)
+    assert set(module._RANGES.choices["schedule"]) <= set(optimization.SCHEDULES)
+    assert set(module._RANGES.choices["layout"]) == set(data.LAYOUTS)
+    assert set(module._RANGES.choices["masking"]) == set(masking.UNITS)
+    assert set(module._RANGES.choices["objective"]) == set(pretraining.OBJECTIVES)
 
 
 def _file(folder: Path, body: str) -> str:

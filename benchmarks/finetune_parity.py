@@ -1,0 +1,170 @@
+"""Fine-tuning beside transformers: the same weights, rows, batches, rates and epochs.
+
+    python -m benchmarks.finetune_parity --data DIR --encoder HANDLE [--tasks sst2,mrpc] [--seeds 3]
+        [--quick] [--out finetune_parity.json]
+
+Ours is `training.finetune` on the backend of KERAS_BACKEND; the peer is transformers on PyTorch
+(finetune_peer.py). Each seed of each trains in a process of its own, in turn. Compared are the mean
+over the seeds of the recipe's metric on dev, and the median of the seconds of training, tokenising
+included, measuring not. DIR holds sst2, mrpc, stsb, conll2003 and squad.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from training import machine
+from training.finetune_recipe import FinetuneRecipe, load_finetuning
+
+TASKS = {
+    "sst2": ("sst2/glue_train.tsv", "sst2/glue_dev.tsv"),
+    "mrpc": ("mrpc/becel_train.tsv", "mrpc/becel_validation.tsv"),
+    "stsb": ("stsb/official_train.tsv", "stsb/official_dev.tsv"),
+    "conll2003": ("conll2003/eng.train", "conll2003/eng.testa"),
+    "squad": ("squad/split_share_35articles_v1.1.json", ""),
+}
+SIDES = ("bert_keras", "transformers")
+GOAL = 0.6  # of the peer's time
+
+
+def main(arguments: list[str]) -> int:
+    """Runs all, prints a table, writes JSON."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", required=True, help="folder with the data sets")
+    parser.add_argument("--encoder", required=True, help="folder of the model to begin with")
+    parser.add_argument("--tasks", default=",".join(TASKS), help="which of them")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="few rows, one seed")
+    parser.add_argument("--out", default="finetune_parity.json")
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)  # side, task, seed
+    options = parser.parse_args(arguments)
+    if options.worker:
+        side, task, seed = options.worker
+        print(json.dumps(_work(side, _recipe(task, options), int(seed))))
+        return 0
+    seeds = 1 if options.quick else options.seeds
+    console, results = Console(), []
+    for task in options.tasks.split(","):
+        runs: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
+        for seed in range(seeds):
+            for side in SIDES:
+                runs[side].append(_in_a_process(side, task, seed, arguments))
+                last = runs[side][-1]
+                figures = f"{last['score']:.4f}, {last['seconds']:.1f} s"
+                console.print(f"{task}, seed {seed}, {side}: {figures}")
+        results.append(_compared(task, runs))
+    _print(console, results)
+    record = {
+        "date": datetime.date.today().isoformat(),
+        "machine": machine.facts(),
+        "versions": _versions(),
+        "seeds": seeds,
+        "quick": options.quick,
+        "tasks": results,
+    }
+    Path(options.out).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def _recipe(task: str, options: argparse.Namespace) -> FinetuneRecipe:
+    train, dev = TASKS[task]
+    folder = Path(options.data)
+    more: dict[str, Any] = {"rows": 200, "dev_rows": 100, "epochs": 1} if options.quick else {}
+    return dataclasses.replace(
+        load_finetuning(task),
+        train=str(folder / train),
+        dev=str(folder / dev) if dev else "",
+        encoder=options.encoder,
+        **more,
+    )
+
+
+def _in_a_process(side: str, task: str, seed: int, arguments: list[str]) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.finetune_parity", *arguments]
+    done = subprocess.run(
+        [*command, "--worker", side, task, str(seed)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{side}, {task}, seed {seed} failed:\n{done.stderr[-3000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _work(side: str, recipe: FinetuneRecipe, seed: int) -> dict[str, Any]:
+    from training.finetune_data import Data
+    from training.kinds import kind_of
+
+    kind = kind_of(recipe)
+    data = Data.read(recipe, kind)
+    if side == "transformers":
+        from benchmarks import finetune_peer
+
+        found = finetune_peer.run(recipe, kind, data, recipe.encoder, seed)
+    else:
+        found = _ours(recipe, kind, data, seed)
+    name = recipe.metric or next(iter(found["metrics"]))
+    return {**found, "score": found["metrics"][name], "metric": name}
+
+
+def _ours(recipe: FinetuneRecipe, kind: Any, data: Any, seed: int) -> dict[str, Any]:
+    from bert_keras.tokenizers import Tokenizer
+    from training.finetune_seed import run_seed
+
+    tokenizer = Tokenizer.from_preset(recipe.encoder)
+    with tempfile.TemporaryDirectory() as folder:
+        # Measured once, at the end, as the peer is: no choice among epochs.
+        recipe = dataclasses.replace(recipe, keep="last")
+        result = run_seed(recipe, kind, data, tokenizer, seed, Path(folder))
+    return {"metrics": result["metrics"], "seconds": result["training_seconds"]}
+
+
+def _compared(task: str, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    scores = {side: [each["score"] for each in found] for side, found in runs.items()}
+    seconds = {side: [each["seconds"] for each in found] for side, found in runs.items()}
+    ours, theirs = (statistics.median(seconds[side]) for side in SIDES)
+    spread = statistics.stdev(scores["transformers"]) if len(scores["transformers"]) > 1 else 0.0
+    means = {side: statistics.fmean(found) for side, found in scores.items()}
+    return {
+        "task": task,
+        "metric": runs["bert_keras"][0]["metric"],
+        "scores": scores,
+        "seconds": seconds,
+        "ratio": ours / theirs,
+        "within": means["bert_keras"] >= means["transformers"] - spread,
+    }
+
+
+def _print(console: Console, results: list[dict[str, Any]]) -> None:
+    table = Table("task", "metric", *(f"{side}" for side in SIDES), "time", "goal")
+    for found in results:
+        cells = []
+        for side in SIDES:
+            scores = found["scores"][side]
+            spread = f" ± {statistics.stdev(scores):.4f}" if len(scores) > 1 else ""
+            cells.append(f"{statistics.fmean(scores):.4f}{spread}")
+        goal = "met" if found["within"] and found["ratio"] <= GOAL else "missed"
+        table.add_row(found["task"], found["metric"], *cells, f"{found['ratio']:.2f}", goal)
+    console.print(table)
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {name: version(name) for name in ("keras", "tensorflow", "torch", "transformers")}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

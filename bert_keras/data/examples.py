@@ -1,0 +1,188 @@
+"""Supervised examples as plain Python values: what the readers return and the tasks train on.
+
+Every class checks on creation that its columns fit together. `places` names, for every row, the
+file and line it comes from ("file:line"), for messages; it is empty for Python lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bert_keras.errors import DataError
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts, or pairs of texts, to label, score or compare.
+
+    Attributes:
+        texts: one text per row.
+        pairs: the second text of every row, or None.
+        targets: a label (str), a number (float) or several labels (a tuple of str) per row, or
+            None for rows to predict.
+        places: "file:line" of every row, or ().
+    """
+
+    texts: Sequence[str]
+    pairs: Sequence[str] | None = None
+    targets: Sequence[str] | Sequence[float] | Sequence[tuple[str, ...]] | None = None
+    places: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        _require_texts("texts", self.texts, self.places)
+        if self.pairs is not None:
+            _require_texts("pairs", self.pairs, self.places)
+        if isinstance(self.targets, str):
+            raise DataError(f"targets: one per row, not one str. Received: {self.targets!r}")
+        _require_equal(texts=self.texts, pairs=self.pairs, targets=self.targets, places=self.places)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class TaggedWords:
+    """Sentences as words, each with a tag.
+
+    Attributes:
+        words: the words of every sentence; no sentence and no word is empty.
+        tags: the tag of every word, in BIO (B-X, I-X, O) where a reader of this package made
+            them, or None for sentences to predict.
+        places: "file:line" where every sentence begins, or ().
+    """
+
+    words: Sequence[Sequence[str]]
+    tags: Sequence[Sequence[str]] | None = None
+    places: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        _require_equal(words=self.words, tags=self.tags, places=self.places)
+        for i, words in enumerate(self.words):
+            place = _place(self.places, i)
+            _require_texts(f"{place}words", words)
+            if not len(words) or not all(words):
+                raise DataError(f"{place}an empty sentence or an empty word. Received: {words!r}")
+            if self.tags is not None:
+                _require_texts(f"{place}tags", self.tags[i])
+                if len(self.tags[i]) != len(words):
+                    raise DataError(
+                        f"{place}every word needs one tag. Received: {len(words)} words and "
+                        f"{len(self.tags[i])} tags; the first words are {list(words[:5])!r}."
+                    )
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer as a piece of the context.
+
+    Attributes:
+        text: the answer as it stands in the context.
+        start: where it begins, in characters (code points) of the context, from 0.
+    """
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question on a context.
+
+    Attributes:
+        id: names the question; predictions are stored under it.
+        question: the question.
+        context: the text that holds the answer.
+        answers: the accepted answers; () where there is none or it is not known.
+        is_impossible: whether the context does not answer the question (SQuAD 2.0).
+        place: file, article and paragraph it comes from, or "".
+    """
+
+    id: str
+    question: str
+    context: str
+    answers: tuple[Answer, ...] = ()
+    is_impossible: bool = False
+    place: str = ""
+
+    def __post_init__(self) -> None:
+        place = f"{self.place}: " if self.place else ""
+        if self.is_impossible and self.answers:
+            raise DataError(
+                f"{place}question {self.id!r} is impossible and has answers. Received: "
+                f"{self.answers!r}. Leave the answers out, or is_impossible."
+            )
+        for answer in self.answers:
+            start, end = max(0, answer.start), max(0, answer.start + len(answer.text))
+            found = self.context[start:end]
+            if not answer.text or answer.start < 0 or found != answer.text:
+                raise DataError(
+                    f"{place}question {self.id!r}: the answer {answer.text!r} is not at character "
+                    f"{answer.start} of the context; there is {found!r}."
+                )
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A prompt and several ways to go on, one of them right.
+
+    Attributes:
+        prompts: one per row; "" where the options stand alone.
+        options: the options of every row, at least two, as many in each row as it has.
+        answers: the index of the right option of every row, from 0, or None.
+        places: "file:line" of every row, or ().
+    """
+
+    prompts: Sequence[str]
+    options: Sequence[Sequence[str]]
+    answers: Sequence[int] | None = None
+    places: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        _require_equal(
+            prompts=self.prompts, options=self.options, answers=self.answers, places=self.places
+        )
+        _require_texts("prompts", self.prompts, self.places)
+        for i, options in enumerate(self.options):
+            place = _place(self.places, i)
+            _require_texts(f"{place}options", options)
+            if len(options) < 2:
+                raise DataError(f"{place}a choice needs two options or more. Received: {options!r}")
+            if self.answers is not None and not 0 <= self.answers[i] < len(options):
+                raise DataError(
+                    f"{place}the answer is the index of an option, 0 to {len(options) - 1}. "
+                    f"Received: {self.answers[i]!r}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.prompts)
+
+
+def _place(places: Sequence[str], row: int) -> str:
+    return f"{places[row]}: " if places else f"row {row}: "
+
+
+def _require_texts(name: str, values: Any, places: Sequence[str] = ()) -> None:
+    """A str is itself a sequence of str: it is refused, as one text where rows are meant."""
+    if isinstance(values, str):
+        raise DataError(f"{name}: a sequence of str is needed, not one str. Received: {values!r}")
+    for i, value in enumerate(values):
+        if not isinstance(value, str):
+            place = places[i] if i < len(places) else f"row {i}"
+            raise DataError(f"{name}: {place} is no str. Received: {value!r}")
+
+
+def _require_equal(**columns: Sequence[Any] | None) -> None:
+    """All columns but absent `places` and None have one length."""
+    lengths = {
+        name: len(column)
+        for name, column in columns.items()
+        if column is not None and not (name == "places" and not column)
+    }
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{count} {name}" for name, count in lengths.items())
+        raise DataError(f"Columns of one length are needed. Received: {found}.")

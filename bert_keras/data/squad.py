@@ -1,0 +1,219 @@
+"""Questions on contexts from SQuAD files (1.1 and 2.0) and CMRC 2018.
+
+Rajpurkar et al. 2016, arXiv:1606.05250; Rajpurkar et al. 2018, arXiv:1806.03822; Cui et al. 2019,
+arXiv:1810.07366. What is wrong with single questions is counted, and reading goes on; a file that
+is built in another way is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bert_keras.data.examples import Answer, Question
+from bert_keras.data.text_files import Source, numbered_lines, text_value
+from bert_keras.errors import DataError
+
+DUPLICATE_ID = "id said before: left out"
+EMPTY_CONTEXT = "empty context: left out"
+EMPTY_QUESTION = "empty question: kept"
+ANSWERED_IMPOSSIBLE = "answers to an impossible question: ignored"
+MOVED_ANSWER = "answer not at its place, found elsewhere: moved"
+LOST_ANSWER = "answer not in the context: left out"
+NO_ANSWER = "possible, but no answer is given or left: kept without"
+
+_EXAMPLES = 5  # of every problem
+# The keys of the original files of CMRC 2018, and those of SQuAD.
+_CMRC = {"context_text": "context", "query_id": "id", "query_text": "question"}
+
+
+@dataclass(frozen=True)
+class SquadReport:
+    """What a SQuAD file held.
+
+    Attributes:
+        articles: in the file.
+        paragraphs: in the file.
+        questions: that were kept.
+        impossible: questions among these that are marked as impossible.
+        answers: of the questions that were kept.
+        problems: how often each kind of problem occurred.
+        examples: of each kind, the first few: file, article, paragraph and id.
+    """
+
+    articles: int
+    paragraphs: int
+    questions: int
+    impossible: int
+    answers: int
+    problems: Mapping[str, int]
+    examples: Mapping[str, tuple[str, ...]]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.articles:,} articles, {self.paragraphs:,} paragraphs, {self.questions:,} "
+            f"questions ({self.impossible:,} impossible), {self.answers:,} answers"
+        ]
+        for problem, count in self.problems.items():
+            lines.append(f"{count:,} x {problem}")
+            lines += [f"  {example}" for example in self.examples[problem]]
+        return "\n".join(lines)
+
+
+def read_squad(path: Source) -> tuple[tuple[Question, ...], SquadReport]:
+    """Reads the questions of a file, and counts what is wrong with them.
+
+    An answer that is not at its place is moved to where its text stands nearest to it, and left
+    out where the context has no such text. Places count code points. Of questions with one id the
+    first stays. Answers may be missing, as in a file to predict, and be plain texts without a
+    place, as in the original files of CMRC 2018.
+
+    Args:
+        path: a JSON file in UTF-8, gzipped or not.
+
+    Returns:
+        The questions in the order of the file, and the report.
+
+    Raises:
+        DataError: no JSON, or not built as SQuAD is: names file, article and paragraph, from 0.
+    """
+    reader = _Reader(path)
+    questions = tuple(reader.questions())
+    report = SquadReport(
+        reader.articles,
+        reader.paragraphs,
+        len(questions),
+        sum(question.is_impossible for question in questions),
+        sum(len(question.answers) for question in questions),
+        {problem: count for problem, (count, _) in reader.problems.items()},
+        {problem: tuple(some) for problem, (_, some) in reader.problems.items()},
+    )
+    return questions, report
+
+
+class _Reader:
+    def __init__(self, path: Source):
+        self.path = path
+        self.articles = self.paragraphs = 0
+        self.problems: dict[str, tuple[int, list[str]]] = {}
+        self.ids: set[str] = set()
+
+    def questions(self) -> Iterator[Question]:
+        data = _parse(self.path)
+        for a, article in enumerate(_list(data, "data", str(self.path))):
+            self.articles += 1
+            place = f"{self.path}: data[{a}]"
+            is_paragraph = isinstance(article, dict) and "context_text" in article
+            paragraphs = [article] if is_paragraph else _list(article, "paragraphs", place)
+            for p, paragraph in enumerate(paragraphs):
+                self.paragraphs += 1
+                yield from self._paragraph(paragraph, f"{place}.paragraphs[{p}]")
+
+    def _paragraph(self, paragraph: Any, place: str) -> Iterator[Question]:
+        qas = _list(paragraph, "qas", place)
+        context = _text(paragraph, "context", place)
+        for q, entry in enumerate(qas):
+            inner = f"{place}.qas[{q}]"
+            name, question = _text(entry, "id", inner), _text(entry, "question", inner)
+            named = f"{place}, id {name!r}"
+            impossible = entry.get("is_impossible", False)
+            if not isinstance(impossible, bool):
+                raise DataError(
+                    f"{inner}: is_impossible is true or false. Received: {impossible!r}"
+                )
+            if name in self.ids or not context.strip():
+                self._count(DUPLICATE_ID if name in self.ids else EMPTY_CONTEXT, named)
+                continue
+            self.ids.add(name)
+            answers = self._answers(entry, context, inner, named, impossible)
+            for problem, found in (
+                (EMPTY_QUESTION, not question.strip()),
+                (NO_ANSWER, not (answers or impossible)),
+            ):
+                if found:
+                    self._count(problem, named)
+            yield Question(name, question, context, answers, impossible, place)
+
+    def _answers(
+        self, entry: dict[str, Any], context: str, place: str, named: str, impossible: bool
+    ) -> tuple[Answer, ...]:
+        given = _list(entry, "answers", place) if entry.get("answers") is not None else []
+        found: list[Answer] = []
+        if impossible and given:
+            self._count(ANSWERED_IMPOSSIBLE, named)
+        for i, item in enumerate([] if impossible else given):
+            item = {"text": item, "answer_start": None} if isinstance(item, str) else item
+            text = _text(item, "text", f"{place}.answers[{i}]")
+            start = item.get("answer_start")
+            if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
+                raise DataError(
+                    f"{place}.answers[{i}]: answer_start is a whole number. Received: {start!r}"
+                )
+            at = _nearest(context, text, start or 0)
+            if at is None:
+                self._count(LOST_ANSWER, f"{named}: {text!r:.100}")
+                continue
+            if start is not None and at != start:
+                self._count(MOVED_ANSWER, f"{named}: {text!r:.100} from {start} to {at}")
+            found.append(Answer(text, at))
+        return tuple(found)
+
+    def _count(self, problem: str, example: str) -> None:
+        count, examples = self.problems.get(problem, (0, []))
+        if count < _EXAMPLES:
+            examples.append(example)
+        self.problems[problem] = count + 1, examples
+
+
+def _parse(path: Source) -> Any:
+    file = Path(path).expanduser()
+    try:
+        data = json.loads("".join(line for _, line in numbered_lines(file)))
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}:{error.lineno}: not JSON: {error.msg}, at character {error.colno} of the line."
+        ) from None
+    except RecursionError:
+        raise DataError(f"{path}: not SQuAD: nested too deep.") from None
+    # The original files of CMRC 2018 are the list itself.
+    return {"data": data} if isinstance(data, list) else data
+
+
+def _value(holder: Any, key: str, place: str) -> Any:
+    if not isinstance(holder, dict):
+        raise DataError(
+            f"{place}: an object with the key {key!r} is needed. Received: {holder!r:.100}"
+        )
+    other = next((cmrc for cmrc, squad in _CMRC.items() if squad == key and cmrc in holder), key)
+    if other not in holder:
+        raise DataError(f"{place}: no key {key!r}. Received: {list(holder)!r:.200}.")
+    return holder[other]
+
+
+def _list(holder: Any, key: str, place: str) -> list[Any]:
+    value = _value(holder, key, place)
+    if not isinstance(value, list):
+        raise DataError(f"{place}: {key!r} must be a list. Received: {value!r:.100}")
+    return value
+
+
+def _text(holder: Any, key: str, place: str) -> str:
+    value = _value(holder, key, place)
+    if key == "id" and isinstance(value, int):
+        value = str(value)
+    return text_value(value, f"{place}: {key!r}")
+
+
+def _nearest(context: str, text: str, start: int) -> int | None:
+    """Where the text stands nearest to `start`; None where it does not, or is empty."""
+    if text and start >= 0 and context.startswith(text, start):
+        return start
+    at = context.find(text) if text else -1
+    found = []
+    while at >= 0:
+        found.append(at)
+        at = context.find(text, at + 1)
+    return min(found, key=lambda at: abs(at - start), default=None)

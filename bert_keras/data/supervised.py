@@ -1,0 +1,175 @@
+"""Batches of labelled examples: a pure function of (seed, epoch, position), hardly padded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data.feeding import Batch
+from bert_keras.data.rows import Rows
+from bert_keras.data.sampling import Draws, Stream
+from bert_keras.features import SEGMENT_IDS
+
+_WINDOW = 50  # batches whose rows are sorted by length together
+_ORDERS_KEPT = 2
+
+
+class SupervisedExamples:
+    """Examples in batches of similar length. Safe to read from several threads.
+
+    An epoch has every example once, in an order of its own: shuffled, then sorted by length within
+    windows of many batches, whose batches are shuffled again. The last batch may be smaller.
+
+    Args:
+        rows: the texts.
+        labels: by name, an array [examples, ...].
+        weights: by name, float32 [examples]; 1 where a name has none.
+        token_labels: by name, an array [tokens] that lies as the rows' ids do,
+        token_weights: and float32 [tokens]: 0 for tokens that do not count; 1 where a name has
+            none.
+        group: how many rows make an example (the choices of a question); None for one, without an
+            axis of its own.
+        segments: whether the model reads segments.
+        batch_size: examples in a batch.
+        multiple_of: rows are padded to a multiple of this; a backend that compiles for every length
+            compiles seldom where it is large.
+        max_length: but to no more than this, as where the model has no more positions.
+        seed: of the order, 0 <= seed < 2**64; None keeps the order of the rows.
+
+    Raises:
+        ValueError: numbers that do not fit together.
+    """
+
+    fixed_shapes = False
+
+    def __init__(
+        self,
+        rows: Rows,
+        labels: Mapping[str, Any],
+        *,
+        weights: Mapping[str, np.ndarray] | None = None,
+        token_labels: Mapping[str, np.ndarray] | None = None,
+        token_weights: Mapping[str, np.ndarray] | None = None,
+        group: int | None = None,
+        segments: bool = True,
+        batch_size: int = 32,
+        multiple_of: int = 8,
+        max_length: int | None = None,
+        seed: int | None = 0,
+    ):
+        for name, value in (("batch_size", batch_size), ("multiple_of", multiple_of)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1. Received: {name}={value}")
+        self.rows, self.group, self.segments = rows, group, segments
+        self.batch_size, self.multiple_of, self.seed = batch_size, multiple_of, seed
+        self.max_length = max_length
+        self.num_examples, left = divmod(len(rows), group or 1)
+        self._labels = {name: np.asarray(values) for name, values in labels.items()}
+        self._weights = dict(weights or {})
+        self._token_labels = dict(token_labels or {})
+        self._token_weights = dict(token_weights or {})
+        sizes = _sizes(self._labels, self._weights)
+        tokens = _sizes(self._token_labels, self._token_weights)
+        wrong = {name: size for name, size in sizes if size != self.num_examples}
+        wrong |= {name: size for name, size in tokens if size != len(rows.token_ids)}
+        stray = (self._weights.keys() - self._labels) | (
+            self._token_weights.keys() - self._token_labels
+        )
+        if stray:
+            raise ValueError(f"Weights without labels. Received: {', '.join(sorted(stray))}")
+        if wrong or left or not self.num_examples:
+            raise ValueError(
+                f"{len(rows)} rows in groups of {group or 1}, {len(rows.token_ids)} tokens, do not "
+                f"fit labels and weights, or there are none. Received: {wrong or dict(sizes)}"
+            )
+        lengths = rows.lengths.reshape(self.num_examples, -1).max(axis=1)
+        self.lengths: np.ndarray = lengths
+        self._orders: dict[int, list[np.ndarray]] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return self.num_examples
+
+    def num_batches(self, epoch: int = 0) -> int:
+        """Batches in an epoch, the same in each."""
+        del epoch
+        return -(-self.num_examples // self.batch_size)
+
+    def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
+        """The (epoch, position) that is `steps` >= 0 batches later."""
+        if min(epoch, position, steps) < 0:
+            raise ValueError(f"Negative. Received: {epoch=}, {position=}, {steps=}")
+        more, position = divmod(position + steps, self.num_batches())
+        return epoch + more, position
+
+    def order(self, epoch: int) -> list[np.ndarray]:
+        """The numbers of the examples in each batch of an epoch."""
+        with self._lock:
+            order = self._orders.pop(epoch, None)
+            if order is None:
+                order = self._order(epoch)
+            self._orders[epoch] = order
+            while len(self._orders) > _ORDERS_KEPT:
+                del self._orders[next(iter(self._orders))]
+            return order
+
+    def _order(self, epoch: int) -> list[np.ndarray]:
+        size, numbers = self.batch_size, np.arange(self.num_examples)
+        if self.seed is None:
+            return [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        draws = Draws(self.seed, epoch)
+        numbers = np.argsort(draws.keys(Stream.ORDER, len(numbers)), kind="stable")
+        batches = []
+        for start in range(0, len(numbers), size * _WINDOW):
+            window = numbers[start : start + size * _WINDOW]
+            window = window[np.argsort(self.lengths[window], kind="stable")]
+            batches += [window[first : first + size] for first in range(0, len(window), size)]
+        turns = np.argsort(draws.keys(Stream.BALANCE, len(batches)), kind="stable")
+        return sorted((batches[turn] for turn in turns), key=lambda batch: len(batch) < size)
+
+    def batch(self, epoch: int, position: int) -> Batch:
+        """One batch: inputs, labels, sample weights; rows padded to a common length."""
+        if not 0 <= position < self.num_batches():
+            raise IndexError(f"An epoch has {self.num_batches()} batches. Received: {position=}")
+        examples = self.order(epoch)[position]
+        numbers = examples
+        if self.group:
+            numbers = examples[:, None] * self.group + np.arange(self.group)
+        width = self._width(examples)
+        x = self.rows.inputs(numbers, width)
+        if not self.segments:
+            del x[SEGMENT_IDS]
+        y = {name: values[examples] for name, values in self._labels.items()}
+        ones = np.ones(len(examples), np.float32)
+        weights = dict.fromkeys(y, ones)
+        weights |= {name: values[examples] for name, values in self._weights.items()}
+        for name, values in self._token_labels.items():
+            y[name] = self.rows.gather(values, numbers, width)
+            counts = self._token_weights.get(name, np.ones(len(values), np.float32))
+            weights[name] = self.rows.gather(counts, numbers, width)
+        return x, y, weights
+
+    def _width(self, examples: np.ndarray) -> int:
+        """What the rows of a batch are padded to."""
+        longest = int(self.lengths[examples].max())
+        width = -(-longest // self.multiple_of) * self.multiple_of
+        return width if self.max_length is None else max(longest, min(width, self.max_length))
+
+    def statistics(self, epoch: int = 0) -> dict[str, float]:
+        """Batches, tokens and the share of padding in an epoch."""
+        tokens = places = 0
+        for numbers in self.order(epoch):
+            places += self._width(numbers) * len(numbers) * (self.group or 1)
+            tokens += int(self.rows.lengths.reshape(self.num_examples, -1)[numbers].sum())
+        return {
+            "batches": self.num_batches(),
+            "tokens": tokens,
+            "padding_share": 1 - tokens / places,
+        }
+
+
+def _sizes(*columns: Mapping[str, Any]) -> list[tuple[str, int]]:
+    return [(name, len(values)) for each in columns for name, values in each.items()]

@@ -1,0 +1,191 @@
+"""From labelled texts and words to what tasks train on. Questions: question_targets.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data.examples import TaggedWords, Texts
+from bert_keras.data.rows import Rows, encode
+from bert_keras.data.supervised import SupervisedExamples
+from bert_keras.data.windows import word_windows
+from bert_keras.errors import DataError
+from bert_keras.features import LABEL, TAGS
+from bert_keras.tokenizers import Tokenizer
+
+OUTSIDE = "O"
+PROBLEMS = {
+    "single_label": "one label",
+    "multi_label": "labels, or one",
+    "regression": "a number",
+}
+
+
+def label_names(examples: Texts | TaggedWords) -> list[str]:
+    """The names of all labels, sorted; of tags with "O" first.
+
+    Raises:
+        DataError: there are none.
+    """
+    if isinstance(examples, TaggedWords):
+        found = {tag for tags in examples.tags or () for tag in tags}
+        if not found:
+            raise DataError("No sentence has tags.")
+        return [OUTSIDE, *sorted(found - {OUTSIDE})]
+    found: set[Any] = set()
+    for target in examples.targets or ():
+        found.update(target if isinstance(target, tuple | list) else (target,))
+    if not found:
+        raise DataError("No example has a label.")
+    return sorted(found)
+
+
+def text_examples(
+    tokenizer: Tokenizer,
+    examples: Texts,
+    *,
+    labels: Sequence[str] | None = None,
+    problem: str = "single_label",
+    class_weights: Mapping[str, float] | None = None,
+    max_length: int = 128,
+    **options: Any,
+) -> SupervisedExamples:
+    """For a `SequenceClassifier`: {"label": int [B], or float32 [B, classes]}.
+
+    Args:
+        tokenizer: the model's.
+        examples: texts or pairs with targets.
+        labels: the names of the classes in the model's order; None for numbers.
+        problem: "single_label", "multi_label" or "regression".
+        class_weights: what an example of a class counts, by its name; 1 for the others. Of a single
+            label only.
+        max_length: tokens of a row at most; the longer text is cut.
+        options: those of `SupervisedExamples`.
+
+    Raises:
+        DataError: an unknown label, or no targets; names the row.
+        ValueError: an unknown problem, or weights of classes that there are not.
+    """
+    targets = targets_of(examples, labels, problem)
+    weights = None
+    if class_weights:
+        if problem != "single_label" or not labels or class_weights.keys() - set(labels):
+            raise ValueError(
+                "class_weights are for the labels of a single-label problem. Received: "
+                f"class_weights={dict(class_weights)}, labels={labels}, problem={problem!r}"
+            )
+        by_class = np.array([class_weights.get(name, 1.0) for name in labels], np.float32)
+        weights = {LABEL: by_class[targets]}
+    rows = encode(tokenizer, examples.texts, examples.pairs, max_length=max_length)
+    options = {"max_length": max_length, **options}
+    return SupervisedExamples(rows, {LABEL: targets}, weights=weights, **options)
+
+
+def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> np.ndarray:
+    """The targets as numbers: int32 [rows], or float32 [rows, classes].
+
+    Raises:
+        DataError: an unknown label, a target of another kind, or no targets; names the row.
+        ValueError: an unknown problem.
+    """
+    if problem not in PROBLEMS:
+        raise ValueError(f"problem must be one of {', '.join(PROBLEMS)}. Received: {problem!r}")
+    if examples.targets is None or not len(examples):
+        raise DataError("The examples have no labels to train on or to compare with.")
+    for index, target in enumerate(examples.targets):
+        if not _fits(target, problem):
+            raise DataError(
+                f"{place_of(examples.places, index)}: a target of the problem {problem!r} is "
+                f"{PROBLEMS[problem]}. Received: {target!r}"
+            )
+    targets: Sequence[Any] = examples.targets
+    if problem == "regression":
+        return np.array(targets, np.float32)[:, None]
+    numbers = {name: number for number, name in enumerate(labels or ())}
+    several = [[target] if isinstance(target, str) else target for target in targets]
+    for index, names in enumerate(several):
+        if unknown := [name for name in names if name not in numbers]:
+            raise DataError(
+                f"{place_of(examples.places, index)}: unknown label {unknown[0]!r}. The labels are "
+                f"{', '.join(numbers)}."
+            )
+    if problem == "single_label":
+        return np.array([numbers[name] for (name,) in several], np.int32)
+    found = np.zeros((len(examples), len(numbers)), np.float32)
+    for index, names in enumerate(several):
+        found[index, [numbers[name] for name in names]] = 1.0
+    return found
+
+
+def _fits(target: Any, problem: str) -> bool:
+    if problem == "regression":
+        return isinstance(target, Real) and math.isfinite(target)
+    if isinstance(target, str) or problem == "single_label":
+        return isinstance(target, str)
+    return isinstance(target, tuple | list) and all(isinstance(name, str) for name in target)
+
+
+def tag_examples(
+    tokenizer: Tokenizer,
+    examples: TaggedWords,
+    *,
+    labels: Sequence[str],
+    all_pieces: bool = False,
+    max_length: int = 128,
+    **options: Any,
+) -> SupervisedExamples:
+    """For a `TokenClassifier`: {"tags": int [B, T]}, with weight 1 where a token counts.
+
+    A sentence of more pieces than a row holds becomes several rows.
+
+    Args:
+        tokenizer: the model's.
+        examples: words with tags.
+        labels: the names of the tags in the model's order.
+        all_pieces: every piece of a word has its tag (the later ones of B-X have I-X), not only
+            the first (Devlin et al., 2019, §5.3).
+        max_length: tokens of a row at most.
+        options: those of `SupervisedExamples`.
+
+    Raises:
+        DataError: an unknown tag, or no tags; names the sentence.
+    """
+    if examples.tags is None or not len(examples):
+        raise DataError("The sentences have no tags to train on.")
+    numbers = {name: number for number, name in enumerate(labels)}
+    later = np.array([numbers.get(_continued(name), numbers[name]) for name in labels])
+    ids, targets, weights = [], [], []
+    for index, (words, tags) in enumerate(zip(examples.words, examples.tags, strict=True)):
+        if unknown := sorted(set(tags) - numbers.keys()):
+            raise DataError(
+                f"{place_of(examples.places, index)}: unknown tag {unknown[0]!r}. The tags are "
+                f"{', '.join(numbers)}."
+            )
+        known = np.array([numbers[tag] for tag in tags])
+        for window in word_windows(tokenizer, index, words, max_length=max_length):
+            is_word = window.words >= 0
+            of_piece = np.where(is_word, known[window.words], 0)
+            ids.append(window.ids)
+            targets.append(np.where(window.is_first, of_piece, later[of_piece]))
+            weights.append(is_word if all_pieces else window.is_first)
+    rows = Rows.of(ids, [np.zeros(len(row), np.int32) for row in ids], tokenizer.pad_id)
+    return SupervisedExamples(
+        rows,
+        {},
+        token_labels={TAGS: np.concatenate(targets).astype(np.int32)},
+        token_weights={TAGS: np.concatenate(weights).astype(np.float32)},
+        **{"max_length": max_length, **options},
+    )
+
+
+def _continued(tag: str) -> str:
+    return f"I-{tag[2:]}" if tag.startswith("B-") else tag
+
+
+def place_of(places: Sequence[str], index: int) -> str:
+    """What an example is called in a message."""
+    return places[index] if places else f"example {index}"

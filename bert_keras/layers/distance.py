@@ -1,0 +1,44 @@
+"""How far the states of two encoders are from each other, as a loss."""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class HiddenDistance(keras.layers.Layer):
+    """Adds to the loss one minus the cosine of two states (Sanh et al., 2019, §3).
+
+    The mean over the real tokens of a batch, computed in float32.
+
+    Args:
+        weight: of this loss.
+    """
+
+    def __init__(self, weight: float = 1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.weight = weight
+
+    def call(self, x, first, second, padding_mask):
+        """Answers `x` as it is.
+
+        Args:
+            x: what is passed through, so that the loss is part of a model.
+            first: [batch, length, hidden_size].
+            second: likewise.
+            padding_mask: [batch, length], 1 for real tokens.
+        """
+        first, second = (ops.normalize(ops.cast(s, "float32"), axis=-1) for s in (first, second))
+        mask = ops.cast(padding_mask, "float32")
+        distances = (1.0 - ops.sum(first * second, axis=-1)) * mask
+        self.add_loss(self.weight * ops.sum(distances) / ops.maximum(ops.sum(mask), 1.0))
+        return x
+
+    def compute_output_shape(self, x_shape, *_args, **_kwargs):
+        """Of `x`."""
+        return x_shape
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(), "weight": self.weight}

@@ -1,0 +1,176 @@
+"""A small model that learns from a large one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_keras import features
+from bert_keras.layers import HiddenDistance
+from bert_keras.models.task import Task
+
+_STATE = "last_state"
+# What the logits of an output are; the others are one choice among the last axis.
+_LINEAR = (keras.losses.MeanSquaredError,)
+_BINARY = (keras.losses.BinaryCrossentropy,)
+
+
+class Distiller(keras.Model):
+    """Trains a student on what a teacher answers (Hinton et al., 2015; Sanh et al., 2019).
+
+    What is kept is `student`: save that one. The teacher runs on every batch, without dropout, and
+    stays as it is; set `teacher.trainable` again to train it later.
+
+    Inputs: the student's.
+    Outputs: those of the student, each with the teacher's beside it: [..., 2].
+
+    Args:
+        student: a task.
+        teacher: a task with the same outputs and labels, over the same vocabulary.
+        temperature: T, by which the logits of both are divided before they are compared; the
+            teacher's part of the loss counts T * T times, as its gradients shrink by that.
+        alpha: share of the loss that is the teacher's; the rest is that of the labels.
+        hidden: weight of one minus the cosine of both encoders' last states; 0 for none.
+
+    Raises:
+        ValueError: tasks of different outputs or widths, or values out of range.
+    """
+
+    def __init__(
+        self,
+        student: Task,
+        teacher: Task,
+        *,
+        temperature: float = 2.0,
+        alpha: float = 0.5,
+        hidden: float = 0.0,
+    ):
+        _check(student, teacher, temperature, alpha, hidden)
+        teacher.trainable = False
+        names = ("student", "teacher")
+        views = [
+            _view(task, name, hidden) for task, name in zip((student, teacher), names, strict=True)
+        ]
+        # === Functional model ===
+        inputs = dict(student.input)
+        answers = views[0](inputs)
+        wanted = views[1](inputs, training=False)
+        outputs = {
+            name: ops.stack([answers[name], wanted[name]], axis=-1) for name in student.output
+        }
+        if hidden:
+            name = next(iter(outputs))
+            outputs[name] = HiddenDistance(hidden, name="distance")(
+                outputs[name], answers[_STATE], wanted[_STATE], inputs[features.PADDING_MASK]
+            )
+        super().__init__(inputs=inputs, outputs=outputs, name="distiller")
+        self.student, self.teacher = student, teacher
+        self.temperature, self.alpha = temperature, alpha
+        self.dtype_policy = student.dtype_policy
+
+    @property
+    def fixed_variables(self) -> list[Any]:
+        """Those of the teacher, which training checkpoints leave out."""
+        return self.teacher.variables
+
+    def objective(self) -> dict[str, Any]:
+        """The losses of the student's own objective, each with the teacher's part; no metrics."""
+        own = self.student.objective()
+        losses = {
+            name: DistillationLoss(loss, temperature=self.temperature, alpha=self.alpha)
+            for name, loss in own["loss"].items()
+        }
+        weights = {"loss_weights": own["loss_weights"]} if "loss_weights" in own else {}
+        return {"loss": losses, **weights}
+
+
+class DistillationLoss(keras.losses.Loss):
+    """A loss of labels, and of a teacher's logits (Hinton et al., 2015, §2).
+
+    Args:
+        loss: of the labels. It tells what the logits are: of one label of several, of labels each
+            on its own (binary cross-entropy), or numbers (squared error).
+        temperature: see `Distiller`.
+        alpha: see `Distiller`.
+    """
+
+    def __init__(self, loss: keras.losses.Loss, *, temperature: float = 2.0, alpha: float = 0.5):
+        super().__init__(name="distillation", reduction=loss.reduction)
+        self.loss, self.temperature, self.alpha = loss, temperature, alpha
+
+    def call(self, y_true, y_pred):
+        """The loss of each example, or token.
+
+        Args:
+            y_true: labels, as the loss takes them.
+            y_pred: [..., 2], logits of the student and of the teacher.
+        """
+        student, teacher = (ops.cast(y_pred[..., side], "float32") for side in (0, 1))
+        labels = self.loss.call(y_true, student)
+        return (1.0 - self.alpha) * labels + self.alpha * self._soft(student, teacher)
+
+    def _soft(self, student, teacher):
+        if isinstance(self.loss, _LINEAR):
+            return ops.mean(ops.square(student - teacher), axis=-1)
+        t = self.temperature
+        if isinstance(self.loss, _BINARY):
+            chances = ops.sigmoid(teacher / t)
+            crossed = ops.binary_crossentropy(chances, student / t, from_logits=True)
+            own = ops.binary_crossentropy(chances, teacher / t, from_logits=True)
+            return t * t * ops.mean(crossed - own, axis=-1)
+        wanted, found = ops.log_softmax(teacher / t), ops.log_softmax(student / t)
+        return t * t * ops.sum(ops.exp(wanted) * (wanted - found), axis=-1)
+
+
+def _view(task: Task, name: str, hidden: float) -> keras.Model:
+    """The task under another name, for two are in one model; with its encoder's last state."""
+    if not hidden:
+        return keras.Model(task.input, task.output, name=name)
+    try:
+        # A model's own `output` is that of its layers; here, of the call within the task.
+        tensors = keras.Operation.output.fget(task.encoder)  # pyright: ignore
+        state = keras.tree.pack_sequence_as(task.encoder.output, keras.tree.flatten(tensors))
+        outputs = {**task.output, _STATE: state[features.SEQUENCE_OUTPUT]}
+        return keras.Model(task.input, outputs, name=name)
+    except (AttributeError, ValueError) as error:
+        raise ValueError(
+            "`hidden` compares last layers, which this task does not read, or its encoder is that "
+            f"of another task as well. Received: {type(task).__name__}"
+        ) from error
+
+
+def _check(student: Task, teacher: Task, temperature: float, alpha: float, hidden: float) -> None:
+    if not temperature > 0 or not 0 <= alpha <= 1 or not hidden >= 0:
+        raise ValueError(
+            "`temperature` must be above 0, `alpha` from 0 to 1, `hidden` at least 0. "
+            f"Received: {temperature=}, {alpha=}, {hidden=}"
+        )
+    if type(student) is not type(teacher) or _shapes(student) != _shapes(teacher):
+        raise ValueError(
+            "Student and teacher must be tasks of one class and one shape of outputs. Received: "
+            f"a {type(student).__name__} with {_shapes(student)}, "
+            f"a {type(teacher).__name__} with {_shapes(teacher)}"
+        )
+    for name in ("labels", "problem", "crf", "objective_name"):
+        told = [task.options.get(name) for task in (student, teacher)]
+        if told[0] != told[1]:
+            raise ValueError(f"Student and teacher differ in {name}. Received: {told}")
+    if student.options.get("crf"):
+        raise ValueError("A conditional random field has no probabilities to compare.")
+    sizes = [task.encoder.config for task in (student, teacher)]
+    if sizes[0].vocab_size != sizes[1].vocab_size:
+        raise ValueError(
+            "Student and teacher must read the same vocabulary. "
+            f"Received: {[size.vocab_size for size in sizes]} entries"
+        )
+    if hidden and sizes[0].hidden_size != sizes[1].hidden_size:
+        raise ValueError(
+            "`hidden` compares states of one width. "
+            f"Received: {[size.hidden_size for size in sizes]}"
+        )
+
+
+def _shapes(task: Task) -> dict[str, tuple[int | None, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in task.output.items()}

@@ -1,0 +1,94 @@
+"""The layers of an encoder, made from its config, and the one pass over them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+
+from bert_keras import features
+from bert_keras.config import BertConfig
+from bert_keras.layers import AttentionProbabilities, BertEmbeddings, Pooler, TransformerBlock
+
+
+def transformer_blocks(config: BertConfig, policy: keras.DTypePolicy) -> list[TransformerBlock]:
+    """The blocks of an encoder with this config, new ones."""
+    return [
+        TransformerBlock(
+            config.hidden_size,
+            config.heads_of(index),
+            config.intermediate_size,
+            activation=config.activation,
+            attention_dropout=config.attention_dropout,
+            relative_positions=None if config.position_rows else config.position_embedding,
+            max_positions=config.max_positions,
+            head_size=config.head_size,
+            name=f"block_{index}",
+            **_constants(config, policy),
+        )
+        for index in range(config.unique_layers)
+    ]
+
+
+def _constants(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, Any]:
+    return {
+        "layer_norm_epsilon": config.layer_norm_epsilon,
+        "dropout": config.dropout,
+        "initializer_range": config.initializer_range,
+        "dtype": policy,
+    }
+
+
+class EncoderLayers(NamedTuple):
+    """Embeddings, blocks, and the pooler where there is one."""
+
+    embeddings: BertEmbeddings
+    blocks: list[TransformerBlock]
+    pooler: Pooler | None
+
+    @classmethod
+    def of(cls, config: BertConfig, policy: keras.DTypePolicy) -> EncoderLayers:
+        """New ones for this config."""
+        embeddings = BertEmbeddings(
+            vocab_size=config.vocab_size,
+            max_positions=config.max_positions,
+            num_segments=config.num_segments,
+            embedding_size=config.table_size,
+            hidden_size=config.hidden_size,
+            position_offset=config.position_offset,
+            position_embedding=config.position_embedding,
+            name="embeddings",
+            **_constants(config, policy),
+        )
+        blocks = transformer_blocks(config, policy)
+        pooler = None
+        if config.pooler:
+            pooler = Pooler(
+                config.hidden_size, config.initializer_range, dtype=policy, name="pooler"
+            )
+        return cls(embeddings, blocks, pooler)
+
+    def outputs(
+        self, inputs: dict, config: BertConfig, hidden_states: bool, attentions: bool
+    ) -> dict:
+        """The encoder's outputs for its inputs; hidden states and attentions on request."""
+        padding_mask = inputs[features.PADDING_MASK]
+        x = self.embeddings(inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS))
+        states, probabilities = [x], []
+        for index in range(config.num_layers):
+            # Fewer blocks than layers: neighbouring layers share one (ALBERT's groups).
+            block = self.blocks[index * len(self.blocks) // config.num_layers]
+            attended, x = x, block(x, padding_mask)
+            # After the block, which is what builds (and so names) the attention's variables.
+            if attentions:
+                look = AttentionProbabilities(block.attention, name=f"attentions_{index}")
+                probabilities.append(look(attended, padding_mask))
+            states.append(x)
+        outputs = {features.SEQUENCE_OUTPUT: x}
+        if self.pooler is not None:
+            outputs[features.POOLED_OUTPUT] = self.pooler(x)
+        if hidden_states:
+            outputs[features.HIDDEN_STATES] = tuple(states)
+        if attentions:
+            outputs[features.ATTENTIONS] = tuple(probabilities)
+        return outputs

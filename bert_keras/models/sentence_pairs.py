@@ -1,0 +1,172 @@
+"""Training a sentence encoder on pairs of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_keras import features
+from bert_keras.layers import MergeChoices, SentencePooling
+from bert_keras.models.classifier import text_head
+from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.sentence_encoder import SentenceEncoder
+from bert_keras.models.task import Task, class_names, task_inputs
+
+OBJECTIVES = ("similarity", "classification", "in_batch")
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class SentencePairs(Task):
+    """Trains one encoder on two texts at a time (Reimers & Gurevych, 2019, §3).
+
+    What is kept is `sentence_encoder`, a `SentenceEncoder` with the same weights: save that one.
+
+    Inputs: the encoder's, with an axis for the two texts: int32 [batch, 2, length].
+    Output, by objective:
+
+    - "similarity": {"similarity": the cosine of the two vectors, float32 [batch, 1]}.
+    - "classification": {"label": float32 logits [batch, num_classes]} of (u, v, |u - v|), the
+      vectors as they are pooled, of any length.
+    - "in_batch": {"match": float32 [batch, 2, hidden_size], vectors of length 1}.
+
+    Args:
+        encoder: the encoder.
+        objective_name: "similarity", the cosine is to be a given score; "classification", the pair
+            has a label; "in_batch", each first text is to find its second one among all second
+            texts of the batch (Henderson et al., 2017, §4.4). Texts that come twice in a batch are
+            then wrong answers to each other.
+        pooling: of `sentence_encoder`, which is trained so.
+        normalize: of `sentence_encoder`.
+        num_classes: how many labels; for "classification" only.
+        labels: their names; None for "LABEL_0", "LABEL_1" and so on.
+        scale: of the cosines of "in_batch", before the softmax over them.
+        name: of the Keras model.
+
+    Raises:
+        ValueError: an unknown objective or pooling, no number of labels where one is needed, labels
+            where none are, or a scale that is not above 0.
+    """
+
+    head_layers = (features.LABEL,)
+
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        *,
+        objective_name: str = "in_batch",
+        pooling: str = "mean",
+        normalize: bool = True,
+        num_classes: int | None = None,
+        labels: Sequence[str] | None = None,
+        scale: float = 20.0,
+        name: str = "sentence_pairs",
+    ):
+        if objective_name not in OBJECTIVES:
+            raise ValueError(
+                f"`objective_name` must be one of {', '.join(OBJECTIVES)}. "
+                f"Received: objective_name={objective_name!r}"
+            )
+        is_labelled = objective_name == "classification"
+        if is_labelled != (num_classes is not None) or (labels and not is_labelled):
+            raise ValueError(
+                "objective_name='classification' needs `num_classes`, and nothing else has labels. "
+                f"Received: {objective_name=}, {num_classes=}, {labels=}"
+            )
+        if not scale > 0:
+            raise ValueError(f"`scale` must be above 0. Received: scale={scale}")
+        options: dict[str, Any] = {"objective_name": objective_name, "pooling": pooling}
+        options |= {"normalize": normalize, "scale": scale}
+        # === Layers ===
+        head = None
+        if num_classes is not None:
+            options |= {"num_classes": num_classes, "labels": class_names(num_classes, labels)}
+            head = text_head(encoder, num_classes, None, 0.0, features.LABEL)
+        pool = SentencePooling(pooling, normalize=False, name="vectors")
+        # === Functional model ===
+        inputs = {
+            name: keras.Input((2, None), dtype="int32", name=name) for name in task_inputs(encoder)
+        }
+        texts = {name: MergeChoices(name=f"{name}_of_texts")(x) for name, x in inputs.items()}
+        vectors = pool(encoder(texts)[features.SEQUENCE_OUTPUT], texts[features.PADDING_MASK])
+        pairs = ops.reshape(vectors, (-1, 2, encoder.config.hidden_size))
+        if head is not None:
+            u, v = pairs[:, 0], pairs[:, 1]
+            outputs = {features.LABEL: head(ops.concatenate([u, v, ops.absolute(u - v)], axis=-1))}
+        else:
+            pairs = ops.normalize(pairs, axis=-1)
+            cosine = ops.sum(pairs[:, 0] * pairs[:, 1], axis=-1, keepdims=True)
+            is_score = objective_name == features.SIMILARITY
+            outputs = {features.SIMILARITY: cosine} if is_score else {features.MATCH: pairs}
+        super().__init__(encoder, inputs, outputs, options=options, name=name)
+        self.sentence_encoder = SentenceEncoder(encoder, pooling=pooling, normalize=normalize)
+        self.head = head
+
+    def objective(self) -> dict[str, Any]:
+        """What fits `objective_name`.
+
+        Labels {"similarity": float [batch], in [-1, 1] or [0, 1]}, {"label": int [batch]}, or
+        {"match": [batch], anything}: there the right answer is the one in the same row.
+        """
+        output, loss, metric = {
+            "similarity": (
+                features.SIMILARITY,
+                keras.losses.MeanSquaredError(),
+                keras.metrics.MeanAbsoluteError(name="mean_absolute_error"),
+            ),
+            "classification": (
+                features.LABEL,
+                keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+            ),
+            "in_batch": (
+                features.MATCH,
+                InBatchLoss(self.options["scale"]),
+                keras.metrics.MeanMetricWrapper(in_batch_accuracy, "accuracy", "float32"),
+            ),
+        }[self.options["objective_name"]]
+        return {"loss": {output: loss}, "weighted_metrics": {output: [metric]}}
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class InBatchLoss(keras.losses.Loss):
+    """Cross-entropy, in nats, of finding a text's own answer in the batch (Henderson et al., 2017).
+
+    A row of sample weight 0 asks nothing, but its second text is still an answer to the others.
+
+    Args:
+        scale: of the cosines before the softmax over them.
+        name: of the loss.
+    """
+
+    def __init__(self, scale: float = 20.0, name: str = "in_batch_loss", **kwargs):
+        options = {"reduction": "mean_with_sample_weight", "dtype": "float32"}
+        super().__init__(name=name, **options, **kwargs)
+        self.scale = scale
+
+    def call(self, y_true, y_pred):
+        """Anything, and vectors of length 1 [batch, 2, hidden_size] -> [batch]."""
+        del y_true
+        cosines = _cosines(y_pred)
+        own = ops.sum(y_pred[:, 0] * y_pred[:, 1], axis=-1)
+        return ops.logsumexp(self.scale * cosines, axis=-1) - self.scale * own
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` rebuilds the loss from."""
+        return {"scale": self.scale, "name": self.name}
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+def in_batch_accuracy(y_true, y_pred):
+    """Whether each first text is nearest to its own second one: float32 [batch]."""
+    del y_true
+    cosines = _cosines(y_pred)
+    rows = ops.arange(ops.shape(cosines)[0], dtype="int32")
+    return ops.cast(ops.cast(ops.argmax(cosines, axis=-1), "int32") == rows, "float32")
+
+
+def _cosines(pairs):
+    """Of each first text (row) and each second one (column): [batch, batch]."""
+    return ops.matmul(pairs[:, 0], ops.transpose(pairs[:, 1]))

@@ -1,0 +1,46 @@
+"""Probabilities of labels, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.predictor.answers import Label
+from bert_keras.predictor.running import sigmoid, softmax
+
+
+def probabilities(logits: np.ndarray, problem: str | None) -> np.ndarray:
+    """What logits of a `SequenceClassifier` mean; of a regression they are the numbers."""
+    if problem == "regression":
+        return logits
+    return softmax(logits) if problem == "single_label" else sigmoid(logits)
+
+
+def labels(
+    scores: np.ndarray,
+    names: Sequence[str],
+    problem: str | None,
+    *,
+    top_k: int | None,
+    threshold: float,
+) -> list[Any]:
+    """See `Predictor.labels`."""
+    if problem == "regression" or (top_k is not None and top_k < 1):
+        raise ValueError(
+            "`labels` needs a model with labels (of a regression ask for `scores`), and top_k "
+            f"of at least 1. Received: problem={problem!r}, top_k={top_k}"
+        )
+    found = [
+        [
+            Label(names[int(number)], float(row[number]))
+            for number in np.argsort(-row, kind="stable")
+        ]
+        for row in scores
+    ]
+    if top_k is not None:
+        return [row[:top_k] for row in found]
+    if problem == "multi_label":
+        return [[label for label in row if label.score >= threshold] for row in found]
+    return [row[0] for row in found]

@@ -1,0 +1,247 @@
+"""From texts to answers with a trained model, on any backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras import features
+from bert_keras.checks import check_top_k, checked_length, encoder_of
+from bert_keras.data.examples import Choices
+from bert_keras.data.question_targets import choice_rows
+from bert_keras.models import (
+    BertEncoder,
+    MultipleChoice,
+    QuestionAnswerer,
+    SentenceEncoder,
+    SequenceClassifier,
+    Task,
+    TokenClassifier,
+)
+from bert_keras.predictor import entities, labels, masks, spans, vectors
+from bert_keras.predictor.answers import Answer, Choice, Entity, Fill, Label
+from bert_keras.predictor.running import Runner, check_pairs, check_texts, softmax
+from bert_keras.tokenizers import Tokenizer
+
+
+class Predictor:
+    """Answers for texts, in the order they are given.
+
+    Texts of similar length run together, padded to a few fixed sizes, so that a backend that
+    compiles for every shape compiles seldom. A text longer than `max_length` is cut; the words of
+    `entities` and the context of `answers` are read in as many parts as it takes.
+
+    Args:
+        task: any task but `ElectraPretrainer`, or a `BertEncoder`.
+        tokenizer: the one the model was trained with.
+        batch_size: how many texts run together.
+        max_length: most tokens of a text or pair, [CLS] and [SEP] counted; None for as many as the
+            model has positions. A model has learned no more than the length it was trained with.
+
+    Raises:
+        ValueError: the tokenizer has ids that the model has not, or a value is out of range.
+    """
+
+    def __init__(
+        self,
+        task: Task | BertEncoder,
+        tokenizer: Tokenizer,
+        *,
+        batch_size: int = 32,
+        max_length: int | None = None,
+    ):
+        self.encoder = encoder_of(task, tokenizer)
+        self.max_length = checked_length(max_length, self.encoder)
+        if batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
+        self.task, self.tokenizer, self.batch_size = task, tokenizer, batch_size
+        self._sizes = {"batch_size": batch_size, "max_length": self.max_length}
+        self._runner = Runner(task, tokenizer, **self._sizes)
+
+    def __call__(self, texts: Sequence[Any], *more: Any, **options: Any) -> Any:
+        """What the model is for: the method that its class names.
+
+        `labels` of a `SequenceClassifier` (`scores` where it gives numbers), `entities` of a
+        `TokenClassifier`, `answers` of a `QuestionAnswerer`, `choices` of a `MultipleChoice`,
+        `sentence_vectors` of either kind of encoder, else `fill_mask`.
+        """
+        task = self.task
+        is_number = self._problem == "regression"
+        method = {
+            SequenceClassifier: self.scores if is_number else self.labels,
+            TokenClassifier: self.entities,
+            QuestionAnswerer: self.answers,
+            MultipleChoice: self.choices,
+            SentenceEncoder: self.sentence_vectors,
+            BertEncoder: self.sentence_vectors,
+        }.get(type(task), self.fill_mask)
+        return method(texts, *more, **options)
+
+    @property
+    def label_names(self) -> list[str]:
+        """The names of the task's labels, in the order of its outputs."""
+        options: dict[str, Any] = self.task.options
+        return list(options["labels"])
+
+    def scores(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> np.ndarray:
+        """What a `SequenceClassifier` gives each text, or pair: float32 [texts, classes].
+
+        Probabilities of one label of several (each row sums to 1) or of each label on its own;
+        of a regression the numbers.
+        """
+        self._require(features.LABEL, "scores")
+        logits = self._runner.per_example(features.LABEL, self._runner.encode(texts, pairs))
+        return labels.probabilities(logits, self._problem)
+
+    def labels(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        top_k: int | None = None,
+        threshold: float = 0.5,
+    ) -> list[Any]:
+        """The best label of each text, or pair, as a `Label`; lists of them where several count.
+
+        Args:
+            texts: the texts.
+            pairs: second texts.
+            top_k: that many labels of each text, best first.
+            threshold: of a multi-label model without `top_k`: labels at least so probable.
+
+        Raises:
+            ValueError: the model gives numbers, or `top_k` is 0.
+        """
+        found, names = self.scores(texts, pairs), self.label_names
+        return labels.labels(found, names, self._problem, top_k=top_k, threshold=threshold)
+
+    def tags(self, sentences: Sequence[Sequence[str]]) -> list[list[Label]]:
+        """The tag of every word, as a `TokenClassifier` gives it to the word's first piece.
+
+        Args:
+            sentences: words; long sentences are read in parts. A word without pieces, as of
+                control characters, is "O" with the score 0.
+        """
+        self._require(features.TAGS, "tags")
+        return entities.tags(self._runner, self.label_names, sentences)
+
+    def entities(self, texts: Sequence[str]) -> list[list[Entity]]:
+        """The entities of each text, with where they stand in it: text[start:end]."""
+        check_texts(texts=texts)
+        places = [entities.words_of(text) for text in texts]
+        words = [[text[a:b] for a, b in found] for text, found in zip(texts, places, strict=True)]
+        return [
+            entities.entities_of(text, found, [tag.label for tag in tags], [t.score for t in tags])
+            for text, found, tags in zip(texts, places, self.tags(words), strict=True)
+        ]
+
+    def answers(
+        self,
+        questions: Sequence[str],
+        contexts: Sequence[str],
+        *,
+        null_threshold: float | None = None,
+        stride: int = 128,
+        max_question: int = 64,
+        max_pieces: int = 30,
+        n_best: int = 20,
+    ) -> list[Answer]:
+        """The answer to each question in its context: context[start:end].
+
+        Args:
+            questions: the questions.
+            contexts: the texts, of any length.
+            null_threshold: no answer ("") is given where its logit is higher by more than this
+                than that of the best span; None always gives a span.
+            stride: pieces from one part of a context to the next.
+            max_question: pieces of a question; the rest is cut.
+            max_pieces: of an answer.
+            n_best: answers that share a probability.
+
+        Raises:
+            ValueError: a question leaves no room for the text, or a value is out of range.
+        """
+        self._require(features.START, "answers")
+        return spans.answers(
+            self._runner,
+            questions,
+            contexts,
+            null_threshold=null_threshold,
+            stride=stride,
+            max_question=max_question,
+            max_pieces=max_pieces,
+            n_best=n_best,
+        )
+
+    def choices(self, prompts: Sequence[str], options: Sequence[Sequence[str]]) -> list[Choice]:
+        """The best option for each prompt, of equally many for all."""
+        self._require(features.CHOICE, "choices")
+        if not len(prompts):
+            return []
+        rows, group = choice_rows(
+            self.tokenizer, Choices(prompts, options), max_length=self.max_length
+        )
+        logits = self._runner.per_example(features.CHOICE, rows, group=group)
+        best, shares = logits.argmax(axis=-1), softmax(logits)
+        return [
+            Choice(int(index), str(options[row][index]), float(shares[row, index]))
+            for row, index in enumerate(best)
+        ]
+
+    def fill_mask(self, texts: Sequence[str], *, top_k: int = 5) -> list[list[list[Fill]]]:
+        """The most probable tokens for every [MASK].
+
+        Args:
+            texts: each with one [MASK] or more; every place is filled on its own.
+            top_k: how many fills for each.
+
+        Returns:
+            For each text, for each of its masks, the fills, best first.
+
+        Raises:
+            ValueError: a text has no [MASK], or has one where the text is cut.
+        """
+        self._require(features.MLM, "fill_mask")
+        check_top_k(top_k, self.tokenizer)
+        return masks.fill_mask(self._runner, texts, top_k)
+
+    def next_sentence(self, firsts: Sequence[str], seconds: Sequence[str]) -> np.ndarray:
+        """The probability that the second text follows the first: float32 [pairs].
+
+        Raises:
+            ValueError: the model was not trained for it.
+        """
+        self._require(features.NSP, "next_sentence")
+        rows = self._runner.encode(firsts, seconds)
+        nowhere = [np.zeros(1, np.int32)] * len(rows)
+        return softmax(self._runner.per_example(features.NSP, rows, positions=nowhere))[:, 0]
+
+    def sentence_vectors(self, texts: Sequence[str]) -> np.ndarray:
+        """The vector of each text: float32 [texts, hidden_size].
+
+        A `SentenceEncoder`'s own; of any other model the mean of what its encoder makes of the
+        tokens, [CLS] and [SEP] included.
+        """
+        if isinstance(self.task, SentenceEncoder):
+            return vectors.own(self._runner, texts)
+        return vectors.means(Runner(self.encoder, self.tokenizer, **self._sizes), texts)
+
+    def similarity(self, firsts: Sequence[str], seconds: Sequence[str]) -> np.ndarray:
+        """The cosine of the vectors of each first and second text: float32 [pairs]."""
+        check_pairs(firsts, seconds)
+        return vectors.cosines(self.sentence_vectors(firsts), self.sentence_vectors(seconds))
+
+    @property
+    def _problem(self) -> str | None:
+        options: dict[str, Any] = self.task.options
+        return options.get("problem")
+
+    def _require(self, output: str, method: str) -> None:
+        found = list(self.task.output)
+        if output not in found:
+            raise ValueError(
+                f"`{method}` needs a model with an output {output!r}. Received: a "
+                f"{type(self.task).__name__} with {', '.join(map(repr, found))}"
+            )

@@ -1,0 +1,147 @@
+"""The best answer among the logits of a question's rows (Devlin et al., 2019, §4.2 and §4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bert_keras import features
+from bert_keras.data.examples import Question
+from bert_keras.data.question_targets import question_rows
+from bert_keras.data.windows import Pieces, Window
+from bert_keras.predictor.answers import Answer
+from bert_keras.predictor.running import Runner, check_texts, softmax
+
+
+def answers(
+    runner: Runner,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    *,
+    null_threshold: float | None,
+    stride: int,
+    max_question: int,
+    max_pieces: int,
+    n_best: int,
+) -> list[Answer]:
+    """See `Predictor.answers`."""
+    check_texts(questions=questions, contexts=contexts)
+    if len(questions) != len(contexts):
+        raise ValueError(
+            "Every question needs one context. "
+            f"Received: {len(questions)} questions, {len(contexts)} contexts"
+        )
+    for name, value in (("max_pieces", max_pieces), ("n_best", n_best)):
+        if value < 1:
+            raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
+    asked = [Question("", q, context) for q, context in zip(questions, contexts, strict=True)]
+    rows, windows, pieces = question_rows(
+        runner.tokenizer,
+        asked,
+        max_length=runner.max_length,
+        stride=stride,
+        max_question=max_question,
+    )
+    found: list[list[Span]] = [[] for _ in asked]
+    nulls = [float("inf")] * len(asked)
+    for batch, outputs in runner.run(rows):
+        for row, index in enumerate(batch):
+            window = windows[index]
+            start, end = (outputs[name][row] for name in (features.START, features.END))
+            found[window.source] += best_spans(
+                window, start, end, n_best=n_best, max_pieces=max_pieces
+            )
+            null = float(start[0]) + float(end[0])
+            nulls[window.source] = min(nulls[window.source], null)
+    return [
+        best_answer(
+            context,
+            pieces[number],
+            found[number],
+            nulls[number],
+            n_best=n_best,
+            null_threshold=null_threshold,
+        )
+        for number, context in enumerate(contexts)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Pieces of a text, both ends included, and what they score."""
+
+    first: int
+    last: int
+    logit: float
+
+
+def best_spans(
+    window: Window, start: np.ndarray, end: np.ndarray, *, n_best: int, max_pieces: int
+) -> list[Span]:
+    """The best spans of one row.
+
+    A span begins where this row shows the most context, so that no piece is judged twice.
+
+    Args:
+        window: what the row shows.
+        start: logits of the row;
+        end: likewise.
+        n_best: how many spans.
+        max_pieces: of a span.
+    """
+    text = slice(window.offset, window.offset + window.count)
+    firsts = np.flatnonzero(window.central)
+    if not len(firsts):
+        return []
+    width = min(max_pieces, window.count)
+    ends = np.append(end[text].astype(np.float64), np.full(width, -np.inf))
+    # All spans, not those of the best starts and ends only, of which none may fit together.
+    scores = start[text].astype(np.float64)[firsts, None] + ends[firsts[:, None] + np.arange(width)]
+    flat = scores.ravel()
+    best = np.argpartition(-flat, min(n_best, len(flat)) - 1)[:n_best]
+    best = best[np.lexsort((best, -flat[best]))]
+    found = []
+    for place in best[np.isfinite(flat[best])].tolist():
+        row, more = divmod(place, width)
+        first = window.first + int(firsts[row])
+        found.append(Span(first, first + more, float(flat[place])))
+    return found
+
+
+def best_answer(
+    context: str,
+    pieces: Pieces,
+    spans: Sequence[Span],
+    null_logit: float,
+    *,
+    n_best: int,
+    null_threshold: float | None,
+) -> Answer:
+    """The best answer of all rows of a question.
+
+    Args:
+        context: the text.
+        pieces: of the text.
+        spans: of all its rows.
+        null_logit: of no answer, the least of its rows.
+        n_best: how many spans a probability is shared among.
+        null_threshold: no answer is given where its logit is higher by more than this than the
+            best span's; None always gives one where there is a span.
+    """
+    best: dict[tuple[int, int], float] = {}
+    for span in sorted(spans, key=lambda span: (-span.logit, span.first, span.last)):
+        place = int(pieces.starts[span.first]), int(pieces.ends[span.last])
+        if place[0] < place[1]:  # else a piece of white space
+            best.setdefault(place, span.logit)
+        if len(best) == n_best:
+            break
+    shares = softmax(np.array([*best.values(), null_logit]))
+    if not best:
+        return Answer("", 0, 0, 1.0, float("inf"))
+    (start, end), logit = next(iter(best.items()))
+    null_score = null_logit - logit
+    if null_threshold is not None and null_score > null_threshold:
+        return Answer("", 0, 0, float(shares[-1]), null_score)
+    return Answer(context[start:end], start, end, float(shares[0]), null_score)

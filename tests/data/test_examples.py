@@ -1,0 +1,54 @@
+"""Supervised examples check that their columns fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
+from bert_keras.errors import DataError
+
+
+def test_columns_that_fit() -> None:
+    assert len(Texts(["a", "b"])) == 2
+    assert len(Texts(["a"], ["b"], [1.5], ["f:1"])) == 1
+    assert len(Texts([], targets=[])) == 0
+    assert len(TaggedWords([["a", "b"], ["c"]], [["O", "B-X"], ["O"]], ["f:1", "f:4"])) == 2
+    assert len(TaggedWords([["a"]])) == 1
+    assert len(Choices(["", "b"], [["x", "y"], ["x", "y", "z"]], [1, 2])) == 2
+    # Characters are code points: the face is one.
+    assert Question("1", "Who?", "😀 Ann", (Answer("Ann", 2),)).answers[0].start == 2
+    assert Question("1", "Who?", "Ann", is_impossible=True).answers == ()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Texts("ab"), "texts: a sequence of str is needed, not one str"),
+        (lambda: Texts(["a"], "b"), "pairs: a sequence of str"),
+        (lambda: Texts(["a"], targets="b"), "targets: one per row, not one str"),
+        (lambda: Texts(["a", None], places=["f:1", "f:7"]), "texts: f:7 is no str"),  # pyright: ignore[reportArgumentType]
+        (lambda: Texts(["a", 1]), "texts: row 1 is no str"),  # pyright: ignore[reportArgumentType]
+        (lambda: Texts(["a", "b"], ["c"]), "one length.*2 texts, 1 pairs"),
+        (lambda: Texts(["a", "b"], targets=["c"]), "2 texts, 1 targets"),
+        (lambda: Texts(["a", "b"], places=["c"]), "2 texts, 1 places"),
+        (lambda: TaggedWords([["a"]], []), "1 words, 0 tags"),
+        (lambda: TaggedWords([["a"], []], places=["f:1", "f:3"]), "f:3: an empty sentence"),
+        (lambda: TaggedWords([["a", ""]]), "row 0: an empty sentence or an empty word"),
+        (lambda: TaggedWords(["ab"]), "row 0: words: a sequence of str"),
+        (lambda: TaggedWords([["a", "b"]], [["O"]]), "row 0: .*2 words and 1 tags"),
+        (lambda: TaggedWords([["a"]], ["O"]), "row 0: tags: a sequence of str"),
+        (lambda: Choices(["a"], [["x"]]), "row 0: a choice needs two options"),
+        (lambda: Choices(["a"], [["x", "y"]], [2], ["f:9"]), "f:9: .*0 to 1.*Received: 2"),
+        (lambda: Choices(["a"], [["x", "y"]], [-1]), "0 to 1.*Received: -1"),
+        (lambda: Choices(["a"], ["xy"]), "options: a sequence of str"),
+        (lambda: Question("7", "", "abc", (Answer("b", 2),), place="f"), "f: question '7'.*'c'"),
+        (lambda: Question("7", "", "abc", (Answer("c", -1),)), "not at character -1"),
+        (lambda: Question("7", "", "abc", (Answer("", 0),)), "the answer '' is not at"),
+        (lambda: Question("7", "", "a", (Answer("a", 0),), True), "impossible and has answers"),
+    ],
+)
+def test_columns_that_do_not(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        make()

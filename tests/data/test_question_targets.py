@@ -1,0 +1,213 @@
+"""The labelled pieces of a row are the answer; choices stand side by side."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bert_keras.data.examples import Answer, Choices, Question
+from bert_keras.data.question_targets import (
+    choice_examples,
+    choice_rows,
+    question_examples,
+    question_rows,
+)
+from bert_keras.errors import DataError
+from bert_keras.tokenizers import Tokenizer
+from tests.tokenizers import learners
+from tests.tokenizers.samples import VOCABULARY
+
+TOKENIZER = Tokenizer(VOCABULARY)
+CONTEXT = "the world wanted 中国 and hello unaffable, the un wanted mask. Ünñ a world"
+
+
+def ask(answer: str, context: str = CONTEXT, start: int | None = None, **options: Any) -> Question:
+    start = context.index(answer) if start is None else start
+    return Question("q", "hello mask?", context, (Answer(answer, start),), **options)
+
+
+def labelled(tokenizer: Tokenizer, question: Question, **options: Any) -> list[str | None]:
+    """What each row says is the answer, cut from the context; None where it says [CLS]."""
+    options = {"max_length": 16, "stride": 4, "max_question": 64, **options}
+    source = question_examples(tokenizer, [question], seed=None, **options)
+    _, windows, pieces = question_rows(tokenizer, [question], **options)
+    found: list[str | None] = []
+    for position in range(source.num_batches()):
+        x, y, _ = source.batch(0, position)
+        for start, end, ids in zip(y["start"], y["end"], x["token_ids"], strict=True):
+            window = windows[len(found)]
+            if (start, end) == (0, 0):
+                found.append(None)
+                continue
+            first, last = (int(place) - window.offset + window.first for place in (start, end))
+            assert ids[start : end + 1].tolist() == pieces[0].ids[first : last + 1].tolist()
+            found.append(question.context[pieces[0].starts[first] : pieces[0].ends[last]])
+    assert len(found) == len(windows)
+    return found
+
+
+@pytest.mark.parametrize(
+    "answer", ["the world", "中", "中国 and", "unaffable", "un", "mask.", "mask", "Ünñ", "world"]
+)
+def test_a_label_is_the_answer(answer: str) -> None:
+    assert labelled(TOKENIZER, ask(answer), max_length=200) == [answer]
+
+
+def test_the_place_of_an_answer_counts() -> None:
+    """Of two equal words the one that is meant."""
+    questions = [ask("world"), ask("world", start=CONTEXT.rindex("world"))]
+    _, y, _ = question_examples(TOKENIZER, questions, seed=None).batch(0, 0)
+    assert y["start"][0] < y["start"][1]
+
+
+def test_an_answer_within_a_word_is_widened_to_pieces() -> None:
+    assert labelled(TOKENIZER, ask("naff"), max_length=200) == ["unaff"]
+    assert labelled(TOKENIZER, ask("fable, t"), max_length=200) == ["affable, the"]
+
+
+def test_parts_without_the_answer_say_cls() -> None:
+    found = labelled(TOKENIZER, ask("hello"))
+    assert set(found) == {None, "hello"}
+    assert found[0] is None or found[-1] is None
+    sizes = {"max_length": 16, "stride": 4, "max_question": 64}
+    _, windows, pieces = question_rows(TOKENIZER, [ask("hello")], **sizes)
+    (place,) = np.flatnonzero(pieces[0].starts == CONTEXT.index("hello"))
+    shown = [window.first <= place < window.first + window.count for window in windows]
+    assert [answer is not None for answer in found] == shown
+
+
+def test_an_answer_that_is_cut_is_not_there() -> None:
+    """Longer than any part."""
+    assert set(labelled(TOKENIZER, ask(CONTEXT))) == {None}
+
+
+def test_a_question_without_an_answer_says_cls() -> None:
+    question = Question("q", "hello?", CONTEXT, is_impossible=True)
+    assert set(labelled(TOKENIZER, question)) == {None}
+
+
+def test_questions_of_which_nothing_is_known_are_left_out() -> None:
+    unknown = Question("q", "hello?", CONTEXT)
+    source = question_examples(TOKENIZER, [unknown, ask("hello"), unknown])
+    assert source.num_examples == 1
+    _, y, _ = source.batch(0, 0)
+    assert y["start"].tolist() != [0]
+    for nothing in ([], [unknown]):
+        with pytest.raises(DataError, match="no answers to train on"):
+            question_examples(TOKENIZER, nothing)
+
+
+def test_long_questions_are_cut_or_leave_no_room() -> None:
+    question = Question("q", "hello " * 40, CONTEXT, (Answer("the", 0),))
+    source = question_examples(TOKENIZER, [question], max_question=5, max_length=100)
+    x, _, _ = source.batch(0, 0)
+    assert x["segment_ids"][0].tolist().index(1) == 5 + 2
+    with pytest.raises(ValueError, match=r"max_length=30 leaves -13 pieces.*question of 40"):
+        question_examples(TOKENIZER, [question], max_length=30)
+
+
+def test_rows_name_their_questions() -> None:
+    questions = [ask("hello"), ask("un", "un a"), ask("mask"), Question("e", "hello?", "")]
+    rows, windows, pieces = question_rows(
+        TOKENIZER, questions, max_length=16, stride=4, max_question=9
+    )
+    assert len(rows) == len(windows)
+    assert sorted({window.source for window in windows}) == [0, 1, 2, 3]
+    assert pieces[0] is pieces[2]  # one text is read once
+    assert [len(each) for each in pieces[1:]] == [2, len(pieces[0]), 0]
+    for index, window in enumerate(windows):
+        assert rows[index].tolist() == window.ids
+    assert windows[-1].count == 0
+
+
+@pytest.fixture(scope="module")
+def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    folder: Path = tmp_path_factory.mktemp("bytes")
+    learners.byte_level(folder)
+    return Tokenizer.from_preset(folder)
+
+
+LETTERS = "abunwd .,éÜ中国あ👩‍👧\u0301"
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), context=st.text(alphabet=LETTERS, min_size=1, max_size=30))
+@pytest.mark.parametrize("family", ["wordpiece", "bytes"])
+def test_labels_hold_the_answer(
+    byte_level: Tokenizer, family: str, data: st.DataObject, context: str
+) -> None:
+    """All of it, and not a piece more: without its first or last piece some would be missing."""
+    tokenizer = TOKENIZER if family == "wordpiece" else byte_level
+    start = data.draw(st.integers(0, len(context) - 1))
+    answer = context[start : data.draw(st.integers(start + 1, len(context)))]
+    question = ask(answer, context, start)
+    (found,) = labelled(tokenizer, question, max_length=200)
+    _, _, (pieces,) = question_rows(
+        tokenizer, [question], max_length=200, stride=1, max_question=64
+    )
+    stop = start + len(answer)
+    spans = list(zip(pieces.starts.tolist(), pieces.ends.tolist(), strict=True))
+    touched = [(a, b) for a, b in spans if a < stop and b > start]
+    if not touched:
+        assert found is None
+        return
+    assert found == context[touched[0][0] : touched[-1][1]]
+    exact = {start for start, _ in spans} >= {start} and {end for _, end in spans} >= {stop}
+    if exact and answer.strip() == answer:
+        assert found == answer
+
+
+CHOICES = Choices(
+    ["hello", "the world", "un"],
+    [["a", "the mask"], ["wanted", "un"], ["mask", "world wanted"]],
+    [1, 0, 1],
+    ["c.jsonl:1", "c.jsonl:2", "c.jsonl:5"],
+)
+
+
+def test_choices_stand_side_by_side() -> None:
+    source = choice_examples(TOKENIZER, CHOICES, seed=None, max_length=9, multiple_of=1)
+    x, y, weights = source.batch(0, 0)
+    assert y["choice"].tolist() == [1, 0, 1]
+    assert y["choice"].dtype == np.int32
+    assert weights["choice"].tolist() == [1.0] * 3
+    assert x["token_ids"].shape[:2] == (3, 2)
+    for row, (prompt, options) in enumerate(zip(CHOICES.prompts, CHOICES.options, strict=True)):
+        for column, option in enumerate(options):
+            expected = TOKENIZER.encode(prompt, option)
+            length = len(expected)
+            assert x["token_ids"][row, column, :length].tolist() == expected.ids
+            assert x["segment_ids"][row, column, :length].tolist() == expected.segment_ids
+            assert x["padding_mask"][row, column].sum() == length
+
+
+def test_choices_without_a_prompt_stand_alone_whatever_is_beside_them() -> None:
+    mixed = Choices(["", "hello", ""], [["a", "un"], ["the", "a"], ["mask", "wanted"]])
+    rows, size = choice_rows(TOKENIZER, mixed, max_length=9)
+    assert size == 2
+    expected = [
+        *(TOKENIZER.encode(text) for text in ("a", "un")),
+        *(TOKENIZER.encode("hello", text) for text in ("the", "a")),
+        *(TOKENIZER.encode(text) for text in ("mask", "wanted")),
+    ]
+    assert [rows[number].tolist() for number in range(6)] == [each.ids for each in expected]
+    assert rows.segment_ids.tolist() == list(
+        chain.from_iterable(each.segment_ids for each in expected)
+    )
+    none, _ = choice_rows(TOKENIZER, Choices([""], [["a", "un"]]), max_length=9)
+    assert [none[number].tolist() for number in range(2)] == [each.ids for each in expected[:2]]
+
+
+def test_choices_that_are_no_use() -> None:
+    uneven = Choices(["a", "b"], [["a", "b"], ["a", "b", "c"]], [0, 1], CHOICES.places[:2])
+    with pytest.raises(DataError, match=r"c.jsonl:2: 3 choices, where others have 2"):
+        choice_examples(TOKENIZER, uneven)
+    for nothing in (Choices(["a"], [["a", "b"]]), Choices([], [], [])):
+        with pytest.raises(DataError, match="no answers to train on"):
+            choice_examples(TOKENIZER, nothing)

@@ -1,0 +1,144 @@
+"""Students and teachers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras import (
+    BertEncoder,
+    Distiller,
+    QuestionAnswerer,
+    SequenceClassifier,
+    TokenClassifier,
+)
+from bert_keras.models.distiller import DistillationLoss
+from tests import contracts
+from tests.contracts import TINY
+
+_SMALL = TINY.replace(num_layers=1, dropout=0.0, attention_dropout=0.0)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    found = np.exp(logits - logits.max(-1, keepdims=True))
+    return found / found.sum(-1, keepdims=True)
+
+
+def test_the_loss_is_hintons() -> None:
+    rng = np.random.default_rng(0)
+    student, teacher = rng.normal(size=(2, 5, 3)).astype("float32")
+    labels = np.array([0, 1, 2, 1, 0])
+    hard = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    loss = DistillationLoss(hard, temperature=3.0, alpha=0.25)
+    found = float(loss(labels, np.stack([student, teacher], axis=-1)))
+    p, q = _softmax(teacher / 3), _softmax(student / 3)
+    soft = 9 * (p * np.log(p / q)).sum(-1)
+    crossed = -np.log(_softmax(student)[np.arange(5), labels])
+    np.testing.assert_allclose(found, (0.75 * crossed + 0.25 * soft).mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("hard", "labels"),
+    [
+        (keras.losses.BinaryCrossentropy(from_logits=True), np.eye(3, dtype="float32")),
+        (keras.losses.MeanSquaredError(), np.ones((3, 3), "float32")),
+    ],
+)
+def test_a_student_that_answers_as_its_teacher_has_no_soft_loss(hard: Any, labels: Any) -> None:
+    logits = np.random.default_rng(0).normal(size=(3, 3)).astype("float32")
+    loss = DistillationLoss(hard, alpha=1.0)
+    np.testing.assert_allclose(float(loss(labels, np.stack([logits, logits], -1))), 0, atol=1e-6)
+    other = np.stack([logits + np.arange(3, dtype="float32"), logits], -1)
+    assert float(loss(labels, other)) > 0.01
+
+
+@pytest.mark.parametrize("hidden", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda encoder: SequenceClassifier(encoder, 3),
+        lambda encoder: SequenceClassifier(encoder, 3, problem="multi_label"),
+        lambda encoder: SequenceClassifier(encoder, 1),
+        lambda encoder: TokenClassifier(encoder, 3),
+        lambda encoder: QuestionAnswerer(encoder),
+    ],
+    ids=["labels", "multi_label", "scores", "tags", "spans"],
+)
+def test_a_student_comes_near_its_teacher(make: Any, hidden: float) -> None:
+    """Labels say nothing (alpha is 1): all is learned from the teacher, which does not move."""
+    keras.utils.set_random_seed(0)
+    teacher = contracts.as_trained(make(BertEncoder(TINY)))
+    student = make(BertEncoder(_SMALL))
+    if not isinstance(student, SequenceClassifier):
+        student.encoder.pooler.trainable = False  # pyright: ignore[reportOptionalMemberAccess]
+    distiller = Distiller(student, teacher, alpha=1.0, temperature=1.0, hidden=hidden)
+    distiller.compile(keras.optimizers.Adam(3e-2), **distiller.objective())
+    before = [contracts.numpy(weight.value) for weight in teacher.weights]
+    x = contracts.inputs_of(teacher)
+    wanted = contracts.numpy(teacher(x))
+    y = {name: _labels(student, name, logits) for name, logits in wanted.items()}
+
+    def distance() -> float:
+        found = contracts.numpy(student(x))
+        return float(sum(_gap(student, name, found[name], wanted[name]) for name in wanted))
+
+    first = distance()
+    distiller.fit(x, y, epochs=30, batch_size=64, verbose=0, shuffle=False)
+    assert distance() < 0.7 * first
+    for weight, old in zip(teacher.weights, before, strict=True):
+        np.testing.assert_array_equal(contracts.numpy(weight.value), old)
+
+
+def _gap(task: Any, name: str, found: np.ndarray, wanted: np.ndarray) -> float:
+    """Of what the logits mean: those of one label of several may be shifted together."""
+    loss = task.objective()["loss"][name]
+    if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+        found, wanted = _softmax(found), _softmax(wanted)
+    return float(np.abs(found - wanted).mean())
+
+
+def _labels(task: Any, name: str, logits: np.ndarray) -> np.ndarray:
+    loss = task.objective()["loss"][name]
+    if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+        return np.zeros(logits.shape[:-1], "int32")
+    return np.zeros(logits.shape, "float32")
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (lambda: QuestionAnswerer(BertEncoder(_SMALL)), {}, "tasks of one class"),
+        (lambda: SequenceClassifier(BertEncoder(_SMALL), 2), {}, "one shape of outputs"),
+        (
+            lambda: SequenceClassifier(BertEncoder(_SMALL), 3, labels=["a", "b", "c"]),
+            {},
+            "differ in labels",
+        ),
+        (
+            lambda: SequenceClassifier(BertEncoder(_SMALL.replace(vocab_size=40)), 3),
+            {},
+            "the same vocabulary. Received: .40, 50. entries",
+        ),
+        (lambda: SequenceClassifier(BertEncoder(_SMALL), 3), {"alpha": 1.5}, "alpha=1.5"),
+        (lambda: SequenceClassifier(BertEncoder(_SMALL), 3), {"temperature": 0}, "temperature=0"),
+        (
+            lambda: SequenceClassifier(BertEncoder(_SMALL.replace(hidden_size=4)), 3),
+            {"hidden": 1.0},
+            "states of one width. Received: .4, 8.",
+        ),
+    ],
+)
+def test_refused(make: Any, options: dict[str, Any], message: str) -> None:
+    teacher = SequenceClassifier(BertEncoder(TINY), 3)
+    with pytest.raises(ValueError, match=message):
+        Distiller(make(), teacher, **options)
+
+
+def test_hidden_states_that_a_task_does_not_read() -> None:
+    config = TINY.replace(num_layers=4)
+    tasks = [TokenClassifier(BertEncoder(config), 3, representation="mix") for _ in range(2)]
+    with pytest.raises(ValueError, match="compares last layers"):
+        Distiller(*tasks, hidden=1.0)

@@ -1,0 +1,149 @@
+"""A sentence encoder, trained on pairs of texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras import (
+    BertEncoder,
+    SentenceEncoder,
+    SentencePairs,
+    features,
+    load_checkpoint,
+    optimizer,
+)
+from tests import contracts
+from tests.contracts import TINY, numpy
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "similarity": {"pooling": "cls"},
+    "classification": {"num_classes": 3, "pooling": "max"},
+    "in_batch": {"normalize": False},
+}
+_STILL = TINY.replace(pooler=False, dropout=0.0, attention_dropout=0.0, initializer_range=0.2)
+
+
+def _task(objective: str, config=TINY) -> SentencePairs:
+    return SentencePairs(BertEncoder(config), objective_name=objective, **OPTIONS[objective])
+
+
+@pytest.mark.parametrize("objective", OPTIONS)
+def test_contract(objective: str, tmp_path):
+    contracts.check_task(
+        lambda encoder: SentencePairs(encoder, objective_name=objective, **OPTIONS[objective]),
+        TINY.replace(num_layers=1, pooler=False),
+        tmp_path,
+    )
+
+
+@pytest.mark.parametrize("objective", OPTIONS)
+def test_format(objective: str, tmp_path):
+    """Our own folder; and from it the sentence encoder, which makes vectors in the same way."""
+    task = _task(objective)
+    contracts.check_format(task, contracts.inputs_of(task), tmp_path / "pairs")
+    unused = ("label",) if objective == "classification" else ()
+    opened = SentenceEncoder.from_preset(tmp_path / "pairs", allow_unused=unused)
+    assert opened.options == task.sentence_encoder.options
+    contracts.assert_same_weights(opened, task.sentence_encoder)
+    # And back, to train it further.
+    task.sentence_encoder.save_to_preset(tmp_path / "sentences")
+    assert type(load_checkpoint(tmp_path / "sentences")) is SentenceEncoder
+    again = SentencePairs.from_preset(tmp_path / "sentences")
+    assert again.sentence_encoder.options == task.sentence_encoder.options
+    contracts.assert_same_weights(again.sentence_encoder, task.sentence_encoder)
+    (tmp_path / "sentences" / "bert_keras.json").unlink()  # as a folder of theirs
+    again = SentencePairs.from_preset(tmp_path / "sentences", allow_missing=("pooler",))
+    assert again.sentence_encoder.options == task.sentence_encoder.options
+
+
+@pytest.mark.parametrize("objective", OPTIONS)
+def test_outputs_are_of_the_vectors_of_the_sentence_encoder(objective: str):
+    task = contracts.as_trained(_task(objective))
+    x = contracts.inputs_of(task)
+    plain = SentenceEncoder(
+        task.encoder, pooling=task.options["pooling"], normalize=objective != "classification"
+    )
+    u, v = (
+        numpy(plain({name: values[:, side] for name, values in x.items()}))["sentence_vector"]
+        for side in (0, 1)
+    )
+    if objective == "similarity":
+        expected = (u * v).sum(-1, keepdims=True)
+    elif objective == "in_batch":
+        expected = np.stack([u, v], axis=1)
+    else:
+        weights = contracts.weights(task)
+        joint = np.concatenate([u, v, np.abs(u - v)], axis=-1)
+        expected = joint @ weights["label/output/kernel"] + weights["label/output/bias"]
+    (found,) = numpy(task(x)).values()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_in_batch_loss_is_that_of_the_papers():
+    task = contracts.as_trained(SentencePairs(BertEncoder(TINY), scale=7.0))
+    x = contracts.inputs_of(task)
+    pairs = numpy(task(x))[features.MATCH]
+    cosines = 7.0 * pairs[:, 0] @ pairs[:, 1].T
+    losses = np.log(np.exp(cosines).sum(-1)) - np.diag(cosines)
+    right = cosines.argmax(-1) == np.arange(3)
+    task.compile(keras.optimizers.SGD(0.0), **task.objective())
+    for weights in (np.ones(3), np.array([1.0, 0.0, 1.0])):
+        found: Any = task.evaluate(
+            x, {"match": np.zeros(3)}, sample_weight={"match": weights}, verbose=0, return_dict=True
+        )
+        np.testing.assert_allclose(found["loss"], weights @ losses / weights.sum(), rtol=1e-5)
+        np.testing.assert_allclose(found["accuracy"], weights @ right / weights.sum(), rtol=1e-5)
+
+
+def _pairs(rows: int = 8, length: int = 6) -> dict[str, np.ndarray]:
+    """Two texts share their first words; the rest of each is noise."""
+    ids = np.random.default_rng(0).integers(5, 50, (rows, 2, length))
+    ids[:, :, 0] = 2
+    ids[:, :, 1:3] = (5 + np.arange(rows))[:, None, None]
+    x = {features.TOKEN_IDS: ids, features.PADDING_MASK: np.ones_like(ids)}
+    return {name: x.get(name, np.zeros_like(ids)).astype("int32") for name in ("segment_ids", *x)}
+
+
+@pytest.mark.parametrize("objective", OPTIONS)
+def test_learns(objective: str):
+    keras.utils.set_random_seed(0)
+    task = _task(objective, _STILL)
+    x, rows = _pairs(), np.arange(8)
+    y, metric = {
+        "similarity": (np.where(rows % 2, 0.9, -0.2), "mean_absolute_error"),
+        "classification": (rows % 3, "accuracy"),
+        "in_batch": (np.zeros(8), "accuracy"),
+    }[objective]
+    (output,) = task.output
+    task.compile(optimizer(0.02, total_steps=60), **task.objective())
+    task.fit(x, {output: y}, batch_size=8, epochs=60, verbose=0)
+    found: Any = task.evaluate(x, {output: y}, batch_size=8, verbose=0, return_dict=True)
+    assert found[metric] < 0.1 if objective == "similarity" else found[metric] == 1.0
+    # The sentence encoder is what has learned.
+    u, v = (
+        task.sentence_encoder.predict({n: t[:, side] for n, t in x.items()}, verbose=0)
+        for side in (0, 1)
+    )
+    if objective == "in_batch":
+        scores = u["sentence_vector"] @ v["sentence_vector"].T
+        np.testing.assert_array_equal(scores.argmax(-1), rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective_name": "triplet"}, "`objective_name` must be one of similarity, classif"),
+        ({"objective_name": "classification"}, "needs `num_classes`"),
+        ({"num_classes": 3}, "nothing else has labels"),
+        ({"labels": ["a", "b"]}, "nothing else has labels"),
+        ({"scale": 0.0}, "`scale` must be above 0"),
+        ({"pooling": "sum"}, "`pooling` must be one of"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        SentencePairs(BertEncoder(TINY), **options)

@@ -1,0 +1,32 @@
+"""All paths of tags through a short text, scored one by one: what a recursion must agree with."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+
+def potentials(batch: int, length: int, classes: int, seed: int = 0) -> np.ndarray:
+    """Those of a conditional random field: random scores, the same ends for every token."""
+    generator = np.random.default_rng(seed)
+    values = generator.normal(0, 2, (batch, length, classes + 1, classes + 1)).astype("float32")
+    values[:, :, :, -1] = generator.normal(0, 2, classes + 1)
+    values[:, :, -1, -1] = 0.0
+    return values
+
+
+def every_path(values: np.ndarray, counted: np.ndarray) -> dict[tuple[int, ...], float]:
+    """The score of each sequence of tags for the counted tokens of one text.
+
+    Args:
+        values: [length, states, states].
+        counted: bool [length].
+    """
+    places, outside = np.flatnonzero(counted), len(values[0]) - 1
+    found = {}
+    for tags in itertools.product(range(outside), repeat=len(places)):
+        before = (outside, *tags)
+        score = sum(values[t, i, j] for t, i, j in zip(places, before, tags, strict=False))
+        found[tags] = float(score + values[0, before[-1], outside])
+    return found

@@ -1,0 +1,111 @@
+"""A predictor does what its model is for, and nothing beside a text changes its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras.errors import DataError
+from bert_keras.predictor import Choice, Predictor, running
+
+TEXTS = [
+    "hello world",
+    "the wanted mask. " * 5,
+    "un",
+    "",
+    "a b c d e f g h i",
+    "Unaffable 中国 hello!",
+    "the un wanted world",
+]
+OTHERS = ["wanted", "a", "hello hello", "b c", "", "mask", "un un un"]
+OPTIONS = [[text, other, "the"] for text, other in zip(OTHERS, TEXTS, strict=True)]
+CONTEXTS = [text * 3 for text in TEXTS]
+ARGUMENTS: dict[str, tuple[list[Any], ...]] = {
+    "labels": (TEXTS, OTHERS),
+    "several": (TEXTS,),
+    "numbers": (TEXTS, OTHERS),
+    "tags": (TEXTS,),
+    "answers": (OTHERS, CONTEXTS),
+    "choices": (TEXTS, OPTIONS),
+    "vectors": (TEXTS,),
+}
+METHODS = {"several": "labels", "numbers": "scores", "tags": "entities"}
+METHODS |= {"vectors": "sentence_vectors"}
+
+
+@pytest.mark.parametrize("kind", ARGUMENTS)
+def test_a_call_is_what_the_model_is_for(task, tokenizer, kind: str) -> None:
+    predictor = Predictor(task(kind), tokenizer)
+    method = getattr(predictor, METHODS.get(kind, kind))
+    assert_alike(predictor(*ARGUMENTS[kind]), method(*ARGUMENTS[kind]), 0)
+    with pytest.raises(ValueError, match=r"`fill_mask` needs a model with an output 'mlm'"):
+        predictor.fill_mask(["[MASK]"])
+
+
+def test_options_are_handed_on(task, tokenizer) -> None:
+    assert [len(row) for row in Predictor(task("labels"), tokenizer)(TEXTS, top_k=2)] == [2] * 7
+
+
+def assert_alike(found: Any, expected: Any, atol: float) -> None:
+    """Numbers are close, all else is equal, however deep."""
+    if isinstance(expected, str | int):
+        assert found == expected
+    elif isinstance(expected, float | np.ndarray | np.floating):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_alike(one, other, atol)
+    else:
+        assert type(found) is type(expected)
+        for name in expected.__slots__:
+            assert_alike(getattr(found, name), getattr(expected, name), atol)
+
+
+@pytest.mark.parametrize("kind", ARGUMENTS)
+def test_nothing_beside_a_text_changes_its_answer(
+    task, tokenizer, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Neither the order, nor what runs together, nor how far it is padded."""
+    arguments = ARGUMENTS[kind]
+    expected = list(Predictor(task(kind), tokenizer)(*arguments))
+    turned = [column[::-1] for column in arguments]
+    for batch_size in (1, 3):
+        found = list(Predictor(task(kind), tokenizer, batch_size=batch_size)(*turned))
+        assert_alike(found[::-1], expected, 1e-5)
+    monkeypatch.setattr(running, "_SHORTEST", 32)
+    assert_alike(list(Predictor(task(kind), tokenizer)(*arguments)), expected, 1e-5)
+    for number in (3, 5):
+        alone = Predictor(task(kind), tokenizer)(*([column[number]] for column in arguments))
+        assert_alike(list(alone), expected[number : number + 1], 1e-5)
+
+
+def test_choices(task, tokenizer) -> None:
+    found = Predictor(task("choices"), tokenizer, batch_size=2)(
+        ["", *TEXTS], [OPTIONS[0], *OPTIONS]
+    )
+    for prompt, options, choice in zip(["", *TEXTS], [OPTIONS[0], *OPTIONS], found, strict=True):
+        firsts = [prompt] * len(options)
+        columns = (firsts, options) if prompt else (options, None)
+        x = tokenizer(*columns, max_length=32)
+        x = {name: values[None] for name, values in x.items()}
+        logits = task("choices").predict_on_batch(x)["choice"][0].astype(np.float64)
+        shares = np.exp(logits) / np.exp(logits).sum()
+        best = int(logits.argmax())
+        assert choice == Choice(best, options[best], choice.score)
+        assert choice.score == pytest.approx(shares[best], abs=1e-5)
+
+
+def test_choices_that_are_no_use(task, tokenizer) -> None:
+    predictor = Predictor(task("choices"), tokenizer)
+    assert predictor([], []) == []
+    with pytest.raises(DataError, match="example 1: 3 choices, where others have 2"):
+        predictor(["a", "b"], [["a", "b"], ["a", "b", "c"]])
+    with pytest.raises(DataError, match="Columns of one length"):
+        predictor(["a"], [])
+    with pytest.raises(DataError, match="not one str"):
+        predictor("a", [["a", "b"]])
+    with pytest.raises(ValueError, match=r"`choices` needs .*'choice'.*SentenceEncoder"):
+        Predictor(task("vectors"), tokenizer).choices(["a"], [["a", "b"]])

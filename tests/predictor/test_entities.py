@@ -1,0 +1,154 @@
+"""Entities are cut from the text as it was given."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bert_keras.data.windows import word_windows
+from bert_keras.metrics.entities import entity_spans
+from bert_keras.predictor import Entity, Label, Predictor
+from bert_keras.predictor.entities import entities_of, words_of
+
+LETTERS = "aB1 .,(-'$\t\n\u3000中国あé\u0301😀\u200d\x00"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Ann lives in Rome.", ["Ann", "lives", "in", "Rome", "."]),
+        ("(U.S.-based), don't!", ["(", "U.S.-based", ")", ",", "don't", "!"]),
+        ("C++ $5 -- ok", ["C", "+", "+", "$", "5", "-", "-", "ok"]),
+        ("我爱Rome和中国", ["我", "爱", "Rome", "和", "中", "国"]),
+        ("  spaces\u3000everywhere\n", ["spaces", "everywhere"]),
+        ("...", [".", ".", "."]),
+        ("", []),
+        (" \t", []),
+    ],
+)
+def test_words_of(text: str, words: list[str]) -> None:
+    assert [text[start:end] for start, end in words_of(text)] == words
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text(alphabet=st.sampled_from(LETTERS) | st.characters(), max_size=30))
+def test_words_leave_out_nothing_but_white_space(text: str) -> None:
+    found = words_of(text)
+    shown = [place for start, end in found for place in range(start, end)]
+    assert shown == [place for place, letter in enumerate(text) if not letter.isspace()]
+    assert all(start < end for start, end in found)
+
+
+TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(tags=st.lists(st.sampled_from(TAGS), max_size=12))
+def test_entities_are_those_of_conlleval(tags: list[str]) -> None:
+    """As the metric reads the same tags."""
+    text = " ".join(f"w{number}" for number in range(len(tags)))
+    words = words_of(text)
+    scores = np.arange(len(tags)).tolist()
+    found = entities_of(text, words, tags, scores)
+    expected = entity_spans(tags)
+    assert [(e.label, e.start, e.end) for e in found] == [
+        (span.label, words[span.start][0], words[span.end - 1][1]) for span in expected
+    ]
+    for entity, span in zip(found, expected, strict=True):
+        assert entity.text == text[entity.start : entity.end]
+        assert entity.score == pytest.approx(np.mean(scores[span.start : span.end]))
+
+
+def test_words_join_to_entities() -> None:
+    text = "Ann Lee, of New  York"
+    tags = ["B-PER", "I-PER", "O", "O", "I-LOC", "I-LOC"]
+    assert entities_of(text, words_of(text), tags, [1.0, 0.5, 0, 0, 0.5, 0.25]) == [
+        Entity("PER", "Ann Lee", 0, 7, 0.75),
+        Entity("LOC", "New  York", 12, 21, 0.375),
+    ]
+    assert entities_of("a b", [(0, 1), (2, 3)], ["B-X", "B-X"], [1, 1])[1].start == 2
+    assert entities_of("a b", [(0, 1), (2, 3)], ["LABEL_0", "B-"], [1, 1]) == []
+
+
+SENTENCES = [
+    ["the", "unaffable", "\x07", "world"],
+    ["hello"],
+    [],
+    ["wanted", "hello", "un"] * 20,
+    ["\u3000"],
+]
+
+
+def expected_tags(model, tokenizer, words: list[str]) -> list[Label]:
+    """Of a sentence that fits."""
+    ids = [tokenizer.text_ids([word])[0] for word in words]
+    row = [tokenizer.cls_id, *[i for word in ids for i in word], tokenizer.sep_id]
+    x = {"token_ids": np.array([row]), "segment_ids": np.zeros((1, len(row)))}
+    x["padding_mask"] = np.ones((1, len(row)))
+    x = {name: values.astype(np.int32) for name, values in x.items()}
+    logits = model.predict_on_batch(x)["tags"][0].astype(np.float64)
+    shares = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    found, place = [], 1
+    for pieces in ids:
+        best = int(shares[place].argmax()) if pieces else 0
+        found.append(Label(TAGS[best], shares[place, best] if pieces else 0.0))
+        place += len(pieces)
+    return found
+
+
+def assert_alike(found: list[Label], expected: list[Label]) -> None:
+    assert [label.label for label in found] == [label.label for label in expected]
+    np.testing.assert_allclose([e.score for e in found], [e.score for e in expected], atol=1e-5)
+
+
+def test_tags_are_those_of_first_pieces(task, tokenizer) -> None:
+    found = Predictor(task("tags"), tokenizer, batch_size=2).tags(SENTENCES)
+    assert [len(tags) for tags in found] == [len(words) for words in SENTENCES]
+    for words, tags in zip(SENTENCES[:2], found, strict=False):
+        assert_alike(tags, expected_tags(task("tags"), tokenizer, words))
+    assert found[0][2] == found[4][0] == Label("O", 0.0)
+
+
+def test_a_long_sentence_is_tagged_to_its_end(task, tokenizer) -> None:
+    """In parts of whole words, 30 pieces each: every part as if it stood alone."""
+    words = SENTENCES[3]
+    parts = [w.words[w.is_first] for w in word_windows(tokenizer, 0, words, max_length=32)]
+    assert len(parts) == 3
+    expected = [
+        label
+        for part in parts
+        for label in expected_tags(task("tags"), tokenizer, [words[place] for place in part])
+    ]
+    assert_alike(Predictor(task("tags"), tokenizer).tags([words])[0], expected)
+
+
+def test_entities_cut_the_text(task, tokenizer) -> None:
+    texts = ["Héllo, the  WORLD wanted 中国!", "", "(un) unaffable\u3000mask " * 20]
+    found = Predictor(task("tags"), tokenizer, batch_size=2)(texts)
+    assert len(found) == 3
+    assert found[1] == []
+    assert found[0]
+    for text, entities in zip(texts, found, strict=True):
+        for entity in entities:
+            assert entity.text == text[entity.start : entity.end] != ""
+            assert entity.label in ("PER", "LOC")
+            assert 0 < entity.score <= 1
+        assert all(a.end <= b.start for a, b in pairwise(entities))
+    assert found[2][-1].start > 200  # beyond the first window
+
+
+def test_no_sentences_and_wrong_ones(task, tokenizer) -> None:
+    predictor = Predictor(task("tags"), tokenizer)
+    assert predictor.tags([]) == predictor.entities([]) == []
+    assert predictor.tags([[]]) == predictor.entities([""]) == [[]]
+    for wrong in ("the world", ["the world"]):
+        with pytest.raises(TypeError, match="list of words"):
+            predictor.tags(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="`texts` must be a list of strings"):
+        predictor.entities("the world")
+    with pytest.raises(ValueError, match=r"`tags` needs .*'tags'.*SequenceClassifier"):
+        Predictor(task("labels"), tokenizer).entities(["a"])

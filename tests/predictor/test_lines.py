@@ -1,0 +1,62 @@
+"""Lines of text to lines of JSON. The files are those of tests/test_cli.py."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from bert_keras import BertEncoder, MultipleChoice, Predictor, QuestionAnswerer, Tokenizer
+from bert_keras.errors import DataError
+from bert_keras.predictor import lines as module
+from bert_keras.predictor import predict_lines
+from tests import contracts
+from tests.contracts import TINY
+
+_TOKENIZER = Tokenizer(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))]
+)
+
+
+def _answers(predictor: Predictor, *rows: object) -> list:
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    return [json.loads(line) for line in predict_lines(predictor, lines, "f")]
+
+
+def test_vectors() -> None:
+    predictor = Predictor(contracts.as_trained(BertEncoder(TINY)), _TOKENIZER)
+    found = _answers(predictor, "w1 w2", "w3")
+    np.testing.assert_allclose(found, predictor.sentence_vectors(["w1 w2", "w3"]), atol=1e-6)
+
+
+def test_more_lines_than_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_AT_ONCE", 2)
+    predictor = Predictor(contracts.as_trained(BertEncoder(TINY)), _TOKENIZER)
+    texts = [f"w{n}" for n in range(5)]
+    np.testing.assert_allclose(
+        _answers(predictor, *texts), predictor.sentence_vectors(texts), atol=1e-5
+    )
+
+
+def test_questions() -> None:
+    predictor = Predictor(contracts.as_trained(QuestionAnswerer(BertEncoder(TINY))), _TOKENIZER)
+    (found,) = _answers(predictor, {"question": "w1 w2", "context": "w3 w4 w5"})
+    assert "w3 w4 w5"[found["start"] : found["end"]] == found["text"]
+    with pytest.raises(DataError, match="f:1: expected a JSON object with question, context"):
+        _answers(predictor, "w1")
+
+
+def test_choices() -> None:
+    predictor = Predictor(contracts.as_trained(MultipleChoice(BertEncoder(TINY))), _TOKENIZER)
+    (found,) = _answers(predictor, {"prompt": "w1", "options": ["w2", "w3"]})
+    assert found["text"] == ["w2", "w3"][found["index"]]
+    with pytest.raises(DataError, match="f:1: 'options' must be text"):
+        _answers(predictor, {"prompt": "w1", "options": "w2"})
+
+
+def test_what_the_model_cannot_answer_is_named() -> None:
+    predictor = Predictor(contracts.as_trained(MultipleChoice(BertEncoder(TINY))), _TOKENIZER)
+    rows = [{"prompt": "w1", "options": ["w2"] * n} for n in (2, 3)]
+    with pytest.raises(DataError, match=r"2|3"):
+        _answers(predictor, *rows)

@@ -1,0 +1,151 @@
+"""The best answer is the best of all spans of all windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bert_keras.data.examples import Question
+from bert_keras.data.question_targets import question_rows
+from bert_keras.data.windows import Pieces, Window
+from bert_keras.predictor import Answer, Predictor
+from bert_keras.predictor.spans import Span, best_answer, best_spans
+
+CONTEXT = "the world wanted 中国 and hello unaffable, the un wanted mask. Ünñ a world"
+QUESTIONS = ["hello mask?", "a", "un wanted world the hello a b c", ""]
+CONTEXTS = [CONTEXT, "un", CONTEXT[::-1] + CONTEXT, "Hello\u3000wanted!"]
+
+
+def window_of(central: list[bool], offset: int = 0, first: int = 0) -> Window:
+    return Window(0, [], [], offset, first, len(central), np.array(central, bool))
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), count=st.integers(0, 9), n_best=st.integers(1, 90))
+def test_spans_are_the_best_of_all(data: st.DataObject, count: int, n_best: int) -> None:
+    max_pieces = data.draw(st.integers(1, 12))
+    central = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    seed = data.draw(st.integers(0, 99))
+    start, end = np.random.default_rng(seed).normal(size=(2, count + 5)).astype(np.float32)
+    window = window_of(central, offset=3, first=40)
+    found = best_spans(window, start, end, n_best=n_best, max_pieces=max_pieces)
+    every = [
+        Span(40 + i, 40 + j, float(start[3 + i]) + float(end[3 + j]))
+        for i in range(count)
+        for j in range(i, min(i + max_pieces, count))
+        if central[i]
+    ]
+    assert found == sorted(every, key=lambda span: -span.logit)[:n_best]
+
+
+def test_a_span_is_found_where_the_best_starts_and_ends_do_not_fit() -> None:
+    start = np.arange(60, dtype=np.float32)  # the best starts are behind the best ends
+    found = best_spans(window_of([True] * 60), start, -start, n_best=5, max_pieces=2)
+    assert len(found) == 5
+    assert {span.logit for span in found} == {0.0}
+
+
+PIECES = Pieces(np.arange(4), np.array([0, 4, 8, 9]), np.array([3, 7, 8, 12]))
+WORDS = "one two thr."
+
+
+def answer(spans: list[Span], null: float, threshold: float | None = None, n_best: int = 9):
+    return best_answer(WORDS, PIECES, spans, null, n_best=n_best, null_threshold=threshold)
+
+
+def test_the_best_span_of_all_rows() -> None:
+    spans = [Span(0, 0, 1.0), Span(0, 1, 2.0), Span(0, 1, 1.5), Span(3, 3, -1.0)]
+    found = answer(spans, 0.5)
+    shares = np.exp([2.0, 1.0, -1.0, 0.5])  # a place counts once
+    assert (found.text, found.start, found.end) == ("one two", 0, 7)
+    assert found.score == pytest.approx(shares[0] / shares.sum(), abs=1e-6)
+    assert found.null_score == -1.5
+    few = answer(spans, 0.5, n_best=1)
+    assert few.score == pytest.approx(1 / (1 + np.exp(-1.5)), abs=1e-6)
+
+
+def test_no_answer_where_its_logit_is_higher_by_more_than_the_threshold() -> None:
+    spans = [Span(0, 0, 1.0)]
+    assert answer(spans, 1.5, threshold=0.5).text == "one"
+    none = answer(spans, 1.5, threshold=0.25)
+    assert (none.text, none.start, none.end, none.null_score) == ("", 0, 0, 0.5)
+    assert none.score == pytest.approx(1 / (1 + np.exp(-0.5)), abs=1e-6)
+    assert answer(spans, 9.0).text == "one"
+
+
+def test_no_spans_and_white_space() -> None:
+    nothing = Answer("", 0, 0, 1.0, float("inf"))
+    assert answer([], 3.0) == answer([Span(2, 2, 9.0)], 3.0) == nothing
+    assert answer([Span(2, 2, 9.0), Span(1, 1, 0.0)], 3.0).text == "two"
+
+
+def brute_force(task, tokenizer, question: str, context: str, **options: Any):
+    """Every span of every window, one window at a time; the best two, and no answer's logit."""
+    sizes = {"max_length": 32, "max_question": options["max_question"]}
+    rows, windows, (pieces,) = question_rows(
+        tokenizer, [Question("", question, context)], stride=options["stride"], **sizes
+    )
+    scores: dict[tuple[int, int], float] = {}
+    nulls = []
+    for number, window in enumerate(windows):
+        outputs = task.predict_on_batch(rows.inputs(np.array([number]), len(rows[number])))
+        start, end = (outputs[name][0].astype(np.float64) for name in ("start", "end"))
+        nulls.append(start[0] + end[0])
+        for i in range(window.count):
+            for j in range(i, min(window.count, i + options["max_pieces"])):
+                if window.central[i]:
+                    score = start[window.offset + i] + end[window.offset + j]
+                    scores[window.first + i, window.first + j] = score
+    best = sorted(scores, key=lambda place: -scores[place])[:2]
+    return [(pieces.starts[i], pieces.ends[j], scores[i, j]) for i, j in best], min(nulls)
+
+
+@pytest.mark.parametrize("max_pieces", [1, 4, 30])
+@pytest.mark.parametrize("stride", [5, 128])
+def test_answers_are_the_best_of_all(task, tokenizer, max_pieces: int, stride: int) -> None:
+    model = task("answers")
+    options = {"stride": stride, "max_question": 6, "max_pieces": max_pieces}
+    predictor = Predictor(model, tokenizer, batch_size=3)
+    found = predictor.answers(QUESTIONS, CONTEXTS, **options)
+    for question, context, each in zip(QUESTIONS, CONTEXTS, found, strict=True):
+        best, null = brute_force(model, tokenizer, question, context, **options)
+        assert len(best) < 2 or best[0][2] - best[1][2] > 1e-4  # or either would do
+        assert (each.start, each.end) == best[0][:2]
+        assert each.text == context[each.start : each.end] != ""
+        assert each.null_score == pytest.approx(null - best[0][2], abs=1e-4)
+        assert 0 < each.score < 1
+
+
+def test_a_threshold_between_two_scores_parts_them(task, tokenizer) -> None:
+    predictor = Predictor(task("answers"), tokenizer)
+    scores = [each.null_score for each in predictor(QUESTIONS, CONTEXTS)]
+    threshold = sum(sorted(scores)[1:3]) / 2
+    found = predictor.answers(QUESTIONS, CONTEXTS, null_threshold=threshold)
+    assert [each.text == "" for each in found] == [score > threshold for score in scores]
+    assert [each.null_score for each in found] == scores
+
+
+def test_contexts_of_nothing(task, tokenizer) -> None:
+    predictor = Predictor(task("answers"), tokenizer)
+    assert predictor([], []) == []
+    nothing = Answer("", 0, 0, 1.0, float("inf"))
+    assert predictor.answers(["un", "un"], ["", " \u3000"]) == [nothing] * 2
+
+
+def test_what_cannot_be_asked(task, tokenizer) -> None:
+    predictor = Predictor(task("answers"), tokenizer)
+    with pytest.raises(ValueError, match="1 questions, 2 contexts"):
+        predictor.answers(["a"], ["a", "b"])
+    with pytest.raises(TypeError, match="`questions` must be a list of strings"):
+        predictor.answers("un", ["a", "b"])
+    with pytest.raises(ValueError, match=r"leaves -11 pieces .* question of 40"):
+        predictor.answers(["un " * 40], ["a"])
+    for name in ("max_pieces", "n_best", "stride"):
+        with pytest.raises(ValueError, match=f"{name}.* must be at least 1"):
+            predictor.answers(["un"], ["a"], **{name: 0})
+    with pytest.raises(ValueError, match=r"`answers` needs .*'start'.*TokenClassifier"):
+        Predictor(task("tags"), tokenizer).answers(["a"], ["b"])

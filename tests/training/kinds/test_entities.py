@@ -1,0 +1,88 @@
+"""Entities: tags, measures, and the columns of their predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bert_keras.data import TaggedWords, read_conll
+from bert_keras.errors import DataError
+from bert_keras.features import TAGS
+from bert_keras.predictor import Label
+
+_DATA = TaggedWords(
+    [["a", "bc", "d"], ["e", "f"]], [["B-X", "I-X", "O"], ["O", "B-Y"]], ["f:1", "f:5"]
+)
+
+
+def _tags(*sentences: str) -> list[list[Label]]:
+    return [[Label(tag, 0.5 + 0.1 * i) for i, tag in enumerate(tags.split())] for tags in sentences]
+
+
+def test_columns(tmp_path: Path, kind) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text("-DOCSTART- -X- O\n\na NN I-PER\nb NN O\n\nc VB I-LOC\n")
+    found = kind("entities", scheme="iob1").read(str(path))
+    assert found.tags == (("B-PER", "O"), ("B-LOC",))
+    found = kind("entities", word_column=1, tag_column=0, scheme="iob1")
+    with pytest.raises(DataError, match="unknown tag 'a'"):
+        found.read(str(path))
+    assert kind("entities").read(str(path), labelled=False).tags is None
+
+
+def test_tags_of_every_type_begin_and_go_on(kind) -> None:
+    assert kind("entities").labels(_DATA) == ["O", "B-X", "I-X", "B-Y", "I-Y"]
+    assert kind("entities", labels="Z, X").labels(_DATA) == ["O", "B-X", "I-X", "B-Z", "I-Z"]
+
+
+def test_splitting_keeps_sentences_together(kind) -> None:
+    train, dev = kind("entities").split(_DATA, 0.5)
+    assert (train.words, dev.words, dev.tags, dev.places) == (
+        [["a", "bc", "d"]],
+        [["e", "f"]],
+        [["O", "B-Y"]],
+        ["f:5"],
+    )
+
+
+@pytest.mark.parametrize(("all_pieces", "counted"), [(True, 6), (False, 5)])
+def test_examples(all_pieces: bool, counted: int, kind, tokenizer) -> None:
+    made = kind("entities", all_pieces=all_pieces)
+    names = made.labels(_DATA)
+    options = {"segments": False, "batch_size": 2, "multiple_of": 8, "seed": None}
+    _, y, weights = made.examples(tokenizer, _DATA, names, **options).batch(0, 0)
+    # "bc" is two pieces: the second counts only with all_pieces.
+    assert weights[TAGS].sum() == counted
+    assert y[TAGS][0, 1:4].tolist() == [1, 2, 2]
+
+
+def test_model_and_what_can_be_measured(kind, encoder) -> None:
+    model = kind("entities", dropout=0.0).build(encoder, ["O", "B-X", "I-X"])
+    assert model.options["labels"] == ["O", "B-X", "I-X"]
+    kind("entities").check(_DATA, ["O"])
+    with pytest.raises(DataError, match="no tags"):
+        kind("entities").check(TaggedWords([["a"]]), ["O"])
+
+
+def test_measures(kind, predictor) -> None:
+    found = kind("entities").evaluate(predictor(tags=_tags("I-X I-X O", "B-Y O")), _DATA)
+    assert next(iter(found.metrics)) == "f1"
+    assert found.metrics["f1"] == 0.5
+    assert found.metrics["X_f1"] == 1.0  # an I that follows nothing begins an entity,
+    assert found.metrics["f1_strict"] == 0.0  # but not by the strict reading
+    assert not any("support" in name for name in found.metrics)
+    assert found.predictions == [["I-X", "I-X", "O"], ["B-Y", "O"]]
+    marks = {(w.text, w.right, w.answered) for w in found.worst}
+    assert ("e f", "f (Y)", "e (Y)") in marks
+    assert found.worst[0].score == pytest.approx(0.6)
+
+
+def test_predictions_have_the_columns_of_conlleval(kind, predictor, tmp_path: Path) -> None:
+    made, path = kind("entities"), tmp_path / "p.conll"
+    answered = made.predict(predictor(tags=_tags("B-X O O", "O O")), _DATA, {})
+    made.write(path, _DATA, answered)
+    assert path.read_text() == "a B-X B-X\nbc I-X O\nd O O\n\ne O O\nf B-Y O\n"
+    assert read_conll(path).words == (("a", "bc", "d"), ("e", "f"))
+    made.write(path, TaggedWords([["a b", "c"]]), [["B-X", "O"]])
+    assert path.read_text() == "a b\tB-X\nc\tO\n"

@@ -1,0 +1,36 @@
+"""What the kinds share."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from bert_keras.errors import UsageError
+from training.finetune_recipe import FinetuneRecipe
+from training.kinds import KINDS, kind_of
+from training.kinds.kind import last_share
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "left"),
+    [(10, 0.1, 9), (10, 0.01, 9), (10, 0.99, 1), (2, 0.1, 1), (1, 0.5, 0)],
+)
+def test_a_part_is_kept_for_measuring(count: int, share: float, left: int) -> None:
+    assert last_share(count, share) == left
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_a_package_that_is_missing_is_named_before_anything_is_done(
+    task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = FinetuneRecipe(task=task)
+    assert isinstance(kind_of(recipe), KINDS[task])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    if KINDS[task].packages:
+        with pytest.raises(
+            UsageError, match=rf"task={task} is measured with .*bert-keras\[finetune"
+        ):
+            kind_of(recipe)
+    else:
+        kind_of(recipe)

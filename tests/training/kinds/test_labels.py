@@ -1,0 +1,128 @@
+"""Labels and numbers: names, weights, measures, predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bert_keras.data import Texts
+from bert_keras.errors import DataError, UsageError
+from bert_keras.features import LABEL
+
+_DATA = Texts(["a b", "c", "d e f", "g"], None, ["x", "x", "y", "x"], ["f:1", "f:2", "f:3", "f:4"])
+
+
+def test_labels_are_those_of_the_rows_or_of_the_recipe(kind) -> None:
+    assert kind("labels").labels(_DATA) == ["x", "y"]
+    assert kind("labels", labels="y, x,z").labels(_DATA) == ["y", "x", "z"]
+    assert kind("multi_label").labels(Texts(["a", "b"], None, [("q", "p"), ()])) == ["p", "q"]
+    assert kind("scores").labels(Texts(["a"], None, [1.5])) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"labels": "x,y,x"}, "labels must be different names"),
+        ({"positive": "z"}, "positive must be one of two labels. Received: positive='z'"),
+        ({"positive": "x", "labels": "x,y,z"}, "positive must be one of two labels"),
+    ],
+)
+def test_bad_label_values(values: dict, message: str, kind) -> None:
+    with pytest.raises(UsageError, match=message):
+        kind("labels", **values).labels(_DATA)
+
+
+def test_one_label_alone_is_nothing_to_learn(kind) -> None:
+    with pytest.raises(DataError, match=r"train: two labels or more .*: 'x' alone"):
+        kind("labels").labels(Texts(["a", "b"], None, ["x", "x"]))
+
+
+def test_a_label_that_is_not_learned_cannot_be_measured(kind) -> None:
+    with pytest.raises(DataError, match=r"f:3: unknown label 'y'. The labels are x, z"):
+        kind("labels").check(_DATA, ["x", "z"])
+    with pytest.raises(DataError, match="no labels"):
+        kind("scores").check(Texts(["a"]), None)
+    kind("labels").check(_DATA, ["x", "y"])
+
+
+def test_examples_with_balanced_weights(kind, tokenizer) -> None:
+    made = kind("labels", class_weights="balanced")
+    options = {"segments": False, "batch_size": 4, "multiple_of": 8, "seed": None}
+    _, y, weights = made.examples(tokenizer, _DATA, ["x", "y"], **options).batch(0, 0)
+    assert y[LABEL].tolist() == [0, 0, 1, 0]
+    np.testing.assert_allclose(weights[LABEL], [4 / 6, 4 / 6, 2.0, 4 / 6], rtol=1e-6)
+    _, _, weights = kind("labels").examples(tokenizer, _DATA, ["x", "y"], **options).batch(0, 0)
+    assert weights[LABEL].tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "problem", "classes"),
+    [
+        ("labels", ["x", "y"], "single_label", 2),
+        ("multi_label", ["x"], "multi_label", 1),
+        ("scores", None, "regression", 1),
+    ],
+)
+def test_models(task, labels, problem, classes, kind, encoder) -> None:
+    model = kind(task, dropout=0.3).build(encoder, labels)
+    assert model.options["problem"] == problem
+    assert model.options["num_classes"] == classes
+    assert model.options["dropout"] == 0.3
+    assert model.options["hidden_activation"] == (None if encoder.config.pooler else "tanh")
+    assert labels is None or model.options["labels"] == labels
+
+
+def test_one_label_of_several(kind, predictor) -> None:
+    scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.3, 0.7]])
+    found = kind("labels", positive="x").evaluate(predictor(["x", "y"], scores=scores), _DATA)
+    assert list(found.metrics) == ["accuracy", "f1_macro", "matthews", "f1"]
+    assert found.metrics["accuracy"] == 0.5
+    assert found.metrics["f1"] == 0.5  # of "x": precision 1, recall 1/3
+    assert found.predictions == ["x", "y", "y", "y"]
+    assert [(w.text, w.right, w.answered) for w in found.worst] == [
+        ("c", "x", "y"),
+        ("g", "x", "y"),
+    ]
+    assert found.worst[0].score == pytest.approx(0.6)
+    names, counts = found.confusion
+    assert (names, counts.tolist()) == (["x", "y"], [[1, 2], [0, 1]])
+    assert kind("labels").predict(predictor(["x", "y"], scores=scores), _DATA, {}) == list("xyyy")
+
+
+def test_three_labels_have_no_binary_f1(kind, predictor) -> None:
+    scores = np.eye(3)[[0, 0, 1, 2]]
+    found = kind("labels").evaluate(predictor(["x", "y", "z"], scores=scores), _DATA)
+    assert "f1" not in found.metrics
+
+
+def test_several_labels(kind, predictor, tmp_path: Path) -> None:
+    data = Texts(["a", "b", "c"], None, [("x", "y"), (), ("y",)])
+    answers = predictor(["x", "y"], scores=np.array([[0.9, 0.5], [0.1, 0.7], [0.2, 0.4]]))
+    made = kind("multi_label")
+    found = made.evaluate(answers, data)
+    assert list(found.metrics) == ["f1_micro", "f1_macro", "exact"]
+    assert found.metrics["exact"] == pytest.approx(1 / 3)
+    assert found.predictions == ["x,y", "y", ""] == list(made.predict(answers, data, {}))
+    assert [(w.text, w.right, w.answered) for w in found.worst] == [("b", "", "y"), ("c", "y", "")]
+    made.write(tmp_path / "p.tsv", data, found.predictions)
+    assert (tmp_path / "p.tsv").read_text() == "index\tprediction\n0\tx,y\n1\ty\n2\t\n"
+
+
+def test_numbers(kind, predictor) -> None:
+    data = Texts(["a", "b", "c"], ["d", "e", "f"], [1.0, 2.0, 4.0])
+    answers = predictor(scores=np.array([[1.5], [2.0], [2.5]]))
+    found = kind("scores").evaluate(answers, data)
+    assert found.metrics["spearman"] == pytest.approx(1.0)
+    assert found.metrics["mean_squared_error"] == pytest.approx(2.5 / 3)
+    assert found.predictions == ["1.5000", "2.0000", "2.5000"]
+    assert kind("scores").predict(answers, data, {}) == found.predictions
+    worst = found.worst[0]
+    assert (worst.score, worst.text, worst.right, worst.answered) == (1.5, "c / f", "4.00", "2.50")
+
+
+def test_numbers_that_are_all_the_same_have_no_correlation(kind, predictor) -> None:
+    data = Texts(["a", "b", "c"], None, [1.0, 2.0, 4.0])
+    found = kind("scores").evaluate(predictor(scores=np.ones((3, 1))), data)
+    assert np.isnan(found.metrics["spearman"])

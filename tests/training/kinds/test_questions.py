@@ -1,0 +1,160 @@
+"""Questions and choices: articles, thresholds, the official forms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bert_keras.data import Choices, Question
+from bert_keras.errors import DataError
+from bert_keras.features import CHOICE, END, START
+from bert_keras.predictor import Answer, Choice
+
+
+def _squad(folder: Path, articles: int = 2) -> str:
+    data = [
+        {
+            "title": f"t{a}",
+            "paragraphs": [
+                {
+                    "context": f"a b c {'abcd'[p]}",
+                    "qas": [
+                        {
+                            "id": f"{a}{p}",
+                            "question": "a ?",
+                            "answers": [{"text": "b", "answer_start": 2}],
+                        }
+                    ],
+                }
+                for p in range(2)
+            ],
+        }
+        for a in range(articles)
+    ]
+    path = folder / "squad.json"
+    path.write_text(json.dumps({"version": "1.1", "data": data}))
+    return str(path)
+
+
+def _asked(id_: str, text: str = "b") -> Question:
+    from bert_keras.data import Answer as Right
+
+    right = (Right(text, "a b c".index(text)),) if text else ()
+    return Question(id_, "a ?", "a b c", right, is_impossible=not text, place=f"f: data[{id_}]")
+
+
+def _answers(*found: tuple[str, float]) -> list[Answer]:
+    return [Answer(text, 0, len(text), 0.5, null) for text, null in found]
+
+
+def test_no_article_is_on_both_sides(tmp_path: Path, kind, capsys) -> None:
+    made = kind("questions")
+    data = made.read(_squad(tmp_path))
+    assert "2 articles, 4 paragraphs, 4 questions" in capsys.readouterr().out
+    train, dev = made.split(data, 0.1)
+    assert ([q.id for q in train], [q.id for q in dev]) == (["00", "01"], ["10", "11"])
+    assert [q.id for q in made.take(data, [2, 0])] == ["10", "00"]
+    assert made.split(made.take(data, [0, 1]), 0.5)[0] == []  # one article cannot be parted
+
+
+def test_questions_without_a_place_are_parted_by_text(kind) -> None:
+    data = [Question(str(i), "q", "ab"[i // 2]) for i in range(4)]
+    train, dev = kind("questions").split(data, 0.5)
+    assert ([q.id for q in train], [q.id for q in dev]) == (["0", "1"], ["2", "3"])
+
+
+def test_examples_and_model(kind, tokenizer, encoder) -> None:
+    made = kind("questions")
+    assert made.labels([_asked("0")]) is None
+    assert set(made.build(encoder, None).output) == {START, END}
+    options = {"segments": True, "batch_size": 2, "multiple_of": 8, "seed": None}
+    x, y, _ = made.examples(tokenizer, [_asked("0"), _asked("1", "")], None, **options).batch(0, 0)
+    assert (y[START].tolist(), y[END].tolist()) == ([5, 0], [5, 0])
+    assert x["token_ids"].shape == (2, 8)
+
+
+def test_what_can_be_measured(kind) -> None:
+    unknown = Question("7", "q", "c", place="f")
+    with pytest.raises(DataError, match="No question has an answer"):
+        kind("questions").check([unknown], None)
+    with pytest.raises(DataError, match="f, id '7': neither an answer nor is_impossible"):
+        kind("questions", no_answer=True).check([_asked("0"), unknown], None)
+    kind("questions").check([_asked("0"), unknown], None)
+    kind("questions", no_answer=True).check([_asked("0"), _asked("1", "")], None)
+
+
+def test_exact_match_and_f1(kind, predictor, tmp_path: Path) -> None:
+    data = [_asked("0"), _asked("1")]
+    found = kind("questions").evaluate(predictor(answers=_answers(("b", 9), ("b c", 9))), data)
+    assert list(found.metrics) == ["f1", "exact"]
+    assert found.metrics["exact"] == 50.0
+    assert found.metrics["f1"] == pytest.approx(100 * (1 + 2 / 3) / 2)
+    (worst,) = found.worst
+    assert (worst.text, worst.right, worst.answered) == ("a ? [a b c]", "b", "b c")
+    kind("questions").write(tmp_path / "p.json", data, found.predictions)
+    assert json.loads((tmp_path / "p.json").read_text()) == {"0": "b", "1": "b c"}
+
+
+def test_no_answer_by_the_best_threshold(kind, predictor) -> None:
+    """The surest two answers are believed, the doubtful one is not: all is right then."""
+    data = [_asked("0"), _asked("1"), _asked("2", "")]
+    answers = predictor(answers=_answers(("b", -3.0), ("b", -2.0), ("c", 1.0)))
+    made = kind("questions", no_answer=True)
+    found = made.evaluate(answers, data)
+    assert found.predictions == [("0", "b"), ("1", "b"), ("2", "")]
+    assert found.metrics["f1"] == found.metrics["exact"] == found.metrics["NoAns_f1"] == 100.0
+    assert found.metrics["best_f1_thresh"] == -2.0
+    assert "total" not in " ".join(found.metrics)
+
+
+def test_predictions_use_the_threshold_of_dev(kind) -> None:
+    class Asked:
+        def answers(self, *_, null_threshold=None, **__):
+            self.threshold = null_threshold
+            return _answers(("b", 0.0))
+
+    predictor = Asked()
+    made = kind("questions", no_answer=True)
+    assert made.predict(predictor, [_asked("0")], {"best_f1_thresh": -2.5}) == [("0", "b")]
+    assert predictor.threshold == -2.5
+    kind("questions").predict(predictor, [_asked("0")], {"best_f1_thresh": -2.5})
+    assert predictor.threshold is None
+
+
+def test_chinese_is_compared_by_characters(kind, predictor) -> None:
+    from bert_keras.data import Answer as Right
+
+    data = [Question("0", "谁", "我是中国人", (Right("中国人", 2),))]
+    found = kind("questions", language="zh").evaluate(
+        predictor(answers=_answers(("中国", 0))), data
+    )
+    assert found.metrics["f1"] == pytest.approx(80.0)
+
+
+_CHOICES = Choices(["a", "b", "c"], [["d", "e"]] * 3, [0, 1, 1], ["f:1", "f:2", "f:3"])
+
+
+def test_choices(kind, tokenizer, encoder, predictor, tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"prompt": "a", "options": ["d", "e"], "answer": 1}\n')
+    made = kind("choices")
+    assert made.read(str(path)).answers == (1,)
+    assert made.read(str(path), labelled=False).answers is None
+    train, dev = made.split(_CHOICES, 0.3)
+    assert (train.prompts, dev.answers, dev.places) == (["a", "b"], [1], ["f:3"])
+    assert set(made.build(encoder, None).output) == {CHOICE}
+    options = {"segments": True, "batch_size": 3, "multiple_of": 8, "seed": None}
+    x, y, _ = made.examples(tokenizer, _CHOICES, None, **options).batch(0, 0)
+    assert (x["token_ids"].shape, y[CHOICE].tolist()) == ((3, 2, 8), [0, 1, 1])
+    with pytest.raises(DataError, match="no answers"):
+        made.check(Choices(["a"], [["b", "c"]]), None)
+    made.check(_CHOICES, None)
+    answers = predictor(choices=[Choice(0, "d", 0.9), Choice(0, "d", 0.6), Choice(1, "e", 0.8)])
+    found = made.evaluate(answers, _CHOICES)
+    assert found.metrics == {"accuracy": pytest.approx(2 / 3)}
+    assert found.predictions == ["0", "0", "1"] == made.predict(answers, _CHOICES, {})
+    assert [(w.text, w.right, w.answered) for w in found.worst] == [("b", "e", "d")]
+    made.write(tmp_path / "p.tsv", _CHOICES, found.predictions)
+    assert (tmp_path / "p.tsv").read_text().splitlines()[1] == "0\t0"

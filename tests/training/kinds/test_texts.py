@@ -1,0 +1,53 @@
+"""Tables of texts, read, parted and answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bert_keras.data import Texts
+from training.kinds.texts import shown, write_glue
+
+
+def test_columns_by_name_and_by_number(tmp_path: Path, kind) -> None:
+    table = tmp_path / "train.tsv"
+    table.write_text("id\tfirst\tsecond\tgold\n1\ta b\tc\tyes\n2\td\te\tno\n")
+    found = kind("labels", text="first", pair="second", label="gold").read(str(table))
+    assert (found.texts, found.pairs, found.targets) == (("a b", "d"), ("c", "e"), ("yes", "no"))
+    found = kind("labels", text="1", label="3", header=False).read(str(table))
+    assert found.texts[0] == "first"
+    assert found.places[1] == f"{table}:2"
+    found = kind("labels", text="first", label="missing").read(str(table), labelled=False)
+    assert found.targets is None
+
+
+@pytest.mark.parametrize(
+    ("name", "quoting", "text"),
+    [("a.csv", "auto", "a,b"), ("a.csv", "false", '"a'), ("a.tsv", "auto", '"a,b"')],
+)
+def test_quotes(name: str, quoting: str, text: str, tmp_path: Path, kind) -> None:
+    separator = "\t" if name.endswith("tsv") else ","
+    path = tmp_path / name
+    path.write_text(separator.join(['"a,b"', "x"]) + "\n")
+    values = {"text": "0", "label": "1", "header": False, "quoting": quoting}
+    assert kind("labels", **values).read(str(path)).texts == (text,)
+
+
+def test_splitting_and_taking_keep_rows_together(kind) -> None:
+    data = Texts(list("abcd"), list("efgh"), list("1234"), [f"x:{i}" for i in range(4)])
+    train, dev = kind("labels").split(data, 0.3)
+    assert (train.texts, dev.texts) == (["a", "b", "c"], ["d"])
+    assert (dev.pairs, dev.targets, dev.places) == (["h"], ["4"], ["x:3"])
+    some = kind("labels").take(Texts(list("abcd")), [2, 0])
+    assert (some.texts, some.pairs, some.targets, some.places) == (["c", "a"], None, None, ())
+
+
+def test_glue_form(tmp_path: Path) -> None:
+    write_glue(tmp_path / "out.tsv", ["yes", "", "a b"])
+    assert (tmp_path / "out.tsv").read_bytes() == b"index\tprediction\n0\tyes\n1\t\n2\ta b\n"
+
+
+def test_shown() -> None:
+    assert shown(Texts(["a"]), 0) == "a"
+    assert shown(Texts(["a"], ["b"]), 0) == "a / b"

@@ -1,0 +1,80 @@
+"""A fine-tuned model measured on a file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from training.evaluate import main
+
+
+@pytest.mark.parametrize("task", ["labels", "entities", "questions", "similarity"])
+def test_what_the_run_was_measured_on_gives_the_same(
+    task: str, finetuned, call: Callable, tmp_path: Path
+) -> None:
+    run = finetuned(task)
+    card = json.loads((run / "run.json").read_text())
+    done = call(main, str(run), f"data={card['recipe']['dev']}", "out=results")
+    assert done.code == 0, done.err
+    found = json.loads((tmp_path / "results" / "metrics.json").read_text())
+    expected = json.loads((run / "metrics.json").read_text())["metrics"]
+    assert found["metrics"] == pytest.approx(expected, nan_ok=True)
+    assert found["examples"] > 0
+    (predictions,) = (tmp_path / "results").glob("predictions.*")
+    assert predictions.read_bytes() == (run / predictions.name).read_bytes()
+    assert all(name in done.out for name in expected)
+
+
+def test_a_run_has_a_place_for_results_and_a_model_needs_one(
+    finetuned, tmp_path: Path, call: Callable
+) -> None:
+    run = shutil.copytree(finetuned("labels"), tmp_path / "run")
+    rows = [{"sentence": "the film was good", "stars": "good"}]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    values = ("data=test.jsonl", "text=sentence", "label=stars")
+    done = call(main, str(run), *values)
+    assert done.code == 0, done.err
+    assert (run / "evaluation" / "test.jsonl" / "metrics.json").is_file()
+    best = run / "seed-0" / "best"
+    done = call(main, str(best), *values)
+    assert done.code == 2
+    assert "Name the folder for the results" in done.err
+    assert call(main, str(best), *values, "out=results").code == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "code", "message"),
+    [
+        (("data=nowhere.jsonl",), 3, "nowhere.jsonl"),
+        (("data=test.jsonl", "label=gold"), 3, "no key 'gold'"),
+        (("data=test.jsonl",), 3, "test.jsonl:1: unknown label 'dull'. The labels are bad, good"),
+        (("data=good.jsonl", "out=test.jsonl"), 2, "test.jsonl is a file"),
+        ((), 2, "data= is missing"),
+    ],
+)
+def test_bad_input(values, code, message, finetuned, tmp_path: Path, call: Callable) -> None:
+    (tmp_path / "test.jsonl").write_text('{"text": "x", "label": "dull"}\n')
+    (tmp_path / "good.jsonl").write_text('{"text": "x", "label": "good"}\n')
+    done = call(main, str(finetuned("labels")), *values)
+    assert done.code == code, done.err
+    assert done.err.startswith("error: ")
+    assert message in done.err
+    assert not (finetuned("labels") / "evaluation").exists()
+
+
+def test_the_model_itself_is_not_written_over(finetuned, call: Callable, tmp_path: Path) -> None:
+    (tmp_path / "good.jsonl").write_text('{"text": "x", "label": "good"}\n')
+    run = finetuned("labels")
+    before = (run / "metrics.json").read_bytes()
+    assert call(main, str(run), "data=good.jsonl", f"out={run}").code == 2
+    assert (run / "metrics.json").read_bytes() == before
+
+
+def test_help(call: Callable) -> None:
+    done = call(main, "--help")
+    assert done.code == 0
+    assert done.out.startswith("Measures a fine-tuned model")

@@ -1,0 +1,237 @@
+"""The program from its command line to its report; bad input gets one message and harms nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import pytest
+
+from bert_keras.checkpoints import load_checkpoint
+from bert_keras.models import BertEncoder
+from bert_keras.predictor import Predictor
+from bert_keras.resume import RunLock
+from bert_keras.tokenizers import Tokenizer
+from training.finetune import main
+from training.finetune_data import Data, training_examples
+from training.finetune_folder import recipe_of
+from training.finetune_quicktest import prepared
+from training.finetune_recipe import KINDS, known_finetunings, load_finetuning, quicktest
+from training.finetune_report import summary
+from training.kinds import kind_of
+
+FILES = {"run.json", "report.md", "curve.png", "metrics.json", "config.json", "model.safetensors"}
+
+
+def _json(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_every_task(task: str, finetuned: Callable[[str], Path]) -> None:
+    """The model in the run's folder gives what the report says."""
+    folder = finetuned(task)
+    assert {path.name for path in folder.iterdir()} >= FILES
+    assert (folder / "confusion.png").exists() == (task == "labels")
+    recipe = recipe_of(folder)
+    assert recipe is not None
+    kind = kind_of(recipe)
+    assert (folder / f"predictions.{kind.extension}").stat().st_size
+    card = _json(folder / "metrics.json")
+    assert card["metrics"] == _json(folder / f"seed-{card['seed']}" / "result.json")["metrics"]
+    model = load_checkpoint(folder)
+    predictor = Predictor(model, Tokenizer.from_preset(folder), max_length=recipe.max_length)
+    found = kind.evaluate(predictor, Data.read(recipe, kind).dev)
+    assert dict(found.metrics) == pytest.approx(card["metrics"], nan_ok=True)
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    assert f"{task}.py --quicktest" in report
+    for value in card["metrics"].values():
+        assert f"| {summary([value])} |" in report
+
+
+def test_several_seeds(finetuned: Callable[[str], Path]) -> None:
+    folder = finetuned("labels")
+    losses = [(folder / f"seed-{seed}" / "metrics.jsonl").read_text() for seed in (0, 1)]
+    assert losses[0] != losses[1]
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    assert "seeds 0, 1." in report
+    assert "±" in report
+
+
+def test_more_seeds_extend_a_run_and_nothing_is_trained_twice(
+    finetuned, finetuning, tmp_path: Path, call: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(finetuned("scores"), tmp_path / "scores")
+    _move(folder, finetuned("scores"))
+    command = (finetuning("scores"), "--quicktest", f"out={folder}")
+    before = (folder / "seed-0" / "result.json").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(keras.Model, "fit", None)
+        done = call(main, *command)
+        assert done.code == 0, done.err
+    done = call(main, *command, "seeds=2")
+    assert done.code == 0, done.err
+    assert (folder / "seed-0" / "result.json").read_bytes() == before
+    assert _json(folder / "seed-1" / "result.json")["steps"] > 0
+    assert "±" in done.out
+    done = call(main, *command, "seeds=2", "learning_rate=2e-3")
+    assert done.code == 2
+    assert "\n  learning_rate: 0.001 then, 0.002 now\n" in done.err
+
+
+def _move(folder: Path, old: Path) -> None:
+    """Lets a copied run know where its made-up files lie now."""
+    card = folder / "run.json"
+    card.write_text(card.read_text().replace(str(old), str(folder)))
+
+
+def test_a_seed_that_fails_is_named(finetuned, finetuning, tmp_path, call: Callable) -> None:
+    folder = shutil.copytree(finetuned("labels"), tmp_path / "labels")
+    _move(folder, finetuned("labels"))
+    failed = {"seed": 1, "failed": "The loss is nan | at step 3."}
+    (folder / "seed-1" / "result.json").write_text(json.dumps(failed))
+    done = call(main, finetuning("labels"), "--quicktest", f"out={folder}", "seeds=2")
+    assert done.code == 0, done.err
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    assert r"**Seed 1 failed**: The loss is nan \| at step 3." in report
+    assert "seed 0." in report
+    assert "failed" in done.out
+
+
+def test_all_seeds_fail(finetuning, tmp_path: Path, call: Callable) -> None:
+    values = ("learning_rate=1e30", "warmup=0", "clip_norm=0", "schedule=constant", "epochs=3")
+    done = call(main, finetuning("labels"), "--quicktest", "out=run", *values)
+    assert done.code == 6
+    assert "Every seed failed: At step" in done.err
+    assert "finite" in _json(tmp_path / "run" / "seed-0" / "result.json")["failed"]
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+BAD = [
+    (("train=nowhere.tsv",), 3, r"nowhere\.tsv"),
+    (("train=rows.xyz",), 2, "the ending '.xyz' names no format"),
+    (("train=rows.jsonl", "label=gold"), 3, "rows.jsonl:1: no key 'gold'"),
+    (("train=bad.jsonl",), 3, "bad.jsonl:1: not JSON"),
+    (("train=rows.jsonl", "labels=a,c"), 3, "unknown label 'b'. The labels are a, c"),
+    (("train=rows.jsonl", "encoder=nowhere"), 4, "nowhere"),
+    (("epochs=ten",), 2, "epochs must be a whole number. Received: 'ten'"),
+    (("epoch=1",), 2, "Unknown key. Received: 'epoch=1'. Did you mean 'epochs'"),
+    (("--quick",), 2, "Unknown flags: --quick. Known: --quicktest"),
+    (("train=",), 2, "train= is missing"),
+    (("encoder=",), 2, "encoder= is missing"),
+    (("out=mine",), 2, r"mine is not the folder of a run: it has no run\.json but thesis\.txt"),
+    (("out=rows.jsonl",), 2, "rows.jsonl is a file"),
+]
+
+
+@pytest.mark.parametrize(("values", "code", "message"), BAD)
+def test_bad_input(
+    values, code: int, message: str, finetuned, finetuning, tmp_path: Path, call: Callable
+) -> None:
+    rows = "".join(json.dumps({"text": t, "label": t}) + "\n" for t in "abab")
+    (tmp_path / "rows.jsonl").write_text(rows)
+    (tmp_path / "bad.jsonl").write_text("{\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").touch()
+    given = {value.partition("=")[0] for value in values}
+    encoder = finetuned("labels") / "data" / "encoder"
+    defaults = {"train": "rows.jsonl", "encoder": encoder, "out": "run", "dev": "rows.jsonl"}
+    more = [f"{key}={value}" for key, value in defaults.items() if key not in given]
+    done = call(main, finetuning("labels"), *values, *more)
+    assert done.code == code, done.err
+    assert "Traceback" not in done.err
+    _, found = f"\n{done.err}".split("\nerror: ")
+    assert message.replace("\\", "") in found
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"thesis.txt"}
+    # Whoever mistyped a value corrects it: nothing was done with it.
+    assert not (tmp_path / "run" / "seed-0").exists() or "encoder" in given
+
+
+def test_values_that_do_not_fit_the_encoder(finetuned, finetuning, call: Callable) -> None:
+    encoder = finetuned("labels") / "data" / "encoder"
+    train = finetuned("labels") / "data" / "train.jsonl"
+    command = (finetuning("labels"), f"train={train}", f"encoder={encoder}", "out=run")
+    done = call(main, *command, "max_length=65")
+    assert done.code == 2
+    assert "`max_length` must be from 3 to 64" in done.err
+    done = call(main, *command, "max_length=8", "layer_decay=0.9", "freeze=true")
+    assert done.code == 2
+    assert "layer_decay" in done.err
+
+
+@pytest.mark.parametrize("words", [(), ("seeds=3",), ("nowhere",), ("nowhere.py",)])
+def test_bad_recipe(words: tuple[str, ...], call: Callable, tmp_path: Path) -> None:
+    done = call(main, *words)
+    assert done.code == 2
+    assert done.err.startswith("error: N")
+    assert not list(tmp_path.iterdir())
+
+
+def test_help(call: Callable) -> None:
+    done = call(main, "--help")
+    assert done.code == 0
+    assert done.out.startswith("Fine-tunes a model")
+
+
+def test_one_folder_has_one_run(finetuning, tmp_path: Path, call: Callable) -> None:
+    with RunLock(tmp_path / "run"):
+        done = call(main, finetuning("labels"), "--quicktest", "out=run")
+    assert done.code == 5
+    assert "in use by pid" in done.err
+    assert not (tmp_path / "run" / "data").exists()
+
+
+def test_a_student_and_its_teacher(finetuned, finetuning, tmp_path: Path, call: Callable) -> None:
+    teacher = finetuned("labels")
+    values = ("layers=0", "hidden=1", "alpha=0.9")
+    command = (finetuning("labels"), "--quicktest", "out=student", *values)
+    done = call(main, *command, f"teacher={teacher}")
+    assert done.code == 0, done.err
+    student = load_checkpoint(tmp_path / "student")
+    assert type(student) is type(load_checkpoint(teacher))
+    done = call(main, *command[:2], "out=other", f"teacher={finetuned('entities')}")
+    assert done.code == 2
+    assert "must be tasks of one class" in done.err
+    done = call(main, *command[:2], "out=third", "layers=5")
+    assert done.code == 2
+    assert "layers=5: " in done.err
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("representation=mix", "layer_decay=0.9"),
+        ("lora=2",),
+        ("unfreeze_every=1", "schedule=slanted_triangular", "warmup=0"),
+        ("freeze=true", "class_weights=balanced"),
+    ],
+    ids="+".join,
+)
+def test_other_ways_to_train(values: tuple[str, ...], finetuning, call: Callable) -> None:
+    done = call(main, finetuning("labels"), "--quicktest", "out=run", *values)
+    assert done.code == 0, done.err
+
+
+def test_a_random_field_over_tags(finetuning, tmp_path: Path, call: Callable) -> None:
+    done = call(main, finetuning("entities"), "--quicktest", "out=run", "crf=true", "epochs=1")
+    assert done.code == 0, done.err
+    assert load_checkpoint(tmp_path / "run").options["crf"]
+
+
+@pytest.mark.parametrize("name", known_finetunings())
+def test_every_recipe_has_its_quicktest(name: str, tmp_path: Path) -> None:
+    """Up to its first batch; from there on a kind is as in `test_every_task`."""
+    recipe = dataclasses.replace(quicktest(load_finetuning(name)), out=str(tmp_path))
+    recipe = prepared(recipe)
+    kind = kind_of(recipe)
+    data = Data.read(recipe, kind)
+    task = kind.build(BertEncoder.from_preset(recipe.encoder), data.labels)
+    tokenizer = Tokenizer.from_preset(recipe.encoder)
+    examples = training_examples(recipe, kind, data, tokenizer, task, seed=0)
+    x, y, _ = examples.batch(0, 0)
+    assert set(x) == {tensor.name for tensor in task.inputs}
+    assert set(y) == set(task.output)

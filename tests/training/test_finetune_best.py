@@ -1,0 +1,129 @@
+"""The best weights, not the last: kept, compared, waited for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras.errors import NumericError, UsageError
+from training import finetune_best
+from training.finetune_best import KeepBest, goodness, metric_of
+from training.finetune_recipe import FinetuneRecipe
+from training.kinds import Evaluation
+
+
+class _Model:
+    """What the callback needs of a model: it writes down at which report it was saved."""
+
+    def __init__(self) -> None:
+        self.report = 0
+        self.stop_training = False
+        self.trainable_variables = [np.zeros(2, np.float32)]
+
+    def save_to_preset(self, folder: Path) -> None:
+        (folder / "report").write_text(str(self.report))
+
+
+@pytest.fixture
+def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """`keep(values, **recipe)`: (callback, model, logs of every report), after all reports."""
+
+    def make(values: list[float], name: str = "accuracy", state: dict | None = None, **recipe: Any):
+        found = iter(values)
+        monkeypatch.setattr(
+            finetune_best, "measure", lambda *_: Evaluation({name: next(found), "other": 1.0}, [])
+        )
+        kind: Any = None
+        tokenizer: Any = SimpleNamespace(save_to_preset=lambda folder: (folder / "vocab").touch())
+        best = KeepBest(
+            FinetuneRecipe(task="labels", **recipe),
+            *(kind, None, tokenizer, tmp_path / "best", 10),
+            state or {"step": 0, "best": None, "best_step": 0, "waited": 0, "aside": 0.0},
+        )
+        model = _Model()
+        best.set_model(model)
+        best.set_params({"epochs": best.reports + len(values)})
+        records = []
+        for report in range(best.reports, best.reports + len(values)):
+            model.report = report + 1
+            records.append({"loss": 0.5})
+            best.on_epoch_end(report, records[-1])
+            if model.stop_training:
+                break
+        return best, model, records
+
+    return make
+
+
+def _saved(folder: Path) -> int:
+    assert (folder / "best" / "vocab").exists()
+    return int((folder / "best" / "report").read_text())
+
+
+def test_the_best_is_kept_and_of_equals_the_first(keep, tmp_path: Path) -> None:
+    best, _, records = keep([0.5, 0.8, 0.8, 0.7])
+    assert _saved(tmp_path) == 2
+    assert best.state.pop("aside") > 0
+    assert best.state == {"best": {"accuracy": 0.8, "other": 1.0}, "best_step": 20, "waited": 2}
+    assert records[3] == {"loss": 0.5, "val_accuracy": 0.7, "val_other": 1.0, "val_score": 0.7}
+
+
+def test_patience_ends_what_gains_no_more(keep) -> None:
+    best, model, records = keep([0.5, 0.4, 0.4, 0.9], patience=2)
+    assert model.stop_training
+    assert best.is_over
+    assert (len(records), best.reports) == (3, 3)
+
+
+def test_a_run_that_goes_on_remembers(keep, tmp_path: Path) -> None:
+    state = {"step": 20, "best": {"accuracy": 0.9, "other": 0.0}, "best_step": 10, "waited": 1}
+    state |= {"aside": 1.5}
+    best, model, _ = keep([0.8], state=state, patience=2)
+    assert (best.reports, model.stop_training, best.state["best_step"]) == (3, True, 10)
+    assert not (tmp_path / "best").exists()
+
+
+def test_the_last_is_measured_alone(keep, tmp_path: Path) -> None:
+    best, _, records = keep([0.5, 0.8], keep="last")
+    assert "val_accuracy" not in records[0]
+    assert _saved(tmp_path) == 2
+    assert best.state["best"]["accuracy"] == 0.5  # what was measured first
+
+
+def test_lower_errors_are_better(keep, tmp_path: Path) -> None:
+    keep([0.5, 0.2, 0.4], name="mean_squared_error")
+    assert _saved(tmp_path) == 2
+
+
+def test_what_is_not_defined_is_worst_and_no_error(keep, tmp_path: Path) -> None:
+    best, _, records = keep([math.nan, -0.5, math.nan], name="spearman")
+    assert _saved(tmp_path) == 2
+    assert math.isnan(records[0]["val_spearman"])
+    best, _, _ = keep([math.nan], name="spearman")
+    assert best.state["best"] == {"spearman": None, "other": 1.0}  # JSON has no NaN
+    assert goodness("spearman", None) == goodness("spearman", math.nan) < goodness("spearman", -1)
+
+
+@pytest.mark.parametrize(
+    ("loss", "weight", "message"),
+    [(math.nan, 0.0, "At step 10 the loss is nan"), (0.5, math.inf, "not all weights are finite")],
+)
+def test_numbers_that_are_not_finite(loss, weight, message, keep) -> None:
+    best, model, _ = keep([])
+    model.trainable_variables = [np.full(2, weight, np.float32)]
+    with pytest.raises(NumericError, match=message):
+        best.on_epoch_end(0, {"loss": loss})
+
+
+def test_the_metric_that_counts() -> None:
+    measured = {"f1": 0.5, "exact": 0.4}
+    assert metric_of(FinetuneRecipe(task="questions"), measured) == "f1"
+    assert metric_of(FinetuneRecipe(task="questions", metric="exact"), measured) == "exact"
+    with pytest.raises(UsageError, match=r"metric must be one of f1, exact. .*metric='accuracy'"):
+        metric_of(FinetuneRecipe(task="questions", metric="accuracy"), measured)

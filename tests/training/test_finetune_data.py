@@ -1,0 +1,63 @@
+"""What a run learns from and is measured on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bert_keras.errors import DataError, UsageError
+from training.finetune_data import Data, read
+from training.finetune_recipe import FinetuneRecipe
+from training.kinds import kind_of
+
+
+def _rows(path: Path, count: int) -> str:
+    rows = [{"text": f"t{i}", "label": "ab"[i % 2]} for i in range(count)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def _read(**values) -> Data:
+    recipe = FinetuneRecipe(task="labels", **values)
+    return Data.read(recipe, kind_of(recipe))
+
+
+def test_without_dev_the_last_rows_are_kept_for_it(tmp_path: Path) -> None:
+    data = _read(train=_rows(tmp_path / "t.jsonl", 20), held_out=0.2)
+    assert list(data.dev.texts) == ["t16", "t17", "t18", "t19"]
+    assert (len(data.train), data.labels) == (16, ["a", "b"])
+
+
+def test_rows_are_drawn_by_their_own_seed(tmp_path: Path) -> None:
+    train = _rows(tmp_path / "t.jsonl", 50)
+
+    def drawn(**values) -> list[str]:
+        return list(_read(train=train, dev=train, rows=10, **values).train.texts)
+
+    first = drawn()
+    assert len(set(first)) == 10
+    assert first == sorted(first, key=lambda text: int(text[1:]))  # in the order of the file
+    assert drawn(seed=7) == first != drawn(data_seed=1)
+    assert len(_read(train=train, dev=train, dev_rows=3).dev) == 3
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    train = _rows(tmp_path / "t.jsonl", 1)
+    with pytest.raises(DataError, match=r"t\.jsonl: too little .* name dev=FILE"):
+        _read(train=train)
+    with pytest.raises(UsageError, match=r"the ending '.xyz' names no format"):
+        _read(train="a.xyz")
+    with pytest.raises(UsageError, match="encoding must name"):
+        _read(train=train, encoding="utf-9")
+    with pytest.raises(DataError, match="No such file"):
+        read(kind_of(FinetuneRecipe(task="entities")), "nowhere.txt")
+
+
+def test_labels_of_dev_are_those_of_train(tmp_path: Path) -> None:
+    train = _rows(tmp_path / "t.jsonl", 4)
+    dev = tmp_path / "d.jsonl"
+    dev.write_text('{"text": "t", "label": "c"}\n')
+    with pytest.raises(DataError, match=r"d\.jsonl:1: unknown label 'c'. The labels are a, b"):
+        _read(train=train, dev=str(dev))

@@ -1,0 +1,66 @@
+"""The folder of a fine-tuning run: whose it is, and when its values bind."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from bert_keras.errors import ArtifactError, UsageError
+from training.finetune_folder import FinetuneFolder, recipe_of
+from training.finetune_recipe import FinetuneRecipe
+
+
+def _recipe(folder: Path, **values) -> FinetuneRecipe:
+    return FinetuneRecipe(**{"task": "labels", "name": "mine", "out": str(folder), **values})
+
+
+def _claim(recipe: FinetuneRecipe, backend: str = "jax") -> None:
+    FinetuneFolder(recipe).claim(recipe, backend, {"keras": "3"})
+
+
+def test_where_it_lies(tmp_path: Path) -> None:
+    assert FinetuneFolder(FinetuneRecipe(task="labels", name="x")).path == Path("runs/x")
+    assert FinetuneFolder(_recipe(tmp_path)).of_seed(3) == tmp_path / "seed-3"
+
+
+def test_values_bind_once_training_began(tmp_path: Path) -> None:
+    _claim(_recipe(tmp_path, train="nowhere"))
+    _claim(_recipe(tmp_path, train="here"))  # corrected
+    (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
+    before = (tmp_path / "run.json").read_bytes()
+    with pytest.raises(UsageError, match=r"other values:\n  train: 'here' then, 'there' now\n"):
+        _claim(_recipe(tmp_path, train="there"))
+    with pytest.raises(UsageError, match="backend: jax then, torch now"):
+        _claim(_recipe(tmp_path, train="here"), "torch")
+    assert (tmp_path / "run.json").read_bytes() == before
+    _claim(_recipe(tmp_path, train="here", seeds=5, workers=7, checkpoint_every=3))
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(UsageError, match=r"has no run\.json but thesis\.txt"):
+        FinetuneFolder(_recipe(tmp_path)).check()
+    with pytest.raises(UsageError, match="is a file"):
+        FinetuneFolder(_recipe(tmp_path / "thesis.txt")).check()
+
+
+def test_what_a_killed_process_leaves_is_no_stranger(tmp_path: Path) -> None:
+    for name in ("LOCK", ".tmp-run.json"):
+        (tmp_path / name).touch()
+    (tmp_path / "data").mkdir()
+    FinetuneFolder(_recipe(tmp_path)).check()
+
+
+def test_the_values_are_read_back(tmp_path: Path) -> None:
+    assert recipe_of(tmp_path) is None
+    recipe = _recipe(tmp_path, epochs=7)
+    _claim(recipe)
+    assert recipe_of(tmp_path) == recipe
+    values = dataclasses.asdict(recipe) | {"epochs": 0}
+    for broken in ({"recipe": {"steps": 3}}, {"recipe": None}, {"recipe": values}):
+        (tmp_path / "run.json").write_text(json.dumps(broken))
+        with pytest.raises(ArtifactError, match=r"run\.json: not of a fine-tuning run"):
+            recipe_of(tmp_path)

@@ -1,0 +1,33 @@
+"""Pictures of a run: of the size they should be, also with what cannot be drawn."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from training.finetune_plot import confusion_picture, curve_picture
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def _size(path: Path) -> tuple[int, int]:
+    data = path.read_bytes()
+    assert data.startswith(_PNG)
+    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+
+
+def test_curves_also_where_a_metric_is_not_defined(tmp_path: Path) -> None:
+    curves = {0: [(1, 0.9, 0.1), (2, 0.5, math.nan)], 1: [(1, 0.8, math.nan)]}
+    curve_picture(curves, "spearman", tmp_path / "curve.png")
+    assert _size(tmp_path / "curve.png") == (960, 720)
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_confusion_of_few_and_of_many_labels(count: int, tmp_path: Path) -> None:
+    counts = np.eye(count, dtype=int)
+    counts[0] = 0  # a label that no example has
+    confusion_picture([f"$label_{i}$ %" for i in range(count)], counts, tmp_path / "c.png")
+    assert _size(tmp_path / "c.png") == (960, 720)

@@ -1,0 +1,89 @@
+"""Recipes of fine-tuning: values, messages, and the short way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bert_keras.errors import UsageError
+from training import finetune_recipe as module
+from training.finetune_recipe import (
+    KINDS,
+    FinetuneRecipe,
+    known_finetunings,
+    load_finetuning,
+    quicktest,
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"task": "lables"}, r"task must be one of labels, .*Did you mean 'labels'\?"),
+        ({"epochs": 0}, "epochs must be at least 1. Received: epochs=0"),
+        ({"epochs": 1.5}, "epochs must be a whole number"),
+        ({"held_out": 0.0}, "held_out must be above 0 and below 1"),
+        ({"held_out": 1.0}, "held_out must be above 0 and below 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0 and finite"),
+        ({"warmup": 1.0}, "warmup must be at least 0 and below 1"),
+        ({"layer_decay": 1.5}, "layer_decay must be at least 0 and below 1"),
+        ({"patience": -1}, "patience must be at least 0"),
+        ({"seed": 2**32}, "seed must be below 4,294,967,296"),
+        ({"seed": 2**32 - 1, "seeds": 2}, "seeds must leave all seeds below 4,294,967,296"),
+        ({"max_length": 7}, "max_length must be at least 8"),
+        ({"format": "xls"}, "format must be one of"),
+        ({"header": "yes"}, "header must be true or false"),
+        ({"highest": float("nan")}, "highest must be above 0 and finite"),
+        (
+            {"task": "questions", "max_length": 64},
+            "max_question must be at most max_length=64 less 5. Received: max_question=64",
+        ),
+    ],
+)
+def test_a_bad_value_is_named(values: dict, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        FinetuneRecipe(**{"task": "labels", **values})
+
+
+def test_values_at_the_edge() -> None:
+    FinetuneRecipe(task="labels", max_length=8, warmup=0, clip_norm=0, patience=0, tag_column=-3)
+    FinetuneRecipe(task="questions", max_length=69)
+
+
+def test_choices_are_those_of_the_library() -> None:
+    from bert_keras import optimization
+    from bert_keras.data import tables
+    from bert_keras.layers import pooling
+    from training import kinds
+
+    choices = module._RANGES.choices
+    assert set(choices["optimizer"]) == set(optimization.OPTIMIZERS)
+    assert set(choices["schedule"]) <= set(optimization.SCHEDULES)
+    assert set(choices["format"]) - {""} == set(tables.read_rows.__globals__["FORMATS"])
+    assert set(KINDS) == set(kinds.KINDS)
+    for name in choices["pooling"]:
+        pooling.SentencePooling(name)
+
+
+def test_every_known_recipe_loads_and_has_its_short_way() -> None:
+    for name in known_finetunings():
+        recipe = load_finetuning(name)
+        assert recipe.name == name
+        assert quicktest(recipe).epochs == 2
+
+
+def test_the_short_way_keeps_what_makes_a_recipe() -> None:
+    recipe = FinetuneRecipe(
+        task="questions", max_length=384, no_answer=True, rows=9, epochs=9, name="mine", out="x"
+    )
+    quick = quicktest(recipe)
+    assert (quick.task, quick.no_answer, quick.out) == ("questions", True, "x")
+    assert (quick.name, quick.rows, quick.epochs) == ("mine_quicktest", 0, 2)
+
+
+def test_a_recipe_of_another_program(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("from training.recipe import PretrainRecipe\nrecipe = PretrainRecipe(steps=50)")
+    with pytest.raises(UsageError, match=r"mine\.py: .*"):
+        load_finetuning(str(path))

@@ -1,0 +1,107 @@
+"""The report: escaped, complete, and not broken by what is not defined."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from training import finetune_report
+from training.finetune_folder import FinetuneFolder
+from training.finetune_recipe import FinetuneRecipe
+from training.finetune_report import finish, summary
+from training.kinds import Evaluation, Worst
+
+
+def test_summary() -> None:
+    assert summary([0.5]) == "0.5000"
+    assert summary([0.25, 0.75]) == "0.5000 ± 0.3536"
+    assert summary([0.5, None]) == summary([math.nan]) == summary([0.5, math.inf]) == "nan"
+
+
+class _Saved:
+    def save_to_preset(self, folder: Path) -> None:
+        (folder / "saved").touch()
+
+
+def _finish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: list[dict], found: Evaluation, **more
+) -> tuple[str, list[int]]:
+    """The report, and the seeds whose models were opened."""
+    recipe = FinetuneRecipe(**{"task": "scores", "name": "a_[b]", "out": str(tmp_path), **more})
+    folder = FinetuneFolder(recipe)
+    opened: list[int] = []
+    for result in results:
+        of_seed = folder.of_seed(result["seed"])
+        of_seed.mkdir()
+        lines = [{"step": 1, "loss": 0.5, "val_spearman": None}, {"step": 2, "loss": 0.25}]
+        (of_seed / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+
+    def open_best(path: Path, precision: str) -> Any:
+        assert precision == "float32"
+        opened.append(int(path.name.removeprefix("seed-")))
+        return _Saved()
+
+    monkeypatch.setattr(finetune_report, "open_best", open_best)
+    monkeypatch.setattr(finetune_report, "measure", lambda *_: found)
+    kind: Any = SimpleNamespace(extension="tsv", write=lambda path, *_: path.touch())
+    data: Any = SimpleNamespace(train=range(1_000), dev=range(10))
+    finish(recipe, kind, data, _Saved(), results, folder, "the command")  # pyright: ignore
+    report = tmp_path / "report.md"
+    return report.read_text(encoding="utf-8") if report.exists() else "", opened
+
+
+def _result(seed: int, **metrics: float | None) -> dict:
+    return {"seed": seed, "metrics": metrics, "step": 1, "steps": 2, "seconds": 61.0}
+
+
+def test_what_is_shown_cannot_break_the_tables(tmp_path: Path, monkeypatch, capsys) -> None:
+    worst = [Worst(1.5, "a | b\n<b>*c*</b> `d`" + "x" * 300, "[1]|", "_2_")]
+    found = Evaluation({"spearman": 0.5, "A|B_f1": 0.1}, [], worst)
+    results = [_result(0, spearman=0.5, **{"A|B_f1": 0.1}), {"seed": 1, "failed": "nan | *here*"}]
+    report, _ = _finish(tmp_path, monkeypatch, results, found)
+    for block in re.findall(r"(?:^\|.*\n)+", report, re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in block.splitlines()}) == 1, block
+    assert r"a \| b \<b\>\*c\*\</b\> \`d\`" in report
+    assert "x" * 200 not in report
+    assert r"**Seed 1 failed**: nan \| \*here\*" in report
+    assert "1,000 to learn from, 10 to measure on" in report
+    assert "the command" in report
+    assert "a_[b]: seed 0" in capsys.readouterr().out
+
+
+def test_metrics_that_are_not_defined(tmp_path: Path, monkeypatch) -> None:
+    results = [_result(0, spearman=None), _result(1, spearman=None), _result(2, spearman=-0.5)]
+    found = Evaluation({"spearman": -0.5}, [])
+    report, opened = _finish(tmp_path, monkeypatch, results, found)
+    assert opened == [2]
+    assert "**spearman: nan**" in report
+    assert "| spearman | nan | -0.5000 |" in report
+
+
+def test_a_metric_that_one_seed_has_not(tmp_path: Path, monkeypatch) -> None:
+    results = [_result(0, f1=0.9, X_f1=0.5), _result(1, f1=0.1)]
+    report, opened = _finish(tmp_path, monkeypatch, results, Evaluation({"f1": 0.9}, []))
+    assert opened == [0]
+    assert r"| X\_f1 | nan | 0.5000 |" in report
+
+
+def test_the_least_error_is_the_best(tmp_path: Path, monkeypatch) -> None:
+    values = [0.5, 0.1, 0.3]
+    results = [_result(seed, mean_squared_error=value) for seed, value in enumerate(values)]
+    found = Evaluation({"mean_squared_error": 0.1}, [])
+    _, opened = _finish(tmp_path, monkeypatch, results, found, metric="mean_squared_error")
+    assert opened == [1]
+    assert json.loads((tmp_path / "metrics.json").read_text())["seed"] == 1
+
+
+def test_where_every_seed_failed_there_is_nothing_to_report(tmp_path: Path, monkeypatch) -> None:
+    found = Evaluation({"f1": 0.0}, [])
+    report, opened = _finish(tmp_path, monkeypatch, [{"seed": 0, "failed": "x"}], found)
+    assert (report, opened) == ("", [])
+    assert {path.name for path in tmp_path.iterdir()} == {"seed-0"}

@@ -1,0 +1,148 @@
+"""One seed: interrupted and called again, the same bytes; steps, precision, frozen parts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from bert_keras.models import SequenceClassifier
+from training import finetune_best
+from training.finetune import main
+from training.finetune_seed import open_best
+
+_ROOT = Path(__file__).parents[2]
+_EPOCHS = 6
+_SECONDS = 300.0  # until a process that shows nothing is given up
+
+
+def _command(recipe: str, folder: Path, *values: str) -> list[str]:
+    return [recipe, "--quicktest", f"epochs={_EPOCHS}", f"out={folder}", *values]
+
+
+@pytest.fixture(scope="module")
+def whole(finetuning, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nobody interrupts."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert main(_command(finetuning("labels"), folder)) == 0
+    return folder
+
+
+def _reports(folder: Path) -> int:
+    log = folder / "seed-0" / "metrics.jsonl"
+    return log.read_bytes().count(b"\n") if log.exists() else 0
+
+
+def _check_same(folder: Path, whole: Path) -> None:
+    assert _reports(folder) == _EPOCHS
+    for name in ("best/model.safetensors", "metrics.jsonl"):
+        assert (folder / "seed-0" / name).read_bytes() == (whole / "seed-0" / name).read_bytes()
+    assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    results = [json.loads((run / "seed-0" / "result.json").read_text()) for run in (folder, whole)]
+    for key in ("seed", "metrics", "step", "steps"):
+        assert results[0][key] == results[1][key]
+
+
+def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -> None:
+    """`kill -9` after some reports; the encoder has dropout."""
+    folder = tmp_path / "run"
+    config = json.loads((whole / "data" / "encoder" / "config.json").read_text())
+    assert config["hidden_dropout_prob"] > 0
+    command = _command(finetuning("labels"), folder)
+    with subprocess.Popen(
+        [sys.executable, "-m", "training.finetune", *command],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        end = time.monotonic() + _SECONDS
+        while _reports(folder) < 2:
+            assert process.poll() is None, f"ended with {process.returncode} before it was killed"
+            assert time.monotonic() < end, "nothing happened"
+            time.sleep(0.001)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    assert 0 < _reports(folder) < _EPOCHS, "killed too late: this tests nothing"
+    assert main(command) == 0
+    _check_same(folder, whole)
+
+
+def test_a_signal_stops_after_a_checkpoint(
+    finetuning, whole: Path, tmp_path: Path, call: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between checkpoints too, when those are rare; how rare changes nothing."""
+
+    class Stop(finetune_best.KeepBest):
+        def on_epoch_end(self, epoch, logs=None):
+            super().on_epoch_end(epoch, logs)
+            if epoch == 3:
+                signal.raise_signal(signal.SIGTERM)
+
+    folder = tmp_path / "run"
+    command = _command(finetuning("labels"), folder, "checkpoint_every=3")
+    with monkeypatch.context() as patch:
+        patch.setattr("training.finetune_seed.KeepBest", Stop)
+        done = call(main, *command)
+    assert done.code == 143
+    assert "Stopped by SIGTERM after a checkpoint; the same command goes on." in done.err
+    assert _reports(folder) == 4
+    assert not (folder / "seed-0" / "result.json").exists()
+    assert call(main, *command).code == 0
+    _check_same(folder, whole)
+
+
+def test_steps_patience_and_frozen_encoders(finetuning, tmp_path: Path, call: Callable) -> None:
+    """More evaluations than batches give no more steps, and patience ends in good order."""
+    values = ("evaluations=10", "epochs=3", "freeze=true", "learning_rate=1e-9", "patience=2")
+    values = (*values, "precision=mixed_bfloat16", "metric=accuracy")
+    done = call(main, finetuning("labels"), "--quicktest", "out=run", *values)
+    assert done.code == 0, done.err
+    folder = tmp_path / "run"
+    result = json.loads((folder / "seed-0" / "result.json").read_text())
+    assert result["steps"] == 3  # of 6: the first is the best, and two others gained nothing
+    assert result["step"] == 1
+    before = load_file(folder / "data" / "encoder" / "model.safetensors")
+    after = load_file(folder / "model.safetensors")
+    kept = [name for name in after if name.removeprefix("bert.") in before]
+    assert len(kept) == len(before)
+    for name in kept:
+        np.testing.assert_array_equal(after[name], before[name.removeprefix("bert.")])
+    best = open_best(folder / "seed-0", "mixed_bfloat16")
+    assert isinstance(best, SequenceClassifier)
+    assert best.encoder.dtype_policy.name == "mixed_bfloat16"
+
+
+def test_each_layer_has_its_rate(finetuning, tmp_path: Path, call: Callable) -> None:
+    """With a share near 0 the head's layer moves, and the embeddings stay where they are."""
+    values = ("weight_decay=0", "layer_decay=1e-4", "epochs=1", "out=run")
+    done = call(main, finetuning("multi_label"), "--quicktest", *values)
+    assert done.code == 0, done.err
+    before = load_file(tmp_path / "run" / "data" / "encoder" / "model.safetensors")
+    after = load_file(tmp_path / "run" / "model.safetensors")
+
+    def moved(name: str) -> float:
+        return float(np.abs(after[f"bert.{name}"] - before[name]).max())
+
+    assert moved("embeddings.word_embeddings.weight") < 1e-6
+    assert moved("pooler.dense.weight") > 1e-4
+
+
+def test_an_unknown_metric_is_said_once_and_can_be_corrected(
+    finetuning, tmp_path: Path, call: Callable
+) -> None:
+    command = (finetuning("entities"), "--quicktest", "out=run", "epochs=1")
+    done = call(main, *command, "metric=acuracy")
+    assert done.code == 2
+    assert "error: metric must be one of f1, precision, recall" in done.err
+    done = call(main, *command, "metric=recall")
+    assert done.code == 0, done.err
+    assert "**recall: " in (tmp_path / "run" / "report.md").read_text()

@@ -1,0 +1,79 @@
+"""Predictions for examples without labels, in the official forms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from training.predict import main
+
+_SQUAD = {"data": [{"paragraphs": [{"context": "Ada is in Rome", "qas": []}]}]}
+_SQUAD["data"][0]["paragraphs"][0]["qas"] = [{"id": "q7", "question": "who is in Rome ?"}]
+_FILES = {
+    "labels": ("test.jsonl", '{"text": "the film was good"}\n{"text": "x"}\n'),
+    "multi_label": ("test.jsonl", '{"text": "good bad"}\n'),
+    "scores": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
+    "similarity": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
+    "entities": ("test.txt", "Ada\nis\n\nRome\n"),
+    "questions": ("test.json", json.dumps(_SQUAD)),
+    "choices": ("test.jsonl", '{"prompt": "the", "options": ["good", "bad"]}\n'),
+}
+
+
+@pytest.mark.parametrize("task", _FILES)
+def test_every_task(task: str, finetuned, tmp_path: Path, call: Callable) -> None:
+    name, text = _FILES[task]
+    (tmp_path / name).write_text(text)
+    done = call(main, str(finetuned(task)), f"data={name}", "out=new/answers")
+    assert done.code == 0, done.err
+    written = (tmp_path / "new" / "answers").read_text()
+    lines = written.splitlines()
+    if task == "questions":
+        answers = json.loads(written)
+        assert list(answers) == ["q7"]
+        assert answers["q7"] in "Ada is in Rome"
+    elif task == "entities":
+        assert [line.split(" ")[0] for line in lines] == ["Ada", "is", "", "Rome"]
+        tags = {line.split(" ")[1] for line in lines if line}
+        assert tags <= {"O", "B-LOC", "I-LOC", "B-PER", "I-PER"}
+    else:
+        assert lines[0] == "index\tprediction"
+        assert [line.split("\t")[0] for line in lines[1:]] == list(map(str, range(len(lines) - 1)))
+        answers = {line.split("\t")[1] for line in lines[1:]}
+        if task == "labels":
+            assert len(lines) == 3
+            assert answers <= {"good", "bad"}
+        elif task == "choices":
+            assert answers <= {"0", "1"}
+        elif task != "multi_label":
+            assert all(float(answer) == pytest.approx(float(answer)) for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("values", "code", "message"),
+    [
+        (("data=test.jsonl",), 2, "out= is missing"),
+        (("out=a",), 2, "data= is missing"),
+        (("data=test.jsonl", "out=test.jsonl"), 2, "is what is read"),
+        (("data=test.jsonl", "out=folder"), 2, "folder is a folder"),
+        (("data=nowhere.jsonl", "out=a"), 3, "nowhere.jsonl"),
+        (("data=test.jsonl", "out=a", "text=sentence"), 3, "no key 'sentence'"),
+    ],
+)
+def test_bad_input(values, code, message, finetuned, tmp_path: Path, call: Callable) -> None:
+    (tmp_path / "test.jsonl").write_text('{"text": "x"}\n')
+    (tmp_path / "folder").mkdir()
+    done = call(main, str(finetuned("labels")), *values)
+    assert done.code == code, done.err
+    assert done.err.startswith("error: ")
+    assert message in done.err
+    assert {path.name for path in tmp_path.iterdir()} == {"test.jsonl", "folder"}
+
+
+def test_help(call: Callable) -> None:
+    done = call(main, "--help")
+    assert done.code == 0
+    assert done.out.startswith("Predicts with a fine-tuned model")

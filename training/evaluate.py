@@ -1,0 +1,72 @@
+"""Measures a fine-tuned model on a file of labelled examples.
+
+    python -m training.evaluate RUN_OR_MODEL data=FILE [out=FOLDER] [key=value …]
+
+RUN_OR_MODEL is the folder of a fine-tuning run, whose values are used again, or any checkpoint of a
+task (a folder, or hf://organisation/name). key=value changes how FILE is read and measured: text=,
+pair=, label=, format=, max_length=, no_answer= and the like; an unknown key lists them all.
+
+Examples:
+    python -m training.evaluate runs/sst2 data=sst2/test.tsv
+    python -m training.evaluate hf://organisation/name data=mnli.jsonl text=premise pair=hypothesis
+
+Prints a table, and writes metrics.json and the predictions into out=, or, of a run, into its
+folder evaluation/<name of FILE>.
+Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 a damaged model, 5 no space.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from bert_keras.errors import UsageError
+from training.run import run
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the program; returns the exit code."""
+    # Keras and its backend take seconds to import: not for --help.
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from training.finetune_data import read
+    from training.finetuned import open_finetuned, write_json
+
+    opened = open_finetuned(arguments, "training.evaluate", ("data",))
+    kind, data = opened.kind, read(opened.kind, opened.own["data"])
+    kind.check(data, opened.labels)
+    out = _folder(arguments[0], opened.own["data"], opened.own["out"])
+    found = kind.evaluate(opened.predictor, data)
+    out.mkdir(parents=True, exist_ok=True)
+    kind.write(out / f"predictions.{kind.extension}", data, found.predictions)
+    values = {
+        name: float(value) if math.isfinite(value) else None
+        for name, value in found.metrics.items()
+    }
+    card = {"model": arguments[0], "data": opened.own["data"], "examples": len(data)}
+    write_json(out / "metrics.json", {**card, "metrics": values})
+    table = Table("metric", "value", title=escape(f"{opened.own['data']}: {len(data):,} examples"))
+    for name, value in found.metrics.items():
+        table.add_row(escape(name), f"{value:.4f}")
+    Console().print(table)
+    print(f"\nMetrics and predictions: {out}/")
+    return 0
+
+
+def _folder(model: str, data: str, out: str) -> Path:
+    """Where the results go."""
+    run_folder = Path(model).expanduser()
+    if not out and not (run_folder / "run.json").is_file():
+        raise UsageError("Name the folder for the results: out=FOLDER. Only a run has its own.")
+    path = Path(out).expanduser() if out else run_folder / "evaluation" / Path(data).name
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is a file. Choose a folder with out=FOLDER.")
+    if path.resolve() == run_folder.resolve():
+        raise UsageError(f"{path} is the folder of the model. Choose another with out=FOLDER.")
+    return path
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,112 @@
+"""Fine-tunes a model on labelled examples: trains, measures, reports, with several seeds.
+
+    python -m training.finetune RECIPE train=FILE dev=FILE encoder=HANDLE [key=value …]
+
+RECIPE is a name in training/recipes/finetuning or the path of a recipe file; key=value changes its
+values. HANDLE is a checkpoint folder, the folder of a pretraining run, or hf://organisation/name.
+The same command goes on with a run that was interrupted, exactly where its last checkpoint is.
+
+    --quicktest   the whole way in seconds: a tiny model, made-up examples, in a temporary folder
+                  unless out= names one
+
+Examples:
+    python -m training.finetune sst2 train=sst2/train.tsv dev=sst2/dev.tsv encoder=my_minilm
+    python -m training.finetune conll2003 train=train.txt dev=testa.txt encoder=runs/mine seeds=5
+
+Everything is written to runs/<name>/: report.md, the predictions on dev, and the best model, which
+`from_preset`, `training.evaluate` and `training.predict` open.
+Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 damaged files, 5 no space or folder in use,
+6 numbers that are not finite, 130 and 143 stopped by a signal after saving.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+import tempfile
+from typing import Any
+
+from bert_keras.errors import NumericError, UsageError
+from training.finetune_recipe import FinetuneRecipe, load_finetuning, quicktest
+from training.overrides import parse_overrides
+from training.run import run
+
+_FLAGS = ("--quicktest",)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the program; returns the exit code."""
+    recipe, flags = read_command(arguments)
+    # Keras and its backend take seconds to import: after the command is known to be good.
+    from bert_keras.resume import RunLock
+    from training.finetune_folder import FinetuneFolder
+
+    is_quick = "--quicktest" in flags
+    for name in ("train", "encoder"):
+        if not is_quick and not getattr(recipe, name):
+            raise UsageError(f"{name}= is missing. See python -m training.finetune --help")
+    if is_quick and not recipe.out:  # every test is a new run
+        recipe = dataclasses.replace(recipe, out=tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
+    folder = FinetuneFolder(recipe)
+    folder.check()  # before the lock puts a file into it
+    with RunLock(folder.path):
+        if is_quick:
+            from training.finetune_quicktest import prepared
+
+            recipe = prepared(recipe)
+        return _finetune(recipe, folder, arguments)
+
+
+def read_command(arguments: list[str]) -> tuple[FinetuneRecipe, set[str]]:
+    """The recipe of a command line, and its flags.
+
+    Raises:
+        UsageError: what cannot be meant.
+    """
+    flags = {argument for argument in arguments if argument.startswith("--")}
+    if unknown := sorted(flags.difference(_FLAGS)):
+        raise UsageError(f"Unknown flags: {', '.join(unknown)}. Known: {', '.join(_FLAGS)}")
+    words = [argument for argument in arguments if argument not in flags]
+    if not words or "=" in words[0]:
+        raise UsageError("Name a recipe: python -m training.finetune RECIPE [key=value …]")
+    recipe = load_finetuning(words[0])
+    if "--quicktest" in flags:
+        recipe = quicktest(recipe)
+    values = parse_overrides(words[1:], dataclasses.asdict(recipe))
+    if not values["name"]:
+        raise UsageError("name= must not be empty: it names the folder of the run.")
+    return FinetuneRecipe(**values), flags
+
+
+def _finetune(recipe: FinetuneRecipe, folder: Any, arguments: list[str]) -> int:
+    import keras
+
+    from bert_keras.tokenizers import Tokenizer
+    from training.finetune_data import Data
+    from training.finetune_report import finish
+    from training.finetune_seed import Stopped, run_seed
+    from training.health import versions
+    from training.kinds import kind_of
+
+    folder.claim(recipe, keras.backend.backend(), versions())
+    kind = kind_of(recipe)
+    data = Data.read(recipe, kind)
+    tokenizer = Tokenizer.from_preset(recipe.encoder)
+    seeds = range(recipe.seed, recipe.seed + recipe.seeds)
+    try:
+        results = [
+            run_seed(recipe, kind, data, tokenizer, seed, folder.of_seed(seed)) for seed in seeds
+        ]
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return stopped.exit_code
+    command = shlex.join(["python", "-m", "training.finetune", *arguments])
+    finish(recipe, kind, data, tokenizer, results, folder, command)
+    if all("failed" in result for result in results):
+        raise NumericError(f"Every seed failed: {results[0]['failed']}")
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,141 @@
+"""The best weights of a fine-tuning run: measured after every report, kept, waited for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras import atomic
+from bert_keras.errors import NumericError, UsageError
+from bert_keras.models import Distiller, SentencePairs, Task
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from training.finetune_recipe import FinetuneRecipe
+from training.kinds import Evaluation, Kind
+
+_LOWER = ("mean_squared_error",)  # is better
+
+
+def measure(
+    recipe: FinetuneRecipe, kind: Kind, task: Task | Distiller, tokenizer: Tokenizer, data: Any
+) -> Evaluation:
+    """Puts the examples to a task, or to what a `Distiller` or `SentencePairs` trains."""
+    predictor = Predictor(_kept(task), tokenizer, max_length=recipe.max_length)
+    return kind.evaluate(predictor, data)
+
+
+def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
+    """The name of the metric that counts: the recipe's, or the first.
+
+    Raises:
+        UsageError: the recipe names one that there is not.
+    """
+    if recipe.metric and recipe.metric not in metrics:
+        raise UsageError(
+            f"metric must be one of {', '.join(metrics)}. Received: metric={recipe.metric!r}"
+        )
+    return recipe.metric or next(iter(metrics))
+
+
+def goodness(name: str, value: float | None) -> float:
+    """A metric's value such that higher is better; what is not defined is worst."""
+    if value is None or math.isnan(value):
+        return -math.inf
+    return -value if name in _LOWER else value
+
+
+class KeepBest(keras.callbacks.Callback):
+    """Measures after every report, writes the best model, and ends what gains no more.
+
+    Put it first in the list of callbacks: what it measures joins the logs that others write.
+
+    Args:
+        recipe: with `metric` and `patience`.
+        kind: measures.
+        dev: the examples to measure on.
+        tokenizer: of the model.
+        folder: of the best model; replaced as a whole.
+        report_every: steps of a report.
+        state: of a run that goes on.
+    """
+
+    def __init__(
+        self,
+        recipe: FinetuneRecipe,
+        kind: Kind,
+        dev: Any,
+        tokenizer: Tokenizer,
+        folder: Path,
+        report_every: int,
+        state: Mapping[str, Any],
+    ):
+        super().__init__()
+        self._recipe, self._kind, self._dev, self._tokenizer = recipe, kind, dev, tokenizer
+        self._folder, self._report_every = folder, report_every
+        self.reports = state["step"] // report_every
+        self.state = {name: state[name] for name in ("best", "best_step", "waited", "aside")}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether patience has run out."""
+        return 0 < self._recipe.patience <= self.state["waited"]
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keras: a report ends.
+
+        Raises:
+            NumericError: the loss or a weight is not finite, so that there is nothing to measure.
+        """
+        logs = {} if logs is None else logs
+        self._check_numbers(float(logs["loss"]), (epoch + 1) * self._report_every)
+        self.reports = epoch + 1
+        if self._recipe.keep == "last" and self.reports < self.params["epochs"]:
+            return
+        start = perf_counter()
+        found = measure(self._recipe, self._kind, self.model, self._tokenizer, self._dev)
+        # JSON has no NaN.
+        values = {
+            key: float(value) if math.isfinite(value) else None
+            for key, value in found.metrics.items()
+        }
+        name = metric_of(self._recipe, values)
+        logs |= {f"val_{key}": found.metrics[key] for key in values}
+        logs["val_score"] = found.metrics[name]
+        best = self.state["best"]
+        if best is None or goodness(name, values[name]) > goodness(name, best[name]):
+            self._save()
+            step = self.reports * self._report_every
+            self.state |= {"best": values, "best_step": step, "waited": 0}
+        else:
+            self.state["waited"] += 1
+        self.state["aside"] += perf_counter() - start
+        if self.is_over:
+            self.model.stop_training = True
+
+    def _check_numbers(self, loss: float, step: int) -> None:
+        weights = (keras.ops.convert_to_numpy(v) for v in self.model.trainable_variables)
+        if math.isfinite(loss) and all(np.isfinite(weight).all() for weight in weights):
+            return
+        what = "not all weights are" if math.isfinite(loss) else f"the loss is {loss}, not"
+        raise NumericError(
+            f"At step {step} {what} finite. A lower learning_rate, a longer warmup, clip_norm=1 or "
+            "precision=float32 help most often, in a new run (out=FOLDER)."
+        )
+
+    def _save(self) -> None:
+        with atomic.new_folder(self._folder) as folder:
+            _kept(self.model).save_to_preset(folder)
+            self._tokenizer.save_to_preset(folder)
+
+
+def _kept(task: Task | Distiller) -> Task:
+    """What is left of a model when it is trained."""
+    if isinstance(task, Distiller):
+        task = task.student
+    return task.sentence_encoder if isinstance(task, SentencePairs) else task

@@ -1,0 +1,95 @@
+"""The examples of a fine-tuning run: read, drawn, encoded."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras.data import Draws, Stream, SupervisedExamples
+from bert_keras.errors import DataError, UsageError
+from bert_keras.features import SEGMENT_IDS
+from bert_keras.models import Task
+from bert_keras.tokenizers import Tokenizer
+from training.finetune_recipe import FinetuneRecipe
+from training.kinds import Kind
+
+# Rows are padded to a multiple of this: where every length is compiled for, to few lengths.
+_MULTIPLE = {"jax": 32}
+_MULTIPLE_ELSEWHERE = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """What a run learns from and is measured on.
+
+    Attributes:
+        train: in the form of its kind,
+        dev: likewise.
+        labels: their names; None where there are none.
+    """
+
+    train: Any
+    dev: Any
+    labels: list[str] | None
+
+    @classmethod
+    def read(cls, recipe: FinetuneRecipe, kind: Kind) -> Data:
+        """Reads the files of a recipe.
+
+        Raises:
+            UsageError: values of the recipe that do not fit the files.
+            DataError: a bad row; names file and line.
+        """
+        train = read(kind, recipe.train)
+        if recipe.dev:
+            dev = read(kind, recipe.dev)
+        else:
+            train, dev = kind.split(train, recipe.held_out)
+        if not len(train):
+            raise DataError(
+                f"{recipe.train}: too little to keep a part of it for measuring: name dev=FILE."
+            )
+        labels = kind.labels(train)
+        if 0 < recipe.rows < len(train):
+            keys = Draws(recipe.data_seed, epoch=0).keys(Stream.PLAN, len(train))
+            train = kind.take(
+                train, np.sort(np.argsort(keys, kind="stable")[: recipe.rows]).tolist()
+            )
+        if 0 < recipe.dev_rows < len(dev):
+            dev = kind.take(dev, range(recipe.dev_rows))
+        kind.check(dev, labels)
+        return cls(train, dev, labels)
+
+
+def read(kind: Kind, path: str, *, labelled: bool = True) -> Any:
+    """The examples of a file; see `Kind.read`.
+
+    Raises:
+        UsageError: values that do not fit the file.
+        DataError: a bad row; names file and line.
+    """
+    try:
+        return kind.read(path, labelled=labelled)
+    except (DataError, UsageError):
+        raise
+    except (ValueError, ImportError) as error:  # of arguments, which are the recipe's
+        raise UsageError(str(error)) from error
+
+
+def training_examples(
+    recipe: FinetuneRecipe, kind: Kind, data: Data, tokenizer: Tokenizer, task: Task, seed: int
+) -> SupervisedExamples:
+    """The batches that a task learns from."""
+    multiple = _MULTIPLE.get(keras.backend.backend(), _MULTIPLE_ELSEWHERE)
+    return kind.examples(
+        tokenizer,
+        data.train,
+        data.labels,
+        segments=SEGMENT_IDS in {tensor.name for tensor in task.inputs},
+        batch_size=recipe.batch_size,
+        multiple_of=multiple,
+        seed=seed,
+    )

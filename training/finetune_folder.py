@@ -1,0 +1,107 @@
+"""The folder of a fine-tuning run.
+
+runs/<name>/
+    run.json               the recipe's values and the backend, which bind once training began;
+                           versions
+    seed-<n>/              checkpoints/, metrics.jsonl, speed.jsonl, best/, result.json
+    report.md, curve.png, confusion.png
+    predictions.<form>     of the best seed on dev
+    metrics.json           its seed and metrics
+    config.json, model.safetensors, vocab.txt, …   the best model, a checkpoint folder
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+from bert_keras import atomic, strict_json
+from bert_keras.errors import ArtifactError, UsageError
+from training.finetune_recipe import FinetuneRecipe
+
+# Values that change nothing that is computed.
+_FREE = ("workers", "out", "seeds", "checkpoint_every")
+
+
+class FinetuneFolder:
+    """The paths of a run.
+
+    Args:
+        recipe: whose `out` or `name` gives the folder.
+    """
+
+    def __init__(self, recipe: FinetuneRecipe):
+        self.path = Path(recipe.out or f"runs/{recipe.name}").expanduser()
+        self.run = self.path / "run.json"
+        self.report = self.path / "report.md"
+        self.curve = self.path / "curve.png"
+        self.confusion = self.path / "confusion.png"
+        self.metrics = self.path / "metrics.json"
+
+    def of_seed(self, seed: int) -> Path:
+        """Where a seed's files lie."""
+        return self.path / f"seed-{seed}"
+
+    def check(self) -> None:
+        """Looks whether the folder is, or may become, one of a run; leaves it as it is.
+
+        Raises:
+            UsageError: it is something else.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise UsageError(f"{self.path} is a file. Choose a folder with out=FOLDER.")
+        names = sorted(path.name for path in self.path.glob("*"))
+        strangers = [n for n in names if n not in ("LOCK", "data") and not n.startswith(".tmp-")]
+        if strangers and not self.run.exists():
+            raise UsageError(
+                f"{self.path} is not the folder of a run: it has no run.json but "
+                f"{', '.join(strangers[:5])}. Choose another with out=FOLDER."
+            )
+
+    def claim(self, recipe: FinetuneRecipe, backend: str, versions: dict[str, str]) -> None:
+        """Writes run.json, or checks that the run found here is this one.
+
+        Raises:
+            UsageError: the folder holds another run.
+        """
+        self.check()
+        values = dataclasses.asdict(recipe)
+        # Whoever mistyped a value corrects it, as long as nothing was done with it.
+        if self.run.exists() and self._is_begun():
+            before = strict_json.read_object(self.run)
+            told = before.get("recipe")
+            told = told if isinstance(told, dict) else {}
+            changed = [
+                f"  {name}: {told.get(name)!r} then, {value!r} now"
+                for name, value in values.items()
+                if name not in _FREE and told.get(name) != value
+            ]
+            if before.get("backend") != backend:
+                changed.append(f"  backend: {before.get('backend')} then, {backend} now")
+            if changed:
+                raise UsageError(
+                    f"{self.path} holds a run with other values:\n" + "\n".join(changed) + "\n"
+                    "Give the same values to go on with it, or out=FOLDER for a new run."
+                )
+        card = {"recipe": values, "backend": backend, "versions": versions}
+        atomic.write_text(self.run, json.dumps(card, indent=2) + "\n")
+
+    def _is_begun(self) -> bool:
+        return any(any(self.path.glob(f"seed-*/{name}")) for name in ("checkpoints", "result.json"))
+
+
+def recipe_of(folder: Path) -> FinetuneRecipe | None:
+    """The values of the run in a folder; None where there is no run.json.
+
+    Raises:
+        ArtifactError: run.json is damaged, or of another program.
+    """
+    path = folder / "run.json"
+    if not path.is_file():
+        return None
+    values = strict_json.read_object(path).get("recipe")
+    try:
+        return FinetuneRecipe(**values)  # pyright: ignore[reportCallIssue]
+    except (TypeError, UsageError) as error:
+        raise ArtifactError(f"{path}: not of a fine-tuning run: {error}") from error

@@ -1,0 +1,124 @@
+"""The whole way of a recipe in seconds: made-up examples and a tiny model with random weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+
+from bert_keras.config import BertConfig
+from bert_keras.models import BertEncoder
+from bert_keras.tokenizers import Tokenizer
+from training.finetune_recipe import FinetuneRecipe
+
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_GOOD, _BAD = ("good", "fine", "great"), ("bad", "poor", "awful")
+_WORDS = (*_GOOD, *_BAD, "the", "film", "was", "is", "in", "Ada", "Rome", "who", "where", "?")
+
+
+def prepared(recipe: FinetuneRecipe) -> FinetuneRecipe:
+    """The recipe with made-up files, which are written into its folder's `data`.
+
+    Files and weights are the same every time, so that a run that was interrupted can go on.
+    """
+    assert recipe.out
+    folder = Path(recipe.out) / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    pieces = dict.fromkeys(
+        (*_SPECIAL, *(w.lower() for w in _WORDS), *letters, *(f"##{c}" for c in letters))
+    )
+    tokenizer = Tokenizer(list(pieces))
+    config = BertConfig(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=16,
+        num_layers=1,
+        num_heads=2,
+        intermediate_size=32,
+        max_positions=64,
+    )
+    keras.utils.set_random_seed(0)
+    BertEncoder(config).save_to_preset(folder / "encoder")
+    tokenizer.save_to_preset(folder / "encoder")
+    values = _MAKERS[recipe.task](folder)
+    return dataclasses.replace(
+        recipe,
+        format="",
+        quoting="auto",
+        encoding="utf-8",
+        header=True,
+        scheme="auto",
+        numbered_characters=False,
+        **{"labels": "", "positive": "", "word_column": 0, "tag_column": -1, "pair": "", **values},
+        encoder=str(folder / "encoder"),
+        dev=values["train"],
+    )
+
+
+def _table(folder: Path, rows: list[dict]) -> str:
+    path = folder / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def _labels(folder: Path) -> dict[str, str]:
+    rows = [{"text": f"the film was {word}", "label": "good"} for word in _GOOD]
+    rows += [{"text": f"the film is {word}", "label": "bad"} for word in _BAD]
+    return {"train": _table(folder, rows), "text": "text", "label": "label"}
+
+
+def _several(folder: Path) -> dict[str, str]:
+    rows = [{"text": f"{a} {b}", "label": [a, b]} for a in _GOOD for b in _BAD]
+    return {"train": _table(folder, rows), "text": "text", "label": "label"}
+
+
+def _scores(folder: Path) -> dict[str, str]:
+    rows = [
+        {"text": f"the film was {a}", "pair": f"the film is {b}", "label": float(a in _GOOD)}
+        for a in (*_GOOD, *_BAD)
+        for b in _GOOD
+    ]
+    columns = {"text": "text", "pair": "pair", "label": "label"}
+    return {"train": _table(folder, rows), **columns}
+
+
+def _entities(folder: Path) -> dict[str, str]:
+    path = folder / "train.conll"
+    sentences = ["Ada B-PER\nis O\nin O\nRome B-LOC\n", "the O\nfilm O\nwas O\nin O\nRome B-LOC\n"]
+    path.write_text("\n".join(sentences * 4), encoding="utf-8")
+    return {"train": str(path)}
+
+
+def _questions(folder: Path) -> dict[str, str]:
+    context = "the film was good ? Ada is in Rome"
+    asked = [("who is in Rome ?", "Ada"), ("where is Ada ?", "Rome")]
+    qas = [
+        {"id": q, "question": q, "answers": [{"text": a, "answer_start": context.index(a)}]}
+        for q, a in asked
+    ]
+    paragraphs = [{"context": f"{context} {word}", "qas": []} for word in _GOOD]
+    for number, paragraph in enumerate(paragraphs):
+        paragraph["qas"] = [{**each, "id": f"{number} {each['id']}"} for each in qas]
+    content = {"version": "1.1", "data": [{"title": "A", "paragraphs": paragraphs}]}
+    path = folder / "train.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return {"train": str(path)}
+
+
+def _choices(folder: Path) -> dict[str, str]:
+    rows = [{"prompt": "the film was", "options": [a, b], "answer": 0} for a in _GOOD for b in _BAD]
+    return {"train": _table(folder, rows)}
+
+
+_MAKERS: dict[str, Callable[[Path], dict[str, str]]] = {
+    "labels": _labels,
+    "multi_label": _several,
+    "scores": _scores,
+    "similarity": _scores,
+    "entities": _entities,
+    "questions": _questions,
+    "choices": _choices,
+}

@@ -1,0 +1,174 @@
+"""Recipes of fine-tuning: the values of a run, in a Python file."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from training import recipe_files
+from training.values import Ranges
+
+_FOLDER = Path(__file__).parent / "recipes" / "finetuning"
+KINDS = ("labels", "multi_label", "scores", "entities", "questions", "choices", "similarity")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneRecipe:
+    """The values of a fine-tuning run. A recipe file defines one: `recipe = FinetuneRecipe(…)`.
+
+    Raises:
+        UsageError: a value of the wrong type, out of range, or at odds with another.
+    """
+
+    # The task and its data.
+    task: str  # a name of KINDS: what is learned
+    train: str = ""  # file of examples to learn from
+    dev: str = ""  # file to measure on; empty: the last held_out of train
+    held_out: float = 0.1  # share of train to measure on where there is no dev
+    rows: int = 0  # examples of train to learn from, drawn by data_seed; 0: all
+    dev_rows: int = 0  # the first examples of dev to measure on; 0: all
+    data_seed: int = 0  # of that draw: the same rows for every seed of the run
+    format: str = ""  # "tsv", "csv", "jsonl", "parquet", "label_text"; empty: by its ending
+    header: bool = True  # whether a table names its columns; else they are numbers from 0
+    quoting: str = "auto"  # "true", "false" or "auto" (CSV yes): quotes hold fields together
+    encoding: str = "utf-8"  # of tables
+    text: str = "text"  # column of the text,
+    pair: str = ""  # of the second text, if there is one,
+    label: str = "label"  # and of the label, number or labels
+    labels: str = ""  # names of the labels in order, with commas; empty: those of train, sorted
+    positive: str = ""  # the label that a binary F1 is of
+    word_column: int = 0  # of tagged words
+    tag_column: int = -1
+    numbered_characters: bool = False  # each word is a character and its number, as in Weibo NER
+    scheme: str = "auto"  # of the tags: "iob1", "bio", "bioes", "bmes"
+    highest: float = 1.0  # of the scores of "similarity": as like as can be
+    language: str = "en"  # of answers: "zh" compares characters
+    # The model.
+    encoder: str = ""  # handle: a folder, a run, "hf://organisation/name"
+    dropout: float = 0.1  # of the head
+    freeze: bool = False  # train the head alone, on what the encoder gives
+    representation: str = "last"  # what the head reads: "last", "concat_last_4" or "mix" of layers
+    crf: bool = False  # tags are chosen together
+    lora: int = 0  # rank of adapters, which are then all that moves in the encoder; 0: none
+    all_pieces: bool = False  # of a word have its tag, not only the first
+    pooling: str = "mean"  # of "similarity": "mean", "max" or "cls"
+    max_length: int = 128  # tokens of a row
+    stride: int = 128  # pieces from one part of a text to the next, of "questions"
+    max_question: int = 64  # pieces of a question
+    max_answer: int = 30  # pieces of an answer
+    no_answer: bool = False  # whether a question may have none
+    # A teacher, of which a smaller model learns; see bert_keras.Distiller.
+    layers: str = ""  # the layers of the encoder that are left, with commas, from 0; empty: all
+    teacher: str = ""  # handle of a fine-tuned model of the same labels; empty: none
+    temperature: float = 2.0  # by which all logits are divided before they are compared
+    alpha: float = 0.5  # share of the loss that is the teacher's
+    hidden: float = 0.0  # weight of the distance of last states; 0: they are not compared
+    # The optimisation.
+    epochs: int = 3  # passes over the examples
+    batch_size: int = 32
+    learning_rate: float = 5e-5  # at the end of the warm-up
+    warmup: float = 0.1  # share of the steps in which the rate rises from 0
+    schedule: str = "linear"  # of the fall afterwards; "slanted_triangular" has its own rise
+    weight_decay: float = 0.01  # of kernels and tables
+    clip_norm: float = 1.0  # largest norm of the gradient; 0: any
+    optimizer: str = "adamw"
+    layer_decay: float = 0.0  # each block's rate as a share of that above it; 0: one rate for all
+    unfreeze_every: int = 0  # updates until the next block below moves too; 0: all move at once
+    class_weights: str = "none"  # or "balanced": rare labels count more
+    precision: str = "float32"  # Keras dtype policy
+    # The run.
+    seed: int = 0  # the first one: of new weights, dropout and order
+    seeds: int = 1  # how often all is done, each time with another seed
+    evaluations: int = 1  # in each epoch
+    keep: str = "best"  # weights of all evaluations; or "last", which are measured alone
+    patience: int = 0  # evaluations without a gain after which a run ends; 0: it never does
+    metric: str = ""  # what the best weights are chosen by; empty: the task's first
+    checkpoint_every: int = 1  # evaluations between checkpoints
+    workers: int = 2  # that prepare batches
+    jit: str = "auto"  # XLA: "auto" (by device), "true", "false"
+    out: str = ""  # folder of the run; empty: runs/<name>
+    name: str = ""  # of the run; empty: the recipe file's
+
+    def __post_init__(self) -> None:
+        _RANGES.check(self)
+        if self.alpha > 1:
+            _RANGES.fail("alpha", "must be at most 1", self.alpha)
+        if not all(part.isdecimal() for part in self.layers.split(",") if self.layers):
+            _RANGES.fail("layers", "must be numbers with commas", self.layers)
+        if self.seed + self.seeds > _SEEDS:
+            _RANGES.fail("seeds", f"must leave all seeds below {_SEEDS:,}", self.seeds)
+        if self.task == "questions" and self.max_question > self.max_length - _AROUND:
+            most = f"must be at most max_length={self.max_length} less {_AROUND}"
+            _RANGES.fail("max_question", most, self.max_question)
+
+
+_SEEDS = 2**32
+_FROM_ZERO = (
+    *("rows", "dev_rows", "data_seed", "word_column", "seed", "patience"),
+    *("lora", "unfreeze_every"),
+)
+_AROUND = 5  # special tokens at most, and one piece of the text
+
+_RANGES = Ranges(
+    choices={
+        "task": KINDS,
+        "format": ("", "tsv", "csv", "jsonl", "parquet", "label_text"),
+        "quoting": ("auto", "true", "false"),
+        "scheme": ("auto", "iob1", "bio", "bioes", "bmes"),
+        "keep": ("best", "last"),
+        "pooling": ("mean", "max", "cls"),
+        "language": ("en", "zh"),
+        "class_weights": ("none", "balanced"),
+        "schedule": ("linear", "cosine", "polynomial", "constant", "slanted_triangular"),
+        "representation": ("last", "concat_last_4", "mix"),
+        "optimizer": ("adamw", "lamb", "muon"),
+        "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
+        "jit": ("auto", "true", "false"),
+    },
+    least={
+        "max_length": 8,
+        "tag_column": -(2**31),
+        **dict.fromkeys(_FROM_ZERO, 0),
+    },
+    bounds={"seed": _SEEDS, "data_seed": _SEEDS},
+    above_zero=("learning_rate", "held_out", "highest", "temperature"),
+    not_shares=(
+        *("learning_rate", "weight_decay", "clip_norm", "highest"),
+        *("temperature", "hidden", "alpha"),
+    ),
+)
+
+
+def known_finetunings() -> list[str]:
+    """The names of the recipes in training/recipes/finetuning, sorted."""
+    return recipe_files.known(_FOLDER)
+
+
+def load_finetuning(name_or_path: str) -> FinetuneRecipe:
+    """The recipe of a name in training/recipes/finetuning or of a path, its `name` filled in.
+
+    Raises:
+        UsageError: no such recipe, or a file that does not define one.
+    """
+    return recipe_files.load(name_or_path, FinetuneRecipe, _FOLDER)
+
+
+def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:
+    """The recipe with little of everything, all else as it is."""
+    return dataclasses.replace(
+        recipe,
+        name=f"{recipe.name}_quicktest",
+        rows=0,
+        dev_rows=0,
+        epochs=2,
+        batch_size=4,
+        max_length=32,
+        max_question=16,
+        stride=8,
+        evaluations=1,
+        learning_rate=1e-3,
+        layers="",
+        representation="last"
+        if recipe.representation == "concat_last_4"
+        else recipe.representation,
+    )

@@ -1,0 +1,231 @@
+"""Fine-tuning with one seed: trained, measured, the best weights kept; a killed run goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import keras
+
+from bert_keras import atomic
+from bert_keras.checkpoints import load_checkpoint
+from bert_keras.checks import checked_length, encoder_of
+from bert_keras.errors import NumericError, UsageError
+from bert_keras.models import BertEncoder, Distiller, Task
+from bert_keras.optimization import optimizer
+from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
+from bert_keras.tokenizers import Tokenizer
+from training import machine
+from training.callbacks import WriteMetrics
+from training.corpora import dataset
+from training.finetune_best import KeepBest
+from training.finetune_data import Data, training_examples
+from training.finetune_recipe import FinetuneRecipe
+from training.kinds import Kind
+from training.progress import Progress
+
+BEST, RESULT, METRICS, SPEED, CHECKPOINTS = (
+    *("best", "result.json", "metrics.jsonl", "speed.jsonl"),
+    "checkpoints",
+)
+_START: dict[str, Any] = {
+    **dict.fromkeys(("step", "epoch", "position", "metrics", "speed", "waited"), 0),
+    "best": None,
+    "best_step": 0,
+    "seconds": 0.0,
+    "aside": 0.0,  # of these: to open the model, to measure it and to write it
+}
+
+
+class Stopped(Exception):  # noqa: N818
+    """A signal ended the run after a checkpoint; `exit_code` is the program's."""
+
+    def __init__(self, name: str, exit_code: int):
+        super().__init__(f"Stopped by {name} after a checkpoint; the same command goes on.")
+        self.exit_code = exit_code
+
+
+def run_seed(
+    recipe: FinetuneRecipe, kind: Kind, data: Data, tokenizer: Tokenizer, seed: int, folder: Path
+) -> dict[str, Any]:
+    """Trains with one seed, or goes on with what a killed run left; answers what came of it.
+
+    Args:
+        recipe: its values.
+        kind: of the recipe.
+        data: what is learned from, and measured on.
+        tokenizer: of the encoder.
+        seed: of new weights, dropout and order.
+        folder: of this seed; what it holds of a finished run is answered at once.
+
+    Returns:
+        What `result.json` holds: the seed, the best metrics and their step, or why it failed.
+
+    Raises:
+        Stopped: by a signal.
+    """
+    if (folder / RESULT).is_file():
+        return json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        state = _train(recipe, kind, data, tokenizer, seed, folder)
+        result = {
+            "seed": seed,
+            "metrics": state["best"],
+            "step": state["best_step"],
+            "steps": state["step"],
+            "seconds": state["seconds"],
+            "training_seconds": state["seconds"] - state["aside"],
+            "peak_memory": machine.peak_memory_bytes(),
+        }
+    except NumericError as error:
+        result = {"seed": seed, "failed": str(error)}
+    atomic.write_text(folder / RESULT, json.dumps(result, indent=2, allow_nan=False) + "\n")
+    return result
+
+
+def open_best(folder: Path, precision: str) -> Task:
+    """The best model of a seed, in the precision that it was trained and measured in."""
+    model = load_checkpoint(folder / BEST, dtype=precision)
+    assert isinstance(model, Task)
+    return model
+
+
+def _train(
+    recipe: FinetuneRecipe, kind: Kind, data: Data, tokenizer: Tokenizer, seed: int, folder: Path
+) -> dict[str, Any]:
+    start = perf_counter()
+    # === Model and batches ===
+    keras.utils.set_random_seed(seed)
+    encoder = _encoder(recipe)
+    _check(recipe, encoder, tokenizer)
+    encoder.trainable = not recipe.freeze
+    if recipe.lora:
+        encoder.enable_lora(recipe.lora)
+    if encoder.pooler is not None and not (kind.reads_pooler and recipe.representation == "last"):
+        encoder.pooler.trainable = False  # it has no gradient, and must not decay either
+    task = kind.build(encoder, data.labels)
+    model = _taught(recipe, task, tokenizer) if recipe.teacher else task
+    opened = perf_counter() - start
+    examples = training_examples(recipe, kind, data, tokenizer, task, seed)
+    report_every = math.ceil(examples.num_batches() / recipe.evaluations)
+    # The last report may be begun for a few steps: it is made as long as the others.
+    reports = math.ceil(recipe.epochs * examples.num_batches() / report_every)
+    _compile(recipe, model, reports * report_every)
+    # === Resume ===
+    checkpoints = TrainingCheckpoints(folder / CHECKPOINTS)
+    metrics, speed = MetricsLog(folder / METRICS), MetricsLog(folder / SPEED)
+    state = _START | (checkpoints.restore(model) or {})
+    metrics.cut(state["metrics"])
+    speed.cut(state["speed"])
+    start -= state["seconds"]
+    state["aside"] += opened
+    best = KeepBest(recipe, kind, data.dev, tokenizer, folder / BEST, report_every, state)
+
+    def state_after(report: int) -> dict[str, Any]:
+        step = report * report_every
+        epoch, position = examples.locate(state["epoch"], state["position"], step - state["step"])
+        return {
+            "step": step,
+            "epoch": epoch,
+            "position": position,
+            "metrics": metrics.offset,
+            "speed": speed.offset,
+            "seconds": perf_counter() - start,
+            **best.state,
+        }
+
+    # === Training ===
+    done = state["step"] // report_every
+    seen = examples.statistics()
+    with StopOnSignal() as stop, Progress(reports * report_every, state["step"]) as display:
+        display.note(f"seed {seed}" + (f": going on after step {state['step']:,}" if done else ""))
+        if done < reports and not best.is_over:
+            model.fit(
+                dataset(
+                    examples,
+                    epoch=state["epoch"],
+                    position=state["position"],
+                    workers=recipe.workers,
+                ),
+                initial_epoch=done,
+                epochs=reports,
+                steps_per_epoch=report_every,
+                callbacks=[
+                    best,
+                    WriteMetrics(
+                        metrics,
+                        speed,
+                        display,
+                        report_every=report_every,
+                        tokens_per_step=seen["tokens"] / seen["batches"],
+                        padding_share=seen["padding_share"],
+                    ),
+                    stop,
+                    SaveCheckpoint(checkpoints, every=recipe.checkpoint_every, state=state_after),
+                ],
+                shuffle=False,  # a dataset has its order
+                verbose=0,  # pyright: ignore[reportArgumentType]
+            )
+    if stop.signal is not None:
+        raise Stopped(stop.signal.name, stop.exit_code)
+    return state_after(best.reports)
+
+
+def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -> None:
+    """Looks whether encoder, tokenizer and values fit together, before anything is computed."""
+    try:
+        encoder_of(encoder, tokenizer)
+        checked_length(recipe.max_length, encoder)
+    except ValueError as error:
+        raise UsageError(f"encoder={recipe.encoder}: {error}") from error
+    for name in ("layer_decay", "unfreeze_every", "lora"):
+        if getattr(recipe, name) and recipe.freeze:
+            raise UsageError(f"{name} is of the encoder's blocks, which freeze=true leaves alone.")
+    if recipe.schedule == "slanted_triangular" and recipe.warmup:
+        raise UsageError("schedule=slanted_triangular rises by itself: give warmup=0 with it.")
+
+
+def _encoder(recipe: FinetuneRecipe) -> BertEncoder:
+    encoder = BertEncoder.from_preset(recipe.encoder, dtype=recipe.precision)
+    if not recipe.layers:
+        return encoder
+    try:
+        return encoder.keep_layers([int(number) for number in recipe.layers.split(",")])
+    except ValueError as error:
+        raise UsageError(f"layers={recipe.layers}: {error}") from error
+
+
+def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distiller:
+    """The task as the student of the recipe's teacher."""
+    teacher = load_checkpoint(recipe.teacher, dtype=recipe.precision)
+    if Tokenizer.from_preset(recipe.teacher) != tokenizer:
+        raise UsageError(f"teacher={recipe.teacher}: reads other tokens than {recipe.encoder}.")
+    if not isinstance(teacher, Task):
+        raise UsageError(f"teacher={recipe.teacher}: an encoder, which has no answers.")
+    values = {"temperature": recipe.temperature, "alpha": recipe.alpha, "hidden": recipe.hidden}
+    try:
+        return Distiller(task, teacher, **values)
+    except ValueError as error:
+        raise UsageError(f"teacher={recipe.teacher}: {error}") from error
+
+
+def _compile(recipe: FinetuneRecipe, task: Task | Distiller, total_steps: int) -> None:
+    task.compile(
+        optimizer(
+            recipe.learning_rate,
+            total_steps=total_steps,
+            warmup_steps=round(recipe.warmup * total_steps),
+            schedule=recipe.schedule,
+            name=recipe.optimizer,
+            weight_decay=recipe.weight_decay,
+            clip_norm=recipe.clip_norm or None,
+            layer_decay=recipe.layer_decay or 1.0,
+            unfreeze_every=recipe.unfreeze_every,
+        ),
+        jit_compile={"auto": "auto", "true": True, "false": False}[recipe.jit],
+        **task.objective(),
+    )

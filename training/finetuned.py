@@ -1,0 +1,145 @@
+"""Fine-tuned models put to use: a run, or any checkpoint of a task, with the values it needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bert_keras import strict_json
+from bert_keras.checkpoints import load_checkpoint
+from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.models import Task
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from training.finetune_folder import recipe_of
+from training.finetune_recipe import FinetuneRecipe
+from training.kinds import Kind, kind_of
+from training.overrides import parse_overrides
+
+# Values that are of use without training.
+_VALUES = (
+    *("format", "header", "quoting", "encoding", "text", "pair", "label", "positive"),
+    *("word_column", "tag_column", "scheme", "highest", "language", "precision"),
+    *("max_length", "stride", "max_question", "max_answer", "no_answer"),
+)
+_PROBLEMS = {"single_label": "labels", "multi_label": "multi_label", "regression": "scores"}
+_CLASSES = {
+    "TokenClassifier": "entities",
+    "QuestionAnswerer": "questions",
+    "MultipleChoice": "choices",
+    "SentenceEncoder": "similarity",
+}
+_LENGTH = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class Finetuned:
+    """A model that was fine-tuned.
+
+    Attributes:
+        recipe: the values that it is used with.
+        kind: of the recipe.
+        predictor: of the model.
+        labels: their names; None where there are none.
+        measured: its metrics on dev; empty where they are not known.
+        own: the values of the command line that are the program's, not the recipe's.
+    """
+
+    recipe: FinetuneRecipe
+    kind: Kind
+    predictor: Predictor
+    labels: list[str] | None
+    measured: Mapping[str, Any]
+    own: Mapping[str, str]
+
+
+def open_finetuned(arguments: Sequence[str], program: str, needed: Sequence[str]) -> Finetuned:
+    """The model of a command line `RUN_OR_MODEL key=value …`.
+
+    Args:
+        arguments: the command line.
+        program: its name, for messages.
+        needed: the program's own keys that must have a value, besides "out".
+
+    Raises:
+        UsageError: what cannot be meant.
+        ArtifactError: no such model, a damaged one, or one of another kind.
+    """
+    if flags := [argument for argument in arguments if argument.startswith("--")]:
+        raise UsageError(f"Unknown flags: {', '.join(sorted(flags))}. There are none but --help.")
+    if not arguments or "=" in arguments[0]:
+        raise UsageError(f"Name a run: python -m {program} RUN key=value …")
+    own = dict.fromkeys((*needed, "out"), "")
+    _parse(arguments[1:], own, FinetuneRecipe(task="labels"))  # before anything is opened
+    folder = Path(arguments[0]).expanduser()
+    recipe = recipe_of(folder)
+    if recipe is not None and not (folder / "metrics.json").is_file():
+        raise UsageError(f"{folder}: the run has not ended; the command that began it goes on.")
+    precision = recipe.precision if recipe else "float32"
+    asked = [value for key, _, value in (a.partition("=") for a in arguments) if key == "precision"]
+    task = load_checkpoint(arguments[0], dtype=(asked or [precision])[0])
+    recipe = recipe or _recipe_for(task, arguments[0])
+    recipe = _parse(arguments[1:], own, recipe)
+    for name in needed:
+        if not own[name]:
+            raise UsageError(f"{name}= is missing. See python -m {program} --help")
+    assert isinstance(task, Task)
+    try:
+        tokenizer = Tokenizer.from_preset(arguments[0])
+        predictor = Predictor(task, tokenizer, max_length=recipe.max_length)
+    except ArtifactError:
+        raise
+    except ValueError as error:
+        raise UsageError(f"{arguments[0]}: {error}") from error
+    options: dict[str, Any] = task.options
+    labels = None if recipe.task in ("scores", "similarity") else options.get("labels")
+    kind = kind_of(recipe)
+    return Finetuned(recipe, kind, predictor, labels, _measured(folder), own)
+
+
+def require_apart(path: Path, inputs: Sequence[str]) -> None:
+    """Refuses to write where something is read.
+
+    Raises:
+        UsageError: so it would be.
+    """
+    if any(path.resolve() == Path(name).expanduser().resolve() for name in inputs):
+        raise UsageError(f"{path} is what is read: choose another with out=")
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Writes values as they stand in files of metrics: what is not finite as null."""
+    from bert_keras import atomic
+
+    atomic.write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
+
+
+def _parse(words: Sequence[str], own: dict[str, str], recipe: FinetuneRecipe) -> FinetuneRecipe:
+    """Changes the program's own values; answers the recipe with what is given of its values."""
+    defaults = dataclasses.asdict(recipe)
+    values = parse_overrides(words, own | {name: defaults[name] for name in _VALUES})
+    own |= {name: values.pop(name) for name in own}
+    return dataclasses.replace(recipe, **values)
+
+
+def _recipe_for(task: Any, name: str) -> FinetuneRecipe:
+    """The values for a model that is not of a run."""
+    what = type(task).__name__
+    if what == "SequenceClassifier":
+        known = _PROBLEMS[task.options["problem"]]
+    elif what in _CLASSES:
+        known = _CLASSES[what]
+    else:
+        raise ArtifactError(f"{name}: holds a {what}, which is not fine-tuned for any task.")
+    positions = task.encoder.config.max_positions
+    length = min(384 if known == "questions" else _LENGTH, positions)
+    return FinetuneRecipe(task=known, max_length=length, max_question=min(64, length - 5))
+
+
+def _measured(folder: Path) -> dict[str, Any]:
+    path = folder / "metrics.json"
+    metrics = strict_json.read_object(path).get("metrics") if path.is_file() else {}
+    return metrics if isinstance(metrics, dict) else {}

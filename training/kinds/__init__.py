@@ -1,0 +1,38 @@
+"""What can be learned by fine-tuning, a file for each kind: from a file of examples to a score."""
+
+import importlib.util
+
+from bert_keras.errors import UsageError
+from training.finetune_recipe import FinetuneRecipe
+from training.kinds.entities import Entities
+from training.kinds.kind import Evaluation, Kind, Worst
+from training.kinds.labels import Labels
+from training.kinds.questions import MultipleChoices, Questions
+from training.kinds.similarity import Similarity
+
+__all__ = ["KINDS", "Evaluation", "Kind", "Worst", "kind_of"]
+
+KINDS: dict[str, type[Kind]] = {
+    "labels": Labels,
+    "multi_label": Labels,
+    "scores": Labels,
+    "entities": Entities,
+    "questions": Questions,
+    "choices": MultipleChoices,
+    "similarity": Similarity,
+}
+
+
+def kind_of(recipe: FinetuneRecipe) -> Kind:
+    """The kind that a recipe's task is of.
+
+    Raises:
+        UsageError: its metrics need a package that is not installed.
+    """
+    kind = KINDS[recipe.task]
+    if missing := [name for name in kind.packages if importlib.util.find_spec(name) is None]:
+        raise UsageError(
+            f"task={recipe.task} is measured with {' and '.join(missing)}, which is not installed: "
+            'pip install "bert-keras[finetune]"'
+        )
+    return kind(recipe)

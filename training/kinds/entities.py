@@ -1,0 +1,134 @@
+"""Entities: words with tags."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bert_keras import atomic, metrics
+from bert_keras.data import SupervisedExamples, TaggedWords, label_names, read_conll, tag_examples
+from bert_keras.errors import DataError
+from bert_keras.models import BertEncoder, Task, TokenClassifier
+from bert_keras.predictor import Label, Predictor
+from bert_keras.tokenizers import Tokenizer
+from training.kinds.kind import Evaluation, Kind, Worst, last_share
+
+_SHOWN = 20
+
+
+class Entities(Kind):
+    """A `TokenClassifier` of tags B-X, I-X, O."""
+
+    extension: ClassVar[str] = "conll"
+
+    def read(self, path: str, *, labelled: bool = True) -> TaggedWords:
+        """Columns, as of CoNLL-2003."""
+        recipe = self.recipe
+        return read_conll(
+            path,
+            word_column=recipe.word_column,
+            tag_column=recipe.tag_column if labelled else None,
+            scheme=recipe.scheme,
+            numbered_characters=recipe.numbered_characters,
+            encoding=recipe.encoding,
+        )
+
+    def split(self, data: TaggedWords, share: float) -> tuple[TaggedWords, TaggedWords]:
+        """By sentences."""
+        count = last_share(len(data), share)
+        return self.take(data, range(count)), self.take(data, range(count, len(data)))
+
+    def take(self, data: TaggedWords, numbers: Sequence[int]) -> TaggedWords:
+        """Some sentences."""
+
+        def some(column: Any) -> Any:
+            return [column[number] for number in numbers] if column else column
+
+        return dataclasses.replace(
+            data, words=some(data.words), tags=some(data.tags), places=some(data.places)
+        )
+
+    def labels(self, data: TaggedWords) -> list[str]:
+        """B-X and I-X of every type that there is, and O."""
+        found = {name.partition("-")[2] for name in label_names(data)} - {""}
+        told = {name.strip() for name in self.recipe.labels.split(",") if name.strip()}
+        return ["O", *(f"{prefix}-{name}" for name in sorted(told or found) for prefix in "BI")]
+
+    def check(self, data: TaggedWords, labels: list[str] | None) -> None:
+        """There are tags; of what types is all one."""
+        del labels
+        if data.tags is None:
+            raise DataError("The sentences have no tags to compare with.")
+
+    def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
+        """A tag for every token."""
+        assert labels is not None
+        recipe = self.recipe
+        options = {"dropout": recipe.dropout, "crf": recipe.crf}
+        options["representation"] = recipe.representation
+        return TokenClassifier(encoder, len(labels), labels=labels, **options)
+
+    def examples(
+        self, tokenizer: Tokenizer, data: TaggedWords, labels: list[str] | None, **options: Any
+    ) -> SupervisedExamples:
+        """Rows of whole words."""
+        assert labels is not None
+        return tag_examples(
+            tokenizer,
+            data,
+            labels=labels,
+            all_pieces=self.recipe.all_pieces,
+            max_length=self.recipe.max_length,
+            **options,
+        )
+
+    def evaluate(self, predictor: Predictor, data: TaggedWords) -> Evaluation:
+        """Entity F1 as seqeval and conlleval measure it, by type too."""
+        found = predictor.tags(data.words)
+        answered = [[tag.label for tag in tags] for tags in found]
+        right = [list(tags) for tags in data.tags or ()]
+        scores = metrics.entity_scores(right, answered)
+        strict = metrics.entity_scores(right, answered, scheme="IOB2")
+        measured = {
+            **{name: value for name, value in scores.items() if not name.endswith("support")},
+            "f1_strict": strict["f1"],
+        }
+        worst = [
+            Worst(
+                _doubt(tags, wanted), " ".join(words), _marked(words, wanted), _marked(words, got)
+            )
+            for words, tags, wanted, got in zip(data.words, found, right, answered, strict=True)
+            if wanted != got
+        ]
+        return Evaluation(measured, answered, sorted(worst, key=lambda w: -w.score)[:_SHOWN])
+
+    def predict(
+        self, predictor: Predictor, data: TaggedWords, measured: Mapping[str, Any]
+    ) -> list[list[str]]:
+        """A tag for every word."""
+        del measured
+        return [[tag.label for tag in tags] for tags in predictor.tags(data.words)]
+
+    def write(self, path: Path, data: TaggedWords, predictions: Sequence[Any]) -> None:
+        """Columns that conlleval reads: the word, the right tag if known, the tag that was found.
+
+        Spaces part them; tabs where a word has a space.
+        """
+        separator = "\t" if any(" " in word for words in data.words for word in words) else " "
+        columns = [data.words, *([data.tags] if data.tags else []), predictions]
+        sentences = [
+            "".join(f"{separator.join(row)}\n" for row in zip(*rows, strict=True))
+            for rows in zip(*columns, strict=True)
+        ]
+        atomic.write_text(path, "\n".join(sentences))
+
+
+def _doubt(tags: Sequence[Label], right: Sequence[str]) -> float:
+    return max(t.score for t, wanted in zip(tags, right, strict=True) if t.label != wanted)
+
+
+def _marked(words: Sequence[str], tags: Sequence[str]) -> str:
+    spans = metrics.entity_spans(tags)
+    return ", ".join(f"{' '.join(words[s.start : s.end])} ({s.label})" for s in spans) or "nothing"

@@ -1,0 +1,130 @@
+"""What the kinds of fine-tuning have in common: the steps between a file and a score."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bert_keras.data import SupervisedExamples
+from bert_keras.models import BertEncoder, Task
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from training.finetune_recipe import FinetuneRecipe
+
+
+@dataclasses.dataclass(frozen=True)
+class Worst:
+    """An example that a model got wrong: how sure it was (the higher, the worse), and what."""
+
+    score: float
+    text: str
+    right: str
+    answered: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What a model is worth on some examples.
+
+    Attributes:
+        metrics: by name; the first is the one that counts where a recipe names none.
+        predictions: one for each example, in the form that `Kind.write` takes.
+        worst: what it got most wrong, worst first.
+        confusion: how often each label (row) was taken for each (column); None where that says
+            nothing.
+    """
+
+    metrics: Mapping[str, float]
+    predictions: Sequence[Any]
+    worst: Sequence[Worst] = ()
+    confusion: Any = None
+
+
+class Kind(abc.ABC):
+    """A kind of fine-tuning, with a recipe's values.
+
+    Args:
+        recipe: its values.
+    """
+
+    extension: ClassVar[str] = "tsv"  # of the file of predictions
+    reads_pooler: ClassVar[bool] = False  # whether the task is over the encoder's pooled output
+    packages: ClassVar[tuple[str, ...]] = ()  # that the metrics need, beside the library's own
+
+    def __init__(self, recipe: FinetuneRecipe):
+        self.recipe = recipe
+
+    @abc.abstractmethod
+    def read(self, path: str, *, labelled: bool = True) -> Any:
+        """The examples of a file.
+
+        Args:
+            path: the file.
+            labelled: whether they have what is to be learned; else that is not looked for.
+
+        Raises:
+            DataError: a bad row; names file and line.
+            ValueError: values of the recipe that do not fit the file.
+        """
+
+    @abc.abstractmethod
+    def split(self, data: Any, share: float) -> tuple[Any, Any]:
+        """The examples without the last share of them, and these."""
+
+    @abc.abstractmethod
+    def take(self, data: Any, numbers: Sequence[int]) -> Any:
+        """Some of the examples."""
+
+    def labels(self, data: Any) -> list[str] | None:
+        """The names of the labels; None where there are none."""
+        del data
+        return None
+
+    def check(self, data: Any, labels: list[str] | None) -> None:
+        """Looks whether examples can be measured with a model that knows these labels.
+
+        Raises:
+            DataError: not so; names file and line.
+        """
+        del data, labels
+
+    @abc.abstractmethod
+    def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
+        """A new task over an encoder."""
+
+    @abc.abstractmethod
+    def examples(
+        self, tokenizer: Tokenizer, data: Any, labels: list[str] | None, **options: Any
+    ) -> SupervisedExamples:
+        """What the task trains on; `options` are those of `SupervisedExamples`."""
+
+    @abc.abstractmethod
+    def evaluate(self, predictor: Predictor, data: Any) -> Evaluation:
+        """Predicts and measures."""
+
+    @abc.abstractmethod
+    def predict(
+        self, predictor: Predictor, data: Any, measured: Mapping[str, Any]
+    ) -> Sequence[Any]:
+        """Predicts for examples whose labels are not known.
+
+        Args:
+            predictor: of the model.
+            data: the examples.
+            measured: the model's metrics on dev, for what is chosen by them.
+
+        Returns:
+            One prediction for each, in the form that `write` takes.
+        """
+
+    @abc.abstractmethod
+    def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
+        """Writes predictions in the form that is official for such tasks."""
+
+
+def last_share(count: int, share: float) -> int:
+    """How many examples are left to learn from: at least one, and one to measure on."""
+    return min(max(1, count - max(1, round(count * share))), count - 1)

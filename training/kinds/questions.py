@@ -1,0 +1,226 @@
+"""Answers to questions, as pieces of a text; and choices among several."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bert_keras import atomic, metrics
+from bert_keras.data import (
+    Choices,
+    Question,
+    SupervisedExamples,
+    choice_examples,
+    question_examples,
+    read_choices,
+    read_squad,
+)
+from bert_keras.errors import DataError
+from bert_keras.models import BertEncoder, MultipleChoice, QuestionAnswerer, Task
+from bert_keras.predictor import Answer, Predictor
+from bert_keras.tokenizers import Tokenizer
+from training.kinds.kind import Evaluation, Kind, Worst, last_share
+from training.kinds.texts import write_glue
+
+_SHOWN = 20
+_THRESHOLD = "best_f1_thresh"
+_COUNTS = ("total", "skipped")  # no measures
+
+
+class Questions(Kind):
+    """A `QuestionAnswerer`."""
+
+    extension: ClassVar[str] = "json"
+
+    def read(self, path: str, *, labelled: bool = True) -> list[Question]:
+        """SQuAD's JSON; prints what is wrong with it."""
+        del labelled  # answers may be missing
+        questions, report = read_squad(path)
+        if text := str(report):
+            print(text)
+        return list(questions)
+
+    def split(self, data: list[Question], share: float) -> tuple[list[Question], list[Question]]:
+        """By articles, of which no part may be seen while learning."""
+        articles = list(dict.fromkeys(_article(question) for question in data))
+        first = set(articles[: last_share(len(articles), share)])
+        return (
+            [question for question in data if _article(question) in first],
+            [question for question in data if _article(question) not in first],
+        )
+
+    def take(self, data: list[Question], numbers: Sequence[int]) -> list[Question]:
+        """Some questions."""
+        return [data[number] for number in numbers]
+
+    def check(self, data: list[Question], labels: list[str] | None) -> None:
+        """Some question has an answer, and all have one where only SQuAD 1.1 is asked for."""
+        del labels
+        unanswered = [question for question in data if not question.answers]
+        if len(unanswered) == len(data) and not self.recipe.no_answer:
+            raise DataError("No question has an answer to compare with.")
+        if self.recipe.no_answer and any(not each.is_impossible for each in unanswered):
+            name = next(each for each in unanswered if not each.is_impossible)
+            raise DataError(f"{name.place}, id {name.id!r}: neither an answer nor is_impossible.")
+
+    def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
+        """Start and end of an answer."""
+        del labels
+        return QuestionAnswerer(encoder, dropout=self.recipe.dropout)
+
+    def examples(
+        self, tokenizer: Tokenizer, data: list[Question], labels: Any, **options: Any
+    ) -> SupervisedExamples:
+        """A row for each part of a text."""
+        del labels
+        recipe = self.recipe
+        return question_examples(
+            tokenizer,
+            data,
+            max_length=recipe.max_length,
+            stride=recipe.stride,
+            max_question=recipe.max_question,
+            **options,
+        )
+
+    def evaluate(self, predictor: Predictor, data: list[Question]) -> Evaluation:
+        """Exact match and F1 by the official rules; of version 2.0 with the best threshold."""
+        recipe = self.recipe
+        found = self._answers(predictor, data)
+        answers = {q.id: answer.text for q, answer in zip(data, found, strict=True)}
+        right = [(q.id, [answer.text for answer in q.answers]) for q in data]
+        if recipe.language == "zh":
+            measured = metrics.cmrc_scores(right, answers)
+        elif recipe.no_answer:
+            nulls = {q.id: answer.null_score for q, answer in zip(data, found, strict=True)}
+            scores = metrics.squad_scores(right, answers, nulls, version="2.0")
+            threshold = scores[_THRESHOLD]
+            answers = {key: "" if nulls[key] > threshold else text for key, text in answers.items()}
+            best = {name: value for name, value in scores.items() if name.startswith("best_")}
+            # All of one threshold: what each would be with its own best one stands beside it.
+            measured = {**metrics.squad_scores(right, answers, version="2.0"), **best}
+        else:
+            measured = metrics.squad_scores(right, answers)
+        measured = {"f1": measured["f1"], **measured}
+        measured = {k: v for k, v in measured.items() if not k.endswith(_COUNTS)}
+        worst = [
+            Worst(answer.score, f"{q.question} [{q.context[:200]}]", q.answers[0].text, answer.text)
+            for q, answer in zip(data, found, strict=True)
+            if q.answers and answer.text not in {each.text for each in q.answers}
+        ]
+        predictions = [(question.id, answers[question.id]) for question in data]
+        return Evaluation(
+            measured, predictions, sorted(worst, key=lambda each: -each.score)[:_SHOWN]
+        )
+
+    def predict(
+        self, predictor: Predictor, data: list[Question], measured: Mapping[str, Any]
+    ) -> list[tuple[str, str]]:
+        """(id, answer) of each; "" where no answer is likelier by more than on dev was best."""
+        threshold = measured.get(_THRESHOLD) if self.recipe.no_answer else None
+        found = self._answers(predictor, data, null_threshold=threshold)
+        return [(question.id, answer.text) for question, answer in zip(data, found, strict=True)]
+
+    def _answers(
+        self, predictor: Predictor, data: list[Question], **options: Any
+    ) -> Sequence[Answer]:
+        recipe = self.recipe
+        return predictor.answers(
+            [question.question for question in data],
+            [question.context for question in data],
+            stride=recipe.stride,
+            max_question=recipe.max_question,
+            max_pieces=recipe.max_answer,
+            **options,
+        )
+
+    def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
+        """SQuAD's form: {id: answer}."""
+        del data
+        atomic.write_text(path, json.dumps(dict(predictions), ensure_ascii=False) + "\n")
+
+
+class MultipleChoices(Kind):
+    """A `MultipleChoice`."""
+
+    reads_pooler: ClassVar[bool] = True
+    packages: ClassVar[tuple[str, ...]] = ("sklearn",)
+
+    def read(self, path: str, *, labelled: bool = True) -> Choices:
+        """JSON lines or Parquet with "prompt", "options" (a list) and "answer"."""
+        return read_choices(
+            path,
+            answer="answer" if labelled else None,
+            format=self.recipe.format or None,
+            encoding=self.recipe.encoding,
+        )
+
+    def split(self, data: Choices, share: float) -> tuple[Choices, Choices]:
+        """By questions."""
+        count = last_share(len(data), share)
+        return self.take(data, range(count)), self.take(data, range(count, len(data)))
+
+    def take(self, data: Choices, numbers: Sequence[int]) -> Choices:
+        """Some questions."""
+
+        def some(column: Any) -> Any:
+            return [column[number] for number in numbers] if column else column
+
+        columns = ("prompts", "options", "answers", "places")
+        return dataclasses.replace(data, **{name: some(getattr(data, name)) for name in columns})
+
+    def check(self, data: Choices, labels: list[str] | None) -> None:
+        """The right choices are known."""
+        del labels
+        if data.answers is None:
+            raise DataError("The choices have no answers to compare with.")
+
+    def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
+        """A score for every choice."""
+        del labels
+        activation = None if encoder.config.pooler else "tanh"
+        return MultipleChoice(encoder, hidden_activation=activation, dropout=self.recipe.dropout)
+
+    def examples(
+        self, tokenizer: Tokenizer, data: Choices, labels: Any, **options: Any
+    ) -> SupervisedExamples:
+        """A row for every choice."""
+        del labels
+        return choice_examples(tokenizer, data, max_length=self.recipe.max_length, **options)
+
+    def evaluate(self, predictor: Predictor, data: Choices) -> Evaluation:
+        """The share of right choices."""
+        found = predictor.choices(data.prompts, data.options)
+        right = list(data.answers or ())
+        answered = [choice.index for choice in found]
+        worst = [
+            Worst(choice.score, prompt, options[index], choice.text)
+            for choice, prompt, options, index in zip(
+                found, data.prompts, data.options, right, strict=True
+            )
+            if choice.index != index
+        ]
+        measured = {"accuracy": metrics.accuracy(right, answered)}
+        return Evaluation(
+            measured, list(map(str, answered)), sorted(worst, key=lambda w: -w.score)[:_SHOWN]
+        )
+
+    def predict(
+        self, predictor: Predictor, data: Choices, measured: Mapping[str, Any]
+    ) -> list[str]:
+        """The number of the best choice, from 0."""
+        del measured
+        return [str(choice.index) for choice in predictor.choices(data.prompts, data.options)]
+
+    def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
+        """A table: index, prediction."""
+        del data
+        write_glue(path, predictions)
+
+
+def _article(question: Question) -> str:
+    """Where its article stands; without a place the text itself."""
+    return question.place.partition(".paragraphs")[0] or question.context

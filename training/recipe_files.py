@@ -1,0 +1,53 @@
+"""Recipes in Python files: found by name, opened with one message where that fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import runpy
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bert_keras.errors import UsageError
+from training.overrides import nearest
+
+_Recipe = TypeVar("_Recipe", bound=Any)
+
+
+def known(folder: Path) -> list[str]:
+    """The names of the recipes in a folder, sorted."""
+    return sorted(path.stem for path in folder.glob("[!_]*.py"))
+
+
+def load(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
+    """The recipe of a name in a folder or of a path to a .py file, its `name` filled in.
+
+    Args:
+        name_or_path: either.
+        kind: the class that it must be of.
+        folder: where names are looked for.
+
+    Raises:
+        UsageError: no such recipe, or a file that does not define one.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".py":
+        path = folder / f"{name_or_path}.py"
+        if name_or_path not in known(folder):
+            raise UsageError(
+                f"No recipe of that name. Received: {name_or_path!r}."
+                f"{nearest(name_or_path, known(folder))} Known recipes: "
+                f"{', '.join(known(folder)) or 'none'}; or give the path of a .py file."
+            )
+    elif not path.is_file():
+        raise UsageError(f"No such recipe file: {name_or_path}")
+    try:
+        recipe = runpy.run_path(str(path)).get("recipe")
+    except SyntaxError as error:
+        raise UsageError(f"{path}, line {error.lineno}: not Python: {error.msg}") from error
+    except Exception as error:
+        raise UsageError(f"{path}: {type(error).__name__}: {error}") from error
+    if not isinstance(recipe, kind):
+        raise UsageError(
+            f"{path}: must define recipe = {kind.__name__}(…). Received: recipe={recipe!r}"
+        )
+    return dataclasses.replace(recipe, name=recipe.name or path.stem)

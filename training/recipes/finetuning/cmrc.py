@@ -1,0 +1,18 @@
+"""Answers in Chinese texts: CMRC 2018, trial part; a tenth of the texts is held out.
+
+Command:  python -m training.finetune cmrc train=cmrc2018_trial.json
+          encoder=HANDLE
+"""
+
+from training.finetune_recipe import FinetuneRecipe
+
+recipe = FinetuneRecipe(
+    task="questions",
+    language="zh",
+    held_out=0.1,
+    max_length=256,
+    stride=128,
+    max_answer=50,
+    epochs=3,
+    learning_rate=1e-4,
+)

@@ -1,0 +1,15 @@
+"""Persons, places, organisations: CoNLL-2003, 5,000 sentences of train.
+
+Command:  python -m training.finetune conll2003 train=eng.train dev=eng.testa
+          encoder=HANDLE
+"""
+
+from training.finetune_recipe import FinetuneRecipe
+
+recipe = FinetuneRecipe(
+    task="entities",
+    rows=5_000,
+    max_length=128,
+    epochs=4,
+    learning_rate=2e-4,
+)

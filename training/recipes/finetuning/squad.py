@@ -1,0 +1,16 @@
+"""Answers in articles of Wikipedia: SQuAD 1.1; 30 articles to learn from, 5 to measure on.
+
+Command:  python -m training.finetune squad train=split_share_35articles_v1.1.json
+          encoder=HANDLE
+"""
+
+from training.finetune_recipe import FinetuneRecipe
+
+recipe = FinetuneRecipe(
+    task="questions",
+    held_out=0.143,
+    max_length=256,
+    stride=128,
+    epochs=3,
+    learning_rate=1e-4,
+)

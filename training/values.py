@@ -1,0 +1,67 @@
+"""Values of recipes: of the right type and range, or one message that names the value."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn
+
+from bert_keras.errors import UsageError
+from training.overrides import KINDS, nearest
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ranges:
+    """What the values of a kind of recipe may be.
+
+    Attributes:
+        choices: the words that a text may be.
+        least: of whole numbers, which are at least 1 where it says nothing.
+        bounds: what whole numbers stay below.
+        above_zero: numbers that must not be 0.
+        not_shares: numbers that may be 1 and more; all others are shares, below 1.
+    """
+
+    choices: Mapping[str, Collection[str]]
+    least: Mapping[str, int]
+    bounds: Mapping[str, int]
+    above_zero: Collection[str]
+    not_shares: Collection[str]
+
+    def check(self, recipe: Any) -> None:
+        """Checks all values of a frozen dataclass; whole numbers become numbers where those are.
+
+        Raises:
+            UsageError: a value of the wrong type or out of range.
+        """
+        for item in dataclasses.fields(recipe):
+            kind, value = str(item.type), getattr(recipe, item.name)
+            if kind == "float" and type(value) is int:
+                object.__setattr__(recipe, item.name, value := float(value))
+            if type(value).__name__ != kind:
+                self.fail(item.name, f"must be {KINDS[kind]}", value)
+            if kind in ("int", "float"):
+                self._check_number(item.name, value)
+            elif value not in self.choices.get(item.name, (value,)):
+                words = ", ".join(map(str, self.choices[item.name]))
+                self.fail(item.name, f"must be one of {words}", value)
+
+    def _check_number(self, name: str, value: float) -> None:
+        if isinstance(value, int):
+            if value < self.least.get(name, 1):
+                self.fail(name, f"must be at least {self.least.get(name, 1)}", value)
+            if value >= self.bounds.get(name, math.inf):
+                self.fail(name, f"must be below {self.bounds[name]:,}", value)
+            return
+        low = "above 0" if name in self.above_zero else "at least 0"
+        high = "finite" if name in self.not_shares else "below 1"
+        limit = math.inf if name in self.not_shares else 1.0
+        if not (0 <= value < limit) or (value == 0 and name in self.above_zero):
+            self.fail(name, f"must be {low} and {high}", value)
+
+    def fail(self, name: str, rule: str, value: object) -> NoReturn:
+        """Raises the one message of a bad value."""
+        choices = self.choices.get(name, ())
+        near = nearest(value, choices) if isinstance(value, str) else ""
+        raise UsageError(f"{name} {rule}. Received: {name}={value!r}.{near}")
