@@ -17,7 +17,6 @@ Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 a damaged model, 5 no spa
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from bert_keras.errors import UsageError
@@ -32,7 +31,8 @@ def main(arguments: list[str]) -> int:
     from rich.table import Table
 
     from training.finetune_data import read
-    from training.finetuned import open_finetuned, write_json
+    from training.finetune_folder import write_json
+    from training.finetuned import open_finetuned
 
     opened = open_finetuned(arguments, "training.evaluate", ("data",))
     kind, data = opened.kind, read(opened.kind, opened.own["data"])
@@ -41,12 +41,8 @@ def main(arguments: list[str]) -> int:
     found = kind.evaluate(opened.predictor, data)
     out.mkdir(parents=True, exist_ok=True)
     kind.write(out / f"predictions.{kind.extension}", data, found.predictions)
-    values = {
-        name: float(value) if math.isfinite(value) else None
-        for name, value in found.metrics.items()
-    }
     card = {"model": arguments[0], "data": opened.own["data"], "examples": len(data)}
-    write_json(out / "metrics.json", {**card, "metrics": values})
+    write_json(out / "metrics.json", {**card, "metrics": found.stored})
     table = Table("metric", "value", title=escape(f"{opened.own['data']}: {len(data):,} examples"))
     for name, value in found.metrics.items():
         table.add_row(escape(name), f"{value:.4f}")

@@ -29,7 +29,7 @@ from typing import Any
 
 from bert_keras.errors import NumericError, UsageError
 from training.finetune_recipe import FinetuneRecipe, load_finetuning, quicktest
-from training.overrides import parse_overrides
+from training.recipe_files import read_command
 from training.run import run
 
 _FLAGS = ("--quicktest",)
@@ -37,7 +37,14 @@ _FLAGS = ("--quicktest",)
 
 def main(arguments: list[str]) -> int:
     """Runs the program; returns the exit code."""
-    recipe, flags = read_command(arguments)
+    recipe, flags = read_command(
+        arguments,
+        _FLAGS,
+        load_finetuning,
+        quicktest,
+        "training.finetune",
+        named="the folder of the run",
+    )
     # Keras and its backend take seconds to import: after the command is known to be good.
     from bert_keras.resume import RunLock
     from training.finetune_folder import FinetuneFolder
@@ -56,27 +63,6 @@ def main(arguments: list[str]) -> int:
 
             recipe = prepared(recipe)
         return _finetune(recipe, folder, arguments)
-
-
-def read_command(arguments: list[str]) -> tuple[FinetuneRecipe, set[str]]:
-    """The recipe of a command line, and its flags.
-
-    Raises:
-        UsageError: what cannot be meant.
-    """
-    flags = {argument for argument in arguments if argument.startswith("--")}
-    if unknown := sorted(flags.difference(_FLAGS)):
-        raise UsageError(f"Unknown flags: {', '.join(unknown)}. Known: {', '.join(_FLAGS)}")
-    words = [argument for argument in arguments if argument not in flags]
-    if not words or "=" in words[0]:
-        raise UsageError("Name a recipe: python -m training.finetune RECIPE [key=value …]")
-    recipe = load_finetuning(words[0])
-    if "--quicktest" in flags:
-        recipe = quicktest(recipe)
-    values = parse_overrides(words[1:], dataclasses.asdict(recipe))
-    if not values["name"]:
-        raise UsageError("name= must not be empty: it names the folder of the run.")
-    return FinetuneRecipe(**values), flags
 
 
 def _finetune(recipe: FinetuneRecipe, folder: Any, arguments: list[str]) -> int:

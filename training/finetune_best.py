@@ -99,11 +99,7 @@ class KeepBest(keras.callbacks.Callback):
             return
         start = perf_counter()
         found = measure(self._recipe, self._kind, self.model, self._tokenizer, self._dev)
-        # JSON has no NaN.
-        values = {
-            key: float(value) if math.isfinite(value) else None
-            for key, value in found.metrics.items()
-        }
+        values = found.stored
         name = metric_of(self._recipe, values)
         logs |= {f"val_{key}": found.metrics[key] for key in values}
         logs["val_score"] = found.metrics[name]

@@ -14,12 +14,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from bert_keras import atomic, strict_json
 from bert_keras.errors import ArtifactError, UsageError
 from training.finetune_recipe import FinetuneRecipe
+from training.run_folder import require_run_folder, require_unchanged
 
+_OURS = ("LOCK", "data")  # what a folder without run.json may hold
 # Values that change nothing that is computed.
 _FREE = ("workers", "out", "seeds", "checkpoint_every")
 
@@ -49,15 +53,7 @@ class FinetuneFolder:
         Raises:
             UsageError: it is something else.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise UsageError(f"{self.path} is a file. Choose a folder with out=FOLDER.")
-        names = sorted(path.name for path in self.path.glob("*"))
-        strangers = [n for n in names if n not in ("LOCK", "data") and not n.startswith(".tmp-")]
-        if strangers and not self.run.exists():
-            raise UsageError(
-                f"{self.path} is not the folder of a run: it has no run.json but "
-                f"{', '.join(strangers[:5])}. Choose another with out=FOLDER."
-            )
+        require_run_folder(self.path, _OURS)
 
     def claim(self, recipe: FinetuneRecipe, backend: str, versions: dict[str, str]) -> None:
         """Writes run.json, or checks that the run found here is this one.
@@ -79,16 +75,17 @@ class FinetuneFolder:
             ]
             if before.get("backend") != backend:
                 changed.append(f"  backend: {before.get('backend')} then, {backend} now")
-            if changed:
-                raise UsageError(
-                    f"{self.path} holds a run with other values:\n" + "\n".join(changed) + "\n"
-                    "Give the same values to go on with it, or out=FOLDER for a new run."
-                )
+            require_unchanged(self.path, changed)
         card = {"recipe": values, "backend": backend, "versions": versions}
         atomic.write_text(self.run, json.dumps(card, indent=2) + "\n")
 
     def _is_begun(self) -> bool:
         return any(any(self.path.glob(f"seed-*/{name}")) for name in ("checkpoints", "result.json"))
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Writes values, of which none may be NaN or infinite, atomically."""
+    atomic.write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
 
 
 def recipe_of(folder: Path) -> FinetuneRecipe | None:

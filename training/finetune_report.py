@@ -21,7 +21,7 @@ from bert_keras.tokenizers import Tokenizer
 from training import machine
 from training.finetune_best import goodness, measure, metric_of
 from training.finetune_data import Data
-from training.finetune_folder import FinetuneFolder
+from training.finetune_folder import FinetuneFolder, write_json
 from training.finetune_plot import confusion_picture, curve_picture
 from training.finetune_recipe import FinetuneRecipe
 from training.finetune_seed import METRICS, open_best
@@ -61,7 +61,7 @@ def finish(
         names, counts = found.confusion
         confusion_picture(names, counts, folder.confusion)
     card = {"seed": best["seed"], "metrics": best["metrics"]}
-    atomic.write_text(folder.metrics, json.dumps(card, indent=2, allow_nan=False) + "\n")
+    write_json(folder.metrics, card)
     lines = _report(recipe, data, results, good, best, found, name, command)
     atomic.write_text(folder.report, "\n".join([*lines, ""]))
     _print(recipe, good, results)

@@ -10,7 +10,6 @@ from typing import Any
 
 import keras
 
-from bert_keras import atomic
 from bert_keras.checkpoints import load_checkpoint
 from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import NumericError, UsageError
@@ -23,6 +22,7 @@ from training.callbacks import WriteMetrics
 from training.corpora import dataset
 from training.finetune_best import KeepBest
 from training.finetune_data import Data, training_examples
+from training.finetune_folder import write_json
 from training.finetune_recipe import FinetuneRecipe
 from training.kinds import Kind
 from training.progress import Progress
@@ -83,7 +83,7 @@ def run_seed(
         }
     except NumericError as error:
         result = {"seed": seed, "failed": str(error)}
-    atomic.write_text(folder / RESULT, json.dumps(result, indent=2, allow_nan=False) + "\n")
+    write_json(folder / RESULT, result)
     return result
 
 

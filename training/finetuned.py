@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.finetune_folder import recipe_of
 from training.finetune_recipe import FinetuneRecipe
-from training.kinds import Kind, kind_of
+from training.kinds import PROBLEMS, Kind, kind_of
 from training.overrides import parse_overrides
 
 # Values that are of use without training.
@@ -25,7 +24,7 @@ _VALUES = (
     *("word_column", "tag_column", "scheme", "highest", "language", "precision"),
     *("max_length", "stride", "max_question", "max_answer", "no_answer"),
 )
-_PROBLEMS = {"single_label": "labels", "multi_label": "multi_label", "regression": "scores"}
+_PROBLEMS = {problem: task for task, problem in PROBLEMS.items()}
 _CLASSES = {
     "TokenClassifier": "entities",
     "QuestionAnswerer": "questions",
@@ -108,13 +107,6 @@ def require_apart(path: Path, inputs: Sequence[str]) -> None:
     """
     if any(path.resolve() == Path(name).expanduser().resolve() for name in inputs):
         raise UsageError(f"{path} is what is read: choose another with out=")
-
-
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Writes values as they stand in files of metrics: what is not finite as null."""
-    from bert_keras import atomic
-
-    atomic.write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
 
 
 def _parse(words: Sequence[str], own: dict[str, str], recipe: FinetuneRecipe) -> FinetuneRecipe:

@@ -30,8 +30,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from bert_keras.errors import UsageError
-from training.overrides import parse_overrides
 from training.recipe import PretrainRecipe, load_recipe, quicktest
+from training.recipe_files import read_command
 from training.run import run
 
 if TYPE_CHECKING:
@@ -51,7 +51,14 @@ _START = {
 
 def main(arguments: list[str]) -> int:
     """Runs the program; returns the exit code."""
-    recipe, flags = _read_command(arguments)
+    recipe, flags = read_command(
+        arguments,
+        _FLAGS,
+        load_recipe,
+        quicktest,
+        "training.pretrain",
+        named="the folders of run and SavedModel",
+    )
     if "--dry-run" in flags:
         from training.plan import print_plan
 
@@ -73,22 +80,6 @@ def main(arguments: list[str]) -> int:
     folder.check()  # before the lock puts a file into it
     with RunLock(folder.path):
         return _pretrain(recipe, folder, arguments)
-
-
-def _read_command(arguments: list[str]) -> tuple[PretrainRecipe, set[str]]:
-    flags = {argument for argument in arguments if argument.startswith("--")}
-    if unknown := sorted(flags.difference(_FLAGS)):
-        raise UsageError(f"Unknown flags: {', '.join(unknown)}. Known: {', '.join(_FLAGS)}")
-    words = [argument for argument in arguments if argument not in flags]
-    if not words or "=" in words[0]:
-        raise UsageError("Name a recipe: python -m training.pretrain RECIPE [key=value …]")
-    recipe = load_recipe(words[0])
-    if "--quicktest" in flags:
-        recipe = quicktest(recipe)
-    values = parse_overrides(words[1:], dataclasses.asdict(recipe))
-    if not values["name"]:
-        raise UsageError("name= must not be empty: it names the folders of run and SavedModel.")
-    return PretrainRecipe(**values), flags
 
 
 def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -> int:

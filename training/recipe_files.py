@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import runpy
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bert_keras.errors import UsageError
-from training.overrides import nearest
+from training.overrides import nearest, parse_overrides
 
 _Recipe = TypeVar("_Recipe", bound=Any)
 
@@ -51,3 +52,40 @@ def load(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
             f"{path}: must define recipe = {kind.__name__}(…). Received: recipe={recipe!r}"
         )
     return dataclasses.replace(recipe, name=recipe.name or path.stem)
+
+
+def read_command(
+    arguments: Sequence[str],
+    flags: Collection[str],
+    load: Callable[[str], _Recipe],
+    quicktest: Callable[[_Recipe], _Recipe],
+    program: str,
+    *,
+    named: str,
+) -> tuple[_Recipe, set[str]]:
+    """The recipe of a command line `RECIPE [key=value …]`, and the flags that are given.
+
+    Args:
+        arguments: the command line.
+        flags: those that there are.
+        load: opens a recipe by its name or path.
+        quicktest: what --quicktest makes of it.
+        program: its name, for messages.
+        named: what the recipe's `name` names, likewise.
+
+    Raises:
+        UsageError: what cannot be meant.
+    """
+    given = {argument for argument in arguments if argument.startswith("--")}
+    if unknown := sorted(given.difference(flags)):
+        raise UsageError(f"Unknown flags: {', '.join(unknown)}. Known: {', '.join(flags)}")
+    words = [argument for argument in arguments if argument not in given]
+    if not words or "=" in words[0]:
+        raise UsageError(f"Name a recipe: python -m {program} RECIPE [key=value …]")
+    recipe = load(words[0])
+    if "--quicktest" in given:
+        recipe = quicktest(recipe)
+    values = parse_overrides(words[1:], dataclasses.asdict(recipe))
+    if not values["name"]:
+        raise UsageError(f"name= must not be empty: it names {named}.")
+    return type(recipe)(**values), given

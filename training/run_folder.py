@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,19 +58,9 @@ class RunFolder:
         Raises:
             UsageError: it is something else.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise UsageError(f"{self.path} is a file. Choose a folder with out=FOLDER.")
+        require_run_folder(self.path, _OURS)
         if self.run.exists():
             self._read()
-            return
-        # A process killed while it wrote run.json leaves a temporary file.
-        names = sorted(path.name for path in self.path.glob("*"))
-        strangers = [name for name in names if name not in _OURS and not name.startswith(".tmp-")]
-        if strangers:
-            raise UsageError(
-                f"{self.path} is not the folder of a run: it has no run.json but "
-                f"{', '.join(strangers[:5])}. Choose another with out=FOLDER."
-            )
 
     def claim(self, recipe: PretrainRecipe, backend: str, versions: dict[str, str]) -> None:
         """Writes run.json, or checks that the run found here is this one.
@@ -90,11 +81,7 @@ class RunFolder:
             ]
             if is_trained and before["backend"] != backend:
                 changed.append(f"  backend: {before['backend']} then, {backend} now")
-            if changed:
-                raise UsageError(
-                    f"{self.path} holds a run with other values:\n" + "\n".join(changed) + "\n"
-                    "Give the same values to go on with it, or out=FOLDER for a new run."
-                )
+            require_unchanged(self.path, changed)
         if not is_trained:
             card = {"recipe": values, "backend": backend, "versions": versions}
             atomic.write_text(self.run, json.dumps(card, indent=2) + "\n")
@@ -107,3 +94,34 @@ class RunFolder:
             raise UsageError(
                 f"{self.run} cannot be read ({error!r}). Choose another folder with out=FOLDER."
             ) from error
+
+
+def require_run_folder(path: Path, ours: Collection[str]) -> None:
+    """Looks whether a folder is, or may become, one of a run; `ours`: what it may hold before.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is a file. Choose a folder with out=FOLDER.")
+    # A process killed while it wrote run.json leaves a temporary file.
+    names = sorted(item.name for item in path.glob("*"))
+    strangers = [name for name in names if name not in ours and not name.startswith(".tmp-")]
+    if strangers and not (path / "run.json").exists():
+        raise UsageError(
+            f"{path} is not the folder of a run: it has no run.json but "
+            f"{', '.join(strangers[:5])}. Choose another with out=FOLDER."
+        )
+
+
+def require_unchanged(path: Path, changed: Sequence[str]) -> None:
+    """Refuses to go on with a run by other values; `changed`: a line for each of them.
+
+    Raises:
+        UsageError: there are some.
+    """
+    if changed:
+        raise UsageError(
+            f"{path} holds a run with other values:\n" + "\n".join(changed) + "\n"
+            "Give the same values to go on with it, or out=FOLDER for a new run."
+        )

@@ -6,11 +6,11 @@ from bert_keras.errors import UsageError
 from training.finetune_recipe import FinetuneRecipe
 from training.kinds.entities import Entities
 from training.kinds.kind import Evaluation, Kind, Worst
-from training.kinds.labels import Labels
+from training.kinds.labels import PROBLEMS, Labels
 from training.kinds.questions import MultipleChoices, Questions
 from training.kinds.similarity import Similarity
 
-__all__ = ["KINDS", "Evaluation", "Kind", "Worst", "kind_of"]
+__all__ = ["KINDS", "PROBLEMS", "Evaluation", "Kind", "Worst", "kind_of"]
 
 KINDS: dict[str, type[Kind]] = {
     "labels": Labels,

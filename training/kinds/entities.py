@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,9 +12,7 @@ from bert_keras.errors import DataError
 from bert_keras.models import BertEncoder, Task, TokenClassifier
 from bert_keras.predictor import Label, Predictor
 from bert_keras.tokenizers import Tokenizer
-from training.kinds.kind import Evaluation, Kind, Worst, last_share
-
-_SHOWN = 20
+from training.kinds.kind import Evaluation, Kind, Worst
 
 
 class Entities(Kind):
@@ -33,21 +30,6 @@ class Entities(Kind):
             scheme=recipe.scheme,
             numbered_characters=recipe.numbered_characters,
             encoding=recipe.encoding,
-        )
-
-    def split(self, data: TaggedWords, share: float) -> tuple[TaggedWords, TaggedWords]:
-        """By sentences."""
-        count = last_share(len(data), share)
-        return self.take(data, range(count)), self.take(data, range(count, len(data)))
-
-    def take(self, data: TaggedWords, numbers: Sequence[int]) -> TaggedWords:
-        """Some sentences."""
-
-        def some(column: Any) -> Any:
-            return [column[number] for number in numbers] if column else column
-
-        return dataclasses.replace(
-            data, words=some(data.words), tags=some(data.tags), places=some(data.places)
         )
 
     def labels(self, data: TaggedWords) -> list[str]:
@@ -102,7 +84,7 @@ class Entities(Kind):
             for words, tags, wanted, got in zip(data.words, found, right, answered, strict=True)
             if wanted != got
         ]
-        return Evaluation(measured, answered, sorted(worst, key=lambda w: -w.score)[:_SHOWN])
+        return Evaluation(measured, answered, worst)
 
     def predict(
         self, predictor: Predictor, data: TaggedWords, measured: Mapping[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +14,8 @@ from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.finetune_recipe import FinetuneRecipe
+
+_SHOWN = 20  # of the worst answers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Evaluation:
     Attributes:
         metrics: by name; the first is the one that counts where a recipe names none.
         predictions: one for each example, in the form that `Kind.write` takes.
-        worst: what it got most wrong, worst first.
+        worst: what it got wrong, in any order; the worst of them are kept, worst first.
         confusion: how often each label (row) was taken for each (column); None where that says
             nothing.
     """
@@ -41,6 +44,18 @@ class Evaluation:
     predictions: Sequence[Any]
     worst: Sequence[Worst] = ()
     confusion: Any = None
+
+    def __post_init__(self) -> None:
+        worst = sorted(self.worst, key=lambda each: -each.score)[:_SHOWN]
+        object.__setattr__(self, "worst", worst)
+
+    @property
+    def stored(self) -> dict[str, float | None]:
+        """The metrics for JSON, which has no NaN."""
+        return {
+            name: float(value) if math.isfinite(value) else None
+            for name, value in self.metrics.items()
+        }
 
 
 class Kind(abc.ABC):
@@ -70,13 +85,19 @@ class Kind(abc.ABC):
             ValueError: values of the recipe that do not fit the file.
         """
 
-    @abc.abstractmethod
     def split(self, data: Any, share: float) -> tuple[Any, Any]:
         """The examples without the last share of them, and these."""
+        count = last_share(len(data), share)
+        return self.take(data, range(count)), self.take(data, range(count, len(data)))
 
-    @abc.abstractmethod
     def take(self, data: Any, numbers: Sequence[int]) -> Any:
-        """Some of the examples."""
+        """Some of the examples, whose columns are the fields of a dataclass."""
+        columns = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
+        taken = {
+            name: [column[number] for number in numbers] if column else column
+            for name, column in columns.items()
+        }
+        return dataclasses.replace(data, **taken)
 
     def labels(self, data: Any) -> list[str] | None:
         """The names of the labels; None where there are none."""

@@ -125,7 +125,7 @@ class Labels(TextKind):
         return Evaluation(
             measured,
             answered,
-            sorted(worst, key=lambda each: -each.score)[:_SHOWN],
+            worst,
             (names, metrics.confusion_matrix(right, answered, names)),
         )
 
@@ -146,7 +146,6 @@ class Labels(TextKind):
             )
             if set(wanted) != set(found)
         ]
-        worst = sorted(worst, key=lambda each: -each.score)[:_SHOWN]
         return Evaluation(measured, _written(answered), worst)
 
     def _of_numbers(self, data: Texts, scores: np.ndarray) -> Evaluation:
@@ -160,7 +159,6 @@ class Labels(TextKind):
             Worst(float(abs(a - b)), shown(data, index), f"{a:.2f}", f"{b:.2f}")
             for index, (a, b) in enumerate(zip(right, scores, strict=True))
         ]
-        worst = sorted(worst, key=lambda each: -each.score)[:_SHOWN]
         return Evaluation(measured, _written(scores), worst)
 
     def predict(self, predictor: Predictor, data: Texts, measured: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +24,6 @@ from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Kind, Worst, last_share
 from training.kinds.texts import write_glue
 
-_SHOWN = 20
 _THRESHOLD = "best_f1_thresh"
 _COUNTS = ("total", "skipped")  # no measures
 
@@ -112,9 +110,7 @@ class Questions(Kind):
             if q.answers and answer.text not in {each.text for each in q.answers}
         ]
         predictions = [(question.id, answers[question.id]) for question in data]
-        return Evaluation(
-            measured, predictions, sorted(worst, key=lambda each: -each.score)[:_SHOWN]
-        )
+        return Evaluation(measured, predictions, worst)
 
     def predict(
         self, predictor: Predictor, data: list[Question], measured: Mapping[str, Any]
@@ -158,20 +154,6 @@ class MultipleChoices(Kind):
             encoding=self.recipe.encoding,
         )
 
-    def split(self, data: Choices, share: float) -> tuple[Choices, Choices]:
-        """By questions."""
-        count = last_share(len(data), share)
-        return self.take(data, range(count)), self.take(data, range(count, len(data)))
-
-    def take(self, data: Choices, numbers: Sequence[int]) -> Choices:
-        """Some questions."""
-
-        def some(column: Any) -> Any:
-            return [column[number] for number in numbers] if column else column
-
-        columns = ("prompts", "options", "answers", "places")
-        return dataclasses.replace(data, **{name: some(getattr(data, name)) for name in columns})
-
     def check(self, data: Choices, labels: list[str] | None) -> None:
         """The right choices are known."""
         del labels
@@ -204,9 +186,7 @@ class MultipleChoices(Kind):
             if choice.index != index
         ]
         measured = {"accuracy": metrics.accuracy(right, answered)}
-        return Evaluation(
-            measured, list(map(str, answered)), sorted(worst, key=lambda w: -w.score)[:_SHOWN]
-        )
+        return Evaluation(measured, list(map(str, answered)), worst)
 
     def predict(
         self, predictor: Predictor, data: Choices, measured: Mapping[str, Any]

@@ -18,8 +18,6 @@ from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Worst
 from training.kinds.texts import TextKind, write_glue
 
-_SHOWN = 20
-
 
 class Similarity(TextKind):
     """A `SentenceEncoder`, by regression on the cosine of two vectors (SBERT, §3)."""
@@ -61,7 +59,6 @@ class Similarity(TextKind):
             Worst(float(abs(a - b)), f"{one} / {other}", f"{a:.2f}", f"{b:.2f}")
             for one, other, a, b in zip(data.texts, data.pairs or (), right, scaled, strict=True)
         ]
-        worst = sorted(worst, key=lambda each: -each.score)[:_SHOWN]
         return Evaluation(measured, [f"{score:.4f}" for score in scaled], worst)
 
     def predict(self, predictor: Predictor, data: Texts, measured: Mapping[str, Any]) -> list[str]:

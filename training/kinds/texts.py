@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, ClassVar
 
 from bert_keras import atomic
 from bert_keras.data import Texts, read_table
-from training.kinds.kind import Kind, last_share
+from training.kinds.kind import Kind
 
 
 class TextKind(Kind):
@@ -37,25 +36,6 @@ class TextKind(Kind):
             header=recipe.header,
             quoting={"auto": None, "true": True, "false": False}[recipe.quoting],
             encoding=recipe.encoding,
-        )
-
-    def split(self, data: Texts, share: float) -> tuple[Texts, Texts]:
-        """By rows."""
-        count = last_share(len(data), share)
-        return self.take(data, range(count)), self.take(data, range(count, len(data)))
-
-    def take(self, data: Texts, numbers: Sequence[int]) -> Texts:
-        """Some rows."""
-
-        def some(column: Any) -> Any:
-            return [column[number] for number in numbers] if column else column
-
-        return dataclasses.replace(
-            data,
-            texts=some(data.texts),
-            pairs=some(data.pairs),
-            targets=some(data.targets),
-            places=some(data.places),
         )
 
 
