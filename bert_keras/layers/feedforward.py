@@ -13,8 +13,11 @@ from bert_keras.layers.dropout import truncated_normal
 def gelu(x):
     """The exact Gaussian error linear unit (Hendrycks & Gimpel, 2016).
 
-    Written with erf: the backends' own form uses erfc, for which ONNX has no operator.
+    PyTorch has a kernel of it; TensorFlow's and JAX's own form uses erfc, for which ONNX has no
+    operator, so there it is written with erf.
     """
+    if keras.backend.backend() == "torch":
+        return ops.gelu(x, approximate=False)
     return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
 
 

@@ -9,7 +9,7 @@ from keras import ops
 
 from bert_keras import features
 from bert_keras.layers import HiddenDistance
-from bert_keras.models.task import Task
+from bert_keras.models.task import Task, build_optimizer
 
 _STATE = "last_state"
 # What the logits of an output are; the others are one choice among the last axis.
@@ -74,6 +74,11 @@ class Distiller(keras.Model):
     def fixed_variables(self) -> list[Any]:
         """Those of the teacher, which training checkpoints leave out."""
         return self.teacher.variables
+
+    def make_train_function(self, force: bool = False):
+        """Keras: compiles a step."""
+        build_optimizer(self)
+        return super().make_train_function(force)
 
     def objective(self) -> dict[str, Any]:
         """The losses of the student's own objective, each with the teacher's part; no metrics."""

@@ -36,6 +36,11 @@ class Task(keras.Model):
     def objective(self) -> dict[str, Any]:
         """Loss and metrics: `task.compile(optimizer, **task.objective())`."""
 
+    def make_train_function(self, force: bool = False):
+        """Keras: compiles a step."""
+        build_optimizer(self)
+        return super().make_train_function(force)
+
     def get_config(self) -> dict[str, Any]:
         """What `from_config` rebuilds the task from."""
         encoder = keras.saving.serialize_keras_object(self.encoder)
@@ -103,6 +108,17 @@ class Task(keras.Model):
         from bert_keras.checkpoints import api
 
         api.save_checkpoint(self, directory)
+
+
+def build_optimizer(model: keras.Model) -> None:
+    """Makes the variables of a model's optimizer.
+
+    TensorFlow traces a step twice that makes variables: half of the time before the first batch.
+    """
+    optimizer = model.optimizer
+    if keras.backend.backend() == "tensorflow" and optimizer is not None and not optimizer.built:
+        with model.distribute_strategy.scope():  # pyright: ignore
+            optimizer.build(model.trainable_variables)
 
 
 def task_inputs(encoder: BertEncoder) -> dict[str, keras.KerasTensor]:

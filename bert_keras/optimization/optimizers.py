@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from bert_keras.optimization.fused import FusedAdam
 from bert_keras.optimization.layer_rates import LayerRates
 from bert_keras.optimization.schedules import WarmupDecay
 
@@ -37,8 +38,8 @@ class _KeepsExclusions:
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class AdamW(_KeepsExclusions, LayerRates, type(keras.optimizers.AdamW())):
-    """Keras's AdamW whose exclusions from weight decay survive saving and loading.
+class AdamW(_KeepsExclusions, LayerRates, FusedAdam, type(keras.optimizers.AdamW())):
+    """Keras's AdamW whose exclusions from weight decay survive saving and loading; fast on a CPU.
 
     Args:
         undecayed: regular expressions; variables in whose names one is found are not decayed.

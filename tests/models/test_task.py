@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import keras
+import numpy as np
+import pytest
 
-from bert_keras import BertEncoder, MaskedLM, Pretrainer
+from bert_keras import BertEncoder, MaskedLM, Pretrainer, SequenceClassifier, optimizer
 from tests import contracts
 from tests.contracts import TINY, numpy
 
@@ -53,3 +55,16 @@ def test_optimizer_and_weights_go_on_after_reload(tmp_path):
 
 def _weight(model: keras.Model, path: str):
     return next(weight for weight in model.weights if weight.path == path)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="only TensorFlow traces so")
+def test_a_step_is_traced_once(monkeypatch):
+    """Keras makes the optimizer's variables within the first trace, which is then thrown away."""
+    task = SequenceClassifier(BertEncoder(TINY), 2)
+    task.compile(optimizer(1e-3, total_steps=3), **task.objective())
+    calls, loss = [], SequenceClassifier.compute_loss
+    monkeypatch.setattr(
+        SequenceClassifier, "compute_loss", lambda *a, **k: (calls.append(1), loss(*a, **k))[1]
+    )
+    task.train_on_batch(contracts.inputs_of(task), np.zeros(3))
+    assert len(calls) == 1

@@ -1,0 +1,120 @@
+"""Adam's step in one kernel: Keras's own numbers, whatever lies in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras.optimization import AdamW
+from tests.contracts import numpy
+
+# The class that Keras itself makes instances of here.
+_KERAS = type(keras.optimizers.AdamW())
+
+
+def _values(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return [generator.normal(size=shape).astype("float32") for shape in shapes]
+
+
+def _steps(optimizer: Any, variables: list[Any], gradients: Any, steps: int) -> None:
+    for step in range(steps):
+        optimizer.apply(
+            [keras.ops.convert_to_tensor(g) for g in gradients(step)],
+            variables if not optimizer.built else None,
+        )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"weight_decay": 0.1},
+        {"global_clipnorm": 0.5},
+        {"global_clipnorm": 100.0},
+        {"clipnorm": 0.5},
+        {"gradient_accumulation_steps": 2, "global_clipnorm": 0.5},
+        {"amsgrad": True},
+        {"use_ema": True},
+        {"epsilon": 1e-2, "beta_1": 0.8, "beta_2": 0.95},
+    ],
+    ids=str,
+)
+def test_same_weights_as_keras(values: dict[str, Any]):
+    shapes = ((7, 3), (3,), (40, 5))
+    ours, theirs = ([keras.Variable(value) for value in _values(0, *shapes)] for _ in range(2))
+    for kind, variables in ((AdamW, ours), (_KERAS, theirs)):
+        _steps(kind(1e-2, **values), variables, lambda step: _values(step + 1, *shapes), 6)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(numpy(a), numpy(b), rtol=2e-6, atol=2e-6)
+
+
+def test_same_moments_as_keras():
+    """So that a run begun with either goes on with the other."""
+    ours, theirs = AdamW(1e-2), _KERAS(1e-2)
+    for optimizer in (ours, theirs):
+        variables = [keras.Variable(value) for value in _values(0, (4, 3))]
+        _steps(optimizer, variables, lambda step: _values(step + 1, (4, 3)), 5)
+    for a, b in zip(ours.variables, theirs.variables, strict=True):
+        # TensorFlow's kernel has 1 - beta_2 from the rounded beta_2.
+        np.testing.assert_allclose(numpy(a), numpy(b), rtol=2e-5, atol=1e-7)
+
+
+def test_a_norm_that_is_not_finite_is_seen():
+    variable = keras.Variable(np.ones(3, "float32"))
+    AdamW(1e-2, global_clipnorm=1.0).apply(
+        [keras.ops.convert_to_tensor(np.array([1, np.inf, 1], "float32"))], [variable]
+    )
+    assert np.isnan(numpy(variable)).all()
+
+
+def test_tables_of_which_few_rows_are_read():
+    """TensorFlow's gradient of a table lists rows; all other rows move too, by their momentum."""
+    table = keras.layers.Embedding(9, 4)
+    model = keras.Sequential([table, keras.layers.GlobalAveragePooling1D()])
+    other = keras.models.clone_model(model)
+    for each in (model, other):
+        each.build((None, 2))
+    other.set_weights(model.get_weights())
+    for each, kind in ((model, AdamW), (other, _KERAS)):
+        each.compile(kind(1e-2, global_clipnorm=1.0), "mse")
+        for row in ([1, 1], [2, 3], [4, 1]):
+            each.train_on_batch(np.array([row]), np.ones((1, 4), "float32"))
+    np.testing.assert_allclose(model.get_weights()[0], other.get_weights()[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="strides are PyTorch's")
+@pytest.mark.parametrize("of", ["variable", "gradient"])
+def test_transposed_memory(of: str):
+    import torch
+
+    start, gradient = _values(0, (4, 3), (4, 3))
+    ours, theirs = keras.Variable(start), keras.Variable(start)
+    if of == "variable":
+        ours.value.data = ours.value.data.t().contiguous().t()
+        assert not ours.value.is_contiguous()
+    for variable, kind in ((ours, AdamW), (theirs, _KERAS)):
+        tensor = torch.from_numpy(gradient.copy())
+        if of == "gradient":
+            tensor = tensor.t().contiguous().t()
+        kind(1e-2).apply([tensor], [variable])
+    np.testing.assert_allclose(numpy(ours), numpy(theirs), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="its compiler fuses the step")
+def test_the_kernel_is_used(monkeypatch):
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as module
+
+        holder, name = module.raw_ops, "ResourceApplyAdam"
+    else:
+        import torch as module
+
+        holder, name = module, "_fused_adamw_"
+    calls, kernel = [], getattr(holder, name)
+    monkeypatch.setattr(holder, name, lambda *a, **k: (calls.append(1), kernel(*a, **k))[1])
+    AdamW(1e-2).apply([keras.ops.ones(3)], [keras.Variable(np.ones(3, "float32"))])
+    assert calls
