@@ -1,12 +1,13 @@
 """Fine-tuning beside transformers: the same weights, rows, batches, rates and epochs.
 
     python -m benchmarks.finetune_parity --data DIR --encoder HANDLE [--tasks sst2,mrpc] [--seeds 3]
-        [--quick] [--out finetune_parity.json]
+        [--epochs N] [--quick] [--out finetune_parity.json]
 
 Ours is `training.finetune` on the backend of KERAS_BACKEND; the peer is transformers on PyTorch
 (finetune_peer.py). Each seed of each trains in a process of its own, in turn. Compared are the mean
 over the seeds of the recipe's metric on dev, and the median of the seconds of training, tokenising
-included, measuring not. DIR holds sst2, mrpc, stsb, conll2003 and squad.
+included, measuring not. DIR holds sst2, mrpc, stsb, conll2003 and squad. Every run is written to
+FILE as it ends, and the same command goes on with those that are missing.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import keras
 from rich.console import Console
 from rich.table import Table
 
+from bert_keras import atomic
 from training import machine
 from training.finetune_recipe import FinetuneRecipe, load_finetuning
 
@@ -48,6 +51,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--encoder", required=True, help="folder of the model to begin with")
     parser.add_argument("--tasks", default=",".join(TASKS), help="which of them")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=0, help="instead of each recipe's")
     parser.add_argument("--quick", action="store_true", help="few rows, one seed")
     parser.add_argument("--out", default="finetune_parity.json")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)  # side, task, seed
@@ -56,34 +60,50 @@ def main(arguments: list[str]) -> int:
         side, task, seed = options.worker
         print(json.dumps(_work(side, _recipe(task, options), int(seed))))
         return 0
-    seeds = 1 if options.quick else options.seeds
-    console, results = Console(), []
+    console, path = Console(), Path(options.out)
+    record = _record(options, path)
     for task in options.tasks.split(","):
-        runs: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
-        for seed in range(seeds):
+        runs = record["runs"].setdefault(task, {side: {} for side in SIDES})
+        for seed in range(1 if options.quick else options.seeds):
             for side in SIDES:
-                runs[side].append(_in_a_process(side, task, seed, arguments))
-                last = runs[side][-1]
-                figures = f"{last['score']:.4f}, {last['seconds']:.1f} s"
+                if str(seed) not in runs[side]:
+                    runs[side][str(seed)] = _in_a_process(side, task, seed, arguments)
+                    atomic.write_text(path, json.dumps(record, indent=2) + "\n")
+                found = runs[side][str(seed)]
+                figures = f"{found['score']:.4f}, {found['seconds']:.1f} s"
                 console.print(f"{task}, seed {seed}, {side}: {figures}")
-        results.append(_compared(task, runs))
-    _print(console, results)
-    record = {
-        "date": datetime.date.today().isoformat(),
-        "machine": machine.facts(),
-        "versions": _versions(),
-        "seeds": seeds,
-        "quick": options.quick,
-        "tasks": results,
-    }
-    Path(options.out).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    _print(console, {task: _compared(runs) for task, runs in record["runs"].items()})
     return 0
+
+
+def _record(options: argparse.Namespace, path: Path) -> dict[str, Any]:
+    """What was measured before in the same way, or a new record."""
+    record: dict[str, Any] = {
+        "machine": machine.facts(),
+        "backend": keras.backend.backend(),
+        "versions": _versions(),
+        "quick": options.quick,
+        "epochs": options.epochs or "the recipes'",
+        "date": datetime.date.today().isoformat(),
+        "runs": {},
+    }
+    if not path.is_file():
+        return record
+    before = json.loads(path.read_text(encoding="utf-8"))
+    differ = [
+        name for name in record if name not in ("date", "runs") if before[name] != record[name]
+    ]
+    if differ:
+        raise SystemExit(f"{path} was measured with other {', '.join(differ)}: name another --out.")
+    return before
 
 
 def _recipe(task: str, options: argparse.Namespace) -> FinetuneRecipe:
     train, dev = TASKS[task]
     folder = Path(options.data)
     more: dict[str, Any] = {"rows": 200, "dev_rows": 100, "epochs": 1} if options.quick else {}
+    if options.epochs:
+        more["epochs"] = options.epochs
     return dataclasses.replace(
         load_finetuning(task),
         train=str(folder / train),
@@ -131,32 +151,32 @@ def _ours(recipe: FinetuneRecipe, kind: Any, data: Any, seed: int) -> dict[str, 
     return {"metrics": result["metrics"], "seconds": result["training_seconds"]}
 
 
-def _compared(task: str, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    scores = {side: [each["score"] for each in found] for side, found in runs.items()}
-    seconds = {side: [each["seconds"] for each in found] for side, found in runs.items()}
+def _compared(runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Any]:
+    scores, seconds = (
+        {side: [each[name] for each in found.values()] for side, found in runs.items()}
+        for name in ("score", "seconds")
+    )
     ours, theirs = (statistics.median(seconds[side]) for side in SIDES)
     spread = statistics.stdev(scores["transformers"]) if len(scores["transformers"]) > 1 else 0.0
     means = {side: statistics.fmean(found) for side, found in scores.items()}
     return {
-        "task": task,
-        "metric": runs["bert_keras"][0]["metric"],
+        "metric": runs["bert_keras"]["0"]["metric"],
         "scores": scores,
-        "seconds": seconds,
         "ratio": ours / theirs,
         "within": means["bert_keras"] >= means["transformers"] - spread,
     }
 
 
-def _print(console: Console, results: list[dict[str, Any]]) -> None:
-    table = Table("task", "metric", *(f"{side}" for side in SIDES), "time", "goal")
-    for found in results:
+def _print(console: Console, results: dict[str, dict[str, Any]]) -> None:
+    table = Table("task", "metric", *SIDES, "time", "goal")
+    for task, found in results.items():
         cells = []
         for side in SIDES:
             scores = found["scores"][side]
             spread = f" ± {statistics.stdev(scores):.4f}" if len(scores) > 1 else ""
             cells.append(f"{statistics.fmean(scores):.4f}{spread}")
         goal = "met" if found["within"] and found["ratio"] <= GOAL else "missed"
-        table.add_row(found["task"], found["metric"], *cells, f"{found['ratio']:.2f}", goal)
+        table.add_row(task, found["metric"], *cells, f"{found['ratio']:.2f}", goal)
     console.print(table)
 
 

@@ -80,18 +80,19 @@ class SelfAttention(keras.layers.Layer):
             self.distance.build(None)
         self.built = True
 
-    def call(self, x, padding_mask=None, training=None):
+    def call(self, x, padding_mask=None, training=None, first_token: bool = False):
         """Attends.
 
         Args:
             x: [batch, length, hidden_size].
             padding_mask: [batch, length], 1 for real tokens; None when there is no padding.
             training: whether dropout is active.
+            first_token: whether the first token alone attends (to all).
 
         Returns:
-            [batch, length, hidden_size].
+            [batch, length, hidden_size]; the length is 1 for the first token alone.
         """
-        query_BTNK = self._split(self.query(x))
+        query_BTNK = self._split(self.query(x[:, :1] if first_token else x))
         key_BSNK = self._split(self.key(x))
         value_BSNK = self._split(self.value(x))
         mask_B11S = _mask(padding_mask)

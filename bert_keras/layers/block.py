@@ -81,22 +81,50 @@ class TransformerBlock(keras.layers.Layer):
             sublayer.build(x_shape)
         self.built = True
 
-    def call(self, x, padding_mask=None, training=None):
+    def call(self, x, padding_mask=None, training=None, first_token: bool = False):
         """Applies the block.
 
         Args:
             x: [batch, length, hidden_size].
             padding_mask: [batch, length], 1 for real tokens; None when there is no padding.
             training: whether dropout is active.
+            first_token: whether it is for the first token alone.
 
         Returns:
-            [batch, length, hidden_size].
+            [batch, length, hidden_size]; the length is 1 for the first token alone.
         """
-        attended = self.attention(x, padding_mask, training=training)
+        attended = self.attention(x, padding_mask, training=training, first_token=first_token)
         attended = self.attention_dropout(attended, training=training)
+        if first_token:
+            x = x[:, :1]
         x = self.attention_layer_norm(x + attended)
         transformed = self.feedforward_dropout(self.feedforward(x), training=training)
         return self.feedforward_layer_norm(x + transformed)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return x_shape
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class FirstToken(keras.layers.Layer):
+    """A view of a `TransformerBlock`: what it makes of the first token, [CLS], alone.
+
+    A text's label is read from nothing else of the last block, and nothing else is computed: of
+    its products those for keys and values stay, a sixth.
+    """
+
+    def __init__(self, block: TransformerBlock, **kwargs):
+        super().__init__(dtype=block.dtype_policy, **kwargs)
+        self.block = block
+
+    def build(self, x_shape, padding_mask_shape=None):
+        if not self.block.built:
+            self.block.build(x_shape)
+        self.built = True
+
+    def call(self, x, padding_mask=None, training=None):
+        """[batch, length, hidden_size] -> [batch, 1, hidden_size]."""
+        return self.block(x, padding_mask, training=training, first_token=True)
+
+    def compute_output_shape(self, x_shape, padding_mask_shape=None):
+        return (x_shape[0], 1, x_shape[2])

@@ -39,15 +39,16 @@ class RelativeKey(keras.layers.Layer):
 
     def call(self, query, key):
         """Queries BTNK, keys BSNK -> scores BNTS, added to the keys' before these are scaled."""
-        return ops.einsum("BTNK,TSK->BNTS", query, self._vectors(query))
+        return ops.einsum("BTNK,TSK->BNTS", query, self._vectors(query, key))
 
     def compute_output_shape(self, query_shape, key_shape):
         batch, length, heads, _ = query_shape
         return (batch, heads, length, key_shape[1])
 
-    def _vectors(self, query):
-        places = ops.arange(ops.shape(query)[1], dtype="int32")
-        distances_TS = places[:, None] - places[None, :] + self.max_positions - 1
+    def _vectors(self, query, key):
+        places = (ops.arange(ops.shape(each)[1], dtype="int32") for each in (query, key))
+        places_T, places_S = places
+        distances_TS = places_T[:, None] - places_S[None, :] + self.max_positions - 1
         return ops.cast(ops.take(self.embeddings, distances_TS, axis=0), self.compute_dtype)
 
 
@@ -57,7 +58,7 @@ class RelativeKeyQuery(RelativeKey):
 
     def call(self, query, key):
         """Queries BTNK, keys BSNK -> scores BNTS, added to the keys' before these are scaled."""
-        vectors_TSK = self._vectors(query)
+        vectors_TSK = self._vectors(query, key)
         by_query = ops.einsum("BTNK,TSK->BNTS", query, vectors_TSK)
         return by_query + ops.einsum("BSNK,TSK->BNTS", key, vectors_TSK)
 

@@ -137,6 +137,8 @@ def text_vector(
             "hidden_activation='tanh'. Received: hidden_activation=None"
         )
     if hidden_activation is not None:
+        if representation == LAST:
+            return encoder.first_token()(inputs)[features.SEQUENCE_OUTPUT][:, 0]
         return token_vectors(encoder, inputs, representation)[:, 0]
     if representation != LAST:
         raise ValueError(
@@ -144,4 +146,4 @@ def text_vector(
             "a layer of its own, such as hidden_activation='tanh'. "
             f"Received: representation={representation!r}"
         )
-    return encoder(inputs)[features.POOLED_OUTPUT]
+    return encoder.first_token()(inputs)[features.POOLED_OUTPUT]

@@ -74,6 +74,19 @@ class BertEncoder(EncoderView):
         outputs = layers.outputs(inputs, self.config, hidden_states, attentions)
         return EncoderView(inputs, outputs, name=f"{self.name}_outputs")
 
+    def first_token(self) -> EncoderView:
+        """The same layers for those who read [CLS] alone: a view that computes no other vector.
+
+        Outputs: `sequence_output` [batch, 1, hidden_size], and the encoder's `pooled_output`.
+        """
+        inputs = encoder_inputs(self.config)
+        layers = EncoderLayers(self.embeddings, self.blocks, self.pooler)
+        x = layers.first_token(inputs, self.config)
+        outputs = {features.SEQUENCE_OUTPUT: x}
+        if self.pooler is not None:
+            outputs[features.POOLED_OUTPUT] = self.pooler(x)
+        return EncoderView(inputs, outputs, name=f"{self.name}_first_token")
+
     def prune_heads(self, heads: Mapping[int, Sequence[int]], **options: Any) -> BertEncoder:
         """A smaller encoder without some attention heads; see `surgery.prune_heads`."""
         from bert_keras.models import surgery

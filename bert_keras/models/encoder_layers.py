@@ -8,7 +8,13 @@ import keras
 
 from bert_keras import features
 from bert_keras.config import BertConfig
-from bert_keras.layers import AttentionProbabilities, BertEmbeddings, Pooler, TransformerBlock
+from bert_keras.layers import (
+    AttentionProbabilities,
+    BertEmbeddings,
+    FirstToken,
+    Pooler,
+    TransformerBlock,
+)
 
 
 def transformer_blocks(config: BertConfig, policy: keras.DTypePolicy) -> list[TransformerBlock]:
@@ -76,8 +82,7 @@ class EncoderLayers(NamedTuple):
         x = self.embeddings(inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS))
         states, probabilities = [x], []
         for index in range(config.num_layers):
-            # Fewer blocks than layers: neighbouring layers share one (ALBERT's groups).
-            block = self.blocks[index * len(self.blocks) // config.num_layers]
+            block = self._block(index, config)
             attended, x = x, block(x, padding_mask)
             # After the block, which is what builds (and so names) the attention's variables.
             if attentions:
@@ -92,3 +97,16 @@ class EncoderLayers(NamedTuple):
         if attentions:
             outputs[features.ATTENTIONS] = tuple(probabilities)
         return outputs
+
+    def first_token(self, inputs: dict, config: BertConfig) -> Any:
+        """The first token's vector of the last layer, [batch, 1, hidden_size], without the others'."""
+        padding_mask = inputs[features.PADDING_MASK]
+        x = self.embeddings(inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS))
+        last = config.num_layers - 1
+        for index in range(last):
+            x = self._block(index, config)(x, padding_mask)
+        return FirstToken(self._block(last, config), name="first_token")(x, padding_mask)
+
+    def _block(self, layer: int, config: BertConfig) -> TransformerBlock:
+        # Fewer blocks than layers: neighbouring layers share one (ALBERT's groups).
+        return self.blocks[layer * len(self.blocks) // config.num_layers]
