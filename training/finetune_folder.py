@@ -1,8 +1,8 @@
 """The folder of a fine-tuning run.
 
 runs/<name>/
-    run.json               the recipe's values and the backend, which bind once training began;
-                           versions
+    run.json               the recipe's values, the backend and the examples' sha256, which bind
+                           once training began; versions
     seed-<n>/              checkpoints/, metrics.jsonl, speed.jsonl, best/, result.json
     report.md, curve.png, confusion.png
     predictions.<form>     of the best seed on dev
@@ -13,6 +13,7 @@ runs/<name>/
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,7 +63,7 @@ class FinetuneFolder:
             UsageError: the folder holds another run.
         """
         self.check()
-        values = dataclasses.asdict(recipe)
+        values, files = dataclasses.asdict(recipe), _digests(recipe)
         # Whoever mistyped a value corrects it, as long as nothing was done with it.
         if self.run.exists() and self._is_begun():
             before = strict_json.read_object(self.run)
@@ -73,14 +74,29 @@ class FinetuneFolder:
                 for name, value in values.items()
                 if name not in _FREE and told.get(name) != value
             ]
+            changed += [
+                f"  {name}: other examples in {getattr(recipe, name)} than then"
+                for name, digest in files.items()
+                if (before.get("files") or {}).get(name, digest) != digest
+            ]
             if before.get("backend") != backend:
                 changed.append(f"  backend: {before.get('backend')} then, {backend} now")
             require_unchanged(self.path, changed)
-        card = {"recipe": values, "backend": backend, "versions": versions}
+        card = {"recipe": values, "backend": backend, "files": files, "versions": versions}
         atomic.write_text(self.run, json.dumps(card, indent=2) + "\n")
 
     def _is_begun(self) -> bool:
         return any(any(self.path.glob(f"seed-*/{name}")) for name in ("checkpoints", "result.json"))
+
+
+def _digests(recipe: FinetuneRecipe) -> dict[str, str]:
+    found = {}
+    for name in ("train", "dev"):
+        path = Path(getattr(recipe, name)).expanduser()
+        if getattr(recipe, name) and path.is_file():  # whoever reads it tells what is missing
+            with path.open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ class FinetuneRecipe:
     # The task and its data.
     task: str  # a name of KINDS: what is learned
     train: str = ""  # file of examples to learn from
-    dev: str = ""  # file to measure on; empty: the last held_out of train
+    dev: str = ""  # file to measure on; empty: held_out of train
     held_out: float = 0.1  # share of train to measure on where there is no dev
     rows: int = 0  # examples of train to learn from, drawn by data_seed; 0: all
     dev_rows: int = 0  # the first examples of dev to measure on; 0: all

@@ -33,6 +33,7 @@ _SHOWN = {
     "sop_accuracy": "SOP {:.1%}",
     "rtd_accuracy": "RTD {:.1%}",
     "val_mlm_loss": "held-out MLM loss {:.3f}",
+    "val_score": "dev {:.4f}",
     "tokens_per_second": "{:,.0f} tokens/s",
     "padding_share": "padding {:.1%}",
 }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.data.examples import Choices
+from bert_keras.data.faults import Faults
 from bert_keras.data.table_rows import Column, read_rows
 from bert_keras.data.text_files import Source, text_value
 from bert_keras.errors import DataError
@@ -46,12 +47,13 @@ def read_choices(
 
     Raises:
         ValueError: arguments that do not fit together.
-        DataError: a row that cannot be used: names file, line and what was found.
+        DataError: rows that cannot be used: names file, line and what was found, of each.
         ImportError: Parquet without pyarrow.
     """
     is_list = isinstance(options, str | int)
     many: list[Column] = [options] if isinstance(options, str | int) else list(options)
     front = [column for column in (prompt, lead, answer) if column is not None]
+    faults = Faults()
     rows = read_rows(
         path,
         [*front, *many],
@@ -60,15 +62,14 @@ def read_choices(
         quoting=quoting,
         separator=separator,
         encoding=encoding,
+        faults=faults,
     )
     prompts: list[str] = []
     choices: list[tuple[str, ...]] = []
     answers: list[int] = []
     places: list[str] = []
-    for number, values in rows:
-        place = f"{path}:{number}"
-        found = dict(zip(front, values, strict=False))
-        rest = values[len(front) :]
+
+    def take(place: str, found: dict[Column, Any], rest: list[Any]) -> None:
         named = list(zip(many, rest, strict=True))
         if is_list:
             named = [(f"{options}[{i}]", text) for i, text in enumerate(_list(rest[0], place))]
@@ -82,6 +83,12 @@ def read_choices(
         places.append(place)
         if answer is not None:
             answers.append(_index(found[answer], len(texts), f"{place}: {answer!r}"))
+
+    with faults.whole():
+        for number, values in rows:
+            with faults.row():
+                found = dict(zip(front, values, strict=False))
+                take(f"{path}:{number}", found, values[len(front) :])
     return Choices(
         tuple(prompts), tuple(choices), None if answer is None else tuple(answers), tuple(places)
     )

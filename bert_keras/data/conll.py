@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bert_keras.atomic import new_file
 from bert_keras.data.examples import TaggedWords
+from bert_keras.data.faults import Faults
 from bert_keras.data.tag_schemes import SCHEMES, detect_scheme, from_bio, to_bio
 from bert_keras.data.text_files import Source, strict_lines
 from bert_keras.errors import DataError
@@ -53,22 +54,26 @@ def read_conll(
 
     Raises:
         ValueError: no such scheme or encoding.
-        DataError: names file and line: another number of columns, a word without a tag or a tag
-            without a word, an unknown tag, a broken span, no sentence at all.
+        DataError: names file and line of each fault: another number of columns, a word without a
+            tag or a tag without a word, an unknown tag, a broken span; or no sentence at all.
     """
     if scheme not in ("auto", *SCHEMES):
         raise ValueError(f"scheme must be 'auto' or one of {SCHEMES}. Received: {scheme!r}")
     words: list[tuple[str, ...]] = []
     tags: list[list[str]] = []
     starts: list[int] = []  # the lines of a sentence follow one another
-    for start, rows in _sentences(path, encoding, word_column, tag_column):
-        found = [fields[word_column] for fields in rows]
-        if numbered_characters:
-            found = [_character(word, _place(path, start, i)) for i, word in enumerate(found)]
-        words.append(tuple(found))
-        starts.append(start)
-        if tag_column is not None:
-            tags.append([fields[tag_column] for fields in rows])
+    faults = Faults()
+    with faults.whole():
+        for start, rows in _sentences(path, encoding, word_column, tag_column, faults):
+            found = [fields[word_column] for fields in rows]
+            with faults.row():
+                if numbered_characters:
+                    places = (_place(path, start, i) for i in range(len(found)))
+                    found = list(map(_character, found, places))
+            words.append(tuple(found))
+            starts.append(start)
+            if tag_column is not None:
+                tags.append([fields[tag_column] for fields in rows])
     if not words:
         raise DataError(f"{path}: no sentences.")
     places = tuple(_place(path, start) for start in starts)
@@ -77,9 +82,11 @@ def read_conll(
     if scheme == "auto":
         scheme = detect_scheme({tag for sentence in tags for tag in sentence})
     bio = []
-    for start, sentence in zip(starts, tags, strict=True):
-        at = partial(_place, path, start)
-        bio.append(tuple(to_bio(sentence, scheme, repair=repair, place=at)))
+    with faults.whole():
+        for start, sentence in zip(starts, tags, strict=True):
+            at = partial(_place, path, start)
+            with faults.row():
+                bio.append(tuple(to_bio(sentence, scheme, repair=repair, place=at)))
     return TaggedWords(tuple(words), tuple(bio), places)
 
 
@@ -118,7 +125,7 @@ def write_conll(
 
 
 def _sentences(
-    path: Source, encoding: str, word_column: int, tag_column: int | None
+    path: Source, encoding: str, word_column: int, tag_column: int | None, faults: Faults
 ) -> Iterator[tuple[int, list[list[str]]]]:
     """The number of the first line, and the columns of every line, of each sentence."""
     sentence: list[list[str]] = []
@@ -134,15 +141,19 @@ def _sentences(
         if not width:
             width, first = len(fields), number
             _require_columns(place, fields, word_column, tag_column)
+        wrong = ""
         if len(fields) != width:
-            raise DataError(
-                f"{place}: {len(fields)} columns, where line {first} has {width}: a word without a "
-                f"tag, or a tag without a word? Received: {line.rstrip()!r:.200}"
+            wrong = (
+                f"{len(fields)} columns, where line {first} has {width}: a word without a tag, or "
+                "a tag without a word?"
             )
-        if not fields[word_column]:
-            raise DataError(f"{place}: a tag without a word. Received: {line.rstrip()!r:.200}")
-        if tag_column is not None and not fields[tag_column]:
-            raise DataError(f"{place}: a word without a tag. Received: {line.rstrip()!r:.200}")
+        elif not fields[word_column]:
+            wrong = "a tag without a word."
+        elif tag_column is not None and not fields[tag_column]:
+            wrong = "a word without a tag."
+        if wrong:
+            faults.add(DataError(f"{place}: {wrong} Received: {line.rstrip()!r:.200}"))
+            continue
         start = start if sentence else number
         sentence.append(fields)
     if sentence:

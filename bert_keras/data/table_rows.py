@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bert_keras.data.faults import Faults
 from bert_keras.data.text_files import Source, strict_lines
 from bert_keras.errors import DataError
 
@@ -38,6 +39,7 @@ def read_rows(
     quoting: bool | None = None,
     separator: str | None = None,
     encoding: str = "utf-8",
+    faults: Faults | None = None,
 ) -> Iterator[Row]:
     """Yields line and values of every row. Blank lines are passed over.
 
@@ -55,6 +57,8 @@ def read_rows(
         separator: what stands between fields; None: a comma in CSV, a tab in TSV.
         encoding: of text files. JSON lines and Parquet are UTF-8 by their definition, but what is
             named here is used for the former.
+        faults: takes the rows that cannot be read, which are passed over; None: they are an error
+            once all others are read.
 
     Yields:
         The number, from 1, of the line at which the row begins (in Parquet: of the row), and the
@@ -66,14 +70,28 @@ def read_rows(
             JSON, bytes that are not in the encoding, NUL, no row at all.
         ImportError: Parquet without pyarrow.
     """
+    if faults is None:
+        with Faults().whole() as faults:
+            yield from read_rows(
+                path,
+                columns,
+                format=format,
+                header=header,
+                quoting=quoting,
+                separator=separator,
+                encoding=encoding,
+                faults=faults,
+            )
+        return
     file = Path(path).expanduser()
     kind = format_of(file, format)
     if kind == "parquet":
         rows = _parquet(file, columns)
     elif kind == "jsonl":
-        rows = _json(file, columns, encoding)
+        rows = _json(file, columns, encoding, faults)
     elif kind == "label_text":
-        rows = _select(file, _label_text(file, encoding), columns, list(LABEL_TEXT))
+        fields = _label_text(file, encoding, faults)
+        rows = _select(file, fields, columns, faults, list(LABEL_TEXT))
     else:
         separator = _SEPARATORS[kind] if separator is None else separator
         quoting = kind == "csv" if quoting is None else quoting
@@ -83,12 +101,12 @@ def read_rows(
                 f"Received: {separator!r}"
             )
         fields = (_quoted if quoting else _unquoted)(file, separator, encoding)
-        rows = _headed(file, fields, columns) if header else _select(file, fields, columns)
+        rows = (_headed if header else _select)(file, fields, columns, faults)
     empty = True
     for row in rows:
         empty = False
         yield row
-    if empty:
+    if empty and not faults:
         raise DataError(f"{file}: no rows. Received: {file.stat().st_size:,} bytes.")
 
 
@@ -131,25 +149,31 @@ def _quoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, li
             yield start, fields
 
 
-def _label_text(file: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
+def _label_text(file: Path, encoding: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
     for number, line in strict_lines(file, encoding):
         if words := line.strip(" \t\n"):
             fine, _, text = words.partition(" ")
             label = fine.partition(":")[0]
-            if not (label and text):
-                raise DataError(
+            if label and text:
+                yield number, [label, fine, text.strip(" \t")]
+                continue
+            faults.add(
+                DataError(
                     f"{file}:{number}: a label, a space and a text are needed. Received: "
                     f"{words!r:.200}"
                 )
-            yield number, [label, fine, text.strip(" \t")]
+            )
 
 
 def _headed(
-    file: Path, rows: Iterator[tuple[int, list[str]]], columns: Sequence[Column]
+    file: Path,
+    rows: Iterator[tuple[int, list[str]]],
+    columns: Sequence[Column],
+    faults: Faults,
 ) -> Iterator[Row]:
     """The rows below one that names the columns."""
     for number, names in rows:
-        return _select(file, rows, columns, [name.strip() for name in names], number)
+        return _select(file, rows, columns, faults, [name.strip() for name in names], number)
     return iter(())
 
 
@@ -157,6 +181,7 @@ def _select(
     file: Path,
     rows: Iterator[tuple[int, list[str]]],
     columns: Sequence[Column],
+    faults: Faults,
     names: list[str] | None = None,
     line: int = 1,
 ) -> Iterator[Row]:
@@ -173,11 +198,14 @@ def _select(
         if len(fields) != width:
             few = len(fields) < width
             hint = "A quote or separator may be missing" if few else "A field may hold a separator"
-            raise DataError(
-                f"{file}:{number}: too {'few' if few else 'many'} fields. Expected: {width}, as in "
-                f"line {first}. Received: {len(fields)}: {fields!r:.200}. {hint}; see quoting and "
-                "separator."
+            faults.add(
+                DataError(
+                    f"{file}:{number}: too {'few' if few else 'many'} fields. Expected: {width}, "
+                    f"as in line {first}. Received: {len(fields)}: {fields!r:.200}. {hint}; see "
+                    "quoting and separator."
+                )
             )
+            continue
         yield number, [fields[position] for position in positions]
 
 
@@ -199,20 +227,26 @@ def _position(place: str, column: Column, names: list[str] | None, width: int) -
     return names.index(column)
 
 
-def _json(file: Path, keys: Sequence[Column], encoding: str) -> Iterator[Row]:
+def _json(file: Path, keys: Sequence[Column], encoding: str, faults: Faults) -> Iterator[Row]:
     for number, line in strict_lines(file, encoding):
-        if not line.strip():
-            continue
-        place = f"{file}:{number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{place}: not JSON: {error}. Received: {line[:80]!r}") from None
-        if not isinstance(record, dict):
-            raise DataError(f"{place}: an object is needed in every line. Received: {line[:80]!r}")
-        if missing := [key for key in keys if key not in record]:
-            raise DataError(f"{place}: no key {missing[0]!r}. Received: {list(record)!r:.500}.")
-        yield number, [record[key] for key in keys]
+        if line.strip():
+            record = None
+            with faults.row():
+                record = _record(line, keys, f"{file}:{number}")
+            if record is not None:
+                yield number, [record[key] for key in keys]
+
+
+def _record(line: str, keys: Sequence[Column], place: str) -> dict[Any, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: not JSON: {error}. Received: {line[:80]!r}") from None
+    if not isinstance(record, dict):
+        raise DataError(f"{place}: an object is needed in every line. Received: {line[:80]!r}")
+    if missing := [key for key in keys if key not in record]:
+        raise DataError(f"{place}: no key {missing[0]!r}. Received: {list(record)!r:.500}.")
+    return record
 
 
 def _parquet(file: Path, columns: Sequence[Column]) -> Iterator[Row]:

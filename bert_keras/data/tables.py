@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from bert_keras.data.examples import Texts
+from bert_keras.data.faults import Faults
 from bert_keras.data.table_rows import Column, read_rows
 from bert_keras.data.text_files import Source, text_value
 from bert_keras.errors import DataError
@@ -58,7 +59,7 @@ def read_table(
 
     Raises:
         ValueError: arguments that do not fit together.
-        DataError: a row that cannot be used: names file, line and what was found.
+        DataError: rows that cannot be used: names file, line and what was found, of each.
         ImportError: Parquet without pyarrow.
     """
     if problem not in PROBLEMS:
@@ -71,6 +72,7 @@ def read_table(
             f"{known_labels!r}, {label_separator!r}"
         )
     columns = [column for column in (text, pair, label) if column is not None]
+    faults = Faults()
     rows = read_rows(
         path,
         columns,
@@ -79,23 +81,26 @@ def read_table(
         quoting=quoting,
         separator=separator,
         encoding=encoding,
+        faults=faults,
     )
     texts: list[str] = []
     pairs: list[str] = []
     targets: list[Any] = []
     places: list[str] = []
     target_of = _reader_of_targets(problem, label_separator, known_labels)
-    for number, values in rows:
-        place = f"{path}:{number}"
-        places.append(place)
-        texts.append(text_value(values[0], f"{place}: {text!r}"))
-        if pair is not None:
-            pairs.append(text_value(values[1], f"{place}: {pair!r}"))
-        if not (texts[-1].strip() or (pair is not None and pairs[-1].strip())):
-            found = "no text" if pair is None else "neither text nor pair"
-            raise DataError(f"{place}: {found}. Received: {values!r:.200}. Remove the row.")
-        if label is not None:
-            targets.append(target_of(values[-1], f"{place}: {label!r}"))
+    with faults.whole():
+        for number, values in rows:
+            place = f"{path}:{number}"
+            with faults.row():
+                places.append(place)
+                texts.append(text_value(values[0], f"{place}: {text!r}"))
+                if pair is not None:
+                    pairs.append(text_value(values[1], f"{place}: {pair!r}"))
+                if not (texts[-1].strip() or (pair is not None and pairs[-1].strip())):
+                    found = "no text" if pair is None else "neither text nor pair"
+                    raise DataError(f"{place}: {found}. Received: {values!r:.200}. Remove the row.")
+                if label is not None:
+                    targets.append(target_of(values[-1], f"{place}: {label!r}"))
     return Texts(
         tuple(texts),
         None if pair is None else tuple(pairs),

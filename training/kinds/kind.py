@@ -86,7 +86,7 @@ class Kind(abc.ABC):
         """
 
     def split(self, data: Any, share: float) -> tuple[Any, Any]:
-        """The examples without the last share of them, and these."""
+        """The examples without the last share of them, and these: neighbours stay together."""
         count = last_share(len(data), share)
         return self.take(data, range(count)), self.take(data, range(count, len(data)))
 

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from bert_keras import atomic
-from bert_keras.data import Texts, read_table
-from training.kinds.kind import Kind
+from bert_keras.data import Draws, Stream, Texts, read_table
+from training.kinds.kind import Kind, last_share
 
 
 class TextKind(Kind):
@@ -37,6 +39,14 @@ class TextKind(Kind):
             quoting={"auto": None, "true": True, "false": False}[recipe.quoting],
             encoding=recipe.encoding,
         )
+
+    def split(self, data: Texts, share: float) -> tuple[Texts, Texts]:
+        """Drawn by `data_seed`: tables may be sorted, by their labels too."""
+        keys = Draws(self.recipe.data_seed, epoch=1).keys(Stream.PLAN, len(data))
+        order = np.argsort(keys, kind="stable")
+        count = last_share(len(data), share)
+        learned, measured = (np.sort(part).tolist() for part in (order[:count], order[count:]))
+        return self.take(data, learned), self.take(data, measured)
 
 
 def write_glue(path: Path, predictions: Sequence[str]) -> None:
