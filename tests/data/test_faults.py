@@ -53,11 +53,10 @@ def test_many_are_counted() -> None:
 
 
 def test_what_ends_the_reading_comes_last() -> None:
-    with pytest.raises(DataError, match="2 faults:\na:1: no text\\.\na:9: NUL") as found:  # noqa: PT012
-        with Faults().whole() as faults:
-            faults.add(DataError("a:1: no text."))
-            raise DataError("a:9: NUL")
-    assert found.value.exit_code == 3
+    with pytest.raises(DataError) as found, Faults().whole() as faults:  # noqa: PT012
+        faults.add(DataError("a:1: no text."))
+        raise DataError("a:9: NUL")
+    assert str(found.value) == "2 faults:\na:1: no text.\na:9: NUL"
 
 
 def test_other_errors_are_not_gathered() -> None:
@@ -130,12 +129,12 @@ def test_broken_spans(tmp_path: Path) -> None:
 
 def test_labels_that_a_model_has_not() -> None:
     texts = Texts(("a", "b", "c"), None, ("x", "y", "z"), ("f:1", "f:2", "f:3"))
-    with pytest.raises(DataError, match="2 faults:\nf:2: unknown label 'y'.*\nf:3: unknown"):
+    with pytest.raises(DataError, match=r"2 faults:\nf:2: unknown label 'y'.*\nf:3: unknown"):
         targets_of(texts, ["x"], "single_label")
 
 
 def test_tags_that_a_model_has_not() -> None:
     tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"])
     words = TaggedWords((("a",), ("b",), ("c",)), (("O",), ("B-X",), ("B-Y",)))
-    with pytest.raises(DataError, match="2 faults:\nexample 1: .*'B-X'.*\nexample 2: .*'B-Y'"):
+    with pytest.raises(DataError, match=r"2 faults:\nexample 1: .*'B-X'.*\nexample 2: .*'B-Y'"):
         tag_examples(tokenizer, words, labels=["O"])

@@ -42,6 +42,7 @@ def test_values_bind_once_training_began(tmp_path: Path) -> None:
 def test_the_examples_bind_too(tmp_path: Path) -> None:
     train = tmp_path / "train.tsv"
     train.write_text("one")
+    (tmp_path / "run").mkdir()
     recipe = _recipe(tmp_path / "run", train=str(train), dev="gone")
     _claim(recipe)
     train.write_text("two")
