@@ -1,0 +1,18 @@
+"""Every second layer of a model of CoNLL-2003, which learns from the whole one's tags.
+
+Command:  python -m training.finetune conll2003_distilled train=eng.train dev=eng.testa
+          encoder=runs/conll2003 teacher=runs/conll2003
+"""
+
+from training.finetune_recipe import FinetuneRecipe
+
+recipe = FinetuneRecipe(
+    task="entities",
+    rows=5_000,
+    max_length=128,
+    layers="0,2,4",
+    alpha=0.7,
+    hidden=1.0,
+    epochs=4,
+    learning_rate=2e-4,
+)
