@@ -118,6 +118,7 @@ _MAKERS: dict[str, Callable[[Path], dict[str, str]]] = {
     "multi_label": _several,
     "scores": _scores,
     "similarity": _scores,
+    "retrieval": _scores,
     "entities": _entities,
     "questions": _questions,
     "choices": _choices,

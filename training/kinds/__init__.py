@@ -8,6 +8,7 @@ from training.kinds.entities import Entities
 from training.kinds.kind import Evaluation, Kind, Worst
 from training.kinds.labels import PROBLEMS, Labels
 from training.kinds.questions import MultipleChoices, Questions
+from training.kinds.retrieval import Retrieval
 from training.kinds.similarity import Similarity
 
 __all__ = ["KINDS", "PROBLEMS", "Evaluation", "Kind", "Worst", "kind_of"]
@@ -20,6 +21,7 @@ KINDS: dict[str, type[Kind]] = {
     "questions": Questions,
     "choices": MultipleChoices,
     "similarity": Similarity,
+    "retrieval": Retrieval,
 }
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from bert_keras import metrics
-from bert_keras.data import Rows, SupervisedExamples, Texts, encode
+from bert_keras.data import SupervisedExamples, Texts
 from bert_keras.errors import DataError
 from bert_keras.features import SIMILARITY
 from bert_keras.models import BertEncoder, SentencePairs, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Worst
-from training.kinds.texts import TextKind, write_glue
+from training.kinds.texts import TextKind, pair_rows, write_glue
 
 
 class Similarity(TextKind):
@@ -40,9 +40,7 @@ class Similarity(TextKind):
     ) -> SupervisedExamples:
         """Two rows for each pair."""
         self.check(data, labels)
-        pairs = zip(data.texts, data.pairs or (), strict=True)
-        texts = [text for pair in pairs for text in pair]
-        rows: Rows = encode(tokenizer, texts, max_length=self.recipe.max_length)
+        rows = pair_rows(tokenizer, data, self.recipe.max_length)
         scores = np.array(data.targets, np.float32) / self.recipe.highest
         return SupervisedExamples(rows, {SIMILARITY: scores}, group=2, **options)
 
