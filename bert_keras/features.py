@@ -15,6 +15,7 @@ MASK_POSITIONS = "mask_positions"
 
 SEQUENCE_OUTPUT = "sequence_output"
 POOLED_OUTPUT = "pooled_output"
+BEFORE_LAST = "before_last"  # the last block's input
 HIDDEN_STATES = "hidden_states"
 ATTENTIONS = "attentions"
 

@@ -42,7 +42,7 @@ FLOORS = {
     "features": Floor(),
     "presets": Floor(("config",)),
     "layers": Floor((), ("keras",)),
-    "optimization": Floor((), ("keras",)),
+    "optimization": Floor((), ("keras",), ("tensorflow", "torch")),
     "viterbi": Floor((), ("numpy",)),
     "models": Floor(("config", "presets", "features", "layers"), ("keras",), ("checkpoints",)),
     "tokenizers": Floor(("features", "handles"), ("numpy", "tokenizers"), ("sentencepiece",)),

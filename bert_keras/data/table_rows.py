@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from bert_keras.data.faults import Faults
+from bert_keras.data.record_files import Column, Row, column_position, json_rows, parquet_rows
 from bert_keras.data.text_files import Source, strict_lines
 from bert_keras.errors import DataError
-
-Column = str | int
-Row = tuple[int, list[Any]]
 
 FORMATS = ("csv", "jsonl", "label_text", "parquet", "tsv")
 LABEL_TEXT = ("label", "fine", "text")  # columns of the format "label_text"
@@ -86,9 +82,9 @@ def read_rows(
     file = Path(path).expanduser()
     kind = format_of(file, format)
     if kind == "parquet":
-        rows = _parquet(file, columns)
+        rows = parquet_rows(file, columns)
     elif kind == "jsonl":
-        rows = _json(file, columns, encoding, faults)
+        rows = json_rows(file, columns, encoding, faults)
     elif kind == "label_text":
         fields = _label_text(file, encoding, faults)
         rows = _select(file, fields, columns, faults, list(LABEL_TEXT))
@@ -190,11 +186,13 @@ def _select(
     width = len(names) if names else 0
     first = line
     if names:
-        positions = [_position(f"{file}:{line}", column, names, width) for column in columns]
+        positions = [column_position(f"{file}:{line}", column, names, width) for column in columns]
     for number, fields in rows:
         if not width:
             first, width = number, len(fields)
-            positions = [_position(f"{file}:{number}", column, None, width) for column in columns]
+            positions = [
+                column_position(f"{file}:{number}", column, None, width) for column in columns
+            ]
         if len(fields) != width:
             few = len(fields) < width
             hint = "A quote or separator may be missing" if few else "A field may hold a separator"
@@ -207,68 +205,3 @@ def _select(
             )
             continue
         yield number, [fields[position] for position in positions]
-
-
-def _position(place: str, column: Column, names: list[str] | None, width: int) -> int:
-    if names is None or isinstance(column, int):
-        if isinstance(column, str) and not column.removeprefix("-").isdecimal():
-            raise ValueError(f"Without a header, columns are numbers from 0. Received: {column!r}")
-        if not -width <= int(column) < width:
-            raise DataError(
-                f"{place}: no column {column}. Received: {width} columns, counted from 0."
-            )
-        return int(column) % width
-    if names.count(column) != 1:
-        found = "several columns" if column in names else "no column"
-        raise DataError(
-            f"{place}: {found} {column!r}. Received: {names!r:.500}. Name one of these; for a file "
-            "without a header pass header=False and number the columns from 0."
-        )
-    return names.index(column)
-
-
-def _json(file: Path, keys: Sequence[Column], encoding: str, faults: Faults) -> Iterator[Row]:
-    for number, line in strict_lines(file, encoding):
-        if line.strip():
-            record = None
-            with faults.row():
-                record = _record(line, keys, f"{file}:{number}")
-            if record is not None:
-                yield number, [record[key] for key in keys]
-
-
-def _record(line: str, keys: Sequence[Column], place: str) -> dict[Any, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: not JSON: {error}. Received: {line[:80]!r}") from None
-    if not isinstance(record, dict):
-        raise DataError(f"{place}: an object is needed in every line. Received: {line[:80]!r}")
-    if missing := [key for key in keys if key not in record]:
-        raise DataError(f"{place}: no key {missing[0]!r}. Received: {list(record)!r:.500}.")
-    return record
-
-
-def _parquet(file: Path, columns: Sequence[Column]) -> Iterator[Row]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(
-            f'{file}: Parquet files need pyarrow. Install with: pip install "bert-keras[finetune]"'
-        ) from error
-    number = 0
-    try:
-        with pyarrow.parquet.ParquetFile(file) as table:
-            names = table.schema_arrow.names
-            wanted = [names[_position(f"{file}", c, names, len(names))] for c in columns]
-            for batch in table.iter_batches(columns=list(dict.fromkeys(wanted))):
-                values = [batch.column(name).to_pylist() for name in wanted]
-                for row in zip(*values, strict=True):
-                    number += 1
-                    yield number, list(row)
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = f"{error}".rstrip(".")
-        raise DataError(
-            f"{file}: cannot be read as Parquet after row {number}: {reason}."
-        ) from error

@@ -9,6 +9,7 @@ from keras import ops
 
 from bert_keras import features
 from bert_keras.layers import HiddenDistance
+from bert_keras.models.encoder import EncoderView
 from bert_keras.models.task import Task, build_optimizer
 
 _STATE = "last_state"
@@ -134,16 +135,36 @@ def _view(task: Task, name: str, hidden: float) -> keras.Model:
     if not hidden:
         return keras.Model(task.input, task.output, name=name)
     try:
-        # A model's own `output` is that of its layers; here, of the call within the task.
-        tensors = keras.Operation.output.fget(task.encoder)  # pyright: ignore
-        state = keras.tree.pack_sequence_as(task.encoder.output, keras.tree.flatten(tensors))
-        outputs = {**task.output, _STATE: state[features.SEQUENCE_OUTPUT]}
-        return keras.Model(task.input, outputs, name=name)
+        return keras.Model(task.input, {**task.output, _STATE: _last_state(task)}, name=name)
     except (AttributeError, ValueError) as error:
         raise ValueError(
             "`hidden` compares last layers, which this task does not read, or its encoder is that "
             f"of another task as well. Received: {type(task).__name__}"
         ) from error
+
+
+def _last_state(task: Task) -> Any:
+    """What the task's encoder makes of all tokens, within the task.
+
+    Raises:
+        ValueError: the task reads something else.
+        AttributeError: the encoder was called elsewhere too.
+    """
+    encoder = task.encoder
+    for view in task.layers:
+        if view is encoder:
+            return _within_the_task(encoder)[features.SEQUENCE_OUTPUT]
+        if isinstance(view, EncoderView) and features.BEFORE_LAST in view.output:
+            # It makes the first token's vector alone: the last block runs once more, for all.
+            before = _within_the_task(view)[features.BEFORE_LAST]
+            return encoder.blocks[-1](before, task.input[features.PADDING_MASK])
+    raise ValueError("The encoder's last layer is not read.")
+
+
+def _within_the_task(model: keras.Model) -> dict[str, Any]:
+    # A model's own `output` is that of its layers; here, of the call within the task.
+    tensors = keras.Operation.output.fget(model)  # pyright: ignore
+    return keras.tree.pack_sequence_as(model.output, keras.tree.flatten(tensors))
 
 
 def _check(student: Task, teacher: Task, temperature: float, alpha: float, hidden: float) -> None:

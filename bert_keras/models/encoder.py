@@ -77,12 +77,13 @@ class BertEncoder(EncoderView):
     def first_token(self) -> EncoderView:
         """The same layers for those who read [CLS] alone: a view that computes no other vector.
 
-        Outputs: `sequence_output` [batch, 1, hidden_size], and the encoder's `pooled_output`.
+        Outputs: `sequence_output` [batch, 1, hidden_size], the encoder's `pooled_output`, and
+        `before_last` [batch, length, hidden_size], what the last block is given.
         """
         inputs = encoder_inputs(self.config)
         layers = EncoderLayers(self.embeddings, self.blocks, self.pooler)
-        x = layers.first_token(inputs, self.config)
-        outputs = {features.SEQUENCE_OUTPUT: x}
+        x, before = layers.first_token(inputs, self.config)
+        outputs = {features.SEQUENCE_OUTPUT: x, features.BEFORE_LAST: before}
         if self.pooler is not None:
             outputs[features.POOLED_OUTPUT] = self.pooler(x)
         return EncoderView(inputs, outputs, name=f"{self.name}_first_token")

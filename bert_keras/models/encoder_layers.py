@@ -98,14 +98,14 @@ class EncoderLayers(NamedTuple):
             outputs[features.ATTENTIONS] = tuple(probabilities)
         return outputs
 
-    def first_token(self, inputs: dict, config: BertConfig) -> Any:
-        """The last layer's vector of the first token alone: [batch, 1, hidden_size]."""
+    def first_token(self, inputs: dict, config: BertConfig) -> tuple[Any, Any]:
+        """The last layer's vector of the first token, [batch, 1, hidden_size], and its input."""
         padding_mask = inputs[features.PADDING_MASK]
         x = self.embeddings(inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS))
         last = config.num_layers - 1
         for index in range(last):
             x = self._block(index, config)(x, padding_mask)
-        return FirstToken(self._block(last, config), name="first_token")(x, padding_mask)
+        return FirstToken(self._block(last, config), name="first_token")(x, padding_mask), x
 
     def _block(self, layer: int, config: BertConfig) -> TransformerBlock:
         # Fewer blocks than layers: neighbouring layers share one (ALBERT's groups).

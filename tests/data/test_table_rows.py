@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -75,12 +74,6 @@ def test_labels_in_front_of_texts(tmp_path: Path) -> None:
     options = {"name": "train.all", "format": "label_text", "encoding": "latin-1"}
     found = _rows(tmp_path, data, ["text", "label", "fine"], **options)
     assert found == [(1, ["How did\xa0it go ?", "DESC", "DESC:manner"]), (3, ["Who  ?", "4", "4"])]
-
-
-def test_json_lines(tmp_path: Path) -> None:
-    data = '\n{"b": 1, "a": "x\\ny"}\n{"a": null, "b": [1.5, "z"], "c": 0}\n'
-    expected = [(2, ["x\ny", 1]), (3, [None, [1.5, "z"]])]
-    assert _rows(tmp_path, data, ["a", "b"], name="a.jsonl") == expected
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.TSV.gz"])
@@ -158,29 +151,3 @@ def test_bad_arguments(tmp_path: Path, options: Any, message: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"gone\.csv: cannot be read: No such file"):
         list(read_rows(tmp_path / "gone.csv", ["a"]))
-
-
-def test_parquet(tmp_path: Path) -> None:
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "a.parquet"
-    columns = {"text": ["x", "y", None], "label": [1, 0, 2], "tags": [["a"], [], None]}
-    parquet.write_table(arrow.table(columns), path, row_group_size=2)
-    found = list(read_rows(path, ["tags", "text", "label"]))
-    assert found == [(1, [["a"], "x", 1]), (2, [[], "y", 0]), (3, [None, None, 2])]
-    assert list(read_rows(path, [0, "text"])) == [(1, ["x"] * 2), (2, ["y"] * 2), (3, [None] * 2)]
-    with pytest.raises(DataError, match=r"a\.parquet: no column 'body'.*'text', 'label', 'tags'"):
-        list(read_rows(path, ["body"]))
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(
-        DataError, match=r"a\.parquet: cannot be read as Parquet after row 0: .*[a-z].$"
-    ):
-        list(read_rows(path, ["text"]))
-    with pytest.raises(DataError, match=r"gone\.parquet: cannot be read as Parquet"):
-        list(read_rows(tmp_path / "gone.parquet", ["text"]))
-
-
-def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r'pip install "bert-keras\[finetune\]"'):
-        _rows(tmp_path, b"PAR1", ["a"], name="a.parquet")
