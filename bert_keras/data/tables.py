@@ -9,7 +9,8 @@ from typing import Any
 
 from bert_keras.data.examples import Texts
 from bert_keras.data.faults import Faults
-from bert_keras.data.table_rows import Column, read_rows
+from bert_keras.data.record_files import Column
+from bert_keras.data.table_rows import read_rows
 from bert_keras.data.text_files import Source, text_value
 from bert_keras.errors import DataError
 
