@@ -57,7 +57,9 @@ def _weight(model: keras.Model, path: str):
     return next(weight for weight in model.weights if weight.path == path)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="only TensorFlow traces so")
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="another backend traces otherwise"
+)
 def test_a_step_is_traced_once(monkeypatch):
     """Keras makes the optimizer's variables within the first trace, which is then thrown away."""
     task = SequenceClassifier(BertEncoder(TINY), 2)

@@ -86,7 +86,7 @@ def test_tables_of_which_few_rows_are_read():
     np.testing.assert_allclose(model.get_weights()[0], other.get_weights()[0], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="strides are PyTorch's")
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="strides of the torch backend")
 @pytest.mark.parametrize("of", ["variable", "gradient"])
 def test_transposed_memory(of: str):
     import torch
@@ -104,7 +104,7 @@ def test_transposed_memory(of: str):
     np.testing.assert_allclose(numpy(ours), numpy(theirs), rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.skipif(keras.backend.backend() == "jax", reason="its compiler fuses the step")
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="a backend that fuses by itself")
 def test_the_kernel_is_used(monkeypatch):
     if keras.backend.backend() == "tensorflow":
         import tensorflow as module

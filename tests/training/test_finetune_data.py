@@ -24,10 +24,15 @@ def _read(**values) -> Data:
     return Data.read(recipe, kind_of(recipe))
 
 
-def test_without_dev_the_last_rows_are_kept_for_it(tmp_path: Path) -> None:
-    data = _read(train=_rows(tmp_path / "t.jsonl", 20), held_out=0.2)
-    assert list(data.dev.texts) == ["t16", "t17", "t18", "t19"]
-    assert (len(data.train), data.labels) == (16, ["a", "b"])
+def test_without_dev_some_rows_are_kept_for_it(tmp_path: Path) -> None:
+    train = _rows(tmp_path / "t.jsonl", 20)
+    data = _read(train=train, held_out=0.2)
+    assert (len(data.train), len(data.dev), data.labels) == (16, 4, ["a", "b"])
+    assert sorted([*data.train.texts, *data.dev.texts]) == sorted(f"t{n}" for n in range(20))
+    assert list(data.dev.texts) != ["t16", "t17", "t18", "t19"]  # a table may be sorted
+    # By the data's seed: all seeds of a run are measured on the same rows.
+    assert _read(train=train, held_out=0.2, seed=1) == data
+    assert _read(train=train, held_out=0.2, data_seed=1) != data
 
 
 def test_rows_are_drawn_by_their_own_seed(tmp_path: Path) -> None:

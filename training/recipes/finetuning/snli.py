@@ -1,4 +1,4 @@
-"""Entailment of captions, learned from SNLI's validation part; its last tenth is held out.
+"""Entailment of captions, learned from SNLI's validation part; a tenth of it is held out.
 
 Command:  python -m training.finetune snli train=validation.tsv
           encoder=HANDLE
