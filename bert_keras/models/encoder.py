@@ -70,8 +70,7 @@ class BertEncoder(EncoderView):
     def with_outputs(self, *, hidden_states: bool = False, attentions: bool = False) -> EncoderView:
         """The same layers, so the same weights, with more outputs: a view for looking inside."""
         inputs = encoder_inputs(self.config)
-        layers = EncoderLayers(self.embeddings, self.blocks, self.pooler)
-        outputs = layers.outputs(inputs, self.config, hidden_states, attentions)
+        outputs = self._stack.outputs(inputs, self.config, hidden_states, attentions)
         return EncoderView(inputs, outputs, name=f"{self.name}_outputs")
 
     def first_token(self) -> EncoderView:
@@ -81,12 +80,12 @@ class BertEncoder(EncoderView):
         `before_last` [batch, length, hidden_size], what the last block is given.
         """
         inputs = encoder_inputs(self.config)
-        layers = EncoderLayers(self.embeddings, self.blocks, self.pooler)
-        x, before = layers.first_token(inputs, self.config)
-        outputs = {features.SEQUENCE_OUTPUT: x, features.BEFORE_LAST: before}
-        if self.pooler is not None:
-            outputs[features.POOLED_OUTPUT] = self.pooler(x)
+        outputs = self._stack.first_token(inputs, self.config)
         return EncoderView(inputs, outputs, name=f"{self.name}_first_token")
+
+    @property
+    def _stack(self) -> EncoderLayers:
+        return EncoderLayers(self.embeddings, self.blocks, self.pooler)
 
     def prune_heads(self, heads: Mapping[int, Sequence[int]], **options: Any) -> BertEncoder:
         """A smaller encoder without some attention heads; see `surgery.prune_heads`."""

@@ -89,23 +89,29 @@ class EncoderLayers(NamedTuple):
                 look = AttentionProbabilities(block.attention, name=f"attentions_{index}")
                 probabilities.append(look(attended, padding_mask))
             states.append(x)
-        outputs = {features.SEQUENCE_OUTPUT: x}
-        if self.pooler is not None:
-            outputs[features.POOLED_OUTPUT] = self.pooler(x)
+        outputs = self._read(x)
         if hidden_states:
             outputs[features.HIDDEN_STATES] = tuple(states)
         if attentions:
             outputs[features.ATTENTIONS] = tuple(probabilities)
         return outputs
 
-    def first_token(self, inputs: dict, config: BertConfig) -> tuple[Any, Any]:
-        """The last layer's vector of the first token, [batch, 1, hidden_size], and its input."""
+    def first_token(self, inputs: dict, config: BertConfig) -> dict:
+        """The outputs with the first token alone in the last layer, and what that is given."""
         padding_mask = inputs[features.PADDING_MASK]
         x = self.embeddings(inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS))
         last = config.num_layers - 1
         for index in range(last):
             x = self._block(index, config)(x, padding_mask)
-        return FirstToken(self._block(last, config), name="first_token")(x, padding_mask), x
+        first = FirstToken(self._block(last, config), name="first_token")(x, padding_mask)
+        return {**self._read(first), features.BEFORE_LAST: x}
+
+    def _read(self, x: Any) -> dict:
+        """What is read of the last layer."""
+        outputs = {features.SEQUENCE_OUTPUT: x}
+        if self.pooler is not None:
+            outputs[features.POOLED_OUTPUT] = self.pooler(x)
+        return outputs
 
     def _block(self, layer: int, config: BertConfig) -> TransformerBlock:
         # Fewer blocks than layers: neighbouring layers share one (ALBERT's groups).
