@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from training import recipe_files
-from training.values import Ranges
+from training.values import JIT, Ranges
 
 _FOLDER = Path(__file__).parent / "recipes" / "finetuning"
 KINDS = (
@@ -126,7 +126,7 @@ _RANGES = Ranges(
         "representation": ("last", "concat_last_4", "mix"),
         "optimizer": ("adamw", "lamb", "muon"),
         "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
-        "jit": ("auto", "true", "false"),
+        "jit": tuple(JIT),
     },
     least={
         "max_length": 8,

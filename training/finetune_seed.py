@@ -26,6 +26,7 @@ from training.finetune_folder import write_json
 from training.finetune_recipe import FinetuneRecipe
 from training.kinds import Kind
 from training.progress import Progress
+from training.values import JIT
 
 BEST, RESULT, METRICS, SPEED, CHECKPOINTS = (
     *("best", "result.json", "metrics.jsonl", "speed.jsonl"),
@@ -226,6 +227,6 @@ def _compile(recipe: FinetuneRecipe, task: Task | Distiller, total_steps: int) -
             layer_decay=recipe.layer_decay or 1.0,
             unfreeze_every=recipe.unfreeze_every,
         ),
-        jit_compile={"auto": "auto", "true": True, "false": False}[recipe.jit],
+        jit_compile=JIT[recipe.jit],
         **task.objective(),
     )

@@ -13,6 +13,7 @@ from bert_keras.models import BertEncoder, ElectraPretrainer, MaskedLM, Pretrain
 from bert_keras.optimization import optimizer
 from bert_keras.presets import PRESETS
 from training.recipe import PretrainRecipe
+from training.values import JIT
 
 # Heads that a checkpoint may have, and a new task need not.
 _HEADS = ("mlm", "nsp", "sop", "rtd", "label", "tags", "span", "choice", "pooler")
@@ -38,7 +39,7 @@ def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
             accumulate=recipe.accumulate,
             ema=recipe.ema,
         ),
-        jit_compile={"auto": "auto", "true": True, "false": False}[recipe.jit],
+        jit_compile=JIT[recipe.jit],
         **task.objective(),
     )
     return task

@@ -8,7 +8,7 @@ from pathlib import Path
 from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.presets import PRESETS
 from training import recipe_files
-from training.values import Ranges
+from training.values import JIT, Ranges
 
 _FOLDER = Path(__file__).parent / "recipes"
 
@@ -117,7 +117,7 @@ _RANGES = Ranges(
         "schedule": ("linear", "cosine", "polynomial"),
         "optimizer": ("adamw", "lamb", "muon"),
         "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
-        "jit": ("auto", "true", "false"),
+        "jit": tuple(JIT),
     },
     least={
         "sequence_length": 8,

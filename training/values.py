@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 from bert_keras.errors import UsageError
 from training.overrides import KINDS, nearest
 
+# The words for XLA in a recipe, and what Keras's `compile` calls them.
+JIT: dict[str, Any] = {"auto": "auto", "true": True, "false": False}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ranges:
