@@ -10,6 +10,6 @@ recipe = FinetuneRecipe(
     task="entities",
     rows=5_000,
     max_length=128,
-    epochs=4,
+    epochs=2,
     learning_rate=2e-4,
 )

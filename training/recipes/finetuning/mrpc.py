@@ -15,6 +15,6 @@ recipe = FinetuneRecipe(
     positive="1",
     metric="accuracy",
     max_length=128,
-    epochs=4,
+    epochs=3,
     learning_rate=1e-4,
 )

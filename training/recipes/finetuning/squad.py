@@ -11,6 +11,6 @@ recipe = FinetuneRecipe(
     held_out=0.143,
     max_length=256,
     stride=128,
-    epochs=3,
+    epochs=1,
     learning_rate=1e-4,
 )

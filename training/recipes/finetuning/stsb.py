@@ -12,6 +12,6 @@ recipe = FinetuneRecipe(
     pair="sentence2",
     label="score",
     max_length=128,
-    epochs=4,
+    epochs=2,
     learning_rate=1e-4,
 )
