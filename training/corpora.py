@@ -5,19 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
-from typing import Any
 
-import keras
 import numpy as np
 
 from bert_keras.data import (
     MANIFEST,
     Corpus,
-    Examples,
     PretrainingExamples,
-    py_dataset,
     read,
-    tf_dataset,
 )
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.tokenizers import Tokenizer
@@ -142,10 +137,3 @@ def evaluation_batches(recipe: PretrainRecipe, examples: PretrainingExamples) ->
     """How many batches of held-out examples are measured."""
     wanted = math.ceil(recipe.evaluation_pairs / recipe.batch_size)
     return min(wanted, examples.num_batches(0))
-
-
-def dataset(examples: Examples, **where: Any) -> Any:
-    """The examples as the backend likes them best; the batches are the same."""
-    if keras.backend.backend() == "tensorflow":
-        return tf_dataset(examples, **where)
-    return py_dataset(examples, **where)

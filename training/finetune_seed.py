@@ -15,30 +15,23 @@ from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import NumericError, UsageError
 from bert_keras.models import BertEncoder, Distiller, Task
 from bert_keras.optimization import optimizer
-from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
 from bert_keras.tokenizers import Tokenizer
 from training import machine
-from training.callbacks import WriteMetrics
-from training.corpora import dataset
 from training.finetune_best import KeepBest
 from training.finetune_data import Data, training_examples
 from training.finetune_folder import write_json
 from training.finetune_recipe import FinetuneRecipe
+from training.fitting import Fitting
 from training.kinds import Kind
-from training.progress import Progress
 from training.values import JIT
 
 BEST, RESULT, METRICS, SPEED, CHECKPOINTS = (
     *("best", "result.json", "metrics.jsonl", "speed.jsonl"),
     "checkpoints",
 )
-_START: dict[str, Any] = {
-    **dict.fromkeys(("step", "epoch", "position", "metrics", "speed", "waited"), 0),
-    "best": None,
-    "best_step": 0,
-    "seconds": 0.0,
-    "aside": 0.0,  # of these: to open the model, to measure it and to write it
-}
+# Before the first step: the best metrics, after how many steps, reports without a gain, and the
+# seconds that went into opening the model, measuring and writing it.
+_START = {"best": None, "best_step": 0, "waited": 0, "aside": 0.0}
 
 
 class Stopped(Exception):  # noqa: N818
@@ -117,63 +110,33 @@ def _train(
     reports = math.ceil(recipe.epochs * examples.num_batches() / report_every)
     _compile(recipe, model, reports * report_every)
     # === Resume ===
-    checkpoints = TrainingCheckpoints(folder / CHECKPOINTS)
-    metrics, speed = MetricsLog(folder / METRICS), MetricsLog(folder / SPEED)
-    state = _START | (checkpoints.restore(model) or {})
-    metrics.cut(state["metrics"])
-    speed.cut(state["speed"])
-    start -= state["seconds"]
+    fitting = Fitting(
+        model,
+        examples,
+        checkpoints=folder / CHECKPOINTS,
+        metrics=folder / METRICS,
+        speed=folder / SPEED,
+        report_every=report_every,
+        began=start,
+        start=_START,
+    )
+    state, step = fitting.state, fitting.state["step"]
     state["aside"] += opened
     best = KeepBest(recipe, kind, data.dev, tokenizer, folder / BEST, report_every, state)
-
-    def state_after(report: int) -> dict[str, Any]:
-        step = report * report_every
-        epoch, position = examples.locate(state["epoch"], state["position"], step - state["step"])
-        return {
-            "step": step,
-            "epoch": epoch,
-            "position": position,
-            "metrics": metrics.offset,
-            "speed": speed.offset,
-            "seconds": perf_counter() - start,
-            **best.state,
-        }
-
     # === Training ===
-    done = state["step"] // report_every
-    seen = examples.statistics()
-    with StopOnSignal() as stop, Progress(reports * report_every, state["step"]) as display:
-        display.note(f"seed {seed}" + (f": going on after step {state['step']:,}" if done else ""))
-        if done < reports and not best.is_over:
-            model.fit(
-                dataset(
-                    examples,
-                    epoch=state["epoch"],
-                    position=state["position"],
-                    workers=recipe.workers,
-                ),
-                initial_epoch=done,
-                epochs=reports,
-                steps_per_epoch=report_every,
-                callbacks=[
-                    best,
-                    WriteMetrics(
-                        metrics,
-                        speed,
-                        display,
-                        report_every=report_every,
-                        tokens_per_step=seen["tokens"] / seen["batches"],
-                        padding_share=seen["padding_share"],
-                    ),
-                    stop,
-                    SaveCheckpoint(checkpoints, every=recipe.checkpoint_every, state=state_after),
-                ],
-                shuffle=False,  # a dataset has its order
-                verbose=0,  # pyright: ignore[reportArgumentType]
-            )
+    stop = fitting.run(
+        reports,
+        seen=examples.statistics(),
+        more=lambda: best.state,
+        callbacks=[best],
+        checkpoint_every=recipe.checkpoint_every,
+        workers=recipe.workers,
+        note=f"seed {seed}" + (f": going on after step {step:,}" if step else ""),
+        is_over=best.is_over,
+    )
     if stop.signal is not None:
         raise Stopped(stop.signal.name, stop.exit_code)
-    return state_after(best.reports)
+    return {**fitting.state_after(best.reports), **best.state}
 
 
 def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -> None:

@@ -17,7 +17,8 @@ from bert_keras.models import Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training import machine, unigram
-from training.corpora import SAMPLED_BATCHES, TrainingCorpora, dataset, evaluation_batches
+from training.corpora import SAMPLED_BATCHES, TrainingCorpora, evaluation_batches
+from training.fitting import dataset
 from training.plot import loss_picture
 from training.recipe import PretrainRecipe
 from training.report import FilledMask, Report

@@ -41,12 +41,6 @@ if TYPE_CHECKING:
 
 _FLAGS = ("--dry-run", "--quicktest")
 _EVENTS = ("tensorflow", "tensorboard")  # what writes event files, on every backend
-# Before the first step: data position, lengths of the logs, memory and time spent. A checkpoint
-# also names the corpus.
-_START = {
-    **dict.fromkeys(("step", "epoch", "position", "metrics", "speed", "peak_memory"), 0),
-    "seconds": 0.0,
-}
 
 
 def main(arguments: list[str]) -> int:
@@ -85,13 +79,11 @@ def main(arguments: list[str]) -> int:
 def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -> int:
     import keras
 
-    from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
     from training import machine
-    from training.callbacks import WriteMetrics
-    from training.corpora import SAMPLED_BATCHES, dataset, evaluation_batches, open_corpora
+    from training.corpora import SAMPLED_BATCHES, evaluation_batches, open_corpora
+    from training.fitting import Fitting, dataset
     from training.health import versions
     from training.model import build, start_from_frequencies
-    from training.progress import Progress
 
     start = perf_counter()
     folder.claim(recipe, keras.backend.backend(), versions())
@@ -107,87 +99,62 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     task = build(recipe, corpora.tokenizer.vocab_size)
 
     # === Resume ===
-    checkpoints = TrainingCheckpoints(folder.checkpoints)
-    metrics, speed = MetricsLog(folder.metrics), MetricsLog(folder.speed)
-    state = _START | (checkpoints.restore(task) or {})
+    fitting = Fitting(
+        task,
+        examples,
+        checkpoints=folder.checkpoints,
+        metrics=folder.metrics,
+        speed=folder.speed,
+        report_every=recipe.report_every,
+        began=start,
+        start={"peak_memory": 0},
+    )
+    state, fingerprint = fitting.state, corpora.fingerprint
     if not state["step"] and recipe.output_bias == "frequency":
         start_from_frequencies(task, corpora.log_shares())
-    fingerprint = corpora.fingerprint
     if state.get("corpus", fingerprint) != fingerprint:
         raise UsageError(
             f"{corpora.folder}: not the corpus that the run in {folder.path} began with. "
             "Put that one back, or give out=FOLDER for a new run."
         )
-    metrics.cut(state["metrics"])
-    speed.cut(state["speed"])
-    start -= state["seconds"]
 
-    def cost() -> dict[str, Any]:
-        memory = max(state["peak_memory"], machine.peak_memory_bytes() or 0)
-        return {"peak_memory": memory, "seconds": perf_counter() - start}
-
-    def state_after(reports: int) -> dict[str, Any]:
-        step = reports * recipe.report_every
-        epoch, position = examples.locate(state["epoch"], state["position"], step - state["step"])
-        return {
-            "step": step,
-            "epoch": epoch,
-            "position": position,
-            "metrics": metrics.offset,
-            "speed": speed.offset,
-            **cost(),
-            "corpus": fingerprint,
-        }
+    def peak_memory() -> int:
+        return max(state["peak_memory"], machine.peak_memory_bytes() or 0)
 
     # === Training ===
-    display = Progress(recipe.steps, state["step"])
-    if state["step"]:
-        display.note(f"Going on after step {state['step']:,} of {recipe.steps:,}.")
-    with StopOnSignal() as stop, display:
-        callbacks: list[keras.callbacks.Callback] = [
-            WriteMetrics(
-                metrics,
-                speed,
-                display,
-                report_every=recipe.report_every,
-                tokens_per_step=seen["tokens"] / seen["batches"],
-                padding_share=seen["padding_share"],
-            ),
-            stop,
-            SaveCheckpoint(checkpoints, every=recipe.checkpoint_every, state=state_after),
-        ]
-        if recipe.tensorboard:
-            callbacks.insert(0, _event_files(folder))
-        if state["step"] < recipe.steps:
-            task.fit(
-                dataset(
-                    examples,
-                    epoch=state["epoch"],
-                    position=state["position"],
-                    workers=recipe.workers,
-                ),
-                initial_epoch=state["step"] // recipe.report_every,
-                epochs=recipe.steps // recipe.report_every,
-                steps_per_epoch=recipe.report_every,
-                validation_data=dataset(
-                    held_out, steps=evaluation_batches(recipe, held_out), workers=recipe.workers
-                ),
-                validation_freq=recipe.evaluate_every,
-                callbacks=callbacks,
-                shuffle=False,  # a dataset has its order
-                verbose=0,  # pyright: ignore[reportArgumentType]
-            )
-        else:
-            # As `fit` ends: averaged weights, where wanted, take the place of the trained ones.
-            task.optimizer.finalize_variable_values(task.trainable_variables)
+    step, steps = state["step"], recipe.steps
+    stop = fitting.run(
+        steps // recipe.report_every,
+        seen=seen,
+        more=lambda: {"peak_memory": peak_memory(), "corpus": fingerprint},
+        callbacks=[_event_files(folder)] if recipe.tensorboard else [],
+        checkpoint_every=recipe.checkpoint_every,
+        workers=recipe.workers,
+        note=f"Going on after step {step:,} of {steps:,}." if step else "",
+        validation_data=dataset(
+            held_out, steps=evaluation_batches(recipe, held_out), workers=recipe.workers
+        ),
+        validation_freq=recipe.evaluate_every,
+    )
     if stop.signal is not None:
         print(
             f"Stopped by {stop.signal.name} after a checkpoint; the same command goes on.",
             file=sys.stderr,
         )
         return stop.exit_code
+    if step == steps:
+        # As `fit` ends: averaged weights, where wanted, take the place of the trained ones.
+        task.optimizer.finalize_variable_values(task.trainable_variables)
     command = shlex.join(["python", "-m", "training.pretrain", *arguments])
-    _finish(recipe, folder, task, corpora, command=command, **cost())
+    _finish(
+        recipe,
+        folder,
+        task,
+        corpora,
+        command=command,
+        seconds=fitting.seconds,
+        peak_memory=peak_memory(),
+    )
     return 0
 
 

@@ -58,12 +58,12 @@ def read_choices(
     rows = read_rows(
         path,
         [*front, *many],
+        faults,
         format=format,
         header=header,
         quoting=quoting,
         separator=separator,
         encoding=encoding,
-        faults=faults,
     )
     prompts: list[str] = []
     choices: list[tuple[str, ...]] = []

@@ -69,8 +69,12 @@ def tf_dataset(
     numbers = tf.data.Dataset.counter()
     if steps is not None:
         numbers = numbers.take(steps)
+    options = tf.data.Options()
+    # Nothing here is left to tune, and whoever drops an iterator that is tuned waits for the
+    # tuner's thread, which may sleep for a minute (seen with TensorFlow 2.21).
+    options.autotune.enabled = False
     dataset = numbers.map(load, num_parallel_calls=workers, deterministic=True)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return dataset.prefetch(workers + 1).with_options(options)
 
 
 def py_dataset(

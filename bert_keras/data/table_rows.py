@@ -29,13 +29,13 @@ _SEPARATORS = {"csv": ",", "tsv": "\t"}
 def read_rows(
     path: Source,
     columns: Sequence[Column],
+    faults: Faults,
     *,
     format: str | None = None,  # noqa: A002
     header: bool = True,
     quoting: bool | None = None,
     separator: str | None = None,
     encoding: str = "utf-8",
-    faults: Faults | None = None,
 ) -> Iterator[Row]:
     """Yields line and values of every row. Blank lines are passed over.
 
@@ -43,6 +43,7 @@ def read_rows(
         path: a file, of text gzipped or not.
         columns: the columns to take, by name or by number from 0 (a negative one counts from the
             end). Keys in JSON lines.
+        faults: takes the rows that cannot be read, which are passed over.
         format: one of `FORMATS`; None takes it from the ending of the file. "label_text" is the
             form of TREC, "label:finer text": its columns are "label", "fine" (the whole first
             word) and "text".
@@ -53,8 +54,6 @@ def read_rows(
         separator: what stands between fields; None: a comma in CSV, a tab in TSV.
         encoding: of text files. JSON lines and Parquet are UTF-8 by their definition, but what is
             named here is used for the former.
-        faults: takes the rows that cannot be read, which are passed over; None: they are an error
-            once all others are read.
 
     Yields:
         The number, from 1, of the line at which the row begins (in Parquet: of the row), and the
@@ -62,23 +61,10 @@ def read_rows(
 
     Raises:
         ValueError: arguments that do not fit together.
-        DataError: names file and line: no such column, too few or too many fields, bad quotes, no
-            JSON, bytes that are not in the encoding, NUL, no row at all.
+        DataError: what ends the reading: no such file or column, bad quotes, bytes that are not in
+            the encoding, NUL, no row at all; names file and line.
         ImportError: Parquet without pyarrow.
     """
-    if faults is None:
-        with Faults().whole() as faults:
-            yield from read_rows(
-                path,
-                columns,
-                format=format,
-                header=header,
-                quoting=quoting,
-                separator=separator,
-                encoding=encoding,
-                faults=faults,
-            )
-        return
     file = Path(path).expanduser()
     kind = format_of(file, format)
     if kind == "parquet":

@@ -77,12 +77,12 @@ def read_table(
     rows = read_rows(
         path,
         columns,
+        faults,
         format=format,
         header=header,
         quoting=quoting,
         separator=separator,
         encoding=encoding,
-        faults=faults,
     )
     texts: list[str] = []
     pairs: list[str] = []

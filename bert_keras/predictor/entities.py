@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -11,9 +12,11 @@ from bert_keras import features, viterbi
 from bert_keras.data.rows import Rows
 from bert_keras.data.targets import OUTSIDE
 from bert_keras.data.windows import word_windows
+from bert_keras.metrics import entity_spans
 from bert_keras.predictor.answers import Entity, Label
 from bert_keras.predictor.running import Runner, softmax
 
+_TAG = re.compile("[BIES]-.+", re.DOTALL)
 # Chinese characters, as BERT's tokenizer splits them (google-research/bert, tokenization.py).
 _CHINESE = (
     (0x4E00, 0x9FFF),
@@ -107,35 +110,22 @@ def entities_of(
     tags: Sequence[str],
     scores: Sequence[float],
 ) -> list[Entity]:
-    """Joins words tagged B-X, I-X, … to entities.
-
-    As conlleval reads them: I-X goes on with an entity of type X before it, and begins one where
-    there is none.
+    """Joins tagged words to entities, as conlleval reads tags B-X, I-X, E-X and S-X.
 
     Args:
         text: the text.
         words: where each begins and ends.
-        tags: of the words.
+        tags: of the words; any other name is of no entity.
         scores: probabilities of the tags.
     """
-    groups: list[tuple[str, list[int]]] = []
-    before = ""
-    for number, tag in enumerate(tags):
-        prefix, _, label = tag.partition("-")
-        if prefix not in ("B", "I") or not label:
-            before = ""
-            continue
-        if prefix == "B" or label != before:
-            groups.append((label, []))
-        groups[-1][1].append(number)
-        before = label
+    known = [tag if _TAG.fullmatch(tag) else "O" for tag in tags]
     return [
         Entity(
-            label,
-            text[words[inside[0]][0] : words[inside[-1]][1]],
-            words[inside[0]][0],
-            words[inside[-1]][1],
-            sum(scores[number] for number in inside) / len(inside),
+            span.label,
+            text[words[span.start][0] : words[span.end - 1][1]],
+            words[span.start][0],
+            words[span.end - 1][1],
+            sum(scores[span.start : span.end]) / (span.end - span.start),
         )
-        for label, inside in groups
+        for span in entity_spans(known)
     ]

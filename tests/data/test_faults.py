@@ -16,9 +16,9 @@ from bert_keras.data import (
     tag_examples,
 )
 from bert_keras.data.faults import Faults
-from bert_keras.data.table_rows import read_rows
 from bert_keras.data.targets import targets_of
 from bert_keras.errors import DataError
+from tests.tables import rows_of
 
 
 def _file(folder: Path, name: str, text: str) -> Path:
@@ -85,7 +85,7 @@ def test_a_table(tmp_path: Path) -> None:
 def test_json_lines(tmp_path: Path) -> None:
     path = _file(tmp_path, "a.jsonl", '{"text": "a"}\n[]\n{"other": 1}\n{"text": \n')
     with pytest.raises(DataError, match="3 faults") as found:
-        list(read_rows(path, ["text"]))
+        rows_of(path, ["text"])
     for number, told in ((2, "an object"), (3, "no key 'text'"), (4, "not JSON")):
         assert f"{path}:{number}: {told}" in str(found.value)
 

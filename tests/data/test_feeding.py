@@ -93,6 +93,10 @@ def test_tf_data_gives_batches_of_any_length(tensorflow: Any, group: int | None)
     assert y["label"].shape.as_list() == weights["label"].shape.as_list() == [None]
 
 
+def test_tf_data_has_no_tuner_to_wait_for(tensorflow: Any) -> None:
+    assert tf_dataset(supervised()).options().autotune.enabled is False
+
+
 def test_tf_data_is_endless_by_default(tensorflow: Any) -> None:
     dataset = tf_dataset(examples(), epoch=1, position=2)
     assert dataset.cardinality() == tensorflow.data.INFINITE_CARDINALITY

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.data.table_rows import read_rows
 from bert_keras.errors import DataError
+from tests.tables import rows_of
 
 
 def _rows(tmp_path: Path, data: str | bytes, columns: list[str | int], **options: Any) -> list[Any]:
     path = tmp_path / options.pop("name", "a.tsv")
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    return list(read_rows(path, columns, **options))
+    return rows_of(path, columns, **options)
 
 
 def test_tab_separated_fields_keep_their_quotes(tmp_path: Path) -> None:
@@ -150,4 +150,4 @@ def test_bad_arguments(tmp_path: Path, options: Any, message: str) -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"gone\.csv: cannot be read: No such file"):
-        list(read_rows(tmp_path / "gone.csv", ["a"]))
+        rows_of(tmp_path / "gone.csv", ["a"])

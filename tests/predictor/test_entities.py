@@ -72,6 +72,8 @@ def test_words_join_to_entities() -> None:
     ]
     assert entities_of("a b", [(0, 1), (2, 3)], ["B-X", "B-X"], [1, 1])[1].start == 2
     assert entities_of("a b", [(0, 1), (2, 3)], ["LABEL_0", "B-"], [1, 1]) == []
+    ends = entities_of("a b c", words_of("a b c"), ["B-X", "E-X", "S-X"], [1, 1, 1])
+    assert [(entity.start, entity.end) for entity in ends] == [(0, 3), (4, 5)]
 
 
 SENTENCES = [

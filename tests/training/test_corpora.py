@@ -6,12 +6,10 @@ import dataclasses
 import shutil
 from pathlib import Path
 
-import keras
-import numpy as np
 import pytest
 
 from bert_keras.errors import ArtifactError, DataError, UsageError
-from training.corpora import TrainingCorpora, dataset, evaluation_batches, open_corpora
+from training.corpora import TrainingCorpora, evaluation_batches, open_corpora
 from training.prepare import prepare
 from training.recipe import PretrainRecipe, load_recipe
 from training.run_folder import RunFolder
@@ -142,11 +140,3 @@ def test_how_much_is_evaluated(recipe: PretrainRecipe, prepared: Path) -> None:
     assert evaluation_batches(few, held_out) == 2
     many = dataclasses.replace(recipe, evaluation_pairs=10**6)
     assert evaluation_batches(many, held_out) == held_out.num_batches(0)
-
-
-def test_the_dataset_of_the_backend(recipe: PretrainRecipe, prepared: Path) -> None:
-    examples = _open(recipe, corpus=str(prepared)).examples(recipe)
-    batches = dataset(examples, epoch=0, position=1, steps=2)
-    assert isinstance(batches, keras.utils.PyDataset) == (keras.backend.backend() != "tensorflow")
-    x, _, _ = next(iter(batches)) if hasattr(batches, "map") else batches[0]
-    np.testing.assert_array_equal(x["token_ids"], examples.batch(0, 1)[0]["token_ids"])

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training import callbacks
+from training import fitting
 from training.pretrain import main
 
 _ROOT = Path(__file__).parents[2]
@@ -39,14 +39,14 @@ def stopped(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that a signal ended in the middle of a report."""
     folder = tmp_path_factory.mktemp("stopped") / "run"
 
-    class Stop(callbacks.WriteMetrics):
+    class Stop(fitting.WriteMetrics):
         def on_train_batch_end(self, batch, logs=None):
             super().on_train_batch_end(batch, logs)
             if self._first_step + batch + 1 == _STOPPED_AT - 1:
                 signal.raise_signal(signal.SIGTERM)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(callbacks, "WriteMetrics", Stop)
+        patch.setattr(fitting, "WriteMetrics", Stop)
         assert main(_arguments(tiny, folder)) == 143
     assert _last_checkpoint(folder).name == f"step-{_STOPPED_AT:08d}"
     return folder

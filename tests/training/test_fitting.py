@@ -1,0 +1,45 @@
+"""The batches of a training, and where it stands after some reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras.data import Rows, SupervisedExamples
+from training.fitting import Fitting, dataset
+
+
+@pytest.fixture
+def examples() -> SupervisedExamples:
+    """Five batches in each epoch."""
+    rows = Rows.of([np.arange(5, 9)] * 10, [np.zeros(4)] * 10, pad_id=0)
+    return SupervisedExamples(rows, {"label": np.arange(10)}, batch_size=2, seed=0)
+
+
+def test_the_dataset_of_the_backend(examples: SupervisedExamples) -> None:
+    batches = dataset(examples, epoch=0, position=1, steps=2)
+    assert isinstance(batches, keras.utils.PyDataset) == (keras.backend.backend() != "tensorflow")
+    _, y, _ = next(iter(batches)) if hasattr(batches, "map") else batches[0]
+    np.testing.assert_array_equal(y["label"], examples.batch(0, 1)[1]["label"])
+
+
+def test_the_state_of_a_new_run(examples: SupervisedExamples, tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    logs = {name: tmp_path / f"{name}.jsonl" for name in ("metrics", "speed")}
+    fitting = Fitting(
+        model,
+        examples,
+        checkpoints=tmp_path / "checkpoints",
+        **logs,
+        report_every=3,
+        began=0.0,
+        start={"best": None},
+    )
+    assert (fitting.state["step"], fitting.state["best"]) == (0, None)
+    state = fitting.state_after(4)
+    assert [state[name] for name in ("step", "epoch", "position")] == [12, 2, 2]
+    assert state["seconds"] <= fitting.seconds

@@ -1,0 +1,148 @@
+"""`fit` in reports of some steps: what pretraining and fine-tuning share of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import keras
+
+from bert_keras.data import Examples, py_dataset, tf_dataset
+from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
+from training.callbacks import WriteMetrics
+from training.progress import Progress
+
+_START = {**dict.fromkeys(("step", "epoch", "position", "metrics", "speed"), 0), "seconds": 0.0}
+
+
+def dataset(examples: Examples, **where: Any) -> Any:
+    """The examples as the backend likes them best; the batches are the same."""
+    if keras.backend.backend() == "tensorflow":
+        return tf_dataset(examples, **where)
+    return py_dataset(examples, **where)
+
+
+class Fitting:
+    """A training with logs, display and checkpoints, which goes on where it was killed.
+
+    Args:
+        model: compiled; a checkpoint that there is gives it its weights back.
+        examples: to learn from.
+        checkpoints: folder of the checkpoints,
+        metrics: and the file of what is computed,
+        speed: and of what depends on the machine.
+        report_every: steps of a report.
+        began: when the run, or this process of it, began: `perf_counter()`.
+        start: the state of a new run, beside what every run has.
+
+    Attributes:
+        state: that of the last checkpoint, or of a new run: step, place in the examples, lengths
+            of the logs, seconds, and what `start` names.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        examples: Examples,
+        *,
+        checkpoints: Path,
+        metrics: Path,
+        speed: Path,
+        report_every: int,
+        began: float,
+        start: Mapping[str, Any],
+    ):
+        self._model, self._examples, self._report_every = model, examples, report_every
+        self._checkpoints = TrainingCheckpoints(checkpoints)
+        self._metrics, self._speed = MetricsLog(metrics), MetricsLog(speed)
+        self.state: dict[str, Any] = _START | dict(start) | (self._checkpoints.restore(model) or {})
+        self._began = began - self.state["seconds"]
+
+    @property
+    def seconds(self) -> float:
+        """Spent on the run until now, by processes that were killed too."""
+        return perf_counter() - self._began
+
+    def state_after(self, reports: int) -> dict[str, Any]:
+        """The state when so many reports are done, without what the run adds to it."""
+        before, step = self.state, reports * self._report_every
+        place = self._examples.locate(before["epoch"], before["position"], step - before["step"])
+        return {
+            "step": step,
+            **dict(zip(("epoch", "position"), place, strict=True)),
+            "metrics": self._metrics.offset,
+            "speed": self._speed.offset,
+            "seconds": self.seconds,
+        }
+
+    def run(
+        self,
+        reports: int,
+        *,
+        seen: Mapping[str, Any],
+        more: Callable[[], Mapping[str, Any]],
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        checkpoint_every: int,
+        workers: int,
+        note: str = "",
+        is_over: bool = False,
+        **options: Any,
+    ) -> StopOnSignal:
+        """Trains until `reports` are done.
+
+        Args:
+            reports: of the whole run.
+            seen: statistics of the examples, for the logs.
+            more: what joins the state in a checkpoint.
+            callbacks: come before those of logs and checkpoints.
+            checkpoint_every: reports between checkpoints.
+            workers: that prepare batches.
+            note: printed above the display.
+            is_over: nothing is left to train, though reports are.
+            options: of `fit`.
+
+        Returns:
+            The callback that knows whether a signal ended it.
+
+        Raises:
+            NumericError: the loss is not finite.
+        """
+        self._metrics.cut(self.state["metrics"])
+        self._speed.cut(self.state["speed"])
+        display = Progress(reports * self._report_every, self.state["step"])
+        done = self.state["step"] // self._report_every
+        with StopOnSignal() as stop, display:
+            if note:
+                display.note(note)
+            logged = WriteMetrics(
+                self._metrics,
+                self._speed,
+                display,
+                report_every=self._report_every,
+                tokens_per_step=seen["tokens"] / seen["batches"],
+                padding_share=seen["padding_share"],
+            )
+            save = SaveCheckpoint(
+                self._checkpoints,
+                every=checkpoint_every,
+                state=lambda report: {**self.state_after(report), **more()},
+            )
+            if done < reports and not is_over:
+                self._model.fit(
+                    dataset(
+                        self._examples,
+                        epoch=self.state["epoch"],
+                        position=self.state["position"],
+                        workers=workers,
+                    ),
+                    initial_epoch=done,
+                    epochs=reports,
+                    steps_per_epoch=self._report_every,
+                    callbacks=[*callbacks, logged, stop, save],
+                    shuffle=False,  # a dataset has its order
+                    verbose=0,  # pyright: ignore[reportArgumentType]
+                    **options,
+                )
+        return stop
