@@ -11,6 +11,7 @@ import keras
 
 from bert_keras.data import Examples, py_dataset, tf_dataset
 from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
+from training import machine
 from training.callbacks import WriteMetrics
 from training.progress import Progress
 
@@ -109,6 +110,7 @@ class Fitting:
         Raises:
             NumericError: the loss is not finite.
         """
+        machine.keep_freed_memory()
         self._metrics.cut(self.state["metrics"])
         self._speed.cut(self.state["speed"])
         display = Progress(reports * self._report_every, self.state["step"])

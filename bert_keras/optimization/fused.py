@@ -98,15 +98,72 @@ class FusedAdam:
             )
 
     def _clip_gradients(self, grads: Any) -> Any:
-        """Keras: gradients within the bound of their norm. On PyTorch they are scaled in place."""
-        if keras.backend.backend() != "torch" or self.clipnorm or not self.global_clipnorm:
+        """Keras: gradients within the bound of their norm, in fewer passes over them."""
+        backend = keras.backend.backend()
+        if backend == "jax" or self.clipnorm or not self.global_clipnorm:
             return super()._clip_gradients(grads)  # pyright: ignore
-        import torch
+        return (_clipped_by_torch if backend == "torch" else _clipped)(grads, self.global_clipnorm)
 
-        with torch.no_grad():
-            norm = torch.nn.utils.get_total_norm(grads)
-            scale = (self.global_clipnorm / norm).clamp(max=1.0)
-            # As Keras has it, no gradient is finite where the norm is not.
-            scale = torch.where(norm.isfinite(), scale, torch.nan)
-            torch._foreach_mul_(grads, scale)  # pyright: ignore[reportPrivateImportUsage]
-        return grads
+    def _apply_weight_decay(self, variables: Any) -> None:
+        """Keras: one pass for the product with both numbers."""
+        decay: Any = super()._apply_weight_decay  # pyright: ignore
+        if keras.backend.backend() != "tensorflow" or self.weight_decay is None:
+            decay(variables)
+            return
+        import tensorflow as tf
+
+        share = tf.cast(self.weight_decay * self._get_current_learning_rate(), tf.float32)
+
+        def update(distribution: Any, variables: Any) -> None:
+            for variable in variables:
+                if self._use_weight_decay(variable):
+                    distribution.extended.update(
+                        variable,
+                        lambda each: each.assign_sub(each * tf.cast(share, each.dtype)),
+                        group=False,
+                    )
+
+        values = [getattr(variable, "value", variable) for variable in variables]
+        tf.__internal__.distribute.interim.maybe_merge_call(
+            update, self._distribution_strategy, values
+        )
+
+
+def _clipped_by_torch(grads: Any, most: float) -> Any:
+    """Scaled in place."""
+    import torch
+
+    with torch.no_grad():
+        norm = torch.nn.utils.get_total_norm(grads)
+        scale = (most / norm).clamp(max=1.0)
+        # As Keras has it, no gradient is finite where the norm is not.
+        scale = torch.where(norm.isfinite(), scale, torch.nan)
+        torch._foreach_mul_(grads, scale)  # pyright: ignore[reportPrivateImportUsage]
+    return grads
+
+
+def _clipped(grads: Any, most: float) -> Any:
+    """Of tables, whose rows are mostly not read, the rows that are."""
+    import tensorflow as tf
+
+    grads = [_summed(grad) if isinstance(grad, tf.IndexedSlices) else grad for grad in grads]
+    parts = [getattr(grad, "values", grad) for grad in grads if grad is not None]
+    norm = tf.sqrt(2.0 * tf.add_n([tf.nn.l2_loss(tf.cast(part, tf.float32)) for part in parts]))
+    scale = most / tf.maximum(norm, most)
+    scale += norm - norm  # as Keras has it, no gradient is finite where the norm is not
+
+    def scaled(grad: Any) -> Any:
+        if isinstance(grad, tf.IndexedSlices):
+            return tf.IndexedSlices(scaled(grad.values), grad.indices, grad.dense_shape)
+        return None if grad is None else grad * tf.cast(scale, grad.dtype)
+
+    return [scaled(grad) for grad in grads]
+
+
+def _summed(grad: Any) -> Any:
+    """Each row once."""
+    import tensorflow as tf
+
+    rows, places = tf.unique(grad.indices)
+    values = tf.math.unsorted_segment_sum(grad.values, places, tf.size(rows))
+    return tf.IndexedSlices(values, rows, grad.dense_shape)

@@ -81,9 +81,23 @@ def test_tables_of_which_few_rows_are_read():
     other.set_weights(model.get_weights())
     for each, kind in ((model, AdamW), (other, _KERAS)):
         each.compile(kind(1e-2, global_clipnorm=1.0), "mse")
-        for row in ([1, 1], [2, 3], [4, 1]):
+        for row in ([1, 5], [2, 3], [4, 1]):
             each.train_on_batch(np.array([row]), np.ones((1, 4), "float32"))
     np.testing.assert_allclose(model.get_weights()[0], other.get_weights()[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="slices of its backend")
+def test_a_row_that_is_read_twice_counts_once_in_the_norm():
+    """Keras's norm takes the parts of such a row for rows, and so is too small or too large."""
+    import tensorflow as tf
+
+    parts = tf.IndexedSlices(tf.constant([[3.0], [4.0], [3.0]]), tf.constant([1, 2, 1]), (5, 1))
+    found = AdamW(1e-2, global_clipnorm=1.0)._clip_gradients([parts, None, tf.constant([2.0])])
+    norm = np.sqrt(6.0**2 + 4.0**2 + 2.0**2)
+    table = tf.convert_to_tensor(found[0])
+    np.testing.assert_allclose(table, np.array([[0, 6, 4, 0, 0]]).T / norm, rtol=1e-6)
+    np.testing.assert_allclose(found[2], [2 / norm], rtol=1e-6)
+    assert found[1] is None
 
 
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="strides of the torch backend")

@@ -24,3 +24,9 @@ def test_the_peak_is_at_least_what_is_in_use() -> None:
     after = machine.peak_memory_bytes()
 
     assert before is None or (after is not None and max(before, held.nbytes) <= after < 2**42)
+
+
+def test_freed_memory_may_be_kept_more_than_once() -> None:
+    for _ in range(2):
+        machine.keep_freed_memory()
+    assert np.ones(1 << 25).sum() == 1 << 25
