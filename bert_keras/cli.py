@@ -146,17 +146,19 @@ def predict(
                     typer.echo(answer)
         except UnicodeDecodeError as error:
             raise DataError(f"{name}: not UTF-8 ({error}). Convert it first.") from error
-        except FileNotFoundError as error:
-            raise DataError(f"{name}: no such file.") from error
 
 
 @contextmanager
 def _lines(path: Path) -> Iterator[TextIO]:
     if str(path) == "-":
         yield sys.stdin
-    else:
-        with path.open(encoding="utf-8") as file:
-            yield file
+        return
+    try:
+        file = path.open(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    with file:
+        yield file
 
 
 @contextmanager

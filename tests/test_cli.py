@@ -160,6 +160,12 @@ def test_predict_a_file(call, classifier: Path, tmp_path: Path) -> None:
         assert answer["score"] == pytest.approx(label.score, abs=1e-6)
 
 
+def test_predict_refuses_a_folder(call, classifier: Path, tmp_path: Path) -> None:
+    done = call("predict", classifier, tmp_path)
+    assert done.code == DataError.exit_code
+    assert f"{tmp_path}: cannot be read: " in done.err
+
+
 def test_predict_standard_input(call, classifier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO('{"text": "w1", "pair": "w2"}\n'))
     done = call("predict", classifier)
@@ -175,7 +181,7 @@ def test_predict_standard_input(call, classifier: Path, monkeypatch: pytest.Monk
         (b'w1\n{"text": "w1", "pair": "w2"}\n', r'texts\.txt:1: no "pair", which other'),
         (b'{"text": 3}\n', r"texts\.txt:1: 'text' must be text. Received: 3"),
         (b"\xff\n", r"texts\.txt: not UTF-8"),
-        (None, r"texts\.txt: no such file"),
+        (None, r"texts\.txt: cannot be read: No such file"),
     ],
 )
 def test_predict_refuses(

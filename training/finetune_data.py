@@ -43,7 +43,7 @@ class Data:
             UsageError: values of the recipe that do not fit the files.
             DataError: a bad row; names file and line.
         """
-        train = read(kind, recipe.train)
+        whole = train = read(kind, recipe.train)
         if recipe.dev:
             dev = read(kind, recipe.dev)
         else:
@@ -52,7 +52,7 @@ class Data:
             raise DataError(
                 f"{recipe.train}: too little to keep a part of it for measuring: name dev=FILE."
             )
-        labels = kind.labels(train)
+        labels = kind.labels(whole)  # a rare one may be held out
         if 0 < recipe.rows < len(train):
             keys = Draws(recipe.data_seed, epoch=0).keys(Stream.PLAN, len(train))
             train = kind.take(

@@ -75,7 +75,7 @@ class FinetuneFolder:
                 if name not in _FREE and told.get(name) != value
             ]
             changed += [
-                f"  {name}: other examples in {getattr(recipe, name)} than then"
+                f"  {name}: {getattr(recipe, name)} holds something else than then"
                 for name, digest in files.items()
                 if (before.get("files") or {}).get(name, digest) != digest
             ]
@@ -90,13 +90,21 @@ class FinetuneFolder:
 
 
 def _digests(recipe: FinetuneRecipe) -> dict[str, str]:
+    """Of what is read anew when a run goes on: the examples, and the weights of a teacher."""
     found = {}
-    for name in ("train", "dev"):
+    for name in ("train", "dev", "teacher"):
         path = Path(getattr(recipe, name)).expanduser()
-        if getattr(recipe, name) and path.is_file():  # whoever reads it tells what is missing
-            with path.open("rb") as file:
-                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        files = sorted(path.glob("*.safetensors")) if name == "teacher" else [path]
+        # Whoever reads a file tells that it is missing.
+        digests = [_sha256(file) for file in files if file.is_file()]
+        if getattr(recipe, name) and digests:
+            found[name] = " ".join(digests)
     return found
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:

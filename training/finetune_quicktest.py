@@ -12,7 +12,9 @@ import keras
 from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
+from training.finetune_data import Data
 from training.finetune_recipe import FinetuneRecipe
+from training.kinds import kind_of
 
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _GOOD, _BAD = ("good", "fine", "great"), ("bad", "poor", "awful")
@@ -44,7 +46,7 @@ def prepared(recipe: FinetuneRecipe) -> FinetuneRecipe:
     BertEncoder(config).save_to_preset(folder / "encoder")
     tokenizer.save_to_preset(folder / "encoder")
     values = _MAKERS[recipe.task](folder)
-    return dataclasses.replace(
+    recipe = dataclasses.replace(
         recipe,
         format="",
         quoting="auto",
@@ -56,6 +58,13 @@ def prepared(recipe: FinetuneRecipe) -> FinetuneRecipe:
         encoder=str(folder / "encoder"),
         dev=values["train"],
     )
+    if recipe.hidden and not recipe.teacher:
+        recipe = dataclasses.replace(recipe, teacher=str(folder / "teacher"))
+        kind = kind_of(recipe)
+        labels = Data.read(recipe, kind).labels
+        kind.build(BertEncoder(config), labels).save_to_preset(folder / "teacher")
+        tokenizer.save_to_preset(folder / "teacher")
+    return recipe
 
 
 def _table(folder: Path, rows: list[dict]) -> str:

@@ -100,12 +100,25 @@ class FinetuneRecipe:
             _RANGES.fail("layers", "must be numbers with commas", self.layers)
         if self.seed + self.seeds > _SEEDS:
             _RANGES.fail("seeds", f"must leave all seeds below {_SEEDS:,}", self.seeds)
+        for name, is_usual, tasks in (
+            ("representation", self.representation == "last", _WITH_REPRESENTATION),
+            ("freeze", not self.freeze, _WITH_HEAD),
+            ("class_weights", self.class_weights == "none", ("labels",)),
+        ):
+            if not is_usual and self.task not in tasks:
+                _RANGES.fail(name, f"is for {', '.join(tasks)} alone", getattr(self, name))
+        if self.language == "zh" and self.no_answer:
+            _RANGES.fail("no_answer", "must be false with language='zh'", self.no_answer)
+        if self.keep == "last" and self.patience:
+            _RANGES.fail("patience", "must be 0 with keep='last'", self.patience)
         if self.task == "questions" and self.max_question > self.max_length - _AROUND:
             most = f"must be at most max_length={self.max_length} less {_AROUND}"
             _RANGES.fail("max_question", most, self.max_question)
 
 
 _SEEDS = 2**32
+_WITH_REPRESENTATION = ("labels", "multi_label", "scores", "entities")
+_WITH_HEAD = (*_WITH_REPRESENTATION, "questions", "choices")
 _FROM_ZERO = (
     *("rows", "dev_rows", "data_seed", "word_column", "seed", "patience"),
     *("lora", "unfreeze_every"),

@@ -149,6 +149,8 @@ def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -
     for name in ("layer_decay", "unfreeze_every", "lora"):
         if getattr(recipe, name) and recipe.freeze:
             raise UsageError(f"{name} is of the encoder's blocks, which freeze=true leaves alone.")
+    if recipe.hidden and not recipe.teacher:
+        raise UsageError(f"hidden={recipe.hidden:g} compares with a teacher: name teacher=HANDLE.")
     if recipe.schedule == "slanted_triangular" and recipe.warmup:
         raise UsageError("schedule=slanted_triangular rises by itself: give warmup=0 with it.")
 

@@ -21,7 +21,8 @@ from training.overrides import parse_overrides
 # Values that are of use without training.
 _VALUES = (
     *("format", "header", "quoting", "encoding", "text", "pair", "label", "positive"),
-    *("word_column", "tag_column", "scheme", "highest", "language", "precision"),
+    *("word_column", "tag_column", "numbered_characters", "scheme", "highest", "language"),
+    "precision",
     *("max_length", "stride", "max_question", "max_answer", "no_answer"),
 )
 _PROBLEMS = {problem: task for task, problem in PROBLEMS.items()}

@@ -100,6 +100,8 @@ class Question:
         answers: the accepted answers; () where there is none or it is not known.
         is_impossible: whether the context does not answer the question (SQuAD 2.0).
         place: file, article and paragraph it comes from, or "".
+        lost: accepted answers that the context has not: nothing is learned from them, but the
+            official metrics compare with them too.
     """
 
     id: str
@@ -108,10 +110,16 @@ class Question:
     answers: tuple[Answer, ...] = ()
     is_impossible: bool = False
     place: str = ""
+    lost: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The texts of all accepted answers, as metrics take them."""
+        return (*(answer.text for answer in self.answers), *self.lost)
 
     def __post_init__(self) -> None:
         place = f"{self.place}: " if self.place else ""
-        if self.is_impossible and self.answers:
+        if self.is_impossible and (self.answers or self.lost):
             raise DataError(
                 f"{place}question {self.id!r} is impossible and has answers. Received: "
                 f"{self.answers!r}. Leave the answers out, or is_impossible."

@@ -22,8 +22,8 @@ EMPTY_CONTEXT = "empty context: left out"
 EMPTY_QUESTION = "empty question: kept"
 ANSWERED_IMPOSSIBLE = "answers to an impossible question: ignored"
 MOVED_ANSWER = "answer not at its place, found elsewhere: moved"
-LOST_ANSWER = "answer not in the context: left out"
-NO_ANSWER = "possible, but no answer is given or left: kept without"
+LOST_ANSWER = "answer not in the context: measured with, not learned from"
+NO_ANSWER = "possible, but no answer is given: kept without"
 
 _EXAMPLES = 5  # of every problem
 # The keys of the original files of CMRC 2018, and those of SQuAD.
@@ -66,10 +66,10 @@ class SquadReport:
 def read_squad(path: Source) -> tuple[tuple[Question, ...], SquadReport]:
     """Reads the questions of a file, and counts what is wrong with them.
 
-    An answer that is not at its place is moved to where its text stands nearest to it, and left
-    out where the context has no such text. Places count code points. Of questions with one id the
-    first stays. Answers may be missing, as in a file to predict, and be plain texts without a
-    place, as in the original files of CMRC 2018.
+    An answer that is not at its place is moved to where its text stands nearest to it; where the
+    context has no such text, it is among the `lost`. Places count code points. Of questions with
+    one id the first stays. Answers may be missing, as in a file to predict, and be plain texts
+    without a place, as in the original files of CMRC 2018.
 
     Args:
         path: a JSON file in UTF-8, gzipped or not.
@@ -128,20 +128,22 @@ class _Reader:
                 self._count(DUPLICATE_ID if name in self.ids else EMPTY_CONTEXT, named)
                 continue
             self.ids.add(name)
-            answers = self._answers(entry, context, inner, named, impossible)
+            answers, lost = self._answers(entry, context, inner, named, impossible)
             for problem, found in (
                 (EMPTY_QUESTION, not question.strip()),
-                (NO_ANSWER, not (answers or impossible)),
+                (NO_ANSWER, not (answers or lost or impossible)),
             ):
                 if found:
                     self._count(problem, named)
-            yield Question(name, question, context, answers, impossible, place)
+            yield Question(name, question, context, answers, impossible, place, lost)
 
     def _answers(
         self, entry: dict[str, Any], context: str, place: str, named: str, impossible: bool
-    ) -> tuple[Answer, ...]:
+    ) -> tuple[tuple[Answer, ...], tuple[str, ...]]:
+        """Those that the context has, and the texts of the others."""
         given = _list(entry, "answers", place) if entry.get("answers") is not None else []
         found: list[Answer] = []
+        lost: list[str] = []
         if impossible and given:
             self._count(ANSWERED_IMPOSSIBLE, named)
         for i, item in enumerate([] if impossible else given):
@@ -155,11 +157,12 @@ class _Reader:
             at = _nearest(context, text, start or 0)
             if at is None:
                 self._count(LOST_ANSWER, f"{named}: {text!r:.100}")
+                lost += [text] if text.strip() else []
                 continue
             if start is not None and at != start:
                 self._count(MOVED_ANSWER, f"{named}: {text!r:.100} from {start} to {at}")
             found.append(Answer(text, at))
-        return tuple(found)
+        return tuple(found), tuple(lost)
 
     def _count(self, problem: str, example: str) -> None:
         count, examples = self.problems.get(problem, (0, []))

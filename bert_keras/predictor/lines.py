@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.errors import DataError
-from bert_keras.models import MultipleChoice, QuestionAnswerer
+from bert_keras.models import MultipleChoice, QuestionAnswerer, SentenceEncoder
 from bert_keras.predictor.predictor import Predictor
 
 _AT_ONCE = 1024  # lines, which bounds the memory
@@ -25,8 +26,9 @@ def predict_lines(predictor: Predictor, lines: Iterable[str], name: str) -> Iter
 
     Args:
         predictor: with the model.
-        lines: a text each, or a JSON object: {"text", "pair"}; {"question", "context"} for a
-            `QuestionAnswerer`; {"prompt", "options"} for a `MultipleChoice`.
+        lines: a text each, or a JSON object: {"text", "pair"}, whose similarity a
+            `SentenceEncoder` gives; {"question", "context"} for a `QuestionAnswerer`; {"prompt",
+            "options"} for a `MultipleChoice`.
         name: of the file, for messages.
 
     Raises:
@@ -45,8 +47,11 @@ def predict_lines(predictor: Predictor, lines: Iterable[str], name: str) -> Iter
                 raise DataError(f'{name}:{missing[0]}: no "pair", which other lines have.')
             if missing:
                 del columns[1]
+        ask = predictor
+        if len(columns) == 2 and isinstance(predictor.task, SentenceEncoder):
+            ask = predictor.similarity
         try:
-            answers = predictor(*columns)
+            answers = ask(*columns)
         except (TypeError, ValueError) as error:
             raise DataError(f"{name}, lines {part[0][0]} to {part[-1][0]}: {error}") from error
         for answer in answers:
@@ -81,7 +86,12 @@ def _plain(answer: Any) -> Any:
     if isinstance(answer, list):
         return [_plain(each) for each in answer]
     if dataclasses.is_dataclass(answer) and not isinstance(answer, type):
-        return dataclasses.asdict(answer)
+        values = dataclasses.asdict(answer)
+        # JSON has no infinity, as the null score of an empty context is.
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in values.items()
+        }
     if isinstance(answer, np.ndarray | np.generic):
         return answer.tolist()
     return answer

@@ -71,6 +71,8 @@ def test_answers_out_of_place(tmp_path: Path, text: str, start: int, found: int 
     assert questions[0].answers == (*moved, Answer("saw", 6))
     problem = squad.LOST_ANSWER if found is None else squad.MOVED_ANSWER
     assert report.problems == {problem: 1}
+    assert questions[0].lost == ((text,) if text and found is None else ())
+    assert set(questions[0].accepted) == {"saw", *filter(None, [text])}
     assert report.answers == len(questions[0].answers)
     (example,) = report.examples[problem]
     assert example.startswith(f"{tmp_path / 'a.json'}: data[0].paragraphs[0], id '7': ")
@@ -100,8 +102,8 @@ def test_problems_are_counted(
 def test_a_few_examples_stand_for_all(tmp_path: Path) -> None:
     questions, report = _read(tmp_path, *[_entry(str(i), ("Cid", 2)) for i in range(9)])
     assert len(questions) == 9
-    assert report.problems == {squad.LOST_ANSWER: 9, squad.NO_ANSWER: 9}
-    assert [len(examples) for examples in report.examples.values()] == [5, 5]
+    assert report.problems == {squad.LOST_ANSWER: 9}
+    assert [len(examples) for examples in report.examples.values()] == [5]
 
 
 def test_the_first_form_of_cmrc(tmp_path: Path) -> None:

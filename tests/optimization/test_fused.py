@@ -91,7 +91,9 @@ def test_a_row_that_is_read_twice_counts_once_in_the_norm():
     """Keras's norm takes the parts of such a row for rows, and so is too small or too large."""
     import tensorflow as tf
 
-    parts = tf.IndexedSlices(tf.constant([[3.0], [4.0], [3.0]]), tf.constant([1, 2, 1]), (5, 1))
+    parts = tf.IndexedSlices(
+        tf.constant([[3.0], [4.0], [3.0]]), tf.constant([1, 2, 1]), tf.constant([5, 1])
+    )
     found = AdamW(1e-2, global_clipnorm=1.0)._clip_gradients([parts, None, tf.constant([2.0])])
     norm = np.sqrt(6.0**2 + 4.0**2 + 2.0**2)
     table = tf.convert_to_tensor(found[0])

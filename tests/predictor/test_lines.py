@@ -7,7 +7,14 @@ import json
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, MultipleChoice, Predictor, QuestionAnswerer, Tokenizer
+from bert_keras import (
+    BertEncoder,
+    MultipleChoice,
+    Predictor,
+    QuestionAnswerer,
+    SentenceEncoder,
+    Tokenizer,
+)
 from bert_keras.errors import DataError
 from bert_keras.predictor import lines as module
 from bert_keras.predictor import predict_lines
@@ -30,6 +37,13 @@ def test_vectors() -> None:
     np.testing.assert_allclose(found, predictor.sentence_vectors(["w1 w2", "w3"]), atol=1e-6)
 
 
+def test_similarity() -> None:
+    predictor = Predictor(contracts.as_trained(SentenceEncoder(BertEncoder(TINY))), _TOKENIZER)
+    found = _answers(predictor, {"text": "w1 w2", "pair": "w3"}, {"text": "w4", "pair": "w4"})
+    np.testing.assert_allclose(found, predictor.similarity(["w1 w2", "w4"], ["w3", "w4"]))
+    assert found[1] == pytest.approx(1.0, abs=1e-5)
+
+
 def test_more_lines_than_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AT_ONCE", 2)
     predictor = Predictor(contracts.as_trained(BertEncoder(TINY)), _TOKENIZER)
@@ -43,6 +57,8 @@ def test_questions() -> None:
     predictor = Predictor(contracts.as_trained(QuestionAnswerer(BertEncoder(TINY))), _TOKENIZER)
     (found,) = _answers(predictor, {"question": "w1 w2", "context": "w3 w4 w5"})
     assert "w3 w4 w5"[found["start"] : found["end"]] == found["text"]
+    (found,) = _answers(predictor, {"question": "w1", "context": " "})
+    assert (found["text"], found["null_score"]) == ("", None)
     with pytest.raises(DataError, match="f:1: expected a JSON object with question, context"):
         _answers(predictor, "w1")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -12,15 +11,13 @@ import keras
 import pytest
 
 from bert_keras.checkpoints import load_checkpoint
-from bert_keras.models import BertEncoder
 from bert_keras.predictor import Predictor
 from bert_keras.resume import RunLock
 from bert_keras.tokenizers import Tokenizer
 from training.finetune import main
-from training.finetune_data import Data, training_examples
+from training.finetune_data import Data
 from training.finetune_folder import recipe_of
-from training.finetune_quicktest import prepared
-from training.finetune_recipe import KINDS, known_finetunings, load_finetuning, quicktest
+from training.finetune_recipe import KINDS, known_finetunings
 from training.finetune_report import summary
 from training.kinds import kind_of
 
@@ -185,6 +182,14 @@ def test_one_folder_has_one_run(finetuning, tmp_path: Path, call: Callable) -> N
     assert not (tmp_path / "run" / "data").exists()
 
 
+def test_no_teacher_to_be_near_to(finetuned, finetuning, call: Callable) -> None:
+    made = finetuned("labels") / "data"
+    files = (f"train={made / 'train.jsonl'}", f"encoder={made / 'encoder'}", "max_length=32")
+    done = call(main, finetuning("labels"), *files, "out=run", "hidden=1")
+    assert done.code == 2
+    assert "hidden=1 compares with a teacher: name teacher=HANDLE." in done.err
+
+
 def test_a_student_and_its_teacher(finetuned, finetuning, tmp_path: Path, call: Callable) -> None:
     teacher = finetuned("labels")
     values = ("layers=0", "hidden=1", "alpha=0.9")
@@ -222,16 +227,13 @@ def test_a_random_field_over_tags(finetuning, tmp_path: Path, call: Callable) ->
     assert load_checkpoint(tmp_path / "run").options["crf"]
 
 
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="one backend for all recipes")
 @pytest.mark.parametrize("name", known_finetunings())
-def test_every_recipe_has_its_quicktest(name: str, tmp_path: Path) -> None:
-    """Up to its first batch; from there on a kind is as in `test_every_task`."""
-    recipe = dataclasses.replace(quicktest(load_finetuning(name)), out=str(tmp_path))
-    recipe = prepared(recipe)
-    kind = kind_of(recipe)
-    data = Data.read(recipe, kind)
-    task = kind.build(BertEncoder.from_preset(recipe.encoder), data.labels)
-    tokenizer = Tokenizer.from_preset(recipe.encoder)
-    examples = training_examples(recipe, kind, data, tokenizer, task, seed=0)
-    x, y, _ = examples.batch(0, 0)
-    assert set(x) == {tensor.name for tensor in task.inputs}
-    assert set(y) == set(task.output)
+def test_quicktest_of_every_recipe(name: str, tmp_path: Path, call: Callable) -> None:
+    """The whole way; on the other backends a kind is as in `test_every_task`."""
+    done = call(main, name, "--quicktest", "out=run")
+    assert done.code == 0, done.err
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= FILES
+    recipe = recipe_of(tmp_path / "run")
+    assert recipe is not None
+    assert bool(recipe.teacher) == name.endswith("_distilled")

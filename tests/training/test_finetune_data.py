@@ -35,6 +35,15 @@ def test_without_dev_some_rows_are_kept_for_it(tmp_path: Path) -> None:
     assert _read(train=train, held_out=0.2, data_seed=1) != data
 
 
+def test_a_label_that_is_held_out_altogether(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    rows = [{"text": "t", "label": label} for label in "abcdefghij"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = _read(train=str(path), held_out=0.3)
+    assert data.labels == list("abcdefghij")
+    assert len(data.dev) == 3
+
+
 def test_rows_are_drawn_by_their_own_seed(tmp_path: Path) -> None:
     train = _rows(tmp_path / "t.jsonl", 50)
 

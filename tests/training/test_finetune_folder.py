@@ -50,7 +50,21 @@ def test_the_examples_bind_too(tmp_path: Path) -> None:
     (tmp_path / "run" / "seed-0" / "checkpoints").mkdir(parents=True)
     _claim(recipe)
     train.write_text("three")
-    with pytest.raises(UsageError, match=r"  train: other examples in .*train\.tsv than then\n"):
+    with pytest.raises(UsageError, match=r"  train: .*train\.tsv holds something else than then\n"):
+        _claim(recipe)
+
+
+def test_a_teacher_binds_too(tmp_path: Path) -> None:
+    weights = tmp_path / "teacher" / "model.safetensors"
+    weights.parent.mkdir()
+    weights.write_bytes(b"one")
+    recipe = _recipe(tmp_path / "run", teacher=str(weights.parent))
+    (tmp_path / "run").mkdir()
+    _claim(recipe)
+    (tmp_path / "run" / "seed-0" / "checkpoints").mkdir(parents=True)
+    _claim(recipe)
+    weights.write_bytes(b"two")
+    with pytest.raises(UsageError, match=r"  teacher: .*teacher holds something else than then\n"):
         _claim(recipe)
 
 

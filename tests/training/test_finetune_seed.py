@@ -47,6 +47,13 @@ def _check_same(folder: Path, whole: Path) -> None:
     for name in ("best/model.safetensors", "metrics.jsonl"):
         assert (folder / "seed-0" / name).read_bytes() == (whole / "seed-0" / name).read_bytes()
     assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    last = [max((run / "seed-0" / "checkpoints").iterdir()) for run in (folder, whole)]
+    assert last[0].name == last[1].name
+    for name in ("model.safetensors", "optimizer.safetensors", "seeds.safetensors"):
+        # Names of variables count the models of a process.
+        files = [load_file(checkpoint / name).values() for checkpoint in last]
+        assert len(files[0]) > 0
+        assert len({tuple(sorted(a.tobytes() for a in values)) for values in files}) == 1
     results = [json.loads((run / "seed-0" / "result.json").read_text()) for run in (folder, whole)]
     for key in ("seed", "metrics", "step", "steps"):
         assert results[0][key] == results[1][key]

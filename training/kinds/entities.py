@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from bert_keras import atomic, metrics
 from bert_keras.data import SupervisedExamples, TaggedWords, label_names, read_conll, tag_examples
-from bert_keras.errors import DataError
+from bert_keras.errors import DataError, UsageError
 from bert_keras.models import BertEncoder, Task, TokenClassifier
 from bert_keras.predictor import Label, Predictor
 from bert_keras.tokenizers import Tokenizer
@@ -39,10 +39,13 @@ class Entities(Kind):
         return ["O", *(f"{prefix}-{name}" for name in sorted(told or found) for prefix in "BI")]
 
     def check(self, data: TaggedWords, labels: list[str] | None) -> None:
-        """There are tags; of what types is all one."""
-        del labels
+        """There are tags, of whatever types, and the model's are such."""
         if data.tags is None:
             raise DataError("The sentences have no tags to compare with.")
+        try:
+            metrics.entity_spans(labels or ())
+        except ValueError as error:
+            raise UsageError(f"The model's labels do not mark entities: {error}") from error
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """A tag for every token."""

@@ -22,7 +22,7 @@ from bert_keras.models import BertEncoder, SequenceClassifier, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Worst
-from training.kinds.texts import TextKind, shown, write_glue
+from training.kinds.texts import TextKind, require_two, shown, write_glue
 
 _SHOWN = 20
 PROBLEMS = {"labels": "single_label", "multi_label": "multi_label", "scores": "regression"}
@@ -66,6 +66,13 @@ class Labels(TextKind):
     def check(self, data: Texts, labels: list[str] | None) -> None:
         """Every row has labels that the model knows, or a number."""
         targets_of(data, labels, self.problem)
+        if self.problem == "regression":
+            require_two(data)
+        elif self.recipe.positive and self.recipe.positive not in (labels or ()):
+            raise UsageError(
+                f"positive must be one of {', '.join((labels or [])[:_SHOWN])}. Received: "
+                f"positive={self.recipe.positive!r}"
+            )
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Over the pooled output, or with a layer of its own where there is none."""

@@ -55,14 +55,21 @@ class Questions(Kind):
         return [data[number] for number in numbers]
 
     def check(self, data: list[Question], labels: list[str] | None) -> None:
-        """Some question has an answer, and all have one where only SQuAD 1.1 is asked for."""
+        """There is something to measure; says what is not measured."""
         del labels
-        unanswered = [question for question in data if not question.answers]
-        if len(unanswered) == len(data) and not self.recipe.no_answer:
+        count = len(self._measured(data))
+        if not count:
             raise DataError("No question has an answer to compare with.")
-        if self.recipe.no_answer and any(not each.is_impossible for each in unanswered):
-            name = next(each for each in unanswered if not each.is_impossible)
-            raise DataError(f"{name.place}, id {name.id!r}: neither an answer nor is_impossible.")
+        if count < len(data):
+            why = (
+                "without an answer" if self.recipe.no_answer else "without an answer, or impossible"
+            )
+            print(f"{len(data) - count:,} questions of {len(data):,} are not measured: {why}")
+
+    def _measured(self, data: list[Question]) -> list[Question]:
+        """Those whose right answer is known; of SQuAD 2.0 it may be none."""
+        none = self.recipe.no_answer
+        return [each for each in data if each.accepted or (none and each.is_impossible)]
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Start and end of an answer."""
@@ -87,27 +94,32 @@ class Questions(Kind):
     def evaluate(self, predictor: Predictor, data: list[Question]) -> Evaluation:
         """Exact match and F1 by the official rules; of version 2.0 with the best threshold."""
         recipe = self.recipe
-        found = self._answers(predictor, data)
-        answers = {q.id: answer.text for q, answer in zip(data, found, strict=True)}
-        right = [(q.id, [answer.text for answer in q.answers]) for q in data]
+        found = {q.id: each for q, each in zip(data, self._answers(predictor, data), strict=True)}
+        answers = {key: answer.text for key, answer in found.items()}
+        measured_on = self._measured(data)
+        right = [(question.id, question.accepted) for question in measured_on]
+
+        def given(values: Mapping[str, Any]) -> dict[str, Any]:
+            return {question.id: values[question.id] for question in measured_on}
+
         if recipe.language == "zh":
-            measured = metrics.cmrc_scores(right, answers)
+            measured = metrics.cmrc_scores(right, given(answers))
         elif recipe.no_answer:
-            nulls = {q.id: answer.null_score for q, answer in zip(data, found, strict=True)}
-            scores = metrics.squad_scores(right, answers, nulls, version="2.0")
+            nulls = {key: answer.null_score for key, answer in found.items()}
+            scores = metrics.squad_scores(right, given(answers), given(nulls), version="2.0")
             threshold = scores[_THRESHOLD]
             answers = {key: "" if nulls[key] > threshold else text for key, text in answers.items()}
             best = {name: value for name, value in scores.items() if name.startswith("best_")}
             # All of one threshold: what each would be with its own best one stands beside it.
-            measured = {**metrics.squad_scores(right, answers, version="2.0"), **best}
+            measured = {**metrics.squad_scores(right, given(answers), version="2.0"), **best}
         else:
-            measured = metrics.squad_scores(right, answers)
+            measured = metrics.squad_scores(right, given(answers))
         measured = {"f1": measured["f1"], **measured}
         measured = {k: v for k, v in measured.items() if not k.endswith(_COUNTS)}
         worst = [
-            Worst(answer.score, f"{q.question} [{q.context[:200]}]", q.answers[0].text, answer.text)
-            for q, answer in zip(data, found, strict=True)
-            if q.answers and answer.text not in {each.text for each in q.answers}
+            Worst(found[q.id].score, f"{q.question} [{q.context[:200]}]", texts[0], answers[q.id])
+            for q in measured_on
+            if answers[q.id] not in (texts := q.accepted or ("",))
         ]
         predictions = [(question.id, answers[question.id]) for question in data]
         return Evaluation(measured, predictions, worst)

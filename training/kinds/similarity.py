@@ -16,7 +16,7 @@ from bert_keras.models import BertEncoder, SentencePairs, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Worst
-from training.kinds.texts import TextKind, pair_rows, write_glue
+from training.kinds.texts import TextKind, pair_rows, require_two, write_glue
 
 
 class Similarity(TextKind):
@@ -25,8 +25,12 @@ class Similarity(TextKind):
     problem = "regression"
 
     def check(self, data: Texts, labels: list[str] | None) -> None:
-        """There are pairs with scores."""
+        """There are pairs with scores, two or more."""
         del labels
+        self._require_scores(data)
+        require_two(data)
+
+    def _require_scores(self, data: Texts) -> None:
         if data.pairs is None or data.targets is None:
             raise DataError("Similarity is of pairs with scores: name pair= and label=.")
 
@@ -39,7 +43,8 @@ class Similarity(TextKind):
         self, tokenizer: Tokenizer, data: Texts, labels: Any, **options: Any
     ) -> SupervisedExamples:
         """Two rows for each pair."""
-        self.check(data, labels)
+        del labels
+        self._require_scores(data)
         rows = pair_rows(tokenizer, data, self.recipe.max_length)
         scores = np.array(data.targets, np.float32) / self.recipe.highest
         return SupervisedExamples(rows, {SIMILARITY: scores}, group=2, **options)

@@ -12,6 +12,7 @@ import numpy as np
 
 from bert_keras import atomic
 from bert_keras.data import Draws, Rows, Stream, Texts, encode, read_table
+from bert_keras.errors import DataError
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Kind, last_share
 
@@ -54,6 +55,16 @@ def pair_rows(tokenizer: Tokenizer, data: Texts, max_length: int) -> Rows:
     """Two rows for each pair."""
     pairs = zip(data.texts, data.pairs or (), strict=True)
     return encode(tokenizer, [text for pair in pairs for text in pair], max_length=max_length)
+
+
+def require_two(data: Texts) -> None:
+    """Looks whether there can be a correlation.
+
+    Raises:
+        DataError: of one row there is none.
+    """
+    if len(data) < 2:
+        raise DataError("A correlation needs two rows or more to measure on. Received: one.")
 
 
 def write_glue(path: Path, predictions: Sequence[str]) -> None:

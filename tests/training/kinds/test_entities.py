@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras.data import TaggedWords, read_conll
-from bert_keras.errors import DataError
+from bert_keras.errors import DataError, UsageError
 from bert_keras.features import TAGS
 from bert_keras.predictor import Label
 
@@ -63,6 +63,12 @@ def test_model_and_what_can_be_measured(kind, encoder) -> None:
     kind("entities").check(_DATA, ["O"])
     with pytest.raises(DataError, match="no tags"):
         kind("entities").check(TaggedWords([["a"]]), ["O"])
+
+
+def test_labels_that_mark_nothing(kind) -> None:
+    data = TaggedWords([["a"]], [["O"]])
+    with pytest.raises(UsageError, match="do not mark entities: 'LABEL_0' is no tag"):
+        kind("entities").check(data, ["LABEL_0", "LABEL_1"])
 
 
 def test_measures(kind, predictor) -> None:

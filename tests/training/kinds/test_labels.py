@@ -47,6 +47,11 @@ def test_a_label_that_is_not_learned_cannot_be_measured(kind) -> None:
     kind("labels").check(_DATA, ["x", "y"])
 
 
+def test_a_positive_label_that_the_model_has_not(kind) -> None:
+    with pytest.raises(UsageError, match=r"positive must be one of x, y\. Received: positive='z'"):
+        kind("labels", positive="z").check(Texts(["a"], None, ["x"]), ["x", "y"])
+
+
 def test_examples_with_balanced_weights(kind, tokenizer) -> None:
     made = kind("labels", class_weights="balanced")
     options = {"segments": False, "batch_size": 4, "multiple_of": 8, "seed": None}

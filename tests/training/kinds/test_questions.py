@@ -75,14 +75,29 @@ def test_examples_and_model(kind, tokenizer, encoder) -> None:
     assert x["token_ids"].shape == (2, 8)
 
 
-def test_what_can_be_measured(kind) -> None:
+def test_what_can_be_measured(kind, capsys) -> None:
     unknown = Question("7", "q", "c", place="f")
     with pytest.raises(DataError, match="No question has an answer"):
         kind("questions").check([unknown], None)
-    with pytest.raises(DataError, match="f, id '7': neither an answer nor is_impossible"):
-        kind("questions", no_answer=True).check([_asked("0"), unknown], None)
-    kind("questions").check([_asked("0"), unknown], None)
-    kind("questions", no_answer=True).check([_asked("0"), _asked("1", "")], None)
+    assert capsys.readouterr().out == ""
+    kind("questions", no_answer=True).check([_asked("0"), _asked("1", ""), unknown], None)
+    assert capsys.readouterr().out == "1 questions of 3 are not measured: without an answer\n"
+    kind("questions").check([_asked("0"), _asked("1", ""), unknown], None)
+    assert capsys.readouterr().out.startswith("2 questions of 3 are not measured: ")
+
+
+@pytest.mark.parametrize("values", [{}, {"language": "zh"}, {"no_answer": True}], ids=str)
+def test_only_what_is_known_is_measured(values: dict, kind, predictor) -> None:
+    """A right answer that the context has not is one nevertheless, as officially."""
+    lost = Question("1", "a ?", "a b c", place="f", lost=("d",))
+    data = [_asked("0"), lost, Question("2", "a ?", "a b c", place="f")]
+    if not values:
+        data.append(_asked("3", ""))
+    answers = _answers(*[("b", -9.0)] * len(data))
+    found = kind("questions", **values).evaluate(predictor(answers=answers), data)
+    assert found.metrics["exact"] == 50.0
+    assert [each.right for each in found.worst] == ["d"]
+    assert len(found.predictions) == len(data)
 
 
 def test_exact_match_and_f1(kind, predictor, tmp_path: Path) -> None:
@@ -106,6 +121,9 @@ def test_no_answer_by_the_best_threshold(kind, predictor) -> None:
     assert found.predictions == [("0", "b"), ("1", "b"), ("2", "")]
     assert found.metrics["f1"] == found.metrics["exact"] == found.metrics["NoAns_f1"] == 100.0
     assert found.metrics["best_f1_thresh"] == -2.0
+    assert not found.worst
+    wrong = made.evaluate(predictor(answers=_answers(("b", -3.0), ("b", 1.0), ("c", -5.0))), data)
+    assert ("", "c") in {(each.right, each.answered) for each in wrong.worst}
     assert "total" not in " ".join(found.metrics)
 
 

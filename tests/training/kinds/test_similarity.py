@@ -30,6 +30,12 @@ def test_pairs_and_scores_are_needed(data: Texts, kind, tokenizer) -> None:
         kind("similarity").check(data, None)
 
 
+@pytest.mark.parametrize("task", ["similarity", "scores"])
+def test_one_row_has_no_correlation(task: str, kind) -> None:
+    with pytest.raises(DataError, match="two rows or more"):
+        kind(task).check(Texts(["a"], ["b"], [1.0]), None)
+
+
 def test_model(kind, encoder) -> None:
     model = kind("similarity", pooling="max").build(encoder, None)
     assert isinstance(model, SentencePairs)
