@@ -1,13 +1,14 @@
 """Fine-tuning beside transformers: the same weights, rows, batches, rates and epochs.
 
     python -m benchmarks.finetune_parity --data DIR --encoder HANDLE [--tasks sst2,mrpc] [--seeds 3]
-        [--epochs N] [--quick] [--out finetune_parity.json]
+        [--epochs N] [--mixed] [--quick] [--out finetune_parity.json]
 
 Ours is `training.finetune` on the backend of KERAS_BACKEND; the peer is transformers on PyTorch
-(finetune_peer.py). Each seed of each trains in a process of its own, in turn. Compared are the mean
-over the seeds of the recipe's metric on dev, and the median of the seconds of training, tokenising
-included, measuring not. DIR holds sst2, mrpc, stsb, conll2003 and squad. Every run is written to
-FILE as it ends, and the same command goes on with those that are missing.
+(finetune_peer.py), both in float32; with --mixed ours is measured in mixed_bfloat16 too. Each seed
+of each trains in a process of its own, in turn. Compared are the mean over the seeds of the
+recipe's metric on dev, and the median of the seconds of training, tokenising included, measuring
+not. DIR holds sst2, mrpc, stsb, conll2003 and squad. Every run is written to FILE as it ends, and
+the same command goes on with those that are missing.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TASKS = {
     "conll2003": ("conll2003/eng.train", "conll2003/eng.testa"),
     "squad": ("squad/split_share_35articles_v1.1.json", ""),
 }
-SIDES = ("bert_keras", "transformers")
+OURS, PEER, MIXED = "bert_keras", "transformers", "bert_keras, mixed_bfloat16"
 GOAL = 0.6  # of the peer's time
 
 
@@ -52,6 +53,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tasks", default=",".join(TASKS), help="which of them")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=0, help="instead of each recipe's")
+    parser.add_argument("--mixed", action="store_true", help="ours in mixed_bfloat16 too")
     parser.add_argument("--quick", action="store_true", help="few rows, one seed")
     parser.add_argument("--out", default="finetune_parity.json")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)  # side, task, seed
@@ -63,10 +65,10 @@ def main(arguments: list[str]) -> int:
     console, path = Console(), Path(options.out)
     record = _record(options, path)
     for task in options.tasks.split(","):
-        runs = record["runs"].setdefault(task, {side: {} for side in SIDES})
+        runs = record["runs"].setdefault(task, {})
         for seed in range(1 if options.quick else options.seeds):
-            for side in SIDES:
-                if str(seed) not in runs[side]:
+            for side in (OURS, PEER, MIXED) if options.mixed else (OURS, PEER):
+                if str(seed) not in runs.setdefault(side, {}):
                     runs[side][str(seed)] = _in_a_process(side, task, seed, arguments)
                     atomic.write_text(path, json.dumps(record, indent=2) + "\n")
                 found = runs[side][str(seed)]
@@ -129,12 +131,13 @@ def _work(side: str, recipe: FinetuneRecipe, seed: int) -> dict[str, Any]:
 
     kind = kind_of(recipe)
     data = Data.read(recipe, kind)
-    if side == "transformers":
+    if side == PEER:
         from benchmarks import finetune_peer
 
         found = finetune_peer.run(recipe, kind, data, recipe.encoder, seed)
     else:
-        found = _ours(recipe, kind, data, seed)
+        precision = "float32" if side == OURS else "mixed_bfloat16"
+        found = _ours(dataclasses.replace(recipe, precision=precision), kind, data, seed)
     name = recipe.metric or next(iter(found["metrics"]))
     return {**found, "score": found["metrics"][name], "metric": name}
 
@@ -152,31 +155,32 @@ def _ours(recipe: FinetuneRecipe, kind: Any, data: Any, seed: int) -> dict[str, 
 
 
 def _compared(runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Any]:
+    """By side: scores, and of ours the ratio of seconds and whether the mean is good enough."""
     scores, seconds = (
         {side: [each[name] for each in found.values()] for side, found in runs.items()}
         for name in ("score", "seconds")
     )
-    ours, theirs = (statistics.median(seconds[side]) for side in SIDES)
-    spread = statistics.stdev(scores["transformers"]) if len(scores["transformers"]) > 1 else 0.0
-    means = {side: statistics.fmean(found) for side, found in scores.items()}
+    spread = statistics.stdev(scores[PEER]) if len(scores[PEER]) > 1 else 0.0
+    least, time = statistics.fmean(scores[PEER]) - spread, statistics.median(seconds[PEER])
     return {
-        "metric": runs["bert_keras"]["0"]["metric"],
+        "metric": runs[OURS]["0"]["metric"],
         "scores": scores,
-        "ratio": ours / theirs,
-        "within": means["bert_keras"] >= means["transformers"] - spread,
+        "ratio": {side: statistics.median(found) / time for side, found in seconds.items()},
+        "within": {side: statistics.fmean(found) >= least for side, found in scores.items()},
     }
 
 
 def _print(console: Console, results: dict[str, dict[str, Any]]) -> None:
-    table = Table("task", "metric", *SIDES, "time", "goal")
+    table = Table("task", "metric", "side", "score", "time", "goal")
     for task, found in results.items():
-        cells = []
-        for side in SIDES:
-            scores = found["scores"][side]
+        for side, scores in found["scores"].items():
             spread = f" ± {statistics.stdev(scores):.4f}" if len(scores) > 1 else ""
-            cells.append(f"{statistics.fmean(scores):.4f}{spread}")
-        goal = "met" if found["within"] and found["ratio"] <= GOAL else "missed"
-        table.add_row(task, found["metric"], *cells, f"{found['ratio']:.2f}", goal)
+            ratio = found["ratio"][side]
+            goal = "met" if found["within"][side] and ratio <= GOAL else "missed"
+            table.add_row(
+                *(task, found["metric"], side, f"{statistics.fmean(scores):.4f}{spread}"),
+                *(f"{ratio:.2f}", "" if side == PEER else goal),
+            )
     console.print(table)
 
 

@@ -11,12 +11,14 @@ import pytest
 from bert_keras import (
     BertConfig,
     BertEncoder,
+    MaskedLM,
     MultipleChoice,
     Predictor,
     QuestionAnswerer,
     SequenceClassifier,
     TokenClassifier,
     Tokenizer,
+    features,
 )
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
 from bert_keras.data.feeding import py_dataset
@@ -24,12 +26,16 @@ from bert_keras.data.question_targets import choice_examples, question_examples
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.targets import tag_examples, text_examples
 from bert_keras.models import Task
+from bert_keras.predictor.entities import words_of
 
 # Keras's backends answer NumPy 2's question for a view with a deprecation warning.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 NAMES = [f"w{number}" for number in range(32)]
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *NAMES, "##s"])
+# With an accent, Chinese, full-width, an emoji: words as they stand in texts, and their pieces.
+STRANGE = ("Café", "東京", "Ｆｕｌｌ", "😀")
+PIECES = ("cafe", "東", "京", "ｆｕｌｌ", "😀")
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *NAMES, "##s", *PIECES])
 OPTIONS: dict[str, Any] = {"batch_size": 8, "multiple_of": 16, "seed": 1, "max_length": 16}
 COUNT = 16
 
@@ -106,8 +112,10 @@ def test_numbers() -> None:
     np.testing.assert_allclose(found[:, 0], targets, atol=0.25)
 
 
-@pytest.mark.parametrize("all_pieces", [False, True])
-def test_tags(all_pieces: bool) -> None:
+@pytest.mark.parametrize(
+    ("all_pieces", "crf"), [(False, False), (True, False), (False, True)], ids=str
+)
+def test_tags(all_pieces: bool, crf: bool) -> None:
     names = ["O", "B-X", "I-X"]
     words = sentences()
     rng = np.random.default_rng(5)
@@ -115,9 +123,29 @@ def test_tags(all_pieces: bool) -> None:
     source = tag_examples(
         TOKENIZER, TaggedWords(words, tags), labels=names, all_pieces=all_pieces, **OPTIONS
     )
-    predictor = learned(TokenClassifier(encoder(pooler=False), 3, labels=names), source)
-    found = predictor.tags(words)
+    task = TokenClassifier(encoder(pooler=False), 3, labels=names, crf=crf)
+    found = learned(task, source).tags(words)
     assert [[tag.label for tag in row] for row in found] == tags
+
+
+def test_entities_of_any_script() -> None:
+    """They cut the text as it is, white space and all."""
+    names = ["O", "B-X", "I-X"]
+    pairs = [(plain, strange) for plain in NAMES[:4] for strange in STRANGE]
+    texts = [f"{plain}  {strange} {NAMES[9]}" for plain, strange in pairs]
+    places = [words_of(text) for text in texts]
+    words = [[text[a:b] for a, b in found] for text, found in zip(texts, places, strict=True)]
+    # Behind a plain word of even number is an entity.
+    tags = [
+        ["O", *("BI"[n > 0] + "-X" if row % 8 < 4 else "O" for n in range(len(found) - 2)), "O"]
+        for row, found in enumerate(words)
+    ]
+    source = tag_examples(TOKENIZER, TaggedWords(words, tags), labels=names, **OPTIONS)
+    predictor = learned(TokenClassifier(encoder(pooler=False), 3, labels=names), source)
+    found = predictor.entities(texts)
+    for row, (text, (_, strange)) in enumerate(zip(texts, pairs, strict=True)):
+        expected = [(strange, text.index(strange))] if row % 8 < 4 else []
+        assert [(entity.text, entity.start) for entity in found[row]] == expected
 
 
 def test_answers() -> None:
@@ -141,6 +169,46 @@ def test_answers() -> None:
         (q.answers[0].text, q.answers[0].start) if q.answers else ("", 0) for q in questions
     ]
     assert [(answer.text, answer.start) for answer in found] == expected
+
+
+def test_answers_of_any_script() -> None:
+    """They are pieces of the text as it is."""
+    questions = []
+    for number in range(COUNT):
+        text = STRANGE[number % 4]
+        context = f"{NAMES[number]} {text}\u3000{NAMES[number + 1]}"
+        answer = Answer(text, context.index(text))
+        questions.append(Question(str(number), "what ?", context, (answer,)))
+    source = question_examples(TOKENIZER, questions, **OPTIONS)
+    predictor = learned(QuestionAnswerer(encoder(pooler=False)), source)
+    found = predictor.answers([q.question for q in questions], [q.context for q in questions])
+    assert [(a.text, a.start) for a in found] == [
+        (q.answers[0].text, q.answers[0].start) for q in questions
+    ]
+
+
+def test_masks() -> None:
+    """The word that is missing in each of 16 texts, as continued pretraining learns it."""
+    words = sentences()
+    missing = [number % len(row) for number, row in enumerate(words)]
+    texts = [
+        " ".join("[MASK]" if place == gap else word for place, word in enumerate(row))
+        for row, gap in zip(words, missing, strict=True)
+    ]
+    wanted = [row[gap].removesuffix("s") for row, gap in zip(words, missing, strict=True)]
+    ids = [TOKENIZER.encode(text).ids for text in texts]
+    task = MaskedLM(encoder(pooler=False))
+    x = {tensor.name: np.zeros((COUNT, 16), "int32") for tensor in task.inputs}
+    for row, tokens in enumerate(ids):
+        x[features.TOKEN_IDS][row, : len(tokens)] = tokens
+        x[features.PADDING_MASK][row, : len(tokens)] = 1
+    at = [[tokens.index(TOKENIZER.mask_id)] for tokens in ids]
+    x[features.MASK_POSITIONS] = np.array(at, "int32")
+    y = {features.MLM: np.array([[TOKENIZER.token_to_id(word)] for word in wanted])}
+    task.compile(keras.optimizers.Adam(0.006, global_clipnorm=1.0), **task.objective())
+    task.fit(x, y, batch_size=8, epochs=40, verbose=0)
+    found = Predictor(task, TOKENIZER, max_length=16).fill_mask(texts, top_k=1)
+    assert [fills[0][0].token for fills in found] == wanted
 
 
 def test_choices() -> None:
