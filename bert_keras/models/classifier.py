@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import keras
 
@@ -17,6 +17,7 @@ PROBLEMS = ("single_label", "multi_label", "regression")
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
+@final
 class SequenceClassifier(Task):
     """Labels a text, or a pair, by its [CLS] token (Devlin et al., 2019, §3.2 and §4.1).
 

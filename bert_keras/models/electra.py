@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, final
 
 import keras
 from keras import ops
@@ -21,6 +21,7 @@ GENERATOR = "generator"
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
+@final
 class ElectraPretrainer(Task):
     """Replaced token detection (Clark et al., 2020): both models are trained together.
 

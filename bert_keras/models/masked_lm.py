@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import keras
 
@@ -37,6 +37,7 @@ def masked_lm_loss() -> keras.losses.Loss:
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
+@final
 class MaskedLM(Task):
     """Predicts the tokens at `mask_positions` (Devlin et al., 2019, §3.1, task 1).
 

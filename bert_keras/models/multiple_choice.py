@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import keras
 
@@ -14,6 +14,7 @@ from bert_keras.models.task import Task, task_inputs
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
+@final
 class MultipleChoice(Task):
     """Chooses among texts: each is scored on its own (Devlin et al., 2019, §4.4).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import keras
 
@@ -14,6 +14,7 @@ from bert_keras.models.task import Task, task_inputs
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
+@final
 class Pretrainer(Task):
     """Predicts masked tokens and how two segments belong together.
 

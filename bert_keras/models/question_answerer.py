@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import keras
 
@@ -13,6 +13,7 @@ from bert_keras.models.task import Task, task_inputs
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
+@final
 class QuestionAnswerer(Task):
     """Finds where an answer starts and ends (Devlin et al., 2019, §4.2).
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import keras
 from keras import ops
@@ -19,6 +19,7 @@ OBJECTIVES = ("similarity", "classification", "in_batch")
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
+@final
 class SentencePairs(Task):
     """Trains one encoder on two texts at a time (Reimers & Gurevych, 2019, §3).
 

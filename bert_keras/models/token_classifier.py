@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import keras
 from keras import ops
@@ -19,6 +19,7 @@ _CRF = "crf"
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
+@final
 class TokenClassifier(Task):
     """Tags every token (Devlin et al., 2019, §5.3).
 
