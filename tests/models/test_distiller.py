@@ -55,17 +55,17 @@ def test_a_student_that_answers_as_its_teacher_has_no_soft_loss(hard: Any, label
     assert float(loss(labels, other)) > 0.01
 
 
-@pytest.mark.parametrize("hidden", [0.0, 1.0])
 @pytest.mark.parametrize(
-    "make",
+    ("make", "hidden"),
     [
-        lambda encoder: SequenceClassifier(encoder, 3),
-        lambda encoder: SequenceClassifier(encoder, 3, problem="multi_label"),
-        lambda encoder: SequenceClassifier(encoder, 1),
-        lambda encoder: TokenClassifier(encoder, 3),
-        lambda encoder: QuestionAnswerer(encoder),
+        (lambda encoder: SequenceClassifier(encoder, 3), 0.0),
+        (lambda encoder: SequenceClassifier(encoder, 3, problem="multi_label"), 1.0),
+        (lambda encoder: SequenceClassifier(encoder, 1), 0.0),
+        (lambda encoder: TokenClassifier(encoder, 3), 0.0),
+        (lambda encoder: TokenClassifier(encoder, 3), 1.0),
+        (lambda encoder: QuestionAnswerer(encoder), 1.0),
     ],
-    ids=["labels", "multi_label", "scores", "tags", "spans"],
+    ids=["labels", "multi_label-hidden", "scores", "tags", "tags-hidden", "spans-hidden"],
 )
 def test_a_student_comes_near_its_teacher(make: Any, hidden: float) -> None:
     """Labels say nothing (alpha is 1): all is learned from the teacher, which does not move."""

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 
@@ -52,6 +53,9 @@ def stopped(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="one backend; test_finetune_seed.py kills on all"
+)
 def test_three_kills(tiny: str, whole: Path, tmp_path: Path) -> None:
     """`kill -9` after some reports, while a checkpoint is written, and after some more."""
     seed = int(os.environ.get("BERT_KERAS_TEST_SEED", time.time_ns() % 10**6))
@@ -127,7 +131,6 @@ def test_a_finished_run_is_not_trained_again(
 ) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     (folder / "model.safetensors").unlink()
-    keras = pytest.importorskip("keras")
     monkeypatch.setattr(keras.Model, "fit", None)
     done = call(main, *_arguments(tiny, folder))
     assert done.code == 0
