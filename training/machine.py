@@ -46,7 +46,7 @@ def keep_freed_memory() -> None:
     """Has the C library keep what a training step frees for the next one; glibc only.
 
     It would give dozens of megabytes back to the system and get them again as pages of zeros, in
-    every step: 6 % of a step's time (MiniLM on two cores, lengths that change).
+    every step (measured in docs/decisions.md).
     """
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError, OSError):  # another C library

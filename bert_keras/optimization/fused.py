@@ -102,7 +102,8 @@ class FusedAdam:
         backend = keras.backend.backend()
         if backend == "jax" or self.clipnorm or not self.global_clipnorm:
             return super()._clip_gradients(grads)  # pyright: ignore
-        return (_clipped_by_torch if backend == "torch" else _clipped)(grads, self.global_clipnorm)
+        clipped = _clipped_by_torch if backend == "torch" else _clipped_by_tensorflow
+        return clipped(grads, self.global_clipnorm)
 
     def _apply_weight_decay(self, variables: Any) -> None:
         """Keras: one pass for the product with both numbers."""
@@ -123,7 +124,7 @@ class FusedAdam:
                         group=False,
                     )
 
-        values = [getattr(variable, "value", variable) for variable in variables]
+        values = [each.value if isinstance(each, keras.Variable) else each for each in variables]
         tf.__internal__.distribute.interim.maybe_merge_call(
             update, self._distribution_strategy, values
         )
@@ -142,7 +143,7 @@ def _clipped_by_torch(grads: Any, most: float) -> Any:
     return grads
 
 
-def _clipped(grads: Any, most: float) -> Any:
+def _clipped_by_tensorflow(grads: Any, most: float) -> Any:
     """Of tables, whose rows are mostly not read, the rows that are."""
     import tensorflow as tf
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.errors import DataError
-from bert_keras.models import MultipleChoice, QuestionAnswerer, SentenceEncoder
+from bert_keras.models import MultipleChoice, QuestionAnswerer
 from bert_keras.predictor.predictor import Predictor
 
 _AT_ONCE = 1024  # lines, which bounds the memory
@@ -47,11 +47,8 @@ def predict_lines(predictor: Predictor, lines: Iterable[str], name: str) -> Iter
                 raise DataError(f'{name}:{missing[0]}: no "pair", which other lines have.')
             if missing:
                 del columns[1]
-        ask = predictor
-        if len(columns) == 2 and isinstance(predictor.task, SentenceEncoder):
-            ask = predictor.similarity
         try:
-            answers = ask(*columns)
+            answers = predictor(*columns)
         except (TypeError, ValueError) as error:
             raise DataError(f"{name}, lines {part[0][0]} to {part[-1][0]}: {error}") from error
         for answer in answers:

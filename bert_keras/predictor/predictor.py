@@ -65,7 +65,8 @@ class Predictor:
 
         `labels` of a `SequenceClassifier` (`scores` where it gives numbers), `entities` of a
         `TokenClassifier`, `answers` of a `QuestionAnswerer`, `choices` of a `MultipleChoice`,
-        `sentence_vectors` of either kind of encoder, else `fill_mask`.
+        `sentence_vectors` of either kind of encoder (`similarity` of a `SentenceEncoder` that is
+        given pairs), else `fill_mask`.
         """
         task = self.task
         is_number = self._problem == "regression"
@@ -74,7 +75,7 @@ class Predictor:
             TokenClassifier: self.entities,
             QuestionAnswerer: self.answers,
             MultipleChoice: self.choices,
-            SentenceEncoder: self.sentence_vectors,
+            SentenceEncoder: self.similarity if more else self.sentence_vectors,
             BertEncoder: self.sentence_vectors,
         }.get(type(task), self.fill_mask)
         return method(texts, *more, **options)

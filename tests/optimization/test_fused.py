@@ -81,7 +81,9 @@ def test_tables_of_which_few_rows_are_read():
     other.set_weights(model.get_weights())
     for each, kind in ((model, AdamW), (other, _KERAS)):
         each.compile(kind(1e-2, global_clipnorm=1.0), "mse")
-        for row in ([1, 5], [2, 3], [4, 1]):
+        # Where a token comes twice, Keras's norm on TensorFlow is another; see below.
+        twice = 5 if keras.backend.backend() == "tensorflow" else 1
+        for row in ([1, twice], [2, 3], [4, 1]):
             each.train_on_batch(np.array([row]), np.ones((1, 4), "float32"))
     np.testing.assert_allclose(model.get_weights()[0], other.get_weights()[0], rtol=1e-5, atol=1e-6)
 
