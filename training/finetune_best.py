@@ -134,4 +134,6 @@ def _kept(task: Task | Distiller) -> Task:
     """What is left of a model when it is trained."""
     if isinstance(task, Distiller):
         task = task.student
-    return task.sentence_encoder if isinstance(task, SentencePairs) else task
+    if isinstance(task, SentencePairs) and task.head is None:
+        return task.sentence_encoder
+    return task

@@ -18,7 +18,7 @@ from training.kinds import Kind
 
 # Rows are padded to a multiple of this: where every length is compiled for, to few lengths.
 _MULTIPLE = {"jax": 32}
-_MULTIPLE_ELSEWHERE = 8
+_MULTIPLE_ELSEWHERE = 4
 
 
 @dataclasses.dataclass(frozen=True)

@@ -94,6 +94,20 @@ def _scores(folder: Path) -> dict[str, str]:
     return {"train": _table(folder, rows), **columns}
 
 
+def _pairs(folder: Path) -> dict[str, str]:
+    rows = [
+        {
+            "text": f"the film was {a}",
+            "pair": f"the film is {b}",
+            "label": "same" if (a in _GOOD) == (b in _GOOD) else "other",
+        }
+        for a in (*_GOOD, *_BAD)
+        for b in (*_GOOD, *_BAD)
+    ]
+    columns = {"text": "text", "pair": "pair", "label": "label"}
+    return {"train": _table(folder, rows), **columns}
+
+
 def _entities(folder: Path) -> dict[str, str]:
     path = folder / "train.conll"
     sentences = ["Ada B-PER\nis O\nin O\nRome B-LOC\n", "the O\nfilm O\nwas O\nin O\nRome B-LOC\n"]
@@ -127,6 +141,7 @@ _MAKERS: dict[str, Callable[[Path], dict[str, str]]] = {
     "multi_label": _several,
     "scores": _scores,
     "similarity": _scores,
+    "pair_labels": _pairs,
     "retrieval": _scores,
     "entities": _entities,
     "questions": _questions,

@@ -11,7 +11,7 @@ from training.values import JIT, Ranges
 _FOLDER = Path(__file__).parent / "recipes" / "finetuning"
 KINDS = (
     *("labels", "multi_label", "scores", "entities", "questions", "choices"),
-    *("similarity", "retrieval"),
+    *("similarity", "pair_labels", "retrieval"),
 )
 
 
@@ -54,7 +54,7 @@ class FinetuneRecipe:
     crf: bool = False  # tags are chosen together
     lora: int = 0  # rank of adapters, which are then all that moves in the encoder; 0: none
     all_pieces: bool = False  # of a word have its tag, not only the first
-    pooling: str = "mean"  # of "similarity" and "retrieval": "mean", "max" or "cls"
+    pooling: str = "mean"  # of a text's vector, where there is one: "mean", "max" or "cls"
     max_length: int = 128  # tokens of a row
     stride: int = 128  # pieces from one part of a text to the next, of "questions"
     max_question: int = 64  # pieces of a question

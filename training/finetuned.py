@@ -123,6 +123,8 @@ def _recipe_for(task: Any, name: str) -> FinetuneRecipe:
     what = type(task).__name__
     if what == "SequenceClassifier":
         known = _PROBLEMS[task.options["problem"]]
+    elif what == "SentencePairs":
+        known = "similarity" if task.head is None else "pair_labels"
     elif what in _CLASSES:
         known = _CLASSES[what]
     else:

@@ -119,6 +119,14 @@ def encode(
     return Rows.of(ids, segments, tokenizer.pad_id)
 
 
+def encode_apart(
+    tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str], *, max_length: int
+) -> Rows:
+    """Two rows for each pair, each text for itself: rows 0 and 1 are those of the first pair."""
+    both = [text for pair in zip(texts, pairs, strict=True) for text in pair]
+    return encode(tokenizer, both, max_length=max_length)
+
+
 def framed(
     tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int] | None = None
 ) -> tuple[list[int], list[int], int]:

@@ -26,9 +26,9 @@ def predict_lines(predictor: Predictor, lines: Iterable[str], name: str) -> Iter
 
     Args:
         predictor: with the model.
-        lines: a text each, or a JSON object: {"text", "pair"}, whose similarity a
-            `SentenceEncoder` gives; {"question", "context"} for a `QuestionAnswerer`; {"prompt",
-            "options"} for a `MultipleChoice`.
+        lines: a text each, or a JSON object: {"text", "pair"}, which a `SentencePairs` labels and
+            whose similarity a `SentenceEncoder` gives; {"question", "context"} for a
+            `QuestionAnswerer`; {"prompt", "options"} for a `MultipleChoice`.
         name: of the file, for messages.
 
     Raises:

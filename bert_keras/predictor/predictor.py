@@ -11,11 +11,13 @@ from bert_keras import features
 from bert_keras.checks import check_top_k, checked_length, encoder_of
 from bert_keras.data.examples import Choices
 from bert_keras.data.question_targets import choice_rows
+from bert_keras.data.rows import encode_apart
 from bert_keras.models import (
     BertEncoder,
     MultipleChoice,
     QuestionAnswerer,
     SentenceEncoder,
+    SentencePairs,
     SequenceClassifier,
     Task,
     TokenClassifier,
@@ -63,19 +65,21 @@ class Predictor:
     def __call__(self, texts: Sequence[Any], *more: Any, **options: Any) -> Any:
         """What the model is for: the method that its class names.
 
-        `labels` of a `SequenceClassifier` (`scores` where it gives numbers), `entities` of a
-        `TokenClassifier`, `answers` of a `QuestionAnswerer`, `choices` of a `MultipleChoice`,
-        `sentence_vectors` of either kind of encoder (`similarity` of a `SentenceEncoder` that is
-        given pairs), else `fill_mask`.
+        `labels` of a `SequenceClassifier` (`scores` where it gives numbers) and of a
+        `SentencePairs` that has labels, `entities` of a `TokenClassifier`, `answers` of a
+        `QuestionAnswerer`, `choices` of a `MultipleChoice`, `sentence_vectors` of any other that
+        makes them (`similarity` where it is given pairs), else `fill_mask`.
         """
         task = self.task
         is_number = self._problem == "regression"
+        vectors_or_cosines = self.similarity if more else self.sentence_vectors
         method = {
             SequenceClassifier: self.scores if is_number else self.labels,
             TokenClassifier: self.entities,
             QuestionAnswerer: self.answers,
             MultipleChoice: self.choices,
-            SentenceEncoder: self.similarity if more else self.sentence_vectors,
+            SentencePairs: self.labels if features.LABEL in task.output else vectors_or_cosines,
+            SentenceEncoder: vectors_or_cosines,
             BertEncoder: self.sentence_vectors,
         }.get(type(task), self.fill_mask)
         return method(texts, *more, **options)
@@ -90,10 +94,18 @@ class Predictor:
         """What a `SequenceClassifier` gives each text, or pair: float32 [texts, classes].
 
         Probabilities of one label of several (each row sums to 1) or of each label on its own;
-        of a regression the numbers.
+        of a regression the numbers. A `SentencePairs` with labels gives them to pairs.
+
+        Raises:
+            ValueError: pairs that the model needs are missing, or are not as many as the texts.
         """
         self._require(features.LABEL, "scores")
-        logits = self._runner.per_example(features.LABEL, self._runner.encode(texts, pairs))
+        if isinstance(self.task, SentencePairs):
+            check_pairs(texts, pairs or ())
+            rows = encode_apart(self.tokenizer, texts, pairs or (), max_length=self.max_length)
+            logits = self._runner.per_example(features.LABEL, rows, group=2)
+        else:
+            logits = self._runner.per_example(features.LABEL, self._runner.encode(texts, pairs))
         return labels.probabilities(logits, self._problem)
 
     def labels(
@@ -222,11 +234,14 @@ class Predictor:
     def sentence_vectors(self, texts: Sequence[str]) -> np.ndarray:
         """The vector of each text: float32 [texts, hidden_size].
 
-        A `SentenceEncoder`'s own; of any other model the mean of what its encoder makes of the
-        tokens, [CLS] and [SEP] included.
+        Those of a `SentenceEncoder`, or of what a `SentencePairs` trains; of any other model the
+        mean of what its encoder makes of the tokens, [CLS] and [SEP] included.
         """
         if isinstance(self.task, SentenceEncoder):
             return vectors.own(self._runner, texts)
+        if isinstance(self.task, SentencePairs):
+            of_one = Runner(self.task.sentence_encoder, self.tokenizer, **self._sizes)
+            return vectors.own(of_one, texts)
         return vectors.means(Runner(self.encoder, self.tokenizer, **self._sizes), texts)
 
     def similarity(self, firsts: Sequence[str], seconds: Sequence[str]) -> np.ndarray:
@@ -237,7 +252,7 @@ class Predictor:
     @property
     def _problem(self) -> str | None:
         options: dict[str, Any] = self.task.options
-        return options.get("problem")
+        return "single_label" if isinstance(self.task, SentencePairs) else options.get("problem")
 
     def _require(self, output: str, method: str) -> None:
         found = list(self.task.output)

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 
 import keras
+import numpy as np
 import pytest
 
 from bert_keras import (
@@ -14,6 +15,7 @@ from bert_keras import (
     MultipleChoice,
     QuestionAnswerer,
     SentenceEncoder,
+    SentencePairs,
     SequenceClassifier,
     TokenClassifier,
     Tokenizer,
@@ -22,6 +24,17 @@ from bert_keras.models import Task
 from tests.tokenizers.samples import VOCABULARY
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+
+
+def _linked(encoder: BertEncoder) -> TokenClassifier:
+    """With transitions that matter."""
+    task = TokenClassifier(encoder, 5, labels=TAGS, crf=True)
+    rng = np.random.default_rng(0)
+    for weight in task.crf.weights:
+        weight.assign(rng.normal(0, 1, weight.shape))
+    return task
+
+
 TASKS: dict[str, Callable[[BertEncoder], Task]] = {
     "labels": lambda encoder: SequenceClassifier(encoder, 3, labels=["bad", "good", "so"]),
     "several": lambda encoder: SequenceClassifier(
@@ -29,9 +42,13 @@ TASKS: dict[str, Callable[[BertEncoder], Task]] = {
     ),
     "numbers": lambda encoder: SequenceClassifier(encoder, 2, problem="regression"),
     "tags": lambda encoder: TokenClassifier(encoder, 5, labels=TAGS),
+    "linked": _linked,
     "answers": QuestionAnswerer,
     "choices": MultipleChoice,
     "vectors": SentenceEncoder,
+    "pairs": lambda encoder: SentencePairs(
+        encoder, objective_name="classification", num_classes=3, labels=["bad", "good", "so"]
+    ),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
@@ -27,12 +28,14 @@ ARGUMENTS: dict[str, tuple[list[Any], ...]] = {
     "several": (TEXTS,),
     "numbers": (TEXTS, OTHERS),
     "tags": (TEXTS,),
+    "linked": (TEXTS,),
     "answers": (OTHERS, CONTEXTS),
     "choices": (TEXTS, OPTIONS),
     "vectors": (TEXTS,),
+    "pairs": (TEXTS, OTHERS),
 }
-METHODS = {"several": "labels", "numbers": "scores", "tags": "entities"}
-METHODS |= {"vectors": "sentence_vectors"}
+METHODS = {"several": "labels", "numbers": "scores", "tags": "entities", "linked": "entities"}
+METHODS |= {"vectors": "sentence_vectors", "pairs": "labels"}
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)
@@ -80,6 +83,30 @@ def test_nothing_beside_a_text_changes_its_answer(
     for number in (3, 5):
         alone = Predictor(task(kind), tokenizer)(*([column[number]] for column in arguments))
         assert_alike(list(alone), expected[number : number + 1], 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["labels", "several", "tags", "linked", "pairs"])
+def test_the_order_of_the_labels_changes_no_answer(task, tokenizer, kind: str) -> None:
+    one = task(kind)
+    turned: dict[str, Any] = {**one.options, "labels": one.options["labels"][::-1]}
+    other = type(one)(one.encoder, **turned)
+    for layer, again in ((one.head, other.head), *_fields(one, other)):
+        for weight, copy in zip(layer.weights, again.weights, strict=True):
+            axes = [axis for axis, size in enumerate(weight.shape) if size == len(turned["labels"])]
+            copy.assign(keras.ops.flip(weight, axis=axes))
+    method = "tags" if kind in ("tags", "linked") else "labels"
+    arguments = ([text.split() for text in TEXTS],) if method == "tags" else ARGUMENTS[kind]
+    found, expected = (
+        getattr(Predictor(each, tokenizer), method)(*arguments) for each in (other, one)
+    )
+    if kind == "several":
+        found, expected = ([sorted(row, key=str) for row in rows] for rows in (found, expected))
+    assert_alike(found, expected, 1e-5)
+
+
+def _fields(one: Any, other: Any) -> list[tuple[Any, Any]]:
+    """The layers that link tags."""
+    return [(one.crf, other.crf)] if getattr(one, "crf", None) is not None else []
 
 
 def test_choices(task, tokenizer) -> None:

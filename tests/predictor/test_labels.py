@@ -69,6 +69,22 @@ def test_a_predictor_names_its_labels(task, tokenizer) -> None:
         assert [{label.score for label in row} for row in rows] == expected
 
 
+def test_labels_of_pairs_that_are_read_apart(task, tokenizer) -> None:
+    predictor = Predictor(task("pairs"), tokenizer, batch_size=2)
+    found = predictor.scores(TEXTS, TEXTS[::-1])
+    for row, pair in zip(found, zip(TEXTS, TEXTS[::-1], strict=True), strict=True):
+        x = {name: values[None] for name, values in tokenizer(list(pair)).items()}
+        x = {name: values for name, values in x.items() if name in task("pairs").input}
+        logits = task("pairs").predict_on_batch(x)["label"]
+        np.testing.assert_allclose(row, probabilities(logits, "single_label")[0], atol=1e-5)
+    assert [label.label for label in predictor(TEXTS, TEXTS[::-1])] == [
+        NAMES[row.argmax()] for row in found
+    ]
+    assert predictor.labels([], []) == []
+    with pytest.raises(ValueError, match="5 firsts, 0 seconds"):
+        predictor(TEXTS)
+
+
 def test_no_texts(task, tokenizer) -> None:
     predictor = Predictor(task("labels"), tokenizer)
     assert predictor.labels([]) == predictor.labels([], []) == predictor.labels([], top_k=1) == []

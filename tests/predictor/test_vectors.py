@@ -34,7 +34,14 @@ def test_means_of_other_models(task, tokenizer) -> None:
         np.testing.assert_allclose(vector, tokens.mean(axis=0), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["vectors", "labels"])
+def test_vectors_of_what_pairs_train(task, tokenizer) -> None:
+    model = task("pairs")
+    found = Predictor(model, tokenizer, batch_size=2).sentence_vectors(TEXTS)
+    expected = Predictor(model.sentence_encoder, tokenizer)(TEXTS)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["vectors", "labels", "pairs"])
 def test_similarity(task, tokenizer, kind: str) -> None:
     predictor = Predictor(task(kind), tokenizer)
     found = predictor.similarity(TEXTS, TEXTS[::-1])

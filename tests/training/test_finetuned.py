@@ -27,7 +27,9 @@ def test_a_run_brings_its_values(finetuned: Callable[[str], Path]) -> None:
     assert set(opened.measured) >= {"accuracy", "f1"}
 
 
-@pytest.mark.parametrize("task", ["multi_label", "scores", "entities", "questions", "similarity"])
+@pytest.mark.parametrize(
+    "task", ["multi_label", "scores", "entities", "questions", "similarity", "pair_labels"]
+)
 def test_a_plain_checkpoint_is_known_by_its_class(task: str, finetuned) -> None:
     opened = _open(finetuned(task) / "seed-0" / "best", "data=x")
     assert opened.recipe.task == task

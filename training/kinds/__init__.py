@@ -7,6 +7,7 @@ from training.finetune_recipe import FinetuneRecipe
 from training.kinds.entities import Entities
 from training.kinds.kind import Evaluation, Kind, Worst
 from training.kinds.labels import PROBLEMS, Labels
+from training.kinds.pair_labels import PairLabels
 from training.kinds.questions import MultipleChoices, Questions
 from training.kinds.retrieval import Retrieval
 from training.kinds.similarity import Similarity
@@ -21,6 +22,7 @@ KINDS: dict[str, type[Kind]] = {
     "questions": Questions,
     "choices": MultipleChoices,
     "similarity": Similarity,
+    "pair_labels": PairLabels,
     "retrieval": Retrieval,
 }
 

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bert_keras import atomic
-from bert_keras.data import Draws, Rows, Stream, Texts, encode, read_table
+from bert_keras.data import Draws, Stream, Texts, read_table
 from bert_keras.errors import DataError
-from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Kind, last_share
 
 
@@ -49,12 +48,6 @@ class TextKind(Kind):
         count = last_share(len(data), share)
         learned, measured = (np.sort(part).tolist() for part in (order[:count], order[count:]))
         return self.take(data, learned), self.take(data, measured)
-
-
-def pair_rows(tokenizer: Tokenizer, data: Texts, max_length: int) -> Rows:
-    """Two rows for each pair."""
-    pairs = zip(data.texts, data.pairs or (), strict=True)
-    return encode(tokenizer, [text for pair in pairs for text in pair], max_length=max_length)
 
 
 def require_two(data: Texts) -> None:

@@ -1,0 +1,61 @@
+"""Vectors of texts, trained on the labels of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from bert_keras.data import SupervisedExamples, Texts, encode_apart, targets_of
+from bert_keras.errors import DataError
+from bert_keras.features import LABEL
+from bert_keras.models import BertEncoder, SentencePairs, Task
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from training.kinds.labels import Labels
+
+
+class PairLabels(Labels):
+    """A `SentencePairs`, by softmax over the labels of two vectors (SBERT, §3).
+
+    Measured as other labels are. The model keeps its head; `SentencePairs.sentence_encoder`, or
+    `SentenceEncoder.from_preset(RUN, allow_unused=("label",))`, is without it.
+    """
+
+    reads_pooler: ClassVar[bool] = False
+    problem = "single_label"  # pyright: ignore[reportAssignmentType]
+
+    def check(self, data: Texts, labels: list[str] | None) -> None:
+        """There are pairs, with labels that the model knows."""
+        self._require_pairs(data)
+        super().check(data, labels)
+
+    def _require_pairs(self, data: Texts) -> None:
+        if data.pairs is None:
+            raise DataError("Labels of pairs need pairs: name pair=.")
+
+    def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
+        """Two texts at a time."""
+        names = labels or []
+        return SentencePairs(
+            encoder,
+            objective_name="classification",
+            pooling=self.recipe.pooling,
+            num_classes=len(names),
+            labels=names,
+        )
+
+    def examples(
+        self, tokenizer: Tokenizer, data: Texts, labels: list[str] | None, **options: Any
+    ) -> SupervisedExamples:
+        """Two rows for each pair."""
+        self._require_pairs(data)
+        targets = targets_of(data, labels, self.problem)
+        rows = encode_apart(
+            tokenizer, data.texts, data.pairs or (), max_length=self.recipe.max_length
+        )
+        return SupervisedExamples(rows, {LABEL: targets}, group=2, **options)
+
+    def predict(self, predictor: Predictor, data: Texts, measured: Mapping[str, Any]) -> list[str]:
+        """The best label of each pair."""
+        self._require_pairs(data)
+        return super().predict(predictor, data, measured)
