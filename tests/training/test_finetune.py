@@ -33,7 +33,7 @@ def test_every_task(task: str, finetuned: Callable[[str], Path]) -> None:
     """The model in the run's folder gives what the report says."""
     folder = finetuned(task)
     assert {path.name for path in folder.iterdir()} >= FILES
-    assert (folder / "confusion.png").exists() == (task == "labels")
+    assert (folder / "confusion.png").exists() == (task in ("labels", "pair_labels"))
     recipe = recipe_of(folder)
     assert recipe is not None
     kind = kind_of(recipe)
