@@ -6,7 +6,9 @@ again (as Keras does to build a model) can change what is read.
 
 from __future__ import annotations
 
+import functools
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -98,28 +100,37 @@ def py_dataset(
         steps: number of batches, the same in every pass: to evaluate on. None: endless.
         workers: threads that build batches ahead of the reader; 0 builds each when it is asked for.
     """
-    import keras
-
     build = _Numbered(examples, epoch, position)
-    read = _Ahead(build, workers, steps) if workers else build
+    return _batches_class()(_Ahead(build, workers, steps) if workers else build, steps)
+
+
+@functools.cache
+def _batches_class() -> Any:
+    # One class for all: a class refers to itself, so that a dataset with one of its own, and its
+    # threads, would live until the next collection.
+    import keras
 
     class Batches(keras.utils.PyDataset):
         # Keras's own workers stay unused: with them it reads batches of a first, abandoned pass
         # again (OrderedEnqueuer.stop keeps what it drained).
 
+        def __init__(self, read: Callable[[int], Batch], steps: int | None):
+            super().__init__()
+            self._read, self._steps = read, steps
+
         @property
         def num_batches(self) -> int | None:
-            return steps
+            return self._steps
 
         def __len__(self) -> int:
-            if steps is None:
+            if self._steps is None:
                 raise TypeError("An endless dataset has no length: give fit steps_per_epoch.")
-            return steps
+            return self._steps
 
         def __getitem__(self, index: int) -> Batch:
-            return read(index)
+            return self._read(index)
 
-    return Batches()
+    return Batches
 
 
 class _Numbered:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 from typing import Any
 
 import keras
@@ -130,6 +132,24 @@ def test_py_dataset_is_endless_by_default() -> None:
     assert_same(dataset[0], examples().batch(1, 2))
     with pytest.raises(TypeError, match="steps_per_epoch"):
         len(dataset)
+
+
+def test_threads_end_with_their_dataset() -> None:
+    """At once, without the collector of cycles."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = set(threading.enumerate())
+        dataset = py_dataset(examples(), workers=2)
+        assert_same(dataset[0], examples().batch(0, 0))
+        threads = set(threading.enumerate()) - before
+        assert threads
+        del dataset
+        for thread in threads:
+            thread.join(timeout=10)
+        assert not any(thread.is_alive() for thread in threads)
+    finally:
+        gc.enable()
 
 
 def test_an_error_in_a_thread_reaches_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
