@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -74,21 +74,31 @@ def fill(entry: Entry, source: Tensors) -> None:
         del rest, first, some
         entry.variable.assign(entry.leaf.ours(source.read(entry.tensor)))
     else:
-        for start, values in itertools.chain([first], rest):
-            _write(entry.variable.value, start, values)
+        _write(entry.variable.value, itertools.chain([first], rest))
 
 
-def _write(value: Any, start: int, values: np.ndarray) -> None:
-    stop = start + len(values)
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
+def _write(value: Any, parts: Iterable[tuple[int, np.ndarray]]) -> None:
+    """Assigns rows, some at a time, without a copy of the whole."""
+    if keras.backend.backend() != "tensorflow":
+        for start, rows in parts:
+            value.data[start : start + len(rows)] = keras.ops.convert_to_tensor(rows)
+        return
+    import tensorflow as tf
 
-        # Not `value[start:stop].assign`, which reads, and so copies, all of it.
-        tf.raw_ops.ResourceStridedSliceAssign(
-            ref=value.handle, begin=[start], end=[stop], strides=[1], value=values
-        )
+    # A variable that parts were assigned to is copied ever after when it is read, in every step:
+    # so it is given a whole table, and before that gives the memory of the old one back.
+    is_one = not tf.distribute.has_strategy()  # which has a variable on every device
+    if is_one:
+        nothing = tf.zeros((0, *value.shape[1:]), value.dtype)
+        tf.raw_ops.AssignVariableOp(resource=value.handle, value=nothing)
+    whole = tf.raw_ops.Empty(shape=value.shape, dtype=value.dtype)
+    for start, rows in parts:
+        numbers = tf.range(start, start + len(rows))
+        whole = tf.raw_ops.InplaceUpdate(x=whole, i=numbers, v=rows)
+    if is_one:
+        tf.raw_ops.AssignVariableOp(resource=value.handle, value=whole)
     else:
-        value.data[start:stop] = keras.ops.convert_to_tensor(values)
+        value.assign(whole)
 
 
 def check(entries: Sequence[Entry]) -> None:

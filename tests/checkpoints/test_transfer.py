@@ -76,6 +76,30 @@ def test_a_filled_table_is_trained_on(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="backend: TensorFlow's")
+def test_a_filled_table_is_read_without_a_copy(tmp_path: Path) -> None:
+    save_file({"x": _VALUES}, tmp_path / "x.safetensors")
+    entry = _entry(np.zeros_like(_VALUES))
+    before = entry.variable.value.read_value()  # the same memory
+    with tensors.TensorFile(tmp_path / "x.safetensors") as source:
+        transfer.fill(entry, source)
+    one, again = (np.asarray(memoryview(entry.variable.value.read_value())) for _ in range(2))
+    assert np.shares_memory(one, again)
+    np.testing.assert_array_equal(before.numpy(), 0)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="backend: TensorFlow's")
+def test_a_table_on_several_devices(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    save_file({"x": _VALUES}, tmp_path / "x.safetensors")
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        entry = _entry(np.zeros_like(_VALUES))
+        with tensors.TensorFile(tmp_path / "x.safetensors") as source:
+            transfer.fill(entry, source)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(entry.variable.value), _VALUES)
+
+
 def test_other_than_floats_is_refused(tmp_path: Path) -> None:
     save_file({"x": _VALUES.astype("int32")}, tmp_path / "x.safetensors")
     with (
