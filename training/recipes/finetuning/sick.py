@@ -2,6 +2,10 @@
 
 Command:  python -m training.finetune sick train=SICK_train.txt dev=SICK_trial.txt
           encoder=HANDLE
+Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
+Time:     4:10, 2026-11-22
+Result:   from all-MiniLM-L6-v2, on 500 examples of dev: accuracy 0.8660, macro F1 0.8628,
+          Matthews'  correlation 0.7684
 """
 
 from training.finetune_recipe import FinetuneRecipe

@@ -2,6 +2,9 @@
 
 Command:  python -m training.finetune sick_relatedness train=SICK_train.txt dev=SICK_trial.txt
           encoder=HANDLE
+Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
+Time:     3:39, 2026-11-22
+Result:   from all-MiniLM-L6-v2, on 500 examples of dev: Pearson 0.8651, Spearman 0.8213
 """
 
 from training.finetune_recipe import FinetuneRecipe
