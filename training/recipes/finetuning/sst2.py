@@ -2,6 +2,10 @@
 
 Command:  python -m training.finetune sst2 train=glue_train.tsv dev=glue_dev.tsv
           encoder=HANDLE
+Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
+Time:     2:52, 2026-11-22
+Result:   from all-MiniLM-L6-v2, on 872 examples of dev: accuracy 0.8635, macro F1 0.8635,
+          Matthews'  correlation 0.7271, F1 0.8649
 """
 
 from training.finetune_recipe import FinetuneRecipe
