@@ -30,6 +30,7 @@ def _linked(encoder: BertEncoder) -> TokenClassifier:
     """With transitions that matter."""
     task = TokenClassifier(encoder, 5, labels=TAGS, crf=True)
     rng = np.random.default_rng(0)
+    assert task.crf is not None
     for weight in task.crf.weights:
         weight.assign(rng.normal(0, 1, weight.shape))
     return task
