@@ -1,4 +1,4 @@
-"""Probabilities of labels, and the best of them."""
+"""Probabilities of labels and choices, and the best of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.predictor.answers import Label
-from bert_keras.predictor.running import sigmoid, softmax
+from bert_keras import features
+from bert_keras.data.examples import Choices
+from bert_keras.data.question_targets import choice_rows
+from bert_keras.predictor.answers import Choice, Label
+from bert_keras.predictor.running import Runner, sigmoid, softmax
 
 
 def probabilities(logits: np.ndarray, problem: str | None) -> np.ndarray:
@@ -44,3 +47,20 @@ def labels(
     if problem == "multi_label":
         return [[label for label in row if label.score >= threshold] for row in found]
     return [row[0] for row in found]
+
+
+def choices(
+    runner: Runner, prompts: Sequence[str], options: Sequence[Sequence[str]]
+) -> list[Choice]:
+    """See `Predictor.choices`."""
+    if not len(prompts):
+        return []
+    rows, group = choice_rows(
+        runner.tokenizer, Choices(prompts, options), max_length=runner.max_length
+    )
+    logits = runner.per_example(features.CHOICE, rows, group=group)
+    best, shares = logits.argmax(axis=-1), softmax(logits)
+    return [
+        Choice(int(index), str(options[row][index]), float(shares[row, index]))
+        for row, index in enumerate(best)
+    ]

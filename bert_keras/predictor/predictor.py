@@ -9,9 +9,6 @@ import numpy as np
 
 from bert_keras import features
 from bert_keras.checks import check_top_k, checked_length, encoder_of
-from bert_keras.data.examples import Choices
-from bert_keras.data.question_targets import choice_rows
-from bert_keras.data.rows import encode_apart
 from bert_keras.models import (
     BertEncoder,
     MultipleChoice,
@@ -101,8 +98,7 @@ class Predictor:
         """
         self._require(features.LABEL, "scores")
         if isinstance(self.task, SentencePairs):
-            check_pairs(texts, pairs or ())
-            rows = encode_apart(self.tokenizer, texts, pairs or (), max_length=self.max_length)
+            rows = self._runner.encode_apart(texts, pairs or ())
             logits = self._runner.per_example(features.LABEL, rows, group=2)
         else:
             logits = self._runner.per_example(features.LABEL, self._runner.encode(texts, pairs))
@@ -191,17 +187,7 @@ class Predictor:
     def choices(self, prompts: Sequence[str], options: Sequence[Sequence[str]]) -> list[Choice]:
         """The best option for each prompt, of equally many for all."""
         self._require(features.CHOICE, "choices")
-        if not len(prompts):
-            return []
-        rows, group = choice_rows(
-            self.tokenizer, Choices(prompts, options), max_length=self.max_length
-        )
-        logits = self._runner.per_example(features.CHOICE, rows, group=group)
-        best, shares = logits.argmax(axis=-1), softmax(logits)
-        return [
-            Choice(int(index), str(options[row][index]), float(shares[row, index]))
-            for row, index in enumerate(best)
-        ]
+        return labels.choices(self._runner, prompts, options)
 
     def fill_mask(self, texts: Sequence[str], *, top_k: int = 5) -> list[list[list[Fill]]]:
         """The most probable tokens for every [MASK].

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from bert_keras import features
-from bert_keras.data.rows import Rows, encode
+from bert_keras.data.rows import Rows, encode, encode_apart
 from bert_keras.tokenizers import Tokenizer
 
 _SHORTEST = 16  # tokens: the smallest padded length
@@ -36,6 +36,11 @@ class Runner:
         if pairs is not None:
             check_pairs(texts, pairs)
         return encode(self.tokenizer, texts, pairs, max_length=self.max_length)
+
+    def encode_apart(self, firsts: Sequence[str], seconds: Sequence[str]) -> Rows:
+        """Two rows for each pair, each cut to `max_length`."""
+        check_pairs(firsts, seconds)
+        return encode_apart(self.tokenizer, firsts, seconds, max_length=self.max_length)
 
     def run(
         self,
