@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bert_keras.data import SupervisedExamples, Texts, encode_apart
+from bert_keras.data import SupervisedExamples, Texts
 from bert_keras.errors import DataError
 from bert_keras.features import MATCH
 from bert_keras.models import BertEncoder, SentencePairs, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Worst
-from training.kinds.texts import TextKind, write_glue
+from training.kinds.texts import TextKind, pair_examples, write_glue
 
 _TOGETHER = 1024  # first texts compared with all second ones
 
@@ -50,11 +50,10 @@ class Retrieval(TextKind):
     ) -> SupervisedExamples:
         """Two rows for each pair."""
         self.check(data, labels)
-        rows = encode_apart(
-            tokenizer, data.texts, data.pairs or (), max_length=self.recipe.max_length
-        )
         matches = np.zeros(len(data), np.float32)  # the right answer is the one in the same row
-        return SupervisedExamples(rows, {MATCH: matches}, group=2, **options)
+        return pair_examples(
+            tokenizer, data, {MATCH: matches}, max_length=self.recipe.max_length, **options
+        )
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
         """Where the right text ranks among all."""

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from bert_keras import metrics
-from bert_keras.data import SupervisedExamples, Texts, encode_apart
+from bert_keras.data import SupervisedExamples, Texts
 from bert_keras.errors import DataError
 from bert_keras.features import SIMILARITY
 from bert_keras.models import BertEncoder, SentencePairs, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Worst
-from training.kinds.texts import TextKind, require_two, write_glue
+from training.kinds.texts import TextKind, pair_examples, require_two, write_glue
 
 
 class Similarity(TextKind):
@@ -45,11 +45,10 @@ class Similarity(TextKind):
         """Two rows for each pair."""
         del labels
         self._require_scores(data)
-        rows = encode_apart(
-            tokenizer, data.texts, data.pairs or (), max_length=self.recipe.max_length
-        )
         scores = np.array(data.targets, np.float32) / self.recipe.highest
-        return SupervisedExamples(rows, {SIMILARITY: scores}, group=2, **options)
+        return pair_examples(
+            tokenizer, data, {SIMILARITY: scores}, max_length=self.recipe.max_length, **options
+        )
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
         """The correlation of the cosine with the scores."""
