@@ -86,6 +86,20 @@ class KeepBest(keras.callbacks.Callback):
         """Whether patience has run out."""
         return 0 < self._recipe.patience <= self.state["waited"]
 
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Keras: `fit` begins. Where the recipe names a metric, looks whether there is such a one.
+
+        Which there are, only measuring tells: entities are measured by type.
+
+        Raises:
+            UsageError: no such metric.
+        """
+        del logs
+        if self._recipe.metric and not self.reports:
+            start = perf_counter()
+            metric_of(self._recipe, self._measure().metrics)
+            self.state["aside"] += perf_counter() - start
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keras: a report ends.
 
@@ -98,7 +112,7 @@ class KeepBest(keras.callbacks.Callback):
         if self._recipe.keep == "last" and self.reports < self.params["epochs"]:
             return
         start = perf_counter()
-        found = measure(self._recipe, self._kind, self.model, self._tokenizer, self._dev)
+        found = self._measure()
         values = found.stored
         name = metric_of(self._recipe, values)
         logs |= {f"val_{key}": found.metrics[key] for key in values}
@@ -113,6 +127,9 @@ class KeepBest(keras.callbacks.Callback):
         self.state["aside"] += perf_counter() - start
         if self.is_over:
             self.model.stop_training = True
+
+    def _measure(self) -> Evaluation:
+        return measure(self._recipe, self._kind, self.model, self._tokenizer, self._dev)
 
     def _check_numbers(self, loss: float, step: int) -> None:
         weights = (keras.ops.convert_to_numpy(v) for v in self.model.trainable_variables)

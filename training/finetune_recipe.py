@@ -103,7 +103,7 @@ class FinetuneRecipe:
         for name, is_usual, tasks in (
             ("representation", self.representation == "last", _WITH_REPRESENTATION),
             ("freeze", not self.freeze, _WITH_HEAD),
-            ("class_weights", self.class_weights == "none", ("labels",)),
+            ("class_weights", self.class_weights == "none", ("labels", "pair_labels")),
         ):
             if not is_usual and self.task not in tasks:
                 _RANGES.fail(name, f"is for {', '.join(tasks)} alone", getattr(self, name))

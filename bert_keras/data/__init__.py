@@ -7,9 +7,10 @@ from bert_keras.data.corpus_writer import require_vacant, split_of, write
 from bert_keras.data.documents import LAYOUTS, Documents, read
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
 from bert_keras.data.feeding import Examples
+from bert_keras.data.pair_targets import pair_examples
 from bert_keras.data.pretraining import PretrainingExamples, py_dataset, tf_dataset
 from bert_keras.data.question_targets import choice_examples, question_examples
-from bert_keras.data.rows import Rows, encode, encode_apart
+from bert_keras.data.rows import Rows, encode
 from bert_keras.data.sampling import Draws, Stream
 from bert_keras.data.squad import SquadReport, read_squad
 from bert_keras.data.supervised import SupervisedExamples
@@ -36,9 +37,9 @@ __all__ = [
     "Texts",
     "choice_examples",
     "encode",
-    "encode_apart",
     "from_bio",
     "label_names",
+    "pair_examples",
     "py_dataset",
     "question_examples",
     "read",

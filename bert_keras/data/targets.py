@@ -72,18 +72,32 @@ def text_examples(
         ValueError: an unknown problem, or weights of classes that there are not.
     """
     targets = targets_of(examples, labels, problem)
-    weights = None
-    if class_weights:
-        if problem != "single_label" or not labels or class_weights.keys() - set(labels):
-            raise ValueError(
-                "class_weights are for the labels of a single-label problem. Received: "
-                f"class_weights={dict(class_weights)}, labels={labels}, problem={problem!r}"
-            )
-        by_class = np.array([class_weights.get(name, 1.0) for name in labels], np.float32)
-        weights = {LABEL: by_class[targets]}
+    weights = weights_of(targets, labels, class_weights, problem)
     rows = encode(tokenizer, examples.texts, examples.pairs, max_length=max_length)
     options = {"max_length": max_length, **options}
     return SupervisedExamples(rows, {LABEL: targets}, weights=weights, **options)
+
+
+def weights_of(
+    targets: np.ndarray,
+    labels: Sequence[str] | None,
+    class_weights: Mapping[str, float] | None,
+    problem: str,
+) -> dict[str, np.ndarray] | None:
+    """What every example counts by its class, for `SupervisedExamples`; None where all count alike.
+
+    Raises:
+        ValueError: weights of classes that there are not.
+    """
+    if not class_weights:
+        return None
+    if problem != "single_label" or not labels or class_weights.keys() - set(labels):
+        raise ValueError(
+            "class_weights are for the labels of a single-label problem. Received: "
+            f"class_weights={dict(class_weights)}, labels={labels}, problem={problem!r}"
+        )
+    by_class = np.array([class_weights.get(name, 1.0) for name in labels], np.float32)
+    return {LABEL: by_class[targets]}
 
 
 def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> np.ndarray:

@@ -144,11 +144,11 @@ def test_a_folder_is_that_of_a_plain_encoder(merge: bool, format: str, tmp_path)
     before = contracts.weights(encoder)
     save_checkpoint(encoder, tmp_path, format=format)
     assert contracts.weights(encoder).keys() == before.keys()  # saving changes nothing
-    contracts.assert_close(numpy(encoder(x)), expected, 1e-6)
+    contracts.assert_close(numpy(encoder(x)), expected, 1e-5)
     opened = load_checkpoint(tmp_path)
     assert isinstance(opened, BertEncoder)
     assert [w.path for w in opened.weights] == [w.path for w in BertEncoder(TINY).weights]
-    contracts.assert_close(numpy(opened(x)), expected, 1e-6)
+    contracts.assert_close(numpy(opened(x)), expected, 1e-5)
 
 
 def test_a_tasks_folder_and_keras_file(tmp_path):
@@ -161,13 +161,13 @@ def test_a_tasks_folder_and_keras_file(tmp_path):
     opened: Any = keras.saving.load_model(tmp_path / "task.keras")
     for each in (load_checkpoint(tmp_path / "folder"), opened):
         assert len(each.weights) == len(task.weights) - 2 * 2 * 2
-        contracts.assert_close(numpy(each(x)), expected, 1e-6)
+        contracts.assert_close(numpy(each(x)), expected, 1e-5)
 
 
 def test_smaller_encoders_have_the_adapters_in_them():
     encoder = _adapted(_encoder())
     x = contracts.inputs_of(encoder)
-    contracts.assert_close(numpy(encoder.keep_layers(2)(x)), numpy(encoder(x)), 1e-6)
+    contracts.assert_close(numpy(encoder.keep_layers(2)(x)), numpy(encoder(x)), 1e-5)
 
 
 def test_the_training_checkpoint_has_them(tmp_path):

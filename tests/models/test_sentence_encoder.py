@@ -36,6 +36,6 @@ def test_learns_the_vectors_of_a_teacher():
     student.compile(optimizer(0.02, total_steps=150), **student.objective())
     x = contracts.inputs_of(teacher)
     y = {features.SENTENCE_VECTOR: numpy(teacher(x))[features.SENTENCE_VECTOR]}
-    student.fit(x, y, epochs=150, verbose=0)
+    contracts.learn(student, x, y, steps=150)
     similarity = student.evaluate(x, y, verbose=0, return_dict=True)["cosine_similarity"]
     assert similarity > 0.95

@@ -35,7 +35,7 @@ def _masked(encoder: BertEncoder, heads: dict[int, list[int]]) -> BertEncoder:
 def test_pruning_is_exact(heads: dict[int, list[int]], encoder: BertEncoder, tmp_path):
     pruned = encoder.prune_heads(heads)
     x = contracts.inputs_of(encoder)
-    contracts.assert_close(numpy(pruned(x)), numpy(_masked(encoder, heads)(x)), 1e-6)
+    contracts.assert_close(numpy(pruned(x)), numpy(_masked(encoder, heads)(x)), 1e-5)
     gone = sum(map(len, heads.values()))
     of_a_head = 4 * 12 * 4 + 3 * 4  # four matrices, three biases
     assert pruned.count_params() == encoder.count_params() - gone * of_a_head
@@ -56,7 +56,7 @@ def test_pruned_attention_looks_as_before(encoder: BertEncoder):
     pruned = encoder.prune_heads({0: [1]}).with_outputs(attentions=True)
     before = numpy(encoder.with_outputs(attentions=True)(x)[features.ATTENTIONS][0])
     found = numpy(pruned(x)[features.ATTENTIONS][0])
-    np.testing.assert_allclose(found, before[:, [0, 2]], atol=1e-6)
+    np.testing.assert_allclose(found, before[:, [0, 2]], atol=1e-5)
 
 
 @pytest.mark.parametrize("heads", [{3: [0]}, {-1: [0]}, {0: [3]}, {0: [0, 1, 2]}])
@@ -71,7 +71,7 @@ def test_the_first_layers(encoder: BertEncoder):
     shallow = encoder.keep_layers(2)
     assert shallow.config.num_layers == 2
     found = numpy(shallow(x))[features.SEQUENCE_OUTPUT]
-    np.testing.assert_allclose(found, states[2], atol=1e-6)
+    np.testing.assert_allclose(found, states[2], atol=1e-5)
 
 
 def test_chosen_layers(encoder: BertEncoder, tmp_path):

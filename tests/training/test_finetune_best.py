@@ -121,6 +121,24 @@ def test_numbers_that_are_not_finite(loss, weight, message, keep) -> None:
         best.on_epoch_end(0, {"loss": loss})
 
 
+def test_a_named_metric_is_looked_for_before_training(keep, monkeypatch) -> None:
+    begins, _, _ = keep([], metric="recall")
+    unnamed, _, _ = keep([])
+    goes_on, _, _ = keep([], metric="recall", state={**begins.state, "step": 10})
+
+    def measured(*_: Any) -> Evaluation:
+        measurings.append(1)
+        return Evaluation({"f1": 0.1}, [])
+
+    measurings: list[int] = []
+    monkeypatch.setattr(finetune_best, "measure", measured)
+    with pytest.raises(UsageError, match=r"metric must be one of f1. Received: metric='recall'"):
+        begins.on_train_begin()
+    unnamed.on_train_begin()
+    goes_on.on_train_begin()
+    assert len(measurings) == 1
+
+
 def test_the_metric_that_counts() -> None:
     measured = {"f1": 0.5, "exact": 0.4}
     assert metric_of(FinetuneRecipe(task="questions"), measured) == "f1"

@@ -37,7 +37,10 @@ from training.finetune_recipe import (
         ({"highest": float("nan")}, "highest must be above 0 and finite"),
         ({"task": "choices", "representation": "mix"}, "representation is for labels, .* alone"),
         ({"task": "retrieval", "freeze": True}, "freeze is for labels, .* alone"),
-        ({"task": "scores", "class_weights": "balanced"}, "class_weights is for labels alone"),
+        (
+            {"task": "scores", "class_weights": "balanced"},
+            "class_weights is for labels, .* alone",
+        ),
         ({"task": "questions", "language": "zh", "no_answer": True}, "no_answer must be false"),
         ({"keep": "last", "patience": 2}, "patience must be 0 with keep='last'"),
         (

@@ -150,6 +150,7 @@ def test_an_unknown_metric_is_said_once_and_can_be_corrected(
     done = call(main, *command, "metric=acuracy")
     assert done.code == 2
     assert "error: metric must be one of f1, precision, recall" in done.err
+    assert not (tmp_path / "run" / "seed-0" / "metrics.jsonl").exists()  # nothing was trained
     done = call(main, *command, "metric=recall")
     assert done.code == 0, done.err
     assert "**recall: " in (tmp_path / "run" / "report.md").read_text()

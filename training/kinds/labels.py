@@ -56,23 +56,24 @@ class Labels(TextKind):
             raise DataError(
                 f"{recipe.train}: two labels or more are needed. Received: {names[0]!r} alone."
             )
-        if recipe.positive and (recipe.positive not in names or len(names) != 2):
+        self._check_positive(names)
+        return names
+
+    def _check_positive(self, names: Sequence[str]) -> None:
+        positive = self.recipe.positive
+        if positive and (positive not in names or len(names) != 2):
             raise UsageError(
-                f"positive must be one of two labels. Received: positive={recipe.positive!r}, and "
+                f"positive must be one of two labels. Received: positive={positive!r}, and "
                 f"the labels {', '.join(names[:_SHOWN])}."
             )
-        return names
 
     def check(self, data: Texts, labels: list[str] | None) -> None:
         """Every row has labels that the model knows, or a number."""
         targets_of(data, labels, self.problem)
         if self.problem == "regression":
             require_two(data)
-        elif self.recipe.positive and self.recipe.positive not in (labels or ()):
-            raise UsageError(
-                f"positive must be one of {', '.join((labels or [])[:_SHOWN])}. Received: "
-                f"positive={self.recipe.positive!r}"
-            )
+        else:
+            self._check_positive(labels or [])
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Over the pooled output, or with a layer of its own where there is none."""
@@ -91,19 +92,22 @@ class Labels(TextKind):
         self, tokenizer: Tokenizer, data: Texts, labels: list[str] | None, **options: Any
     ) -> SupervisedExamples:
         """One row each."""
-        weights = None
-        if self.recipe.class_weights == "balanced" and self.problem == "single_label":
-            counts = Counter(data.targets)
-            weights = {name: len(data) / (len(counts) * count) for name, count in counts.items()}
         return text_examples(
             tokenizer,
             data,
             labels=labels,
             problem=self.problem,
-            class_weights=weights,  # pyright: ignore[reportArgumentType]
+            class_weights=self._class_weights(data),
             max_length=self.recipe.max_length,
             **options,
         )
+
+    def _class_weights(self, data: Texts) -> dict[str, float] | None:
+        """All labels count alike together, however rare one is."""
+        if self.recipe.class_weights == "none":
+            return None
+        counts: Counter[Any] = Counter(data.targets)
+        return {name: len(data) / (len(counts) * count) for name, count in counts.items()}
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
         """Accuracy, F1 and Matthews' correlation; Pearson and Spearman of numbers."""

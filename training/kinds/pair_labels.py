@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from bert_keras.data import SupervisedExamples, Texts, targets_of
+from bert_keras.data import SupervisedExamples, Texts, pair_examples
 from bert_keras.errors import DataError
-from bert_keras.features import LABEL
 from bert_keras.models import BertEncoder, SentencePairs, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.labels import Labels
-from training.kinds.texts import pair_examples
 
 
 class PairLabels(Labels):
@@ -49,11 +47,9 @@ class PairLabels(Labels):
         self, tokenizer: Tokenizer, data: Texts, labels: list[str] | None, **options: Any
     ) -> SupervisedExamples:
         """Two rows for each pair."""
-        self._require_pairs(data)
-        targets = targets_of(data, labels, self.problem)
-        return pair_examples(
-            tokenizer, data, {LABEL: targets}, max_length=self.recipe.max_length, **options
-        )
+        options |= {"labels": labels, "class_weights": self._class_weights(data)}
+        options["max_length"] = self.recipe.max_length
+        return pair_examples(tokenizer, data, "classification", **options)
 
     def predict(self, predictor: Predictor, data: Texts, measured: Mapping[str, Any]) -> list[str]:
         """The best label of each pair."""

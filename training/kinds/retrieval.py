@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bert_keras.data import SupervisedExamples, Texts
+from bert_keras.data import SupervisedExamples, Texts, pair_examples
 from bert_keras.errors import DataError
-from bert_keras.features import MATCH
 from bert_keras.models import BertEncoder, SentencePairs, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Worst
-from training.kinds.texts import TextKind, pair_examples, write_glue
+from training.kinds.texts import TextKind, write_glue
 
 _TOGETHER = 1024  # first texts compared with all second ones
 
@@ -49,11 +48,9 @@ class Retrieval(TextKind):
         self, tokenizer: Tokenizer, data: Texts, labels: Any, **options: Any
     ) -> SupervisedExamples:
         """Two rows for each pair."""
-        self.check(data, labels)
-        matches = np.zeros(len(data), np.float32)  # the right answer is the one in the same row
-        return pair_examples(
-            tokenizer, data, {MATCH: matches}, max_length=self.recipe.max_length, **options
-        )
+        del labels
+        options["max_length"] = self.recipe.max_length
+        return pair_examples(tokenizer, data, "in_batch", **options)
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
         """Where the right text ranks among all."""

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from bert_keras import metrics
-from bert_keras.data import SupervisedExamples, Texts
+from bert_keras.data import SupervisedExamples, Texts, pair_examples
 from bert_keras.errors import DataError
-from bert_keras.features import SIMILARITY
 from bert_keras.models import BertEncoder, SentencePairs, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Worst
-from training.kinds.texts import TextKind, pair_examples, require_two, write_glue
+from training.kinds.texts import TextKind, require_two, write_glue
 
 
 class Similarity(TextKind):
@@ -27,12 +26,9 @@ class Similarity(TextKind):
     def check(self, data: Texts, labels: list[str] | None) -> None:
         """There are pairs with scores, two or more."""
         del labels
-        self._require_scores(data)
-        require_two(data)
-
-    def _require_scores(self, data: Texts) -> None:
         if data.pairs is None or data.targets is None:
             raise DataError("Similarity is of pairs with scores: name pair= and label=.")
+        require_two(data)
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Two texts at a time."""
@@ -44,11 +40,9 @@ class Similarity(TextKind):
     ) -> SupervisedExamples:
         """Two rows for each pair."""
         del labels
-        self._require_scores(data)
-        scores = np.array(data.targets, np.float32) / self.recipe.highest
-        return pair_examples(
-            tokenizer, data, {SIMILARITY: scores}, max_length=self.recipe.max_length, **options
-        )
+        recipe = self.recipe
+        options |= {"highest": recipe.highest, "max_length": recipe.max_length}
+        return pair_examples(tokenizer, data, "similarity", **options)
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
         """The correlation of the cosine with the scores."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from bert_keras import atomic
-from bert_keras.data import Draws, Stream, SupervisedExamples, Texts, encode_apart, read_table
+from bert_keras.data import Draws, Stream, Texts, read_table
 from bert_keras.errors import DataError
-from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Kind, last_share
 
 
@@ -49,19 +48,6 @@ class TextKind(Kind):
         count = last_share(len(data), share)
         learned, measured = (np.sort(part).tolist() for part in (order[:count], order[count:]))
         return self.take(data, learned), self.take(data, measured)
-
-
-def pair_examples(
-    tokenizer: Tokenizer,
-    data: Texts,
-    targets: Mapping[str, np.ndarray],
-    *,
-    max_length: int,
-    **options: Any,
-) -> SupervisedExamples:
-    """Two rows for each pair; `options` are those of `SupervisedExamples`."""
-    rows = encode_apart(tokenizer, data.texts, data.pairs or (), max_length=max_length)
-    return SupervisedExamples(rows, targets, group=2, **options)
 
 
 def require_two(data: Texts) -> None:

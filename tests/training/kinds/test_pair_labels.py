@@ -26,11 +26,17 @@ def test_examples_are_pairs_of_rows(kind, tokenizer) -> None:
     assert y[LABEL].tolist() == [1, 0, 1]
 
 
-def test_pairs_are_needed(kind, tokenizer) -> None:
+def test_examples_with_balanced_weights(kind, tokenizer) -> None:
+    made = kind("pair_labels", class_weights="balanced")
+    options = {"batch_size": 3, "seed": None}
+    _, _, weights = made.examples(tokenizer, _DATA, _NAMES, **options).batch(0, 0)
+    assert weights[LABEL].tolist() == [0.75, 1.5, 0.75]
+
+
+def test_pairs_are_needed(kind) -> None:
     alone = Texts(["a"], None, ["yes"])
     for call in (
         lambda made: made.check(alone, _NAMES),
-        lambda made: made.examples(tokenizer, alone, _NAMES),
         lambda made: made.predict(None, alone, {}),
     ):
         with pytest.raises(DataError, match="name pair="):

@@ -38,10 +38,9 @@ def test_labels_are_not_read(kind, tmp_path: Path) -> None:
     assert made.read(str(path)).pairs == ("x",)
 
 
-def test_pairs_are_needed(kind, tokenizer) -> None:
+def test_pairs_are_needed(kind) -> None:
     for call in (
         lambda made: made.check(Texts(["a"]), None),
-        lambda made: made.examples(tokenizer, Texts(["a"]), None),
         lambda made: made.predict(None, Texts(["a"]), {}),
     ):
         with pytest.raises(DataError, match="name pair="):

@@ -1,0 +1,70 @@
+"""From pairs of texts, each read for itself, to what `SentencePairs` trains on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data.examples import Texts
+from bert_keras.data.rows import encode_apart
+from bert_keras.data.supervised import SupervisedExamples
+from bert_keras.data.targets import targets_of, weights_of
+from bert_keras.errors import DataError
+from bert_keras.features import LABEL, MATCH, SIMILARITY
+from bert_keras.tokenizers import Tokenizer
+
+
+def pair_examples(
+    tokenizer: Tokenizer,
+    examples: Texts,
+    objective: str,
+    *,
+    labels: Sequence[str] | None = None,
+    class_weights: Mapping[str, float] | None = None,
+    highest: float = 1.0,
+    max_length: int = 128,
+    **options: Any,
+) -> SupervisedExamples:
+    """For a `SentencePairs`: two rows for each pair.
+
+    Args:
+        tokenizer: the model's.
+        examples: pairs; with scores for "similarity", with labels for "classification".
+        objective: the model's `objective_name`: {"similarity": float32 [B]}, {"label": int32 [B]}
+            for "classification", {"match": zeros [B]} for "in_batch", whose second texts belong to
+            their first ones.
+        labels: the names of the classes in the model's order.
+        class_weights: what a pair of a class counts, by its name; 1 for the others.
+        highest: the score of texts that are as like as can be; the cosine's is 1.
+        max_length: tokens of a row at most; longer texts are cut.
+        options: those of `SupervisedExamples`.
+
+    Raises:
+        DataError: texts without a second one, an unknown label, or no targets; names the row.
+        ValueError: an unknown objective, or labels or weights of classes that there are not.
+    """
+    if examples.pairs is None:
+        raise DataError("The examples are texts without a second one to compare with.")
+    if objective != "classification" and (labels or class_weights):
+        raise ValueError(
+            "labels and class_weights are for objective='classification'. Received: "
+            f"objective={objective!r}"
+        )
+    weights = None
+    if objective == "similarity":
+        targets = {SIMILARITY: targets_of(examples, None, "regression")[:, 0] / highest}
+    elif objective == "classification":
+        targets = {LABEL: targets_of(examples, labels, "single_label")}
+        weights = weights_of(targets[LABEL], labels, class_weights, "single_label")
+    elif objective == "in_batch":
+        targets = {MATCH: np.zeros(len(examples), np.float32)}
+    else:
+        raise ValueError(
+            "objective must be one of similarity, classification, in_batch. Received: "
+            f"objective={objective!r}"
+        )
+    options = {"max_length": max_length, **options}
+    rows = encode_apart(tokenizer, examples.texts, examples.pairs, max_length=max_length)
+    return SupervisedExamples(rows, targets, weights=weights, group=2, **options)

@@ -1,0 +1,78 @@
+"""Pairs of texts, each in a row of its own, with what they are to be compared to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras.data import Texts, encode, pair_examples
+from bert_keras.errors import DataError
+from bert_keras.tokenizers import Tokenizer
+from tests.tokenizers.samples import VOCABULARY
+
+TOKENIZER = Tokenizer(VOCABULARY)
+FIRST, SECOND = ["hello", "the world", "un"], ["a mask", "hello world wanted", "is"]
+PLACES = [f"pairs.tsv:{line}" for line in (2, 3, 5)]
+
+
+def pairs(targets: Any = None) -> Texts:
+    return Texts(FIRST, SECOND, targets, PLACES)
+
+
+@pytest.mark.parametrize(
+    ("objective", "targets", "options", "expected"),
+    [
+        ("similarity", [5.0, 0.0, 2.5], {"highest": 5.0}, {"similarity": [1.0, 0.0, 0.5]}),
+        ("classification", ["b", "a", "b"], {"labels": ["a", "b"]}, {"label": [1, 0, 1]}),
+        ("in_batch", None, {}, {"match": [0.0, 0.0, 0.0]}),
+    ],
+)
+def test_every_objective(objective: str, targets: Any, options: dict, expected: dict) -> None:
+    source = pair_examples(TOKENIZER, pairs(targets), objective, max_length=4, seed=None, **options)
+    x, y, weights = source.batch(0, 0)
+    for side, texts in enumerate((FIRST, SECOND)):
+        expected_rows = encode(TOKENIZER, texts, max_length=4).inputs(np.arange(3), 4)
+        for name, values in x.items():
+            np.testing.assert_array_equal(values[:, side], expected_rows[name])
+    assert {name: values.tolist() for name, values in y.items()} == expected
+    assert {name: values.tolist() for name, values in weights.items()} == {
+        name: [1.0] * 3 for name in expected
+    }
+
+
+def test_weights_of_classes() -> None:
+    source = pair_examples(
+        TOKENIZER,
+        pairs(["b", "a", "b"]),
+        "classification",
+        labels=["a", "b"],
+        class_weights={"b": 0.5},
+        seed=None,
+    )
+    assert source.batch(0, 0)[2]["label"].tolist() == [0.5, 1.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("objective", "targets", "options", "message"),
+    [
+        ("similarity", None, {}, "no labels to train on"),
+        ("similarity", [0.5, "x", 1.0], {}, "pairs.tsv:3: a target of the problem 'regression'"),
+        ("classification", ["a", "b", "c"], {"labels": ["a", "b"]}, "pairs.tsv:5: unknown label"),
+    ],
+)
+def test_bad_targets_are_named(objective: str, targets: Any, options: dict, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        pair_examples(TOKENIZER, pairs(targets), objective, **options)
+
+
+def test_what_does_not_fit() -> None:
+    with pytest.raises(DataError, match="texts without a second one"):
+        pair_examples(TOKENIZER, Texts(FIRST), "in_batch")
+    with pytest.raises(ValueError, match="must be one of similarity, classification, in_batch"):
+        pair_examples(TOKENIZER, pairs(), "triplet")
+    several: list[dict[str, Any]] = [{"labels": ["a"]}, {"class_weights": {"a": 2.0}}]
+    for more in several:
+        with pytest.raises(ValueError, match="are for objective='classification'"):
+            pair_examples(TOKENIZER, pairs([1.0] * 3), "similarity", **more)
