@@ -129,6 +129,7 @@ def _work(side: str, recipe: FinetuneRecipe, seed: int) -> dict[str, Any]:
     from training.finetune_data import Data
     from training.kinds import kind_of
 
+    machine.keep_freed_memory()  # ours does, and PyTorch gains by it as well
     kind = kind_of(recipe)
     data = Data.read(recipe, kind)
     if side == PEER:

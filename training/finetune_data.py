@@ -54,10 +54,11 @@ class Data:
             )
         labels = kind.labels(whole)  # a rare one may be held out
         if 0 < recipe.rows < len(train):
-            keys = Draws(recipe.data_seed, epoch=0).keys(Stream.PLAN, len(train))
-            train = kind.take(
-                train, np.sort(np.argsort(keys, kind="stable")[: recipe.rows]).tolist()
-            )
+            order = np.arange(len(train))
+            if recipe.draw:
+                keys = Draws(recipe.data_seed, epoch=0).keys(Stream.PLAN, len(train))
+                order = np.argsort(keys, kind="stable")
+            train = kind.take(train, np.sort(order[: recipe.rows]).tolist())
         if 0 < recipe.dev_rows < len(dev):
             dev = kind.take(dev, range(recipe.dev_rows))
         kind.check(dev, labels)

@@ -28,7 +28,8 @@ class FinetuneRecipe:
     train: str = ""  # file of examples to learn from
     dev: str = ""  # file to measure on; empty: held_out of train
     held_out: float = 0.1  # share of train to measure on where there is no dev
-    rows: int = 0  # examples of train to learn from, drawn by data_seed; 0: all
+    rows: int = 0  # examples of train to learn from; 0: all
+    draw: bool = True  # those are drawn by data_seed; else they are the first
     dev_rows: int = 0  # the first examples of dev to measure on; 0: all
     data_seed: int = 0  # of that draw: the same rows for every seed of the run
     format: str = ""  # "tsv", "csv", "jsonl", "parquet", "label_text"; empty: by its ending

@@ -55,6 +55,7 @@ def test_rows_are_drawn_by_their_own_seed(tmp_path: Path) -> None:
     assert first == sorted(first, key=lambda text: int(text[1:]))  # in the order of the file
     assert drawn(seed=7) == first != drawn(data_seed=1)
     assert len(_read(train=train, dev=train, dev_rows=3).dev) == 3
+    assert drawn(draw=False) == [f"t{i}" for i in range(10)]
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:

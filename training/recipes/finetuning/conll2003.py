@@ -1,4 +1,4 @@
-"""Persons, places, organisations: CoNLL-2003, 5,000 sentences of train.
+"""Persons, places, organisations: CoNLL-2003, the first 5,000 sentences of train.
 
 Command:  python -m training.finetune conll2003 train=eng.train dev=eng.testa
           encoder=HANDLE
@@ -13,7 +13,8 @@ from training.finetune_recipe import FinetuneRecipe
 recipe = FinetuneRecipe(
     task="entities",
     rows=5_000,
-    max_length=128,
+    draw=False,
+    max_length=256,
     epochs=2,
     learning_rate=2e-4,
 )

@@ -13,7 +13,8 @@ from training.finetune_recipe import FinetuneRecipe
 recipe = FinetuneRecipe(
     task="entities",
     rows=5_000,
-    max_length=128,
+    draw=False,
+    max_length=256,
     layers="0,2,4",
     alpha=0.7,
     hidden=1.0,
