@@ -1,8 +1,8 @@
 """The folder of a fine-tuning run.
 
 runs/<name>/
-    run.json               the recipe's values, the backend and the examples' sha256, which bind
-                           once training began; versions
+    run.json               the recipe's values, the backend and the sha256 of examples and of the
+                           models named, which bind once training began; versions
     seed-<n>/              checkpoints/, metrics.jsonl, speed.jsonl, best/, result.json
     report.md, curve.png, confusion.png
     predictions.<form>     of the best seed on dev
@@ -26,6 +26,7 @@ from training.run_folder import require_run_folder, require_unchanged
 
 _OURS = ("LOCK", "data")  # what a folder without run.json may hold
 # Values that change nothing that is computed.
+_WEIGHTS = ("*.safetensors", "*.h5", "*.bin", "*.ckpt*")
 _FREE = ("workers", "out", "seeds", "checkpoint_every")
 
 
@@ -67,12 +68,12 @@ class FinetuneFolder:
         # Whoever mistyped a value corrects it, as long as nothing was done with it.
         if self.run.exists() and self._is_begun():
             before = strict_json.read_object(self.run)
-            told = before.get("recipe")
-            told = told if isinstance(told, dict) else {}
+            told, known = before.get("recipe"), dataclasses.asdict(FinetuneRecipe(task=recipe.task))
+            told = known | (told if isinstance(told, dict) else {})  # older ones know fewer values
             changed = [
-                f"  {name}: {told.get(name)!r} then, {value!r} now"
+                f"  {name}: {told[name]!r} then, {value!r} now"
                 for name, value in values.items()
-                if name not in _FREE and told.get(name) != value
+                if name not in _FREE and told[name] != value
             ]
             changed += [
                 f"  {name}: {getattr(recipe, name)} holds something else than then"
@@ -90,16 +91,20 @@ class FinetuneFolder:
 
 
 def _digests(recipe: FinetuneRecipe) -> dict[str, str]:
-    """Of what is read anew when a run goes on: the examples, and the weights of a teacher."""
+    """Of what is read anew when a run goes on: the examples, and the weights of other models."""
     found = {}
-    for name in ("train", "dev", "teacher"):
+    for name in ("train", "dev", "encoder", "teacher"):
         path = Path(getattr(recipe, name)).expanduser()
-        files = sorted(path.glob("*.safetensors")) if name == "teacher" else [path]
+        files = [path] if name in ("train", "dev") else sorted(_weights(path))
         # Whoever reads a file tells that it is missing.
         digests = [_sha256(file) for file in files if file.is_file()]
         if getattr(recipe, name) and digests:
             found[name] = " ".join(digests)
     return found
+
+
+def _weights(folder: Path) -> set[Path]:
+    return {path for form in _WEIGHTS for path in folder.glob(form)}
 
 
 def _sha256(path: Path) -> str:

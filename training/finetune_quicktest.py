@@ -51,6 +51,7 @@ def prepared(recipe: FinetuneRecipe) -> FinetuneRecipe:
         format="",
         quoting="auto",
         encoding="utf-8",
+        separator="",
         header=True,
         scheme="auto",
         numbered_characters=False,

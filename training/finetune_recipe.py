@@ -35,6 +35,7 @@ class FinetuneRecipe:
     format: str = ""  # "tsv", "csv", "jsonl", "parquet", "label_text"; empty: by its ending
     header: bool = True  # whether a table names its columns; else they are numbers from 0
     quoting: str = "auto"  # "true", "false" or "auto" (CSV yes): quotes hold fields together
+    separator: str = ""  # of the fields of a table; empty: comma in CSV, tab in TSV
     encoding: str = "utf-8"  # of tables
     text: str = "text"  # column of the text,
     pair: str = ""  # of the second text, if there is one,
@@ -44,7 +45,8 @@ class FinetuneRecipe:
     word_column: int = 0  # of tagged words
     tag_column: int = -1
     numbered_characters: bool = False  # each word is a character and its number, as in Weibo NER
-    scheme: str = "auto"  # of the tags: "iob1", "bio", "bioes", "bmes"
+    scheme: str = "auto"  # of the tags: "iob1", "bio", "bioes", "bilou", "bmes"
+    repair: bool = False  # read broken spans of the last three as conlleval does
     highest: float = 1.0  # of the scores of "similarity": as like as can be
     language: str = "en"  # of answers: "zh" compares characters
     # The model.
@@ -108,6 +110,8 @@ class FinetuneRecipe:
         ):
             if not is_usual and self.task not in tasks:
                 _RANGES.fail(name, f"is for {', '.join(tasks)} alone", getattr(self, name))
+        if self.crf and self.all_pieces:  # tags are chosen for words
+            _RANGES.fail("all_pieces", "must be false with crf=true", self.all_pieces)
         if self.language == "zh" and self.no_answer:
             _RANGES.fail("no_answer", "must be false with language='zh'", self.no_answer)
         if self.keep == "last" and self.patience:
@@ -131,7 +135,7 @@ _RANGES = Ranges(
         "task": KINDS,
         "format": ("", "tsv", "csv", "jsonl", "parquet", "label_text"),
         "quoting": ("auto", "true", "false"),
-        "scheme": ("auto", "iob1", "bio", "bioes", "bmes"),
+        "scheme": ("auto", "iob1", "bio", "bioes", "bilou", "bmes"),
         "keep": ("best", "last"),
         "pooling": ("mean", "max", "cls"),
         "language": ("en", "zh"),

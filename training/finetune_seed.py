@@ -13,7 +13,7 @@ import keras
 from bert_keras.checkpoints import load_checkpoint
 from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import NumericError, UsageError
-from bert_keras.models import BertEncoder, Distiller, Task
+from bert_keras.models import BertEncoder, Distiller, SentenceEncoder, SentencePairs, Task
 from bert_keras.optimization import optimizer
 from bert_keras.tokenizers import Tokenizer
 from training import machine
@@ -167,7 +167,12 @@ def _encoder(recipe: FinetuneRecipe) -> BertEncoder:
 
 def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distiller:
     """The task as the student of the recipe's teacher."""
-    teacher = load_checkpoint(recipe.teacher, dtype=recipe.precision)
+    teacher: Any = load_checkpoint(recipe.teacher, dtype=recipe.precision)
+    if isinstance(task, SentencePairs) and isinstance(teacher, SentenceEncoder):
+        objective = task.options["objective_name"]  # such runs keep the encoder alone
+        teacher = SentencePairs.from_preset(
+            recipe.teacher, dtype=recipe.precision, objective_name=objective
+        )
     if Tokenizer.from_preset(recipe.teacher) != tokenizer:
         raise UsageError(f"teacher={recipe.teacher}: reads other tokens than {recipe.encoder}.")
     if not isinstance(teacher, Task):

@@ -20,9 +20,9 @@ from training.overrides import parse_overrides
 
 # Values that are of use without training.
 _VALUES = (
-    *("format", "header", "quoting", "encoding", "text", "pair", "label", "positive"),
-    *("word_column", "tag_column", "numbered_characters", "scheme", "highest", "language"),
-    "precision",
+    *("format", "header", "quoting", "separator", "encoding", "text", "pair", "label", "positive"),
+    *("word_column", "tag_column", "numbered_characters", "scheme", "repair"),
+    *("highest", "language", "precision"),
     *("max_length", "stride", "max_question", "max_answer", "no_answer"),
 )
 _PROBLEMS = {problem: task for task, problem in PROBLEMS.items()}
@@ -44,7 +44,6 @@ class Finetuned:
         kind: of the recipe.
         predictor: of the model.
         labels: their names; None where there are none.
-        measured: its metrics on dev; empty where they are not known.
         own: the values of the command line that are the program's, not the recipe's.
     """
 
@@ -52,7 +51,6 @@ class Finetuned:
     kind: Kind
     predictor: Predictor
     labels: list[str] | None
-    measured: Mapping[str, Any]
     own: Mapping[str, str]
 
 
@@ -96,8 +94,8 @@ def open_finetuned(arguments: Sequence[str], program: str, needed: Sequence[str]
         raise UsageError(f"{arguments[0]}: {error}") from error
     options: dict[str, Any] = task.options
     labels = None if recipe.task in ("scores", "similarity") else options.get("labels")
-    kind = kind_of(recipe)
-    return Finetuned(recipe, kind, predictor, labels, _measured(folder), own)
+    kind = kind_of(recipe, _measured(folder))
+    return Finetuned(recipe, kind, predictor, labels, own)
 
 
 def require_apart(path: Path, inputs: Sequence[str]) -> None:

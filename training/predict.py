@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
         raise UsageError(f"{out} is a folder. Choose a file with out=FILE.")
     require_apart(out, [source])
     data = read(kind, source, labelled=False)
-    predictions = kind.predict(opened.predictor, data, opened.measured)
+    predictions = kind.predict(opened.predictor, data)
     out.parent.mkdir(parents=True, exist_ok=True)
     kind.write(out, data, predictions)
     print(f"{len(data):,} predictions: {out}")

@@ -25,12 +25,13 @@ class HiddenDistance(keras.layers.Layer):
 
         Args:
             x: what is passed through, so that the loss is part of a model.
-            first: [batch, length, hidden_size].
+            first: [rows, length, hidden_size].
             second: likewise.
-            padding_mask: [batch, length], 1 for real tokens.
+            padding_mask: [rows, length], 1 for real tokens; or with an axis for the texts of an
+                example, [batch, texts, length], whose rows follow each other.
         """
         first, second = (ops.normalize(ops.cast(s, "float32"), axis=-1) for s in (first, second))
-        mask = ops.cast(padding_mask, "float32")
+        mask = ops.reshape(ops.cast(padding_mask, "float32"), ops.shape(first)[:-1])
         distances = (1.0 - ops.sum(first * second, axis=-1)) * mask
         self.add_loss(self.weight * ops.sum(distances) / ops.maximum(ops.sum(mask), 1.0))
         return x

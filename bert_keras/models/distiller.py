@@ -8,8 +8,9 @@ import keras
 from keras import ops
 
 from bert_keras import features
-from bert_keras.layers import HiddenDistance
+from bert_keras.layers import HiddenDistance, MergeChoices
 from bert_keras.models.encoder import EncoderView
+from bert_keras.models.sentence_pairs import InBatchLoss
 from bert_keras.models.task import Task, build_optimizer
 
 _STATE = "last_state"
@@ -57,7 +58,7 @@ class Distiller(keras.Model):
         # === Functional model ===
         inputs = dict(student.input)
         answers = views[0](inputs)
-        wanted = views[1](inputs, training=False)
+        wanted = _Fixed(views[1], name="fixed_teacher")(inputs)
         outputs = {
             name: ops.stack([answers[name], wanted[name]], axis=-1) for name in student.output
         }
@@ -92,12 +93,34 @@ class Distiller(keras.Model):
         return {"loss": losses, **weights}
 
 
+class _Fixed(keras.layers.Layer):
+    """A model as it answers, also while the one around it is trained.
+
+    Of a functional model in another one Keras forgets that it was called with `training=False`.
+    """
+
+    def __init__(self, model: keras.Model, **kwargs):
+        super().__init__(dtype=model.dtype_policy, **kwargs)
+        self.model = model
+        self.built = True
+
+    def call(self, inputs):
+        return self.model(inputs, training=False)
+
+    def compute_output_spec(self, inputs):
+        del inputs
+        return keras.tree.map_structure(
+            lambda tensor: keras.KerasTensor(tensor.shape, tensor.dtype), self.model.output
+        )
+
+
 class DistillationLoss(keras.losses.Loss):
     """A loss of labels, and of a teacher's logits (Hinton et al., 2015, §2).
 
     Args:
         loss: of the labels. It tells what the logits are: of one label of several, of labels each
-            on its own (binary cross-entropy), or numbers (squared error).
+            on its own (binary cross-entropy), numbers (squared error), or vectors that find each
+            other in a batch (`InBatchLoss`).
         temperature: see `Distiller`.
         alpha: see `Distiller`.
     """
@@ -120,6 +143,8 @@ class DistillationLoss(keras.losses.Loss):
     def _soft(self, student, teacher):
         if isinstance(self.loss, _LINEAR):
             return ops.mean(ops.square(student - teacher), axis=-1)
+        if isinstance(self.loss, InBatchLoss):
+            student, teacher = self.loss.logits(student), self.loss.logits(teacher)
         t = self.temperature
         if isinstance(self.loss, _BINARY):
             chances = ops.sigmoid(teacher / t)
@@ -157,7 +182,10 @@ def _last_state(task: Task) -> Any:
         if isinstance(view, EncoderView) and features.BEFORE_LAST in view.output:
             # It makes the first token's vector alone: the last block runs once more, for all.
             before = _within_the_task(view)[features.BEFORE_LAST]
-            return encoder.blocks[-1](before, task.input[features.PADDING_MASK])
+            mask = task.input[features.PADDING_MASK]
+            if len(mask.shape) > 2:  # choices are rows of their own in there
+                mask = MergeChoices(name="mask_of_choices")(mask)
+            return encoder.blocks[-1](before, mask)
     raise ValueError("The encoder's last layer is not read.")
 
 

@@ -150,9 +150,12 @@ class InBatchLoss(keras.losses.Loss):
     def call(self, y_true, y_pred):
         """Anything, and vectors of length 1 [batch, 2, hidden_size] -> [batch]."""
         del y_true
-        cosines = _cosines(y_pred)
         own = ops.sum(y_pred[:, 0] * y_pred[:, 1], axis=-1)
-        return ops.logsumexp(self.scale * cosines, axis=-1) - self.scale * own
+        return ops.logsumexp(self.logits(y_pred), axis=-1) - self.scale * own
+
+    def logits(self, y_pred):
+        """Of each first text (row) and each second one (column): [batch, batch]."""
+        return self.scale * _cosines(y_pred)
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` rebuilds the loss from."""

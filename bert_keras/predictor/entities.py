@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean
 
 import numpy as np
 
@@ -16,7 +18,12 @@ from bert_keras.metrics import entity_spans
 from bert_keras.predictor.answers import Entity, Label
 from bert_keras.predictor.running import Runner, softmax
 
-_TAG = re.compile("[BIES]-.+", re.DOTALL)
+# The letters of tags, in those of `entity_spans`.
+_LETTERS = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S"}
+# Of a word: a possessive at its end, and marks between letters or beside one.
+_PARTING = re.compile(
+    r"(?<=\w)['\u2019][sS]\Z|(?<=[^\W\d])[,;\u2013\u2014](?=\w)|(?<=\w)[,;\u2013\u2014](?=[^\W\d])"
+)
 # Chinese characters, as BERT's tokenizer splits them (google-research/bert, tokenization.py).
 _CHINESE = (
     (0x4E00, 0x9FFF),
@@ -72,7 +79,8 @@ def words_of(text: str) -> list[tuple[int, int]]:
     """Where the words of a text begin and end, as in corpora of tagged words.
 
     White space parts words; punctuation around a word is a word for each mark; every Chinese
-    character is a word. What stands within a word ("U.S.-based", "don't") stays.
+    character is a word. What stands within a word ("U.S.-based", "don't", "1,000") stays, but for a
+    possessive 's and for marks that part words ("Rome,Paris"), which are words too.
     """
     found: list[tuple[int, int]] = []
     start = 0
@@ -90,7 +98,8 @@ def words_of(text: str) -> list[tuple[int, int]]:
         stop = end
         while stop > start + 1 and _is_alone(text[stop - 1]):
             stop -= 1
-        found.append((start, stop))
+        bounds = {at for part in _PARTING.finditer(text, start, stop) for at in part.span()}
+        found += pairwise(sorted({start, *bounds, stop}))
         found += [(mark, mark + 1) for mark in range(stop, end)]
         start = end
     return found
@@ -104,28 +113,42 @@ def _is_alone(character: str) -> bool:
     return _is_chinese(character) or unicodedata.category(character)[0] in "PS"
 
 
+def entity_tags(labels: Sequence[str]) -> dict[str, str]:
+    """What each of a model's labels says of entities, in the tags of `entity_spans`.
+
+    "O" is any name that is no tag. A bare letter is one only where there is nothing else: it may be
+    the name of anything.
+    """
+    are_bare = set(labels) <= {OUTSIDE, *_LETTERS}
+    found = dict.fromkeys(labels, OUTSIDE)
+    for label in labels:
+        letter, dash, kind = label.partition("-")
+        if letter in _LETTERS and (kind if dash else are_bare):
+            found[label] = f"{_LETTERS[letter]}{dash}{kind}"
+    return found
+
+
 def entities_of(
     text: str,
     words: Sequence[tuple[int, int]],
-    tags: Sequence[str],
-    scores: Sequence[float],
+    tags: Sequence[Label],
+    known: Mapping[str, str],
 ) -> list[Entity]:
-    """Joins tagged words to entities, as conlleval reads tags B-X, I-X, E-X and S-X.
+    """Joins tagged words to entities, as conlleval reads tags.
 
     Args:
         text: the text.
         words: where each begins and ends.
-        tags: of the words; any other name is of no entity.
-        scores: probabilities of the tags.
+        tags: of the words.
+        known: see `entity_tags`.
     """
-    known = [tag if _TAG.fullmatch(tag) else "O" for tag in tags]
     return [
         Entity(
             span.label,
             text[words[span.start][0] : words[span.end - 1][1]],
             words[span.start][0],
             words[span.end - 1][1],
-            sum(scores[span.start : span.end]) / (span.end - span.start),
+            fmean(tag.score for tag in tags[span.start : span.end]),
         )
-        for span in entity_spans(known)
+        for span in entity_spans([known.get(tag.label, OUTSIDE) for tag in tags])
     ]

@@ -139,10 +139,11 @@ class Predictor:
     def entities(self, texts: Sequence[str]) -> list[list[Entity]]:
         """The entities of each text, with where they stand in it: text[start:end]."""
         check_texts(texts=texts)
+        known = entities.entity_tags(self.label_names)
         places = [entities.words_of(text) for text in texts]
         words = [[text[a:b] for a, b in found] for text, found in zip(texts, places, strict=True)]
         return [
-            entities.entities_of(text, found, [tag.label for tag in tags], [t.score for t in tags])
+            entities.entities_of(text, found, tags, known)
             for text, found, tags in zip(texts, places, self.tags(words), strict=True)
         ]
 

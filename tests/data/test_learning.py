@@ -15,6 +15,7 @@ from bert_keras import (
     MultipleChoice,
     Predictor,
     QuestionAnswerer,
+    SentencePairs,
     SequenceClassifier,
     TokenClassifier,
     Tokenizer,
@@ -22,6 +23,7 @@ from bert_keras import (
 )
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
 from bert_keras.data.feeding import py_dataset
+from bert_keras.data.pair_targets import pair_examples
 from bert_keras.data.question_targets import choice_examples, question_examples
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.targets import tag_examples, text_examples
@@ -110,6 +112,33 @@ def test_numbers() -> None:
     )
     found = learned(SequenceClassifier(encoder(), 1), source)(TEXTS)
     np.testing.assert_allclose(found[:, 0], targets, atol=0.25)
+
+
+@pytest.mark.parametrize("objective", ["similarity", "classification", "in_batch"])
+def test_pairs_apart(objective: str) -> None:
+    """Two vectors each; by "in_batch" every first text finds its second one among all."""
+    rng = np.random.default_rng(8)
+    targets: Any = {
+        "similarity": rng.choice([-0.5, 0.0, 0.5], COUNT).tolist(),
+        "classification": rng.choice(["no", "yes"], COUNT).tolist(),
+        "in_batch": None,
+    }[objective]
+    labels: dict[str, Any] = {"labels": ["no", "yes"]} if objective == "classification" else {}
+    texts = Texts(TEXTS, PAIRS, targets)
+    source = pair_examples(TOKENIZER, texts, objective, **labels, **OPTIONS)
+    if labels:
+        labels["num_classes"] = 2
+    task = SentencePairs(encoder(pooler=False), objective_name=objective, **labels)
+    predictor = learned(task, source)
+    if objective == "classification":
+        assert [label.label for label in predictor(TEXTS, PAIRS)] == targets
+        return
+    vectors = Predictor(task.sentence_encoder, TOKENIZER, max_length=16)
+    if objective == "similarity":
+        np.testing.assert_allclose(vectors.similarity(TEXTS, PAIRS), targets, atol=0.25)
+        return
+    cosines = vectors.sentence_vectors(TEXTS) @ vectors.sentence_vectors(PAIRS).T
+    assert cosines.argmax(axis=1).tolist() == list(range(COUNT))
 
 
 @pytest.mark.parametrize(

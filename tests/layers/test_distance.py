@@ -20,6 +20,9 @@ def test_one_minus_the_cosine_of_real_tokens() -> None:
     expected = 0.5 * (distances * mask).sum() / mask.sum()
     (loss,) = layer.losses
     np.testing.assert_allclose(float(keras.ops.convert_to_numpy(loss)), expected, rtol=1e-5)
+    layer(x, first, second, mask[:, None])  # examples of one text each
+    (loss,) = layer.losses
+    np.testing.assert_allclose(float(keras.ops.convert_to_numpy(loss)), expected, rtol=1e-5)
 
 
 def test_config() -> None:

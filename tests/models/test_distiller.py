@@ -11,11 +11,14 @@ import pytest
 from bert_keras import (
     BertEncoder,
     Distiller,
+    MultipleChoice,
     QuestionAnswerer,
+    SentencePairs,
     SequenceClassifier,
     TokenClassifier,
 )
 from bert_keras.models.distiller import DistillationLoss
+from bert_keras.models.sentence_pairs import InBatchLoss
 from tests import contracts
 from tests.contracts import TINY
 
@@ -55,6 +58,10 @@ def test_a_student_that_answers_as_its_teacher_has_no_soft_loss(hard: Any, label
     assert float(loss(labels, other)) > 0.01
 
 
+def _pairs(objective: str, **options: Any) -> Any:
+    return lambda encoder: SentencePairs(encoder, objective_name=objective, **options)
+
+
 @pytest.mark.parametrize(
     ("make", "hidden"),
     [
@@ -64,15 +71,22 @@ def test_a_student_that_answers_as_its_teacher_has_no_soft_loss(hard: Any, label
         (lambda encoder: TokenClassifier(encoder, 3), 0.0),
         (lambda encoder: TokenClassifier(encoder, 3), 1.0),
         (lambda encoder: QuestionAnswerer(encoder), 1.0),
+        (lambda encoder: MultipleChoice(encoder), 1.0),
+        (_pairs("similarity"), 0.0),
+        (_pairs("classification", num_classes=3), 1.0),
+        (_pairs("in_batch"), 1.0),
     ],
-    ids=["labels", "multi_label-hidden", "scores", "tags", "tags-hidden", "spans-hidden"],
+    ids=[
+        *("labels", "multi_label-hidden", "scores", "tags", "tags-hidden", "spans-hidden"),
+        *("choices-hidden", "similarity", "pair_labels-hidden", "in_batch-hidden"),
+    ],
 )
 def test_a_student_comes_near_its_teacher(make: Any, hidden: float) -> None:
     """Labels say nothing (alpha is 1): all is learned from the teacher, which does not move."""
     keras.utils.set_random_seed(0)
     teacher = contracts.as_trained(make(BertEncoder(TINY)))
     student = make(BertEncoder(_SMALL))
-    if not isinstance(student, SequenceClassifier):
+    if not isinstance(student, SequenceClassifier | MultipleChoice):
         student.encoder.pooler.trainable = False  # pyright: ignore[reportOptionalMemberAccess]
     distiller = Distiller(student, teacher, alpha=1.0, temperature=1.0, hidden=hidden)
     distiller.compile(keras.optimizers.Adam(3e-2), **distiller.objective())
@@ -92,11 +106,25 @@ def test_a_student_comes_near_its_teacher(make: Any, hidden: float) -> None:
         np.testing.assert_array_equal(contracts.numpy(weight.value), old)
 
 
+def test_the_teacher_drops_nothing_in_training() -> None:
+    teacher, student = (
+        contracts.as_trained(SequenceClassifier(BertEncoder(TINY), 3, dropout=0.5)) for _ in "ab"
+    )
+    distiller = Distiller(student, teacher, hidden=1.0)
+    x = contracts.inputs_of(teacher)
+    expected = contracts.numpy(teacher(x))["label"]
+    outputs = contracts.numpy(distiller(x, training=True))["label"]
+    np.testing.assert_allclose(outputs[..., 1], expected, rtol=0, atol=1e-5)
+    assert (np.abs(outputs[..., 0] - expected) > 1e-3).any()  # as the student does
+
+
 def _gap(task: Any, name: str, found: np.ndarray, wanted: np.ndarray) -> float:
     """Of what the logits mean: those of one label of several may be shifted together."""
     loss = task.objective()["loss"][name]
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         found, wanted = _softmax(found), _softmax(wanted)
+    if isinstance(loss, InBatchLoss):
+        found, wanted = (pairs[:, 0] @ pairs[:, 1].T for pairs in (found, wanted))
     return float(np.abs(found - wanted).mean())
 
 
@@ -104,6 +132,8 @@ def _labels(task: Any, name: str, logits: np.ndarray) -> np.ndarray:
     loss = task.objective()["loss"][name]
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         return np.zeros(logits.shape[:-1], "int32")
+    if isinstance(loss, InBatchLoss):
+        return np.zeros(len(logits), "float32")
     return np.zeros(logits.shape, "float32")
 
 

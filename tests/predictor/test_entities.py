@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bert_keras.data.windows import word_windows
 from bert_keras.metrics.entities import entity_spans
 from bert_keras.predictor import Entity, Label, Predictor
-from bert_keras.predictor.entities import entities_of, words_of
+from bert_keras.predictor.entities import entities_of, entity_tags, words_of
 
 LETTERS = "aB1 .,(-'$\t\n\u3000中国あé\u0301😀\u200d\x00"
 
@@ -22,6 +22,9 @@ LETTERS = "aB1 .,(-'$\t\n\u3000中国あé\u0301😀\u200d\x00"
     [
         ("Ann lives in Rome.", ["Ann", "lives", "in", "Rome", "."]),
         ("(U.S.-based), don't!", ["(", "U.S.-based", ")", ",", "don't", "!"]),
+        ("Ann's (Rome\u2019s) 's", ["Ann", "'s", "(", "Rome", "\u2019s", ")", "'", "s"]),
+        ("Rome,Paris\u2014Oslo 1,000", ["Rome", ",", "Paris", "\u2014", "Oslo", "1,000"]),
+        ("1,a;b", ["1", ",", "a", ";", "b"]),
         ("C++ $5 -- ok", ["C", "+", "+", "$", "5", "-", "-", "ok"]),
         ("我爱Rome和中国", ["我", "爱", "Rome", "和", "中", "国"]),
         ("  spaces\u3000everywhere\n", ["spaces", "everywhere"]),
@@ -53,7 +56,8 @@ def test_entities_are_those_of_conlleval(tags: list[str]) -> None:
     text = " ".join(f"w{number}" for number in range(len(tags)))
     words = words_of(text)
     scores = np.arange(len(tags)).tolist()
-    found = entities_of(text, words, tags, scores)
+    labels = [Label(tag, score) for tag, score in zip(tags, scores, strict=True)]
+    found = entities_of(text, words, labels, entity_tags(TAGS))
     expected = entity_spans(tags)
     assert [(e.label, e.start, e.end) for e in found] == [
         (span.label, words[span.start][0], words[span.end - 1][1]) for span in expected
@@ -63,17 +67,38 @@ def test_entities_are_those_of_conlleval(tags: list[str]) -> None:
         assert entity.score == pytest.approx(np.mean(scores[span.start : span.end]))
 
 
+def _joined(text: str, tags: str, scores: list[float] | None = None) -> list[Entity]:
+    """Of a model whose labels are these tags."""
+    names = tags.split()
+    labels = [Label(*each) for each in zip(names, scores or [1.0] * len(names), strict=True)]
+    return entities_of(text, words_of(text), labels, entity_tags(names))
+
+
 def test_words_join_to_entities() -> None:
     text = "Ann Lee, of New  York"
-    tags = ["B-PER", "I-PER", "O", "O", "I-LOC", "I-LOC"]
-    assert entities_of(text, words_of(text), tags, [1.0, 0.5, 0, 0, 0.5, 0.25]) == [
+    tags = "B-PER I-PER O O I-LOC I-LOC"
+    assert _joined(text, tags, [1.0, 0.5, 0, 0, 0.5, 0.25]) == [
         Entity("PER", "Ann Lee", 0, 7, 0.75),
         Entity("LOC", "New  York", 12, 21, 0.375),
     ]
-    assert entities_of("a b", [(0, 1), (2, 3)], ["B-X", "B-X"], [1, 1])[1].start == 2
-    assert entities_of("a b", [(0, 1), (2, 3)], ["LABEL_0", "B-"], [1, 1]) == []
-    ends = entities_of("a b c", words_of("a b c"), ["B-X", "E-X", "S-X"], [1, 1, 1])
-    assert [(entity.start, entity.end) for entity in ends] == [(0, 3), (4, 5)]
+    assert [entity.start for entity in _joined("a b", "B-X B-X")] == [0, 2]
+    assert _joined("a b", "LABEL_0 B-") == []
+
+
+@pytest.mark.parametrize(
+    ("tags", "spans"),
+    [
+        ("B-X I-X O B-X B-X", [(0, 3), (6, 7), (8, 9)]),
+        ("B-X E-X O S-X S-X", [(0, 3), (6, 7), (8, 9)]),
+        ("B-X M-X E-X S-X O", [(0, 5), (6, 7)]),
+        ("B-X I-X L-X U-X O", [(0, 5), (6, 7)]),
+        ("B I O B B", [(0, 3), (6, 7), (8, 9)]),
+        ("S I B-X N I", [(4, 5)]),  # parts of speech, and a tag
+        ("S N V N S", []),
+    ],
+)
+def test_tags_of_any_scheme(tags: str, spans: list[tuple[int, int]]) -> None:
+    assert [(entity.start, entity.end) for entity in _joined("a b c d e", tags)] == spans
 
 
 SENTENCES = [

@@ -42,6 +42,7 @@ from training.finetune_recipe import (
             "class_weights is for labels, .* alone",
         ),
         ({"task": "questions", "language": "zh", "no_answer": True}, "no_answer must be false"),
+        ({"task": "entities", "crf": True, "all_pieces": True}, "all_pieces must be false"),
         ({"keep": "last", "patience": 2}, "patience must be 0 with keep='last'"),
         (
             {"task": "questions", "max_length": 64},
@@ -61,7 +62,7 @@ def test_values_at_the_edge() -> None:
 
 def test_choices_are_those_of_the_library() -> None:
     from bert_keras import optimization
-    from bert_keras.data import tables
+    from bert_keras.data import tables, tag_schemes
     from bert_keras.layers import pooling
     from training import kinds
 
@@ -69,6 +70,7 @@ def test_choices_are_those_of_the_library() -> None:
     assert set(choices["optimizer"]) == set(optimization.OPTIMIZERS)
     assert set(choices["schedule"]) <= set(optimization.SCHEDULES)
     assert set(choices["format"]) - {""} == set(tables.read_rows.__globals__["FORMATS"])
+    assert set(choices["scheme"]) - {"auto"} == set(tag_schemes.SCHEMES)
     assert set(KINDS) == set(kinds.KINDS)
     for name in choices["pooling"]:
         pooling.SentencePooling(name)

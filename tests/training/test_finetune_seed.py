@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -83,28 +84,53 @@ def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -
     _check_same(folder, whole)
 
 
-def test_a_signal_stops_after_a_checkpoint(
-    finetuning, whole: Path, tmp_path: Path, call: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between checkpoints too, when those are rare; how rare changes nothing."""
+class _Stop(finetune_best.KeepBest):
+    def on_epoch_end(self, epoch, logs=None):
+        super().on_epoch_end(epoch, logs)
+        if epoch == 3:
+            signal.raise_signal(signal.SIGTERM)
 
-    class Stop(finetune_best.KeepBest):
-        def on_epoch_end(self, epoch, logs=None):
-            super().on_epoch_end(epoch, logs)
-            if epoch == 3:
-                signal.raise_signal(signal.SIGTERM)
 
-    folder = tmp_path / "run"
-    command = _command(finetuning("labels"), folder, "checkpoint_every=3")
-    with monkeypatch.context() as patch:
-        patch.setattr("training.finetune_seed.KeepBest", Stop)
+def _interrupted(command: list[str], folder: Path, call: Callable) -> None:
+    """Stops after the fourth report, and goes on to the end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("training.finetune_seed.KeepBest", _Stop)
         done = call(main, *command)
     assert done.code == 143
     assert "Stopped by SIGTERM after a checkpoint; the same command goes on." in done.err
     assert _reports(folder) == 4
     assert not (folder / "seed-0" / "result.json").exists()
     assert call(main, *command).code == 0
+
+
+def test_a_signal_stops_after_a_checkpoint(
+    finetuning, whole: Path, tmp_path: Path, call: Callable
+) -> None:
+    """Between checkpoints too, when those are rare; how rare changes nothing."""
+    folder = tmp_path / "run"
+    _interrupted(_command(finetuning("labels"), folder, "checkpoint_every=3"), folder, call)
     _check_same(folder, whole)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="one backend for all ways to train")
+@pytest.mark.parametrize(
+    ("task", "values"),
+    [
+        ("labels", ("lora=2", "class_weights=balanced")),
+        ("labels", ("hidden=1",)),  # with a teacher that is made up
+        ("entities", ("crf=true", "unfreeze_every=2")),
+        ("retrieval", ("precision=mixed_bfloat16",)),
+    ],
+    ids=str,
+)
+def test_every_way_to_train_goes_on_exactly(
+    task: str, values: tuple[str, ...], finetuning, tmp_path: Path, call: Callable
+) -> None:
+    folders = tmp_path / "whole", tmp_path / "run"
+    commands = [_command(finetuning(task), folder, *values) for folder in folders]
+    assert call(main, *commands[0]).code == 0
+    _interrupted(commands[1], folders[1], call)
+    _check_same(folders[1], folders[0])
 
 
 def test_steps_patience_and_frozen_encoders(finetuning, tmp_path: Path, call: Callable) -> None:

@@ -24,7 +24,7 @@ def test_a_run_brings_its_values(finetuned: Callable[[str], Path]) -> None:
     assert opened.predictor.max_length == 16
     assert opened.predictor.encoder.dtype_policy.name == "mixed_bfloat16"
     assert opened.labels == ["bad", "good"]
-    assert set(opened.measured) >= {"accuracy", "f1"}
+    assert set(opened.kind.measured) >= {"accuracy", "f1"}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_plain_checkpoint_is_known_by_its_class(task: str, finetuned) -> None:
     assert opened.recipe.task == task
     assert opened.recipe.max_length == 64  # the model's positions
     assert (opened.labels is None) == (task in ("scores", "questions", "similarity"))
-    assert opened.measured == {}
+    assert opened.kind.measured == {}
 
 
 def test_what_cannot_be_opened(finetuned, tmp_path: Path) -> None:

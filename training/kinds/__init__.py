@@ -1,6 +1,8 @@
 """What can be learned by fine-tuning, a file for each kind: from a file of examples to a score."""
 
 import importlib.util
+from collections.abc import Mapping
+from typing import Any
 
 from bert_keras.errors import UsageError
 from training.finetune_recipe import FinetuneRecipe
@@ -27,8 +29,8 @@ KINDS: dict[str, type[Kind]] = {
 }
 
 
-def kind_of(recipe: FinetuneRecipe) -> Kind:
-    """The kind that a recipe's task is of.
+def kind_of(recipe: FinetuneRecipe, measured: Mapping[str, Any] | None = None) -> Kind:
+    """The kind that a recipe's task is of; `measured` are the model's metrics on dev.
 
     Raises:
         UsageError: its metrics need a package that is not installed.
@@ -39,4 +41,4 @@ def kind_of(recipe: FinetuneRecipe) -> Kind:
             f"task={recipe.task} is measured with {' and '.join(missing)}, which is not installed: "
             'pip install "bert-keras[finetune]"'
         )
-    return kind(recipe)
+    return kind(recipe, measured)

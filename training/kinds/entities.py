@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,15 +28,17 @@ class Entities(Kind):
             word_column=recipe.word_column,
             tag_column=recipe.tag_column if labelled else None,
             scheme=recipe.scheme,
+            repair=recipe.repair,
             numbered_characters=recipe.numbered_characters,
             encoding=recipe.encoding,
         )
 
     def labels(self, data: TaggedWords) -> list[str]:
-        """B-X and I-X of every type that there is, and O."""
-        found = {name.partition("-")[2] for name in label_names(data)} - {""}
+        """O, and B-X and I-X of every type X that there is; B and I of the type without a name."""
+        found = {name.partition("-")[2] for name in label_names(data)[1:]}
         told = {name.strip() for name in self.recipe.labels.split(",") if name.strip()}
-        return ["O", *(f"{prefix}-{name}" for name in sorted(told or found) for prefix in "BI")]
+        types = sorted(told or found)
+        return ["O", *(f"{letter}-{name}" if name else letter for name in types for letter in "BI")]
 
     def check(self, data: TaggedWords, labels: list[str] | None) -> None:
         """There are tags, of whatever types, and the model's are such."""
@@ -89,11 +91,8 @@ class Entities(Kind):
         ]
         return Evaluation(measured, answered, worst)
 
-    def predict(
-        self, predictor: Predictor, data: TaggedWords, measured: Mapping[str, Any]
-    ) -> list[list[str]]:
+    def predict(self, predictor: Predictor, data: TaggedWords) -> list[list[str]]:
         """A tag for every word."""
-        del measured
         return [[tag.label for tag in tags] for tags in predictor.tags(data.words)]
 
     def write(self, path: Path, data: TaggedWords, predictions: Sequence[Any]) -> None:

@@ -63,14 +63,15 @@ class Kind(abc.ABC):
 
     Args:
         recipe: its values.
+        measured: the model's metrics on dev, for what is chosen by them; None before it has any.
     """
 
     extension: ClassVar[str] = "tsv"  # of the file of predictions
     reads_pooler: ClassVar[bool] = False  # whether the task is over the encoder's pooled output
     packages: ClassVar[tuple[str, ...]] = ()  # that the metrics need, beside the library's own
 
-    def __init__(self, recipe: FinetuneRecipe):
-        self.recipe = recipe
+    def __init__(self, recipe: FinetuneRecipe, measured: Mapping[str, Any] | None = None):
+        self.recipe, self.measured = recipe, measured or {}
 
     @abc.abstractmethod
     def read(self, path: str, *, labelled: bool = True) -> Any:
@@ -127,15 +128,8 @@ class Kind(abc.ABC):
         """Predicts and measures."""
 
     @abc.abstractmethod
-    def predict(
-        self, predictor: Predictor, data: Any, measured: Mapping[str, Any]
-    ) -> Sequence[Any]:
+    def predict(self, predictor: Predictor, data: Any) -> Sequence[Any]:
         """Predicts for examples whose labels are not known.
-
-        Args:
-            predictor: of the model.
-            data: the examples.
-            measured: the model's metrics on dev, for what is chosen by them.
 
         Returns:
             One prediction for each, in the form that `write` takes.

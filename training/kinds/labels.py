@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -172,9 +172,8 @@ class Labels(TextKind):
         ]
         return Evaluation(measured, _written(scores), worst)
 
-    def predict(self, predictor: Predictor, data: Texts, measured: Mapping[str, Any]) -> list[str]:
+    def predict(self, predictor: Predictor, data: Texts) -> list[str]:
         """The best label, all labels that are more likely than not, or the number."""
-        del measured
         scores = predictor.scores(data.texts, data.pairs)
         if self.problem == "regression":
             return _written(scores[:, 0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from bert_keras.data import SupervisedExamples, Texts, pair_examples
@@ -51,7 +50,7 @@ class PairLabels(Labels):
         options["max_length"] = self.recipe.max_length
         return pair_examples(tokenizer, data, "classification", **options)
 
-    def predict(self, predictor: Predictor, data: Texts, measured: Mapping[str, Any]) -> list[str]:
+    def predict(self, predictor: Predictor, data: Texts) -> list[str]:
         """The best label of each pair."""
         self._require_pairs(data)
-        return super().predict(predictor, data, measured)
+        return super().predict(predictor, data)

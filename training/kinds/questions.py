@@ -25,6 +25,7 @@ from training.kinds.kind import Evaluation, Kind, Worst, last_share
 from training.kinds.texts import write_glue
 
 _THRESHOLD = "best_f1_thresh"
+_NEVER = -1e9  # a threshold so low that no question has an answer
 _COUNTS = ("total", "skipped")  # no measures
 
 
@@ -92,7 +93,10 @@ class Questions(Kind):
         )
 
     def evaluate(self, predictor: Predictor, data: list[Question]) -> Evaluation:
-        """Exact match and F1 by the official rules; of version 2.0 with the best threshold."""
+        """Exact match and F1 by the official rules.
+
+        Of version 2.0 with the threshold of dev; while there is none, with the best one.
+        """
         recipe = self.recipe
         found = {q.id: each for q, each in zip(data, self._answers(predictor, data), strict=True)}
         answers = {key: answer.text for key, answer in found.items()}
@@ -107,9 +111,13 @@ class Questions(Kind):
         elif recipe.no_answer:
             nulls = {key: answer.null_score for key, answer in found.items()}
             scores = metrics.squad_scores(right, given(answers), given(nulls), version="2.0")
-            threshold = scores[_THRESHOLD]
-            answers = {key: "" if nulls[key] > threshold else text for key, text in answers.items()}
             best = {name: value for name, value in scores.items() if name.startswith("best_")}
+            if best["best_f1"] <= 100.0 * sum(not texts for _, texts in right) / len(right):
+                best[_THRESHOLD] = _NEVER  # officially 0, which fits probabilities alone
+            threshold = self._threshold
+            if threshold is None:
+                threshold = best[_THRESHOLD]
+            answers = {key: "" if nulls[key] > threshold else text for key, text in answers.items()}
             # All of one threshold: what each would be with its own best one stands beside it.
             measured = {**metrics.squad_scores(right, given(answers), version="2.0"), **best}
         else:
@@ -124,13 +132,14 @@ class Questions(Kind):
         predictions = [(question.id, answers[question.id]) for question in data]
         return Evaluation(measured, predictions, worst)
 
-    def predict(
-        self, predictor: Predictor, data: list[Question], measured: Mapping[str, Any]
-    ) -> list[tuple[str, str]]:
+    def predict(self, predictor: Predictor, data: list[Question]) -> list[tuple[str, str]]:
         """(id, answer) of each; "" where no answer is likelier by more than on dev was best."""
-        threshold = measured.get(_THRESHOLD) if self.recipe.no_answer else None
-        found = self._answers(predictor, data, null_threshold=threshold)
+        found = self._answers(predictor, data, null_threshold=self._threshold)
         return [(question.id, answer.text) for question, answer in zip(data, found, strict=True)]
+
+    @property
+    def _threshold(self) -> float | None:
+        return self.measured.get(_THRESHOLD) if self.recipe.no_answer else None
 
     def _answers(
         self, predictor: Predictor, data: list[Question], **options: Any
@@ -200,11 +209,8 @@ class MultipleChoices(Kind):
         measured = {"accuracy": metrics.accuracy(right, answered)}
         return Evaluation(measured, list(map(str, answered)), worst)
 
-    def predict(
-        self, predictor: Predictor, data: Choices, measured: Mapping[str, Any]
-    ) -> list[str]:
+    def predict(self, predictor: Predictor, data: Choices) -> list[str]:
         """The number of the best choice, from 0."""
-        del measured
         return [str(choice.index) for choice in predictor.choices(data.prompts, data.options)]
 
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:

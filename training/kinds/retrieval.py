@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -63,9 +63,8 @@ class Retrieval(TextKind):
         ]
         return Evaluation(measured, nearest, worst)
 
-    def predict(self, predictor: Predictor, data: Texts, measured: Mapping[str, Any]) -> list[str]:
+    def predict(self, predictor: Predictor, data: Texts) -> list[str]:
         """The nearest of all second texts."""
-        del measured
         self.check(data, None)
         return self._search(predictor, data)[0]
 

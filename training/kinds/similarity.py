@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,8 @@ class Similarity(TextKind):
         ]
         return Evaluation(measured, [f"{score:.4f}" for score in scaled], worst)
 
-    def predict(self, predictor: Predictor, data: Texts, measured: Mapping[str, Any]) -> list[str]:
+    def predict(self, predictor: Predictor, data: Texts) -> list[str]:
         """The cosine, as a score."""
-        del measured
         if data.pairs is None:
             raise DataError("Similarity is of pairs: name pair=.")
         found = predictor.similarity(data.texts, data.pairs)

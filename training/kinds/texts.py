@@ -38,14 +38,23 @@ class TextKind(Kind):
             format=recipe.format or None,
             header=recipe.header,
             quoting={"auto": None, "true": True, "false": False}[recipe.quoting],
+            separator=recipe.separator or None,
             encoding=recipe.encoding,
         )
 
     def split(self, data: Texts, share: float) -> tuple[Texts, Texts]:
-        """Drawn by `data_seed`: tables may be sorted, by their labels too."""
+        """Drawn by `data_seed`: tables may be sorted, by their labels too.
+
+        Pairs of one first text stay together: who has seen it knows half of the others.
+        """
         keys = Draws(self.recipe.data_seed, epoch=1).keys(Stream.PLAN, len(data))
+        if data.pairs is not None:
+            first = {text: row for row, text in reversed(list(enumerate(data.texts)))}
+            keys = keys[[first[text] for text in data.texts]]
         order = np.argsort(keys, kind="stable")
-        count = last_share(len(data), share)
+        bounds = 1 + np.flatnonzero(np.diff(keys[order]))  # where another text begins
+        wanted = last_share(len(data), share)
+        count = min(bounds.tolist(), key=lambda bound: abs(bound - wanted), default=wanted)
         learned, measured = (np.sort(part).tolist() for part in (order[:count], order[count:]))
         return self.take(data, learned), self.take(data, measured)
 

@@ -37,11 +37,11 @@ def encoder(request: pytest.FixtureRequest, tokenizer: Tokenizer) -> BertEncoder
 
 @pytest.fixture
 def kind() -> Callable[..., Any]:
-    """`kind(task, **values)`: the kind of a recipe."""
+    """`kind(task, measured, **values)`: the kind of a recipe, with what was measured on dev."""
 
-    def make(task: str, **values: Any) -> Kind:
-        length = {"max_length": 16, "max_question": 4, "stride": 4}
-        return kind_of(FinetuneRecipe(**{"task": task, "train": "train", **length, **values}))
+    def make(task: str, measured: Any = None, **values: Any) -> Kind:
+        values = {"max_length": 16, "max_question": 4, "stride": 4, "train": "train"} | values
+        return kind_of(FinetuneRecipe(task=task, **values), measured)
 
     return make
 

@@ -36,6 +36,22 @@ def test_tags_of_every_type_begin_and_go_on(kind) -> None:
     assert kind("entities", labels="Z, X").labels(_DATA) == ["O", "B-X", "I-X", "B-Z", "I-Z"]
 
 
+def test_one_type_needs_no_name(kind, tmp_path: Path) -> None:
+    path = tmp_path / "genes.txt"
+    path.write_text("a B\nb I\nc O\n")
+    data = kind("entities").read(str(path))
+    assert kind("entities").labels(data) == ["O", "B", "I"]
+    assert kind("entities", labels="X").labels(data) == ["O", "B-X", "I-X"]
+
+
+def test_broken_spans_are_read_where_that_is_asked_for(kind, tmp_path: Path) -> None:
+    path = tmp_path / "broken.txt"
+    path.write_text("a B-X\nb O\nc S-X\n")
+    with pytest.raises(DataError, match="repair=True"):
+        kind("entities").read(str(path))
+    assert kind("entities", repair=True).read(str(path)).tags == (("B-X", "O", "B-X"),)
+
+
 def test_splitting_keeps_sentences_together(kind) -> None:
     train, dev = kind("entities").split(_DATA, 0.5)
     assert (train.words, dev.words, dev.tags, dev.places) == (
@@ -86,7 +102,7 @@ def test_measures(kind, predictor) -> None:
 
 def test_predictions_have_the_columns_of_conlleval(kind, predictor, tmp_path: Path) -> None:
     made, path = kind("entities"), tmp_path / "p.conll"
-    answered = made.predict(predictor(tags=_tags("B-X O O", "O O")), _DATA, {})
+    answered = made.predict(predictor(tags=_tags("B-X O O", "O O")), _DATA)
     made.write(path, _DATA, answered)
     assert path.read_text() == "a B-X B-X\nbc I-X O\nd O O\n\ne O O\nf B-Y O\n"
     assert read_conll(path).words == (("a", "bc", "d"), ("e", "f"))

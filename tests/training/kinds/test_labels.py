@@ -93,7 +93,7 @@ def test_one_label_of_several(kind, predictor) -> None:
     assert found.worst[0].score == pytest.approx(0.6)
     names, counts = found.confusion
     assert (names, counts.tolist()) == (["x", "y"], [[1, 2], [0, 1]])
-    assert kind("labels").predict(predictor(["x", "y"], scores=scores), _DATA, {}) == list("xyyy")
+    assert kind("labels").predict(predictor(["x", "y"], scores=scores), _DATA) == list("xyyy")
 
 
 def test_three_labels_have_no_binary_f1(kind, predictor) -> None:
@@ -109,7 +109,7 @@ def test_several_labels(kind, predictor, tmp_path: Path) -> None:
     found = made.evaluate(answers, data)
     assert list(found.metrics) == ["f1_micro", "f1_macro", "exact"]
     assert found.metrics["exact"] == pytest.approx(1 / 3)
-    assert found.predictions == ["x,y", "y", ""] == list(made.predict(answers, data, {}))
+    assert found.predictions == ["x,y", "y", ""] == list(made.predict(answers, data))
     assert [(w.text, w.right, w.answered) for w in found.worst] == [("b", "", "y"), ("c", "y", "")]
     made.write(tmp_path / "p.tsv", data, found.predictions)
     assert (tmp_path / "p.tsv").read_text() == "index\tprediction\n0\tx,y\n1\ty\n2\t\n"
@@ -122,7 +122,7 @@ def test_numbers(kind, predictor) -> None:
     assert found.metrics["spearman"] == pytest.approx(1.0)
     assert found.metrics["mean_squared_error"] == pytest.approx(2.5 / 3)
     assert found.predictions == ["1.5000", "2.0000", "2.5000"]
-    assert kind("scores").predict(answers, data, {}) == found.predictions
+    assert kind("scores").predict(answers, data) == found.predictions
     worst = found.worst[0]
     assert (worst.score, worst.text, worst.right, worst.answered) == (1.5, "c / f", "4.00", "2.50")
 

@@ -37,7 +37,7 @@ def test_pairs_are_needed(kind) -> None:
     alone = Texts(["a"], None, ["yes"])
     for call in (
         lambda made: made.check(alone, _NAMES),
-        lambda made: made.predict(None, alone, {}),
+        lambda made: made.predict(None, alone),
     ):
         with pytest.raises(DataError, match="name pair="):
             call(kind("pair_labels"))
@@ -71,5 +71,5 @@ def test_measures_and_predictions(kind, predictor) -> None:
     answers: SimpleNamespace = predictor(label_names=_NAMES, scores=scores)
     found = made.evaluate(answers, _DATA)
     assert found.metrics["accuracy"] == pytest.approx(2 / 3)
-    assert made.predict(answers, _DATA, {}) == list(found.predictions) == ["yes"] * 3
+    assert made.predict(answers, _DATA) == list(found.predictions) == ["yes"] * 3
     assert [w.text for w in found.worst] == ["b c / f"]

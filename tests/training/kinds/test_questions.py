@@ -133,12 +133,32 @@ def test_predictions_use_the_threshold_of_dev(kind) -> None:
             self.threshold = null_threshold
             return _answers(("b", 0.0))
 
-    predictor = Asked()
-    made = kind("questions", no_answer=True)
-    assert made.predict(predictor, [_asked("0")], {"best_f1_thresh": -2.5}) == [("0", "b")]
+    predictor, measured = Asked(), {"best_f1_thresh": -2.5}
+    made = kind("questions", measured, no_answer=True)
+    assert made.predict(predictor, [_asked("0")]) == [("0", "b")]
     assert predictor.threshold == -2.5
-    kind("questions").predict(predictor, [_asked("0")], {"best_f1_thresh": -2.5})
+    kind("questions", measured).predict(predictor, [_asked("0")])
     assert predictor.threshold is None
+
+
+def test_other_examples_are_measured_with_the_threshold_of_dev(kind, predictor) -> None:
+    data = [_asked("0"), _asked("1"), _asked("2", "")]
+    answers = predictor(answers=_answers(("b", -3.0), ("b", -2.0), ("c", 1.0)))
+    found = kind("questions", {"best_f1_thresh": -2.5}, no_answer=True).evaluate(answers, data)
+    assert found.predictions == [("0", "b"), ("1", ""), ("2", "")]
+    assert found.metrics["f1"] == pytest.approx(200 / 3)
+    assert (found.metrics["best_f1"], found.metrics["best_f1_thresh"]) == (100.0, -2.0)
+
+
+def test_where_no_answer_is_best_there_is_none(kind, predictor) -> None:
+    """Officially the threshold is 0 then, under which all of these scores are."""
+    data = [_asked("0"), _asked("1"), _asked("2", ""), _asked("3", "")]
+    answers = predictor(answers=_answers(("b", -3.0), ("b", -2.0), ("c", -9.0), ("c", -8.0)))
+    found = kind("questions", no_answer=True).evaluate(answers, data)
+    assert found.metrics["f1"] == found.metrics["best_f1"] == 50.0
+    assert {answer for _, answer in found.predictions} == {""}
+    again = kind("questions", found.stored, no_answer=True).evaluate(answers, data)
+    assert again.predictions == found.predictions
 
 
 def test_chinese_is_compared_by_characters(kind, predictor) -> None:
@@ -172,7 +192,7 @@ def test_choices(kind, tokenizer, encoder, predictor, tmp_path: Path) -> None:
     answers = predictor(choices=[Choice(0, "d", 0.9), Choice(0, "d", 0.6), Choice(1, "e", 0.8)])
     found = made.evaluate(answers, _CHOICES)
     assert found.metrics == {"accuracy": pytest.approx(2 / 3)}
-    assert found.predictions == ["0", "0", "1"] == made.predict(answers, _CHOICES, {})
+    assert found.predictions == ["0", "0", "1"] == made.predict(answers, _CHOICES)
     assert [(w.text, w.right, w.answered) for w in found.worst] == [("b", "e", "d")]
     made.write(tmp_path / "p.tsv", _CHOICES, found.predictions)
     assert (tmp_path / "p.tsv").read_text().splitlines()[1] == "0\t0"

@@ -41,7 +41,7 @@ def test_labels_are_not_read(kind, tmp_path: Path) -> None:
 def test_pairs_are_needed(kind) -> None:
     for call in (
         lambda made: made.check(Texts(["a"]), None),
-        lambda made: made.predict(None, Texts(["a"]), {}),
+        lambda made: made.predict(None, Texts(["a"])),
     ):
         with pytest.raises(DataError, match="name pair="):
             call(kind("retrieval"))
@@ -69,6 +69,6 @@ def test_ranks(together: int, kind, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert found.metrics["mrr"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
     worst = [(each.text, each.right, each.answered) for each in found.worst]
     assert worst[0] == ("c", "z", "x")
-    assert made.predict(Stub(), _DATA, {}) == found.predictions
+    assert made.predict(Stub(), _DATA) == found.predictions
     made.write(tmp_path / "p.tsv", _DATA, found.predictions)
     assert (tmp_path / "p.tsv").read_text().splitlines()[:2] == ["index\tprediction", "0\tx"]

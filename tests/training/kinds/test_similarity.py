@@ -47,7 +47,7 @@ def test_measures_and_predictions(kind, predictor) -> None:
     assert list(found.metrics) == ["spearman", "pearson"]
     assert found.metrics["spearman"] == pytest.approx(1.0)
     assert found.predictions == ["4.5000", "1.0000", "1.5000"]
-    assert made.predict(answers, _DATA, {}) == found.predictions
+    assert made.predict(answers, _DATA) == found.predictions
     assert [w.text for w in found.worst][-1] == "a / e"
     with pytest.raises(DataError, match="name pair="):
-        made.predict(answers, Texts(["a"]), {})
+        made.predict(answers, Texts(["a"]))

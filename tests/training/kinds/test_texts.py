@@ -43,6 +43,16 @@ def test_splitting_and_taking_keep_rows_together(kind) -> None:
     assert (some.texts, some.pairs, some.targets, some.places) == (["c", "a"], None, None, ())
 
 
+def test_pairs_of_one_first_text_stay_together(kind) -> None:
+    firsts = [f"t{number // 3}" for number in range(30)]
+    data = Texts(firsts, [f"p{number}" for number in range(30)], ["x", "y"] * 15)
+    train, dev = kind("labels").split(data, 0.3)
+    assert (len(train), len(dev)) == (21, 9)
+    assert not set(train.texts) & set(dev.texts)
+    alone = kind("labels").split(Texts(["t"] * 4, list("abcd")), 0.25)
+    assert [len(part) for part in alone] == [3, 1]  # they cannot be parted otherwise
+
+
 def test_glue_form(tmp_path: Path) -> None:
     write_glue(tmp_path / "out.tsv", ["yes", "", "a b"])
     assert (tmp_path / "out.tsv").read_bytes() == b"index\tprediction\n0\tyes\n1\t\n2\ta b\n"

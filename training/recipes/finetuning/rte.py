@@ -2,10 +2,6 @@
 
 Command:  python -m training.finetune rte train=train.tsv
           encoder=HANDLE
-Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
-Time:     5:21, 2026-11-22
-Result:   from all-MiniLM-L6-v2, on 249 held-out examples: accuracy 0.6024, macro F1 0.5993,
-          Matthews' correlation 0.1995, F1 0.5639
 """
 
 from training.finetune_recipe import FinetuneRecipe

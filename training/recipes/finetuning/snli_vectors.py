@@ -2,9 +2,6 @@
 
 Command:  python -m training.finetune snli_vectors train=validation.tsv
           encoder=HANDLE
-Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
-Time:     5:35, 2026-11-22
-Result:   from all-MiniLM-L6-v2, on 984 held-out examples: accuracy 0.6677, macro F1 0.6646
 """
 
 from training.finetune_recipe import FinetuneRecipe

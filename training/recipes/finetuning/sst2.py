@@ -1,7 +1,7 @@
 """Sentiment of film reviews: GLUE SST-2, 10,000 rows of train.
 
 Command:  python -m training.finetune sst2 train=glue_train.tsv dev=glue_dev.tsv
-          encoder=HANDLE
+          text=1 label=0 encoder=HANDLE
 Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
 Time:     2:52, 2026-11-22
 Result:   from all-MiniLM-L6-v2, on 872 examples of dev: accuracy 0.8635, macro F1 0.8635,
@@ -12,8 +12,8 @@ from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
     task="labels",
-    text="1",
-    label="0",
+    text="sentence",
+    label="label",
     rows=10_000,
     positive="1",
     max_length=64,

@@ -1,0 +1,65 @@
+"""The recipes' own commands, on the files that they name."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import keras
+import pytest
+
+from training import finetune_recipe
+from training.finetune_data import Data
+from training.finetune_recipe import FinetuneRecipe, known_finetunings, load_finetuning
+from training.kinds import kind_of
+from training.overrides import parse_overrides
+
+_FOLDERS = {
+    "chnsenticorp": "zh_chnsenticorp",
+    "cmrc": "cmrc2018",
+    "lcqmc": "zh_pairs",
+    "weibo_ner": "zh_ner",
+}
+# Two labels but for these; of entities O, B and I of each type.
+_LABELS = {"trec": 6, "sick": 3, "snli": 3, "snli_vectors": 3}
+_TYPES = {"conll2003": 4, "conll2003_distilled": 4, "wnut17": 6, "wikigold": 4, "weibo_ner": 8}
+
+
+def _header(name: str) -> str:
+    path = Path(inspect.getfile(finetune_recipe)).parent / "recipes" / "finetuning" / f"{name}.py"
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+def _commanded(name: str) -> FinetuneRecipe:
+    """The recipe with the values of the command in its header."""
+    command = re.search(r"^Command: +(.+?)(?=^\w+:|\Z)", _header(name), re.MULTILINE | re.DOTALL)
+    assert command is not None
+    words = shlex.split(command[1])
+    assert words[:4] == ["python", "-m", "training.finetune", name]
+    recipe = load_finetuning(name)
+    return dataclasses.replace(recipe, **parse_overrides(words[4:], dataclasses.asdict(recipe)))
+
+
+@pytest.mark.data
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="one backend for all recipes")
+@pytest.mark.parametrize("name", [name for name in known_finetunings() if name != "retrieval"])
+def test_every_recipe_reads_its_files(name: str, shared_data: Path) -> None:
+    recipe = _commanded(name)
+    folder = shared_data / _FOLDERS.get(name, name.partition("_")[0])
+    for side in ("train", "dev"):
+        if named := getattr(recipe, side):
+            recipe = dataclasses.replace(recipe, **{side: str(folder / named)})
+    data = Data.read(recipe, kind_of(recipe))
+    assert len(data.train) == recipe.rows or not recipe.rows
+    if recipe.task == "entities":
+        assert len(data.labels or ()) == 1 + 2 * _TYPES[name]
+    elif recipe.task in ("labels", "pair_labels"):
+        assert len(data.labels or ()) == _LABELS.get(name, 2)
+    else:
+        assert data.labels is None
+    header = " ".join(_header(name).split())
+    assert "Result:" not in header or f", on {len(data.dev):,} " in header
