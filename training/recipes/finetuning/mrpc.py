@@ -13,7 +13,6 @@ recipe = FinetuneRecipe(
     pair="sentence2",
     label="label",
     positive="1",
-    metric="accuracy",
     max_length=128,
     epochs=3,
     learning_rate=1e-4,
