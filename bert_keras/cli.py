@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 
@@ -121,6 +122,10 @@ def predict(
     ] = None,
     max_length: Annotated[int | None, typer.Option(help="most tokens of a text")] = None,
     batch_size: Annotated[int, typer.Option(help="texts that run together")] = 32,
+    null_threshold: Annotated[
+        float | None,
+        typer.Option(help="of questions: no answer, where that is likelier by more than this"),
+    ] = None,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
 ) -> None:
@@ -130,9 +135,13 @@ def predict(
     "options"}.
     """
     from bert_keras.checkpoints import api
+    from bert_keras.models import QuestionAnswerer
     from bert_keras.predictor import Predictor, predict_lines
 
     model = api.load_checkpoint(source, allow_pickle=allow_pickle, trust=trust)
+    if null_threshold is not None and not isinstance(model, QuestionAnswerer):
+        raise UsageError(f"--null-threshold is for questions. {source}: a {type(model).__name__}.")
+    options = {} if null_threshold is None else {"null_threshold": null_threshold}
     tokenizer = Tokenizer.from_preset(source)
     try:
         predictor = Predictor(model, tokenizer, batch_size=batch_size, max_length=max_length)
@@ -140,25 +149,25 @@ def predict(
         raise UsageError(str(error)) from error
     for path in files or [Path("-")]:
         name = "standard input" if str(path) == "-" else str(path)
-        try:
-            with _lines(path) as lines:
-                for answer in predict_lines(predictor, lines, name):
-                    typer.echo(answer)
-        except UnicodeDecodeError as error:
-            raise DataError(f"{name}: not UTF-8 ({error}). Convert it first.") from error
+        lines = _standard_input() if str(path) == "-" else _lines(path)
+        for answer in predict_lines(predictor, lines, name, **options):
+            typer.echo(answer)
 
 
-@contextmanager
-def _lines(path: Path) -> Iterator[TextIO]:
-    if str(path) == "-":
-        yield sys.stdin
-        return
+def _lines(path: Path) -> Iterator[str]:
+    from bert_keras.data.text_files import numbered_lines
+
+    return (line for _, line in numbered_lines(path))
+
+
+def _standard_input() -> Iterator[str]:
+    lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig")
     try:
-        file = path.open(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
-    with file:
-        yield file
+        yield from lines
+    except UnicodeDecodeError as error:
+        raise DataError(f"standard input: not UTF-8 ({error}). Convert it first.") from error
+    finally:
+        lines.detach()  # which closes standard input otherwise
 
 
 @contextmanager

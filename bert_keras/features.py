@@ -32,6 +32,8 @@ CHOICE = "choice"
 SENTENCE_VECTOR = "sentence_vector"
 SIMILARITY = "similarity"  # of two texts
 MATCH = "match"  # of a text, among the others of a batch
+# By what two texts, each read for itself, teach an encoder.
+SENTENCE_PAIR_OBJECTIVES = (SIMILARITY, "classification", "in_batch")
 
 HUGGING_FACE = {
     TOKEN_IDS: "input_ids",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import re
@@ -15,12 +16,13 @@ from bert_keras import (
     BertEncoder,
     MaskedLM,
     Predictor,
+    QuestionAnswerer,
     SequenceClassifier,
     Tokenizer,
     cli,
     load_checkpoint,
 )
-from bert_keras.errors import DataError
+from bert_keras.errors import DataError, UsageError
 from tests import contracts
 from tests.contracts import TINY
 
@@ -166,9 +168,42 @@ def test_predict_refuses_a_folder(call, classifier: Path, tmp_path: Path) -> Non
     assert f"{tmp_path}: cannot be read: " in done.err
 
 
+def test_a_threshold_is_of_questions(call, classifier: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "answers"
+    contracts.as_trained(QuestionAnswerer(BertEncoder(TINY))).save_to_preset(folder)
+    Tokenizer(_WORDS).save_to_preset(folder)
+    path = tmp_path / "questions.jsonl"
+    path.write_text('{"question": "w1", "context": "w2 w3"}\n', encoding="utf-8")
+
+    answers = []
+    for threshold in ("1e9", "-1e9"):
+        done = call("predict", folder, path, "--null-threshold", threshold)
+        assert done.code == 0, done.err
+        answers.append(json.loads(done.out)["text"])
+    assert answers[0] in "w2 w3"
+    assert answers == [answers[0] or None, ""]
+    done = call("predict", classifier, path, "--null-threshold", "0")
+    assert done.code == UsageError.exit_code
+    assert "--null-threshold is for questions" in done.err
+
+
 def test_predict_standard_input(call, classifier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO('{"text": "w1", "pair": "w2"}\n'))
+    given = b'\xef\xbb\xbf{"text": "w1", "pair": "w2"}\n'  # with a byte order mark
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
     done = call("predict", classifier)
+    assert done.code == 0, done.err
+    expected = Predictor(load_checkpoint(classifier), Tokenizer(_WORDS))(["w1"], ["w2"])
+    assert json.loads(done.out)["score"] == pytest.approx(expected[0].score, abs=1e-6)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"w1\n\xff\n")))
+    done = call("predict", classifier)
+    assert done.code == DataError.exit_code
+    assert "standard input: not UTF-8" in done.err
+
+
+def test_predict_a_compressed_file(call, classifier: Path, tmp_path: Path) -> None:
+    path = tmp_path / "texts.gz"
+    path.write_bytes(gzip.compress(b'\xef\xbb\xbf{"text": "w1"}\n'))
+    done = call("predict", classifier, path)
     assert done.code == 0, done.err
     assert json.loads(done.out)["label"] in ("no", "yes")
 
@@ -178,9 +213,9 @@ def test_predict_standard_input(call, classifier: Path, monkeypatch: pytest.Monk
     [
         (b'{"txt": "a"}\n', r"texts\.txt:1: no 'text'. Received: \['txt'\]"),
         (b"w1\n{no\n", r"texts\.txt:2: not JSON"),
-        (b'w1\n{"text": "w1", "pair": "w2"}\n', r'texts\.txt:1: no "pair", which other'),
+        (b'w1\n{"text": "w1", "pair": "w2"}\n', r'texts\.txt:2: a "pair", unlike the first'),
         (b'{"text": 3}\n', r"texts\.txt:1: 'text' must be text. Received: 3"),
-        (b"\xff\n", r"texts\.txt: not UTF-8"),
+        (b"w1\n\xff\n", r"texts\.txt:2: not UTF-8"),
         (None, r"texts\.txt: cannot be read: No such file"),
     ],
 )

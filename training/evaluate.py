@@ -23,6 +23,8 @@ from pathlib import Path
 from bert_keras.errors import UsageError
 from training.run import run
 
+_MODELS = ("run.json", "config.json")  # what a folder of a run, or of a model, has
+
 
 def main(arguments: list[str]) -> int:
     """Runs the program; returns the exit code."""
@@ -60,8 +62,8 @@ def _folder(model: str, data: str, out: str) -> Path:
     path = Path(out).expanduser() if out else run_folder / "evaluation" / Path(data).name
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is a file. Choose a folder with out=FOLDER.")
-    if path.resolve() == run_folder.resolve():
-        raise UsageError(f"{path} is the folder of the model. Choose another with out=FOLDER.")
+    if path.resolve() == run_folder.resolve() or any((path / name).exists() for name in _MODELS):
+        raise UsageError(f"{path} is the folder of a model. Choose another with out=FOLDER.")
     return path
 
 

@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     )
     # Keras and its backend take seconds to import: after the command is known to be good.
     from bert_keras.resume import RunLock
-    from training.finetune_folder import FinetuneFolder
+    from training.finetune_folder import QUICKTEST, FinetuneFolder
 
     is_quick = "--quicktest" in flags
     for name in ("train", "encoder"):
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
         if is_quick:
             from training.finetune_quicktest import prepared
 
-            recipe = prepared(recipe)
+            recipe = prepared(recipe, folder.path / QUICKTEST)
         return _finetune(recipe, folder, arguments)
 
 

@@ -20,6 +20,7 @@ from training.finetune_recipe import FinetuneRecipe
 from training.kinds import Evaluation, Kind
 
 _LOWER = ("mean_squared_error",)  # is better
+_STEP = "step.txt"  # beside the best model
 
 
 def measure(
@@ -80,6 +81,9 @@ class KeepBest(keras.callbacks.Callback):
         self._folder, self._report_every = folder, report_every
         self.reports = state["step"] // report_every
         self.state = {name: state[name] for name in ("best", "best_step", "waited", "aside")}
+        # A killed run may have written a model after its last checkpoint. Where the same steps do
+        # not give the same bytes, what was best there must be so again, for it is what there is.
+        self._written = _step_of(folder)
 
     @property
     def is_over(self) -> bool:
@@ -117,10 +121,10 @@ class KeepBest(keras.callbacks.Callback):
         name = metric_of(self._recipe, values)
         logs |= {f"val_{key}": found.metrics[key] for key in values}
         logs["val_score"] = found.metrics[name]
-        best = self.state["best"]
-        if best is None or goodness(name, values[name]) > goodness(name, best[name]):
-            self._save()
-            step = self.reports * self._report_every
+        best, step = self.state["best"], self.reports * self._report_every
+        is_better = best is None or goodness(name, values[name]) > goodness(name, best[name])
+        if is_better or self._written == step > self.state["best_step"]:
+            self._save(step)
             self.state |= {"best": values, "best_step": step, "waited": 0}
         else:
             self.state["waited"] += 1
@@ -141,10 +145,17 @@ class KeepBest(keras.callbacks.Callback):
             "precision=float32 help most often, in a new run (out=FOLDER)."
         )
 
-    def _save(self) -> None:
+    def _save(self, step: int) -> None:
         with atomic.new_folder(self._folder) as folder:
             _kept(self.model).save_to_preset(folder)
             self._tokenizer.save_to_preset(folder)
+            (folder / _STEP).write_text(f"{step}\n", encoding="utf-8")
+
+
+def _step_of(folder: Path) -> int:
+    """After which step the best model was written; 0 where there is none."""
+    path = folder / _STEP
+    return int(path.read_text(encoding="utf-8")) if path.is_file() else 0
 
 
 def _kept(task: Task | Distiller) -> Task:

@@ -3,6 +3,7 @@
 runs/<name>/
     run.json               the recipe's values, the backend and the sha256 of examples and of the
                            models named, which bind once training began; versions
+    .quicktest/            made-up examples and models, where --quicktest was given a folder
     seed-<n>/              checkpoints/, metrics.jsonl, speed.jsonl, best/, result.json
     report.md, curve.png, confusion.png
     predictions.<form>     of the best seed on dev
@@ -20,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import atomic, strict_json
+from bert_keras.checkpoints import open_checkpoint
 from bert_keras.errors import ArtifactError, UsageError
 from training.finetune_recipe import FinetuneRecipe
 from training.run_folder import require_run_folder, require_unchanged
 
-_OURS = ("LOCK", "data")  # what a folder without run.json may hold
+QUICKTEST = ".quicktest"  # what --quicktest makes up
+_OURS = ("LOCK", QUICKTEST)  # what a folder without run.json may hold
 # Values that change nothing that is computed.
 _WEIGHTS = ("*.safetensors", "*.h5", "*.bin", "*.ckpt*")
 _FREE = ("workers", "out", "seeds", "checkpoint_every")
@@ -56,6 +59,10 @@ class FinetuneFolder:
             UsageError: it is something else.
         """
         require_run_folder(self.path, _OURS)
+        try:
+            recipe_of(self.path)
+        except ArtifactError as error:
+            raise UsageError(f"{error}. Choose another folder with out=FOLDER.") from error
 
     def claim(self, recipe: FinetuneRecipe, backend: str, versions: dict[str, str]) -> None:
         """Writes run.json, or checks that the run found here is this one.
@@ -65,11 +72,13 @@ class FinetuneFolder:
         """
         self.check()
         values, files = dataclasses.asdict(recipe), _digests(recipe)
+        told_files: dict[str, str] = {}
         # Whoever mistyped a value corrects it, as long as nothing was done with it.
         if self.run.exists() and self._is_begun():
             before = strict_json.read_object(self.run)
             told, known = before.get("recipe"), dataclasses.asdict(FinetuneRecipe(task=recipe.task))
             told = known | (told if isinstance(told, dict) else {})  # older ones know fewer values
+            told_files = before.get("files") or {}
             changed = [
                 f"  {name}: {told[name]!r} then, {value!r} now"
                 for name, value in values.items()
@@ -78,11 +87,12 @@ class FinetuneFolder:
             changed += [
                 f"  {name}: {getattr(recipe, name)} holds something else than then"
                 for name, digest in files.items()
-                if (before.get("files") or {}).get(name, digest) != digest
+                if told_files.get(name, digest) != digest
             ]
             if before.get("backend") != backend:
                 changed.append(f"  backend: {before.get('backend')} then, {backend} now")
             require_unchanged(self.path, changed)
+        files = told_files | files  # one that is missing now is known all the same
         card = {"recipe": values, "backend": backend, "files": files, "versions": versions}
         atomic.write_text(self.run, json.dumps(card, indent=2) + "\n")
 
@@ -94,11 +104,13 @@ def _digests(recipe: FinetuneRecipe) -> dict[str, str]:
     """Of what is read anew when a run goes on: the examples, and the weights of other models."""
     found = {}
     for name in ("train", "dev", "encoder", "teacher"):
-        path = Path(getattr(recipe, name)).expanduser()
+        handle = getattr(recipe, name)
+        is_remote = "://" in handle  # a repository: what there is of it here
+        path = open_checkpoint(handle).directory if is_remote else Path(handle).expanduser()
         files = [path] if name in ("train", "dev") else sorted(_weights(path))
         # Whoever reads a file tells that it is missing.
         digests = [_sha256(file) for file in files if file.is_file()]
-        if getattr(recipe, name) and digests:
+        if handle and digests:
             found[name] = " ".join(digests)
     return found
 

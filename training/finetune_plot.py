@@ -28,7 +28,7 @@ def curve_picture(
         steps, losses, scores = zip(*points, strict=True)
         above.plot(steps, scores, marker="o", ms=4, linewidth=1.6, label=f"seed {seed}")
         below.plot(steps, losses, marker="o", ms=3, color=_LOSS, linewidth=1.2)
-    above.set_ylabel(metric)
+    above.set_ylabel(metric, parse_math=False)
     below.set_ylabel("training loss")
     below.set_xlabel("step")
     above.legend(frameon=False)
@@ -50,8 +50,8 @@ def confusion_picture(names: Sequence[str], counts: np.ndarray, path: Path) -> N
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     if len(names) <= _MOST_NAMES:
-        axes.set_xticks(range(len(names)), names, rotation=45, ha="right")
-        axes.set_yticks(range(len(names)), names)
+        axes.set_xticks(range(len(names)), names, rotation=45, ha="right", parse_math=False)
+        axes.set_yticks(range(len(names)), names, parse_math=False)
         for (row, column), count in np.ndenumerate(counts):
             color = "white" if shares[row, column] > 0.5 else "black"
             axes.text(column, row, f"{count:,}", ha="center", va="center", color=color)

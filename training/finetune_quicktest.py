@@ -21,13 +21,11 @@ _GOOD, _BAD = ("good", "fine", "great"), ("bad", "poor", "awful")
 _WORDS = (*_GOOD, *_BAD, "the", "film", "was", "is", "in", "Ada", "Rome", "who", "where", "?")
 
 
-def prepared(recipe: FinetuneRecipe) -> FinetuneRecipe:
-    """The recipe with made-up files, which are written into its folder's `data`.
+def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
+    """The recipe with made-up files, which are written into a folder.
 
     Files and weights are the same every time, so that a run that was interrupted can go on.
     """
-    assert recipe.out
-    folder = Path(recipe.out) / "data"
     folder.mkdir(parents=True, exist_ok=True)
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     pieces = dict.fromkeys(
@@ -59,7 +57,7 @@ def prepared(recipe: FinetuneRecipe) -> FinetuneRecipe:
         encoder=str(folder / "encoder"),
         dev=values["train"],
     )
-    if recipe.hidden and not recipe.teacher:
+    if recipe.of_a_teacher and not recipe.teacher:
         recipe = dataclasses.replace(recipe, teacher=str(folder / "teacher"))
         kind = kind_of(recipe)
         labels = Data.read(recipe, kind).labels

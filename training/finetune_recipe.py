@@ -107,6 +107,10 @@ class FinetuneRecipe:
             ("representation", self.representation == "last", _WITH_REPRESENTATION),
             ("freeze", not self.freeze, _WITH_HEAD),
             ("class_weights", self.class_weights == "none", ("labels", "pair_labels")),
+            ("crf", not self.crf, ("entities",)),
+            ("all_pieces", not self.all_pieces, ("entities",)),
+            ("no_answer", not self.no_answer, ("questions",)),
+            ("pooling", self.pooling == "mean", ("similarity", "pair_labels", "retrieval")),
         ):
             if not is_usual and self.task not in tasks:
                 _RANGES.fail(name, f"is for {', '.join(tasks)} alone", getattr(self, name))
@@ -119,6 +123,13 @@ class FinetuneRecipe:
         if self.task == "questions" and self.max_question > self.max_length - _AROUND:
             most = f"must be at most max_length={self.max_length} less {_AROUND}"
             _RANGES.fail("max_question", most, self.max_question)
+
+    @property
+    def of_a_teacher(self) -> str:
+        """The name of a value that says how to learn from a teacher; "" where none was given."""
+        fields = {field.name: field.default for field in dataclasses.fields(self)}
+        names = ("hidden", "alpha", "temperature")
+        return next((name for name in names if getattr(self, name) != fields[name]), "")
 
 
 _SEEDS = 2**32

@@ -121,12 +121,11 @@ def _report(
         ]
         lines += markdown_table(rows, ("example", "right", "answered", "how wrong"))
     lines += ["", "## How it was made", "", "```", command, "```", ""]
-    facts = machine.facts()
-    memory = max((result.get("peak_memory") or 0 for result in good), default=0)
+    memory = max((result.get("peak_memory") or 0 for result in good), default=0) or None
     rows = [
         ("date", datetime.date.today().isoformat()),
-        ("machine", f"{facts['cpus']} CPU cores, {facts['platform']}"),
-        ("memory", f"{memory / 2**30:.1f} GiB at the peak"),
+        ("machine", machine.described(machine.facts())),
+        ("memory", f"{machine.gibibytes(memory)} at the peak"),
         ("backend", keras.backend.backend()),
         ("versions", ", ".join(f"{key} {value}" for key, value in versions().items())),
         ("examples", f"{len(data.train):,} to learn from, {len(data.dev):,} to measure on"),

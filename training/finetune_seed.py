@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from bert_keras.checkpoints import load_checkpoint
+from bert_keras.checkpoints import load_checkpoint, load_opened, open_checkpoint
 from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import NumericError, UsageError
 from bert_keras.models import BertEncoder, Distiller, SentenceEncoder, SentencePairs, Task
@@ -101,7 +101,10 @@ def _train(
         encoder.enable_lora(recipe.lora)
     if encoder.pooler is not None and not (kind.reads_pooler and recipe.representation == "last"):
         encoder.pooler.trainable = False  # it has no gradient, and must not decay either
-    task = kind.build(encoder, data.labels)
+    try:
+        task = kind.build(encoder, data.labels)
+    except ValueError as error:
+        raise UsageError(f"encoder={recipe.encoder}: {error}") from error
     model = _taught(recipe, task, tokenizer) if recipe.teacher else task
     opened = perf_counter() - start
     examples = training_examples(recipe, kind, data, tokenizer, task, seed)
@@ -149,8 +152,9 @@ def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -
     for name in ("layer_decay", "unfreeze_every", "lora"):
         if getattr(recipe, name) and recipe.freeze:
             raise UsageError(f"{name} is of the encoder's blocks, which freeze=true leaves alone.")
-    if recipe.hidden and not recipe.teacher:
-        raise UsageError(f"hidden={recipe.hidden:g} compares with a teacher: name teacher=HANDLE.")
+    if (name := recipe.of_a_teacher) and not recipe.teacher:
+        value = getattr(recipe, name)
+        raise UsageError(f"{name}={value:g} compares with a teacher: name teacher=HANDLE.")
     if recipe.schedule == "slanted_triangular" and recipe.warmup:
         raise UsageError("schedule=slanted_triangular rises by itself: give warmup=0 with it.")
 
@@ -167,18 +171,22 @@ def _encoder(recipe: FinetuneRecipe) -> BertEncoder:
 
 def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distiller:
     """The task as the student of the recipe's teacher."""
-    teacher: Any = load_checkpoint(recipe.teacher, dtype=recipe.precision)
-    if isinstance(task, SentencePairs) and isinstance(teacher, SentenceEncoder):
-        objective = task.options["objective_name"]  # such runs keep the encoder alone
-        teacher = SentencePairs.from_preset(
+    opened = open_checkpoint(recipe.teacher)
+    is_encoder_of_pairs = opened.class_name == SentenceEncoder.__name__
+    if isinstance(task, SentencePairs) and is_encoder_of_pairs:  # all that such runs keep
+        objective = task.options["objective_name"]
+        teacher: Any = SentencePairs.from_preset(
             recipe.teacher, dtype=recipe.precision, objective_name=objective
         )
+    else:
+        teacher = load_opened(opened, dtype=recipe.precision)
     if Tokenizer.from_preset(recipe.teacher) != tokenizer:
         raise UsageError(f"teacher={recipe.teacher}: reads other tokens than {recipe.encoder}.")
     if not isinstance(teacher, Task):
         raise UsageError(f"teacher={recipe.teacher}: an encoder, which has no answers.")
     values = {"temperature": recipe.temperature, "alpha": recipe.alpha, "hidden": recipe.hidden}
     try:
+        checked_length(recipe.max_length, teacher.encoder)
         return Distiller(task, teacher, **values)
     except ValueError as error:
         raise UsageError(f"teacher={recipe.teacher}: {error}") from error

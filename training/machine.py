@@ -7,11 +7,14 @@ import ctypes
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 # glibc's mallopt: numbers of malloc.h. The threshold is the largest that it takes.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 _KEPT = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 256 << 20}
+
+_UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")  # that multiply matrices
 
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes of what getrusage counts in
 
@@ -29,7 +32,7 @@ def peak_memory_bytes() -> int | None:
 
 
 def facts() -> dict[str, str | int | None]:
-    """What speed depends on: cpus and memory_bytes that may be used, platform."""
+    """What speed depends on: processor; cpus and memory_bytes that may be used; platform."""
     allowed = getattr(os, "sched_getaffinity", None)  # Linux
     cpus = len(allowed(0)) if allowed else os.cpu_count()
     memory = None
@@ -39,7 +42,31 @@ def facts() -> dict[str, str | int | None]:
         limit = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8"))
         memory = min(limit, memory or limit)
     system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    return {"cpus": cpus, "memory_bytes": memory, "platform": system}
+    found = {"cpus": cpus, "memory_bytes": memory, "platform": system}
+    return {"processor": _processor(), **found}
+
+
+def gibibytes(size: object) -> str:
+    """A number of bytes, for people; "unknown" where there is none."""
+    return f"{size / 2**30:.1f} GiB" if isinstance(size, int) else "unknown"
+
+
+def described(facts: Mapping[str, object]) -> str:
+    """What `facts` answered, in a line."""
+    cores = f"{facts.get('cpus')} CPU cores of {facts.get('processor') or 'an unknown processor'}"
+    return f"{cores}, {gibibytes(facts.get('memory_bytes'))} memory, {facts.get('platform')}"
+
+
+def _processor() -> str | None:
+    """Its name, and what it multiplies matrices with: rented ones are not always called apart."""
+    values: dict[str, str] = {}
+    with contextlib.suppress(OSError):  # Linux
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            key, _, value = line.partition(":")
+            values[key.strip()] = value.strip()
+    units = [unit for unit in _UNITS if unit in values.get("flags", "").split()]
+    name = values.get("model name") or platform.processor() or None
+    return f"{name} ({', '.join(units)})" if name and units else name
 
 
 def keep_freed_memory() -> None:

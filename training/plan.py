@@ -13,7 +13,7 @@ from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, read
 from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.presets import PRESETS
-from training import demo_corpus
+from training import demo_corpus, machine
 from training.prepare import find_prepared, open_tokenizer
 from training.progress import clock
 from training.recipe import PretrainRecipe
@@ -75,7 +75,7 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     )
     epochs = f"about {found.epochs:,.1f}"
     table.add_row("passes over the text", epochs, f"{found.tokens_read:,} tokens read")
-    table.add_row("memory", f"about {found.memory / 2**30:.1f} GiB", "beside the backend's own")
+    table.add_row("memory", f"about {machine.gibibytes(found.memory)}", "beside the backend's own")
     table.add_row(
         "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"
     )

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from training import machine
 from training.progress import clock
 
 _YARDSTICK = (
@@ -161,23 +162,18 @@ def _cost(facts: Report) -> list[Row]:
         ("parameters", f"{facts.parameters:,}", ""),
         ("steps", f"{facts.steps:,}", f"in {clock(facts.wall_seconds)}"),
         ("speed", f"{facts.tokens_per_second:,.0f} tokens/s", "padding not counted"),
-        ("memory", _gibibytes(facts.peak_memory), "at the peak"),
+        ("memory", machine.gibibytes(facts.peak_memory), "at the peak"),
     ]
 
 
 def _origin(facts: Report) -> list[Row]:
-    cpus, size = facts.machine.get("cpus"), _gibibytes(facts.machine.get("memory_bytes"))
     return [
         ("date", facts.date),
-        ("machine", f"{cpus} CPU cores, {size} memory, {facts.machine.get('platform')}"),
+        ("machine", machine.described(facts.machine)),
         ("backend", facts.backend),
         ("versions", ", ".join(f"{name} {version}" for name, version in facts.versions.items())),
         *((key, f"`{value}`") for key, value in facts.settings.items()),
     ]
-
-
-def _gibibytes(size: object) -> str:
-    return f"{size / 2**30:.1f} GiB" if isinstance(size, int) else "unknown"
 
 
 def _guesses(mask: FilledMask) -> str:

@@ -89,11 +89,16 @@ class RunFolder:
     def _read(self) -> dict[str, Any]:
         try:
             card = json.loads(self.run.read_text(encoding="utf-8"))
-            return {"recipe": dict(card["recipe"]), "backend": card["backend"]}
+            found = {"recipe": dict(card["recipe"]), "backend": card["backend"]}
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(
                 f"{self.run} cannot be read ({error!r}). Choose another folder with out=FOLDER."
             ) from error
+        if "corpus" not in found["recipe"]:
+            raise UsageError(
+                f"{self.run} is not of a pretraining run. Choose another folder with out=FOLDER."
+            )
+        return found
 
 
 def require_run_folder(path: Path, ours: Collection[str]) -> None:

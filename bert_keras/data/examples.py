@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from bert_keras.errors import DataError
@@ -66,6 +67,8 @@ class TaggedWords:
                 raise DataError(f"{place}an empty sentence or an empty word. Received: {words!r}")
             if self.tags is not None:
                 _require_texts(f"{place}tags", self.tags[i])
+                if not all(self.tags[i]):
+                    raise DataError(f"{place}an empty tag. Received: {list(self.tags[i])!r}")
                 if len(self.tags[i]) != len(words):
                     raise DataError(
                         f"{place}every word needs one tag. Received: {len(words)} words and "
@@ -160,7 +163,7 @@ class Choices:
             _require_texts(f"{place}options", options)
             if len(options) < 2:
                 raise DataError(f"{place}a choice needs two options or more. Received: {options!r}")
-            if self.answers is not None and not 0 <= self.answers[i] < len(options):
+            if self.answers is not None and not _is_index(self.answers[i], len(options)):
                 raise DataError(
                     f"{place}the answer is the index of an option, 0 to {len(options) - 1}. "
                     f"Received: {self.answers[i]!r}"
@@ -168,6 +171,11 @@ class Choices:
 
     def __len__(self) -> int:
         return len(self.prompts)
+
+
+def _is_index(value: Any, size: int) -> bool:
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_whole and 0 <= int(value) < size
 
 
 def _place(places: Sequence[str], row: int) -> str:

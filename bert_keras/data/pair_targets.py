@@ -12,7 +12,7 @@ from bert_keras.data.rows import encode_apart
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.targets import targets_of, weights_of
 from bert_keras.errors import DataError
-from bert_keras.features import LABEL, MATCH, SIMILARITY
+from bert_keras.features import LABEL, MATCH, SENTENCE_PAIR_OBJECTIVES, SIMILARITY
 from bert_keras.tokenizers import Tokenizer
 
 
@@ -45,6 +45,11 @@ def pair_examples(
         DataError: texts without a second one, an unknown label, or no targets; names the row.
         ValueError: an unknown objective, or labels or weights of classes that there are not.
     """
+    if objective not in SENTENCE_PAIR_OBJECTIVES:
+        raise ValueError(
+            f"objective must be one of {', '.join(SENTENCE_PAIR_OBJECTIVES)}. "
+            f"Received: objective={objective!r}"
+        )
     if examples.pairs is None:
         raise DataError("The examples are texts without a second one to compare with.")
     if objective != "classification" and (labels or class_weights):
@@ -53,18 +58,13 @@ def pair_examples(
             f"objective={objective!r}"
         )
     weights = None
-    if objective == "similarity":
+    if objective == SIMILARITY:
         targets = {SIMILARITY: targets_of(examples, None, "regression")[:, 0] / highest}
     elif objective == "classification":
         targets = {LABEL: targets_of(examples, labels, "single_label")}
         weights = weights_of(targets[LABEL], labels, class_weights, "single_label")
-    elif objective == "in_batch":
-        targets = {MATCH: np.zeros(len(examples), np.float32)}
     else:
-        raise ValueError(
-            "objective must be one of similarity, classification, in_batch. Received: "
-            f"objective={objective!r}"
-        )
+        targets = {MATCH: np.zeros(len(examples), np.float32)}
     options = {"max_length": max_length, **options}
     rows = encode_apart(tokenizer, examples.texts, examples.pairs, max_length=max_length)
     return SupervisedExamples(rows, targets, weights=weights, group=2, **options)

@@ -88,10 +88,12 @@ def question_examples(
 
 def _span(window: Window, pieces: Pieces, question: Question) -> tuple[int, int]:
     """Where the answer stands in the row; (0, 0) where not all of it is there."""
-    answer = question.answers[0]
-    stop = answer.start + len(answer.text)
-    within = np.flatnonzero((pieces.ends > answer.start) & (pieces.starts < stop))
-    if not len(within):
+    for answer in question.answers:
+        stop = answer.start + len(answer.text)
+        within = np.flatnonzero((pieces.ends > answer.start) & (pieces.starts < stop))
+        if len(within):  # else it has only what the tokenizer leaves out
+            break
+    else:
         return 0, 0
     first, last = (int(piece) - window.first for piece in (within[0], within[-1]))
     if first < 0 or last >= window.count:

@@ -154,7 +154,7 @@ class _Reader:
                 raise DataError(
                     f"{place}.answers[{i}]: answer_start is a whole number. Received: {start!r}"
                 )
-            at = _nearest(context, text, start or 0)
+            at = _nearest(context, text, start or 0) if text.strip() else None
             if at is None:
                 self._count(LOST_ANSWER, f"{named}: {text!r:.100}")
                 lost += [text] if text.strip() else []

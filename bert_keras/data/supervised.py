@@ -13,7 +13,6 @@ from bert_keras.data.rows import Rows
 from bert_keras.data.sampling import Draws, Stream
 from bert_keras.features import SEGMENT_IDS
 
-_WINDOW = 50  # batches whose rows are sorted by length together
 _ORDERS_KEPT = 2
 
 
@@ -37,6 +36,8 @@ class SupervisedExamples:
         multiple_of: rows are padded to a multiple of this; a backend that compiles for every length
             compiles seldom where it is large.
         max_length: but to no more than this, as where the model has no more positions.
+        window: batches whose rows are sorted by length together: in a larger window there is less
+            padding, and the texts of a batch are more alike.
         seed: of the order, 0 <= seed < 2**64; None keeps the order of the rows.
 
     Raises:
@@ -58,14 +59,16 @@ class SupervisedExamples:
         batch_size: int = 32,
         multiple_of: int = 8,
         max_length: int | None = None,
+        window: int = 50,
         seed: int | None = 0,
     ):
-        for name, value in (("batch_size", batch_size), ("multiple_of", multiple_of)):
+        given = {"batch_size": batch_size, "multiple_of": multiple_of, "window": window}
+        for name, value in given.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1. Received: {name}={value}")
         self.rows, self.group, self.segments = rows, group, segments
         self.batch_size, self.multiple_of, self.seed = batch_size, multiple_of, seed
-        self.max_length = max_length
+        self.max_length, self.window = max_length, window
         self.num_examples, left = divmod(len(rows), group or 1)
         self._labels = {name: np.asarray(values) for name, values in labels.items()}
         self._weights = dict(weights or {})
@@ -123,8 +126,8 @@ class SupervisedExamples:
         draws = Draws(self.seed, epoch)
         numbers = np.argsort(draws.keys(Stream.ORDER, len(numbers)), kind="stable")
         batches = []
-        for start in range(0, len(numbers), size * _WINDOW):
-            window = numbers[start : start + size * _WINDOW]
+        for start in range(0, len(numbers), size * self.window):
+            window = numbers[start : start + size * self.window]
             window = window[np.argsort(self.lengths[window], kind="stable")]
             batches += [window[first : first + size] for first in range(0, len(window), size)]
         turns = np.argsort(draws.keys(Stream.BALANCE, len(batches)), kind="stable")

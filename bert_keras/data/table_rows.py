@@ -36,8 +36,9 @@ def read_rows(
     quoting: bool | None = None,
     separator: str | None = None,
     encoding: str = "utf-8",
+    blank_lines: bool = True,
 ) -> Iterator[Row]:
-    """Yields line and values of every row. Blank lines are passed over.
+    """Yields line and values of every row.
 
     Args:
         path: a file, of text gzipped or not.
@@ -54,6 +55,8 @@ def read_rows(
         separator: what stands between fields; None: a comma in CSV, a tab in TSV.
         encoding: of text files. JSON lines and Parquet are UTF-8 by their definition, but what is
             named here is used for the former.
+        blank_lines: whether those of TSV and CSV files are passed over; else one before a row is a
+            fault, as where rows are counted.
 
     Yields:
         The number, from 1, of the line at which the row begins (in Parquet: of the row), and the
@@ -83,6 +86,7 @@ def read_rows(
                 f"Received: {separator!r}"
             )
         fields = (_quoted if quoting else _unquoted)(file, separator, encoding)
+        fields = _without_blanks(file, fields, None if blank_lines else faults)
         rows = (_headed if header else _select)(file, fields, columns, faults)
     empty = True
     for row in rows:
@@ -108,8 +112,8 @@ def format_of(file: Path, format: str | None) -> str:  # noqa: A002
 
 def _unquoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in strict_lines(file, encoding):
-        if text := line.removesuffix("\n"):
-            yield number, text.split(separator)
+        text = line.removesuffix("\n")
+        yield number, text.split(separator) if text else []
 
 
 def _quoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -127,8 +131,21 @@ def _quoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, li
                 f"{reader.line_num}. Close every quote and double those inside a field; if quotes "
                 "are plain characters in this file, pass quoting=False."
             ) from None
-        if fields:
-            yield start, fields
+        yield start, fields
+
+
+def _without_blanks(
+    file: Path, fields: Iterator[tuple[int, list[str]]], faults: Faults | None
+) -> Iterator[tuple[int, list[str]]]:
+    blank = 0
+    for number, values in fields:
+        if not values:
+            blank = blank or number
+            continue
+        if blank and faults is not None:
+            faults.add(DataError(f"{file}:{blank}: a blank line before a row. Remove it."))
+        blank = 0
+        yield number, values
 
 
 def _label_text(file: Path, encoding: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:

@@ -36,8 +36,8 @@ def read_table(
 ) -> Texts:
     """Reads texts, or pairs of texts, and what is to be predicted of them.
 
-    Texts stay as they are. A row without any text, in the pair neither, is refused: remove it. One
-    side of a pair may be empty.
+    Texts stay as they are. A row without any text, in the pair neither, is refused: remove it; so
+    is a blank line among rows to predict. One side of a pair may be empty.
 
     Args:
         path: the file, see `table_rows.read_rows`; gzipped or not, but for Parquet.
@@ -83,6 +83,7 @@ def read_table(
         quoting=quoting,
         separator=separator,
         encoding=encoding,
+        blank_lines=label is not None,  # predictions are numbered as rows are
     )
     texts: list[str] = []
     pairs: list[str] = []

@@ -19,6 +19,7 @@ from bert_keras.features import LABEL, TAGS
 from bert_keras.tokenizers import Tokenizer
 
 OUTSIDE = "O"
+_WINDOW_OF_TAGS = 4  # batches; how tags stand differs by a sentence's length
 PROBLEMS = {
     "single_label": "one label",
     "multi_label": "labels, or one",
@@ -38,8 +39,12 @@ def label_names(examples: Texts | TaggedWords) -> list[str]:
             raise DataError("No sentence has tags.")
         return [OUTSIDE, *sorted(found - {OUTSIDE})]
     found: set[Any] = set()
-    for target in examples.targets or ():
-        found.update(target if isinstance(target, tuple | list) else (target,))
+    for index, target in enumerate(examples.targets or ()):
+        several = target if isinstance(target, tuple | list) else (target,)
+        if not all(isinstance(name, str) for name in several):
+            place = place_of(examples.places, index)
+            raise DataError(f"{place}: a label is the name of a class. Received: {target!r}")
+        found.update(several)
     if not found:
         raise DataError("No example has a label.")
     return sorted(found)
@@ -160,9 +165,10 @@ def tag_examples(
     max_length: int = 128,
     **options: Any,
 ) -> SupervisedExamples:
-    """For a `TokenClassifier`: {"tags": int [B, T]}, with weight 1 where a token counts.
+    """For a `TokenClassifier`: {"tags": int [B, T]}, with a weight where a token counts.
 
-    A sentence of more pieces than a row holds becomes several rows.
+    The weight is one for all: on average those of a row sum to 1, so that a text's loss is about
+    as large as a token's. A sentence of more pieces than a row holds becomes several rows.
 
     Args:
         tokenizer: the model's.
@@ -200,12 +206,14 @@ def tag_examples(
             weights.append(is_word if all_pieces else window.is_first)
     faults.check()
     rows = Rows.of(ids, [np.zeros(len(row), np.int32) for row in ids], tokenizer.pad_id)
+    counted = np.concatenate(weights)
+    weight = len(ids) / max(1, counted.sum())
     return SupervisedExamples(
         rows,
         {},
         token_labels={TAGS: np.concatenate(targets).astype(np.int32)},
-        token_weights={TAGS: np.concatenate(weights).astype(np.float32)},
-        **{"max_length": max_length, **options},
+        token_weights={TAGS: (counted * weight).astype(np.float32)},
+        **{"max_length": max_length, "window": _WINDOW_OF_TAGS, **options},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from unicodedata import category
 
 import numpy as np
 
@@ -18,7 +19,7 @@ class Pieces:
     Attributes:
         ids: int32 [pieces].
         starts: int64 [pieces], the first character of each, white space left out;
-        ends: and the one behind its last.
+        ends: and the one behind its last, accents included that the tokenizer takes away.
     """
 
     ids: np.ndarray
@@ -35,6 +36,11 @@ class Pieces:
             part = text[start:end]
             starts[index] += len(part) - len(part.lstrip())
             ends[index] -= len(part) - len(part.rstrip()) if part.strip() else 0
+        if not text.isascii():
+            stops = np.append(starts[1:], len(text))[: len(starts)]
+            for index, stop in enumerate(stops.tolist()):
+                while ends[index] < stop and category(text[ends[index]]).startswith("M"):
+                    ends[index] += 1
         return cls(np.array(found.ids, np.int32), starts, ends)
 
     def __len__(self) -> int:
@@ -87,10 +93,12 @@ def question_windows(
         ValueError: the question leaves no room.
     """
     room = max_length - len(question) - tokenizer.scheme.num_added(2)
-    if room < 1 or stride < 1:
+    if stride < 1:
+        raise ValueError(f"stride must be at least 1. Received: stride={stride}")
+    if room < 1:
         raise ValueError(
-            f"max_length={max_length} leaves {room} pieces for the text behind a question of "
-            f"{len(question)}; stride={stride} must be at least 1."
+            f"max_length={max_length} leaves no room for the text behind a question of "
+            f"{len(question)} pieces: raise max_length, or lower max_question."
         )
     starts = list(_starts(len(context), room, stride))
     best = _most_context(len(context), starts, room)

@@ -7,8 +7,10 @@ predictions that are all the same; these functions do not: each says what it ret
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -175,10 +177,16 @@ def _correlation(name: str, true: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def _labels(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    first, second = _rows(true, predicted)
+    first, second = (_texts(values) for values in _rows(true, predicted))
     if (first.dtype.kind in "US") != (second.dtype.kind in "US"):
         raise ValueError(f"labels must be of one kind; found {first.dtype} and {second.dtype}")
     return first, second
+
+
+def _texts(values: np.ndarray) -> np.ndarray:
+    """Texts in an array of objects, as pandas has them, as an array of texts."""
+    are_texts = values.dtype.kind == "O" and all(isinstance(value, str) for value in values)
+    return values.astype(str) if are_texts else values
 
 
 def _rows(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -230,20 +238,12 @@ def _quietly(score: Callable[..., Any], *values: Any, **options: Any) -> Any:
         return score(*values, **options)
 
 
-def _sklearn() -> Any:
+def _library(package: str, module: str, name: str) -> Any:
     try:
-        from sklearn import metrics
+        return getattr(importlib.import_module(package), module)
     except ImportError as error:
-        raise ImportError(_ADVICE.format("scikit-learn")) from error
-    return metrics
+        raise ImportError(f'this score needs {name}: pip install "bert-keras[finetune]"') from error
 
 
-def _stats() -> Any:
-    try:
-        from scipy import stats
-    except ImportError as error:
-        raise ImportError(_ADVICE.format("SciPy")) from error
-    return stats
-
-
-_ADVICE = 'this score needs {}: pip install "bert-keras[finetune]"'
+_sklearn = partial(_library, "sklearn", "metrics", "scikit-learn")
+_stats = partial(_library, "scipy", "stats", "SciPy")

@@ -12,6 +12,7 @@ from bert_keras.layers import HiddenDistance, MergeChoices
 from bert_keras.models.encoder import EncoderView
 from bert_keras.models.sentence_pairs import InBatchLoss
 from bert_keras.models.task import Task, build_optimizer
+from bert_keras.models.token_classifier import TagLoss
 
 _STATE = "last_state"
 # What the logits of an output are; the others are one choice among the last axis.
@@ -152,7 +153,8 @@ class DistillationLoss(keras.losses.Loss):
             own = ops.binary_crossentropy(chances, teacher / t, from_logits=True)
             return t * t * ops.mean(crossed - own, axis=-1)
         wanted, found = ops.log_softmax(teacher / t), ops.log_softmax(student / t)
-        return t * t * ops.sum(ops.exp(wanted) * (wanted - found), axis=-1)
+        losses = t * t * ops.sum(ops.exp(wanted) * (wanted - found), axis=-1)
+        return self.loss.of_a_text(losses) if isinstance(self.loss, TagLoss) else losses
 
 
 def _view(task: Task, name: str, hidden: float) -> keras.Model:

@@ -15,8 +15,6 @@ from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.sentence_encoder import SentenceEncoder
 from bert_keras.models.task import Task, class_names, task_inputs
 
-OBJECTIVES = ("similarity", "classification", "in_batch")
-
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
@@ -65,9 +63,9 @@ class SentencePairs(Task):
         scale: float = 20.0,
         name: str = "sentence_pairs",
     ):
-        if objective_name not in OBJECTIVES:
+        if objective_name not in features.SENTENCE_PAIR_OBJECTIVES:
             raise ValueError(
-                f"`objective_name` must be one of {', '.join(OBJECTIVES)}. "
+                f"`objective_name` must be one of {', '.join(features.SENTENCE_PAIR_OBJECTIVES)}. "
                 f"Received: objective_name={objective_name!r}"
             )
         is_labelled = objective_name == "classification"

@@ -73,7 +73,7 @@ class TokenClassifier(Task):
         self.head, self.crf = head, field
 
     def objective(self) -> dict[str, Any]:
-        """Mean cross-entropy of the tokens whose sample weight is not 0; of texts, with `crf`.
+        """Cross-entropy of a text's tags, `TagLoss`; with `crf` a `ConditionalRandomFieldLoss`.
 
         Labels {"tags": int [batch, length]}, and sample weights of that shape: 0 for padding,
         special tokens, and pieces that do not count.
@@ -81,11 +81,33 @@ class TokenClassifier(Task):
         if self.crf is not None:
             # How many tags are right takes a search, which training does without.
             return {"loss": {features.TAGS: ConditionalRandomFieldLoss()}}
-        loss = keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, reduction="mean_with_sample_weight"
-        )
         accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
-        return {"loss": {features.TAGS: loss}, "weighted_metrics": {features.TAGS: [accuracy]}}
+        return {
+            "loss": {features.TAGS: TagLoss()},
+            "weighted_metrics": {features.TAGS: [accuracy]},
+        }
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class TagLoss(keras.losses.Loss):
+    """Cross-entropy, in nats, of a text's tags: summed over its tokens, the mean over the texts.
+
+    Every token counts by its sample weight, whatever stands beside it in the batch. The mean over
+    the tokens of a batch would count those of short texts for more where a batch has texts of one
+    length. `data.tag_examples` gives weights by which this is the mean over the tokens of all.
+    """
+
+    def __init__(self, name: str = "tag_loss", **kwargs):
+        super().__init__(name=name, **kwargs)
+
+    def call(self, y_true, y_pred):
+        """Tags [batch, length], logits [batch, length, classes] -> what each adds, likewise."""
+        losses = ops.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
+        return self.of_a_text(losses)
+
+    def of_a_text(self, losses):
+        """Losses of tokens [batch, length], so that their mean is that of the texts' sums."""
+        return losses * ops.cast(ops.shape(losses)[1], losses.dtype)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -98,7 +120,7 @@ class ConditionalRandomFieldLoss(keras.losses.Loss):
 
     def __init__(self, name: str = "conditional_random_field_loss", **kwargs):
         # Numbers of tags are not exact in fewer bits.
-        super().__init__(name=name, reduction="sum_over_batch_size", dtype="float32", **kwargs)
+        super().__init__(name=name, reduction="mean_with_sample_weight", dtype="float32", **kwargs)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Tags [batch, length], potentials, weights [batch, length] -> the mean, a scalar."""
@@ -110,8 +132,13 @@ class ConditionalRandomFieldLoss(keras.losses.Loss):
                 "Tags and sample weights must have the shape [batch, length]. "
                 f"Received: {tuple(tags.shape)} and {tuple(counted.shape)}"
             )
-        texts = ops.sum(ops.cast(ops.any(counted, axis=1), self.dtype))
-        return -ops.sum(log_likelihood(y_pred, tags, counted)) / ops.maximum(texts, 1.0)
+        losses = -log_likelihood(y_pred, tags, counted)
+        return super().__call__(losses, losses, ops.any(counted, axis=1))
+
+    def call(self, y_true, y_pred):
+        """What each text adds is known by now: its mean is the base class's."""
+        del y_true
+        return y_pred
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` rebuilds the loss from."""

@@ -1,11 +1,8 @@
-"""Words of a text, and entities of tagged words."""
+"""Tags of words, and the entities that tagged words make."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from statistics import fmean
 
 import numpy as np
@@ -20,19 +17,6 @@ from bert_keras.predictor.running import Runner, softmax
 
 # The letters of tags, in those of `entity_spans`.
 _LETTERS = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S"}
-# Of a word: a possessive at its end, and marks between letters or beside one.
-_PARTING = re.compile(
-    r"(?<=\w)['\u2019][sS]\Z|(?<=[^\W\d])[,;\u2013\u2014](?=\w)|(?<=\w)[,;\u2013\u2014](?=[^\W\d])"
-)
-# Chinese characters, as BERT's tokenizer splits them (google-research/bert, tokenization.py).
-_CHINESE = (
-    (0x4E00, 0x9FFF),
-    (0x3400, 0x4DBF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2CEAF),
-    (0xF900, 0xFAFF),
-    (0x2F800, 0x2FA1F),
-)
 
 
 def tags(
@@ -73,44 +57,6 @@ def _best(logits: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndarr
         best = shares.argmax(axis=-1)
     places = np.maximum(best, 0)[..., None]
     return best, np.take_along_axis(shares, places, axis=-1)[..., 0]
-
-
-def words_of(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text begin and end, as in corpora of tagged words.
-
-    White space parts words; punctuation around a word is a word for each mark; every Chinese
-    character is a word. What stands within a word ("U.S.-based", "don't", "1,000") stays, but for a
-    possessive 's and for marks that part words ("Rome,Paris"), which are words too.
-    """
-    found: list[tuple[int, int]] = []
-    start = 0
-    while start < len(text):
-        if text[start].isspace():
-            start += 1
-            continue
-        if _is_alone(text[start]):
-            found.append((start, start + 1))
-            start += 1
-            continue
-        end = start
-        while end < len(text) and not text[end].isspace() and not _is_chinese(text[end]):
-            end += 1
-        stop = end
-        while stop > start + 1 and _is_alone(text[stop - 1]):
-            stop -= 1
-        bounds = {at for part in _PARTING.finditer(text, start, stop) for at in part.span()}
-        found += pairwise(sorted({start, *bounds, stop}))
-        found += [(mark, mark + 1) for mark in range(stop, end)]
-        start = end
-    return found
-
-
-def _is_chinese(character: str) -> bool:
-    return any(first <= ord(character) <= last for first, last in _CHINESE)
-
-
-def _is_alone(character: str) -> bool:
-    return _is_chinese(character) or unicodedata.category(character)[0] in "PS"
 
 
 def entity_tags(labels: Sequence[str]) -> dict[str, str]:

@@ -53,14 +53,15 @@ def choices(
     runner: Runner, prompts: Sequence[str], options: Sequence[Sequence[str]]
 ) -> list[Choice]:
     """See `Predictor.choices`."""
-    if not len(prompts):
-        return []
-    rows, group = choice_rows(
-        runner.tokenizer, Choices(prompts, options), max_length=runner.max_length
-    )
-    logits = runner.per_example(features.CHOICE, rows, group=group)
-    best, shares = logits.argmax(axis=-1), softmax(logits)
-    return [
-        Choice(int(index), str(options[row][index]), float(shares[row, index]))
-        for row, index in enumerate(best)
-    ]
+    Choices(prompts, options)  # checks them, all together
+    found: dict[int, Choice] = {}
+    for size in sorted({len(each) for each in options}):
+        numbers = [number for number, each in enumerate(options) if len(each) == size]
+        some = Choices([prompts[n] for n in numbers], [options[n] for n in numbers])
+        rows, _ = choice_rows(runner.tokenizer, some, max_length=runner.max_length)
+        logits = runner.per_example(features.CHOICE, rows, group=size)
+        shares = softmax(logits)
+        for row, number in enumerate(numbers):
+            best = int(logits[row].argmax())
+            found[number] = Choice(best, str(options[number][best]), float(shares[row, best]))
+    return [found[number] for number in range(len(prompts))]

@@ -19,7 +19,7 @@ from bert_keras.models import (
     Task,
     TokenClassifier,
 )
-from bert_keras.predictor import entities, labels, masks, spans, vectors
+from bert_keras.predictor import entities, labels, masks, spans, vectors, words
 from bert_keras.predictor.answers import Answer, Choice, Entity, Fill, Label
 from bert_keras.predictor.running import Runner, check_pairs, check_texts, softmax
 from bert_keras.tokenizers import Tokenizer
@@ -140,11 +140,11 @@ class Predictor:
         """The entities of each text, with where they stand in it: text[start:end]."""
         check_texts(texts=texts)
         known = entities.entity_tags(self.label_names)
-        places = [entities.words_of(text) for text in texts]
-        words = [[text[a:b] for a, b in found] for text, found in zip(texts, places, strict=True)]
+        places = [words.words_of(text) for text in texts]
+        read = [[text[a:b] for a, b in found] for text, found in zip(texts, places, strict=True)]
         return [
             entities.entities_of(text, found, tags, known)
-            for text, found, tags in zip(texts, places, self.tags(words), strict=True)
+            for text, found, tags in zip(texts, places, self.tags(read), strict=True)
         ]
 
     def answers(
@@ -186,7 +186,7 @@ class Predictor:
         )
 
     def choices(self, prompts: Sequence[str], options: Sequence[Sequence[str]]) -> list[Choice]:
-        """The best option for each prompt, of equally many for all."""
+        """The best option for each prompt."""
         self._require(features.CHOICE, "choices")
         return labels.choices(self._runner, prompts, options)
 

@@ -43,6 +43,9 @@ def test_columns_that_fit() -> None:
         (lambda: Choices(["a"], [["x", "y"]], [2], ["f:9"]), "f:9: .*0 to 1.*Received: 2"),
         (lambda: Choices(["a"], [["x", "y"]], [-1]), "0 to 1.*Received: -1"),
         (lambda: Choices(["a"], ["xy"]), "options: a sequence of str"),
+        (lambda: Choices(["a"], [["x", "y"]], [0.5]), "index of an option.*Received: 0.5"),  # pyright: ignore[reportArgumentType]
+        (lambda: Choices(["a"], [["x", "y"]], [True]), "index of an option.*Received: True"),
+        (lambda: TaggedWords([["a", "b"]], [["O", ""]]), "row 0: an empty tag"),
         (lambda: Question("7", "", "abc", (Answer("b", 2),), place="f"), "f: question '7'.*'c'"),
         (lambda: Question("7", "", "abc", (Answer("c", -1),)), "not at character -1"),
         (lambda: Question("7", "", "abc", (Answer("", 0),)), "the answer '' is not at"),

@@ -92,6 +92,12 @@ def test_a_question_without_an_answer_says_cls() -> None:
     assert set(labelled(TOKENIZER, question)) == {None}
 
 
+def test_an_answer_without_a_piece_is_passed_over() -> None:
+    context = "the \u200b world"  # which the tokenizer leaves out
+    question = Question("q", "hello?", context, (Answer("\u200b", 4), Answer("world", 6)))
+    assert labelled(TOKENIZER, question) == ["world"]
+
+
 def test_questions_of_which_nothing_is_known_are_left_out() -> None:
     unknown = Question("q", "hello?", CONTEXT)
     source = question_examples(TOKENIZER, [unknown, ask("hello"), unknown])
@@ -108,7 +114,7 @@ def test_long_questions_are_cut_or_leave_no_room() -> None:
     source = question_examples(TOKENIZER, [question], max_question=5, max_length=100)
     x, _, _ = source.batch(0, 0)
     assert x["segment_ids"][0].tolist().index(1) == 5 + 2
-    with pytest.raises(ValueError, match=r"max_length=30 leaves -13 pieces.*question of 40"):
+    with pytest.raises(ValueError, match=r"max_length=30 leaves no room.*question of 40"):
         question_examples(TOKENIZER, [question], max_length=30)
 
 

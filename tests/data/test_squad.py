@@ -88,6 +88,7 @@ def test_answers_out_of_place(tmp_path: Path, text: str, start: int, found: int 
         ([_entry("1")], _CONTEXT, 1, squad.NO_ANSWER),
         ([{"id": 1, "question": "Who?"}], _CONTEXT, 1, squad.NO_ANSWER),
         ([_entry("1", ("Ann", 2), is_impossible=True)], _CONTEXT, 1, squad.ANSWERED_IMPOSSIBLE),
+        ([_entry("1", (" ", 5), ("Ann", 2))], _CONTEXT, 1, squad.LOST_ANSWER),
     ],
 )
 def test_problems_are_counted(

@@ -120,15 +120,21 @@ def test_batches_are_alike_in_length() -> None:
     count = np.arange(len(lengths))
     sources = [
         SupervisedExamples(
-            rows_of(lengths), {"label": count}, batch_size=32, multiple_of=1, seed=seed
+            rows_of(lengths),
+            {"label": count},
+            batch_size=32,
+            multiple_of=1,
+            seed=seed,
+            window=window,
         )
-        for seed in (None, 0)
+        for seed, window in ((None, 50), (0, 50), (0, 4), (0, 1))
     ]
-    random, sorted_ = (source.statistics(2) for source in sources)
+    random, sorted_, some, none = (source.statistics(2) for source in sources)
     assert sorted_["tokens"] == random["tokens"] == lengths.sum()
     assert sorted_["batches"] == 125
     assert random["padding_share"] > 0.5
-    assert sorted_["padding_share"] < 0.1
+    assert none["padding_share"] == pytest.approx(random["padding_share"], abs=0.02)
+    assert sorted_["padding_share"] < 0.1 < some["padding_share"] < none["padding_share"]
     # What is said is what is read.
     places = sum(sources[1].batch(2, p)[0]["token_ids"].size for p in range(125))
     assert sorted_["padding_share"] == pytest.approx(1 - lengths.sum() / places)

@@ -102,6 +102,21 @@ def test_a_space_before_a_word_is_not_of_it(byte_level: Tokenizer) -> None:
     assert not any(word.startswith(" ") for word in words)
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Ann, e\u0301 a\u0308\u0301. b", ["e\u0301", "a\u0308\u0301", ".", "b"]),
+        ("b\u0301\u0301", ["b\u0301\u0301"]),
+        ("a \u0301b", ["a", "b"]),  # an accent of no letter
+    ],
+)
+def test_a_letter_keeps_its_accents(text: str, parts: list[str]) -> None:
+    """Those that an uncased tokenizer takes away."""
+    pieces = Pieces.of(TOKENIZERS["uncased"], text)
+    found = [text[a:b] for a, b in zip(pieces.starts, pieces.ends, strict=True)]
+    assert found[-len(parts) :] == parts
+
+
 def read_back(windows, tokenizer: Tokenizer, max_length: int) -> dict[int, list[int]]:
     """The pieces of each word, of all windows; checks what is around them."""
     found: dict[int, list[int]] = {}
@@ -230,9 +245,9 @@ def test_questions_are_asked_of_every_part(
 
 def test_what_leaves_no_room() -> None:
     context = Pieces.of(CASED, "hello world")
-    with pytest.raises(ValueError, match=r"max_length=8 leaves 0 pieces.*question of 5"):
+    with pytest.raises(ValueError, match=r"max_length=8 leaves no room.*question of 5"):
         question_windows(CASED, 0, np.arange(5), context, max_length=8, stride=1)
-    with pytest.raises(ValueError, match="stride=0 must be at least 1"):
+    with pytest.raises(ValueError, match=r"stride must be at least 1\. Received: stride=0"):
         question_windows(CASED, 0, np.arange(5), context, max_length=20, stride=0)
     with pytest.raises(ValueError, match="max_length=2 leaves 0 pieces for words"):
         word_windows(CASED, 0, ["hello"], max_length=2)

@@ -30,6 +30,10 @@ def test_labels_by_hand() -> None:
     assert metrics.f1(["y", "n", "y"], ["y", "n", "n"], "binary", positive="n") == pytest.approx(
         2 / 3
     )
+    # As pandas has them.
+    true, guess = (np.array(labels, object) for labels in (["y", "n", "y"], ["y", "n", "n"]))
+    assert metrics.f1(true, guess, "binary", positive="n") == pytest.approx(2 / 3)
+    assert metrics.accuracy(true, ["y", "n", "n"]) == pytest.approx(2 / 3)
     # sqrt(TP TN FP FN ...) of Matthews, 1975: TP 2, TN 0, FP 1, FN 1.
     assert metrics.matthews([1, 0, 1, 1], [1, 1, 1, 0]) == pytest.approx(-1 / 3)
 

@@ -19,6 +19,7 @@ from bert_keras import (
 )
 from bert_keras.models.distiller import DistillationLoss
 from bert_keras.models.sentence_pairs import InBatchLoss
+from bert_keras.models.token_classifier import TagLoss
 from tests import contracts
 from tests.contracts import TINY
 
@@ -121,7 +122,7 @@ def test_the_teacher_drops_nothing_in_training() -> None:
 def _gap(task: Any, name: str, found: np.ndarray, wanted: np.ndarray) -> float:
     """Of what the logits mean: those of one label of several may be shifted together."""
     loss = task.objective()["loss"][name]
-    if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+    if isinstance(loss, keras.losses.SparseCategoricalCrossentropy | TagLoss):
         found, wanted = _softmax(found), _softmax(wanted)
     if isinstance(loss, InBatchLoss):
         found, wanted = (pairs[:, 0] @ pairs[:, 1].T for pairs in (found, wanted))
@@ -130,7 +131,7 @@ def _gap(task: Any, name: str, found: np.ndarray, wanted: np.ndarray) -> float:
 
 def _labels(task: Any, name: str, logits: np.ndarray) -> np.ndarray:
     loss = task.objective()["loss"][name]
-    if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+    if isinstance(loss, keras.losses.SparseCategoricalCrossentropy | TagLoss):
         return np.zeros(logits.shape[:-1], "int32")
     if isinstance(loss, InBatchLoss):
         return np.zeros(len(logits), "float32")

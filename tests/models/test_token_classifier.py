@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bert_keras import BertEncoder, TokenClassifier, features, load_checkpoint, optimizer, viterbi
-from bert_keras.models.token_classifier import ConditionalRandomFieldLoss
+from bert_keras.models.distiller import DistillationLoss
+from bert_keras.models.token_classifier import ConditionalRandomFieldLoss, TagLoss
 from tests import contracts
 from tests.contracts import TINY, numpy
 from tests.paths import every_path, potentials
@@ -38,6 +39,28 @@ def test_learns_the_tokens_that_count():
     contracts.learn(task, x, {features.TAGS: wrong}, {features.TAGS: counted}, steps=100)
     found = task.predict(x, verbose=0)[features.TAGS].argmax(-1)
     assert (found == tags)[counted == 1].all()
+
+
+def test_a_token_counts_alike_in_every_batch():
+    """In one of all texts, or in batches of texts of one length; also before a teacher."""
+    rng = np.random.default_rng(0)
+    counted = (np.arange(6) < np.array([[1], [2], [5], [6]])).astype("float32")
+    tags, logits = rng.integers(0, 3, (4, 6)), rng.normal(size=(4, 6, 3)).astype("float32")
+    chances = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    losses = -np.take_along_axis(chances, tags[..., None], -1)[..., 0] * counted
+    loss = TagLoss()
+    found = numpy(loss(tags, logits, counted))
+    np.testing.assert_allclose(found, losses.sum() / 4, rtol=1e-5)
+    taught = DistillationLoss(loss)
+    two = np.stack([logits, rng.normal(size=logits.shape)], -1)
+    for each, outputs in ((loss, logits), (taught, two)):
+        whole = numpy(each(tags, outputs, counted))
+        halves = [
+            numpy(each(tags[part], outputs[part], counted[part]))
+            for part in (slice(0, 2), slice(2, 4))
+        ]
+        np.testing.assert_allclose(whole, np.mean(halves), rtol=1e-5)
+    assert TagLoss.from_config(loss.get_config()).reduction == loss.reduction
 
 
 # === With a conditional random field ===

@@ -110,10 +110,9 @@ def _fields(one: Any, other: Any) -> list[tuple[Any, Any]]:
 
 
 def test_choices(task, tokenizer) -> None:
-    found = Predictor(task("choices"), tokenizer, batch_size=2)(
-        ["", *TEXTS], [OPTIONS[0], *OPTIONS]
-    )
-    for prompt, options, choice in zip(["", *TEXTS], [OPTIONS[0], *OPTIONS], found, strict=True):
+    prompts, all_options = ["", TEXTS[0], *TEXTS], [OPTIONS[0], ["a", "b", "c", "d"], *OPTIONS]
+    found = Predictor(task("choices"), tokenizer, batch_size=2)(prompts, all_options)
+    for prompt, options, choice in zip(prompts, all_options, found, strict=True):
         firsts = [prompt] * len(options)
         columns = (firsts, options) if prompt else (options, None)
         x = tokenizer(*columns, max_length=32)
@@ -128,8 +127,8 @@ def test_choices(task, tokenizer) -> None:
 def test_choices_that_are_no_use(task, tokenizer) -> None:
     predictor = Predictor(task("choices"), tokenizer)
     assert predictor([], []) == []
-    with pytest.raises(DataError, match="example 1: 3 choices, where others have 2"):
-        predictor(["a", "b"], [["a", "b"], ["a", "b", "c"]])
+    with pytest.raises(DataError, match="row 1: a choice needs two options"):
+        predictor(["a", "b"], [["a", "b"], ["a"]])
     with pytest.raises(DataError, match="Columns of one length"):
         predictor(["a"], [])
     with pytest.raises(DataError, match="not one str"):

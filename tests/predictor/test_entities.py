@@ -12,39 +12,8 @@ from hypothesis import strategies as st
 from bert_keras.data.windows import word_windows
 from bert_keras.metrics.entities import entity_spans
 from bert_keras.predictor import Entity, Label, Predictor
-from bert_keras.predictor.entities import entities_of, entity_tags, words_of
-
-LETTERS = "aB1 .,(-'$\t\n\u3000中国あé\u0301😀\u200d\x00"
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Ann lives in Rome.", ["Ann", "lives", "in", "Rome", "."]),
-        ("(U.S.-based), don't!", ["(", "U.S.-based", ")", ",", "don't", "!"]),
-        ("Ann's (Rome\u2019s) 's", ["Ann", "'s", "(", "Rome", "\u2019s", ")", "'", "s"]),
-        ("Rome,Paris\u2014Oslo 1,000", ["Rome", ",", "Paris", "\u2014", "Oslo", "1,000"]),
-        ("1,a;b", ["1", ",", "a", ";", "b"]),
-        ("C++ $5 -- ok", ["C", "+", "+", "$", "5", "-", "-", "ok"]),
-        ("我爱Rome和中国", ["我", "爱", "Rome", "和", "中", "国"]),
-        ("  spaces\u3000everywhere\n", ["spaces", "everywhere"]),
-        ("...", [".", ".", "."]),
-        ("", []),
-        (" \t", []),
-    ],
-)
-def test_words_of(text: str, words: list[str]) -> None:
-    assert [text[start:end] for start, end in words_of(text)] == words
-
-
-@settings(max_examples=300, deadline=None)
-@given(text=st.text(alphabet=st.sampled_from(LETTERS) | st.characters(), max_size=30))
-def test_words_leave_out_nothing_but_white_space(text: str) -> None:
-    found = words_of(text)
-    shown = [place for start, end in found for place in range(start, end)]
-    assert shown == [place for place, letter in enumerate(text) if not letter.isspace()]
-    assert all(start < end for start, end in found)
-
+from bert_keras.predictor.entities import entities_of, entity_tags
+from bert_keras.predictor.words import words_of
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 

@@ -71,6 +71,12 @@ def test_the_model_itself_is_not_written_over(finetuned, call: Callable, tmp_pat
     run = finetuned("labels")
     before = (run / "metrics.json").read_bytes()
     assert call(main, str(run), "data=good.jsonl", f"out={run}").code == 2
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "run.json").touch()
+    done = call(main, str(run), "data=good.jsonl", "out=other")
+    assert done.code == 2
+    assert "other is the folder of a model" in done.err
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["run.json"]
     assert (run / "metrics.json").read_bytes() == before
 
 

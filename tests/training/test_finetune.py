@@ -16,7 +16,7 @@ from bert_keras.resume import RunLock
 from bert_keras.tokenizers import Tokenizer
 from training.finetune import main
 from training.finetune_data import Data
-from training.finetune_folder import recipe_of
+from training.finetune_folder import QUICKTEST, recipe_of
 from training.finetune_recipe import KINDS, known_finetunings
 from training.finetune_report import summary
 from training.kinds import kind_of
@@ -135,7 +135,7 @@ def test_bad_input(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
     given = {value.partition("=")[0] for value in values}
-    encoder = finetuned("labels") / "data" / "encoder"
+    encoder = finetuned("labels") / QUICKTEST / "encoder"
     defaults = {"train": "rows.jsonl", "encoder": encoder, "out": "run", "dev": "rows.jsonl"}
     more = [f"{key}={value}" for key, value in defaults.items() if key not in given]
     done = call(main, finetuning("labels"), *values, *more)
@@ -149,8 +149,8 @@ def test_bad_input(
 
 
 def test_values_that_do_not_fit_the_encoder(finetuned, finetuning, call: Callable) -> None:
-    encoder = finetuned("labels") / "data" / "encoder"
-    train = finetuned("labels") / "data" / "train.jsonl"
+    encoder = finetuned("labels") / QUICKTEST / "encoder"
+    train = finetuned("labels") / QUICKTEST / "train.jsonl"
     command = (finetuning("labels"), f"train={train}", f"encoder={encoder}", "out=run")
     done = call(main, *command, "max_length=65")
     assert done.code == 2
@@ -179,15 +179,48 @@ def test_one_folder_has_one_run(finetuning, tmp_path: Path, call: Callable) -> N
         done = call(main, finetuning("labels"), "--quicktest", "out=run")
     assert done.code == 5
     assert "in use by pid" in done.err
-    assert not (tmp_path / "run" / "data").exists()
+    assert not (tmp_path / "run" / QUICKTEST).exists()
 
 
 def test_no_teacher_to_be_near_to(finetuned, finetuning, call: Callable) -> None:
-    made = finetuned("labels") / "data"
+    made = finetuned("labels") / QUICKTEST
     files = (f"train={made / 'train.jsonl'}", f"encoder={made / 'encoder'}", "max_length=32")
-    done = call(main, finetuning("labels"), *files, "out=run", "hidden=1")
+    for value in ("hidden=1", "alpha=0.9", "temperature=4"):
+        done = call(main, finetuning("labels"), *files, "out=run", value)
+        assert done.code == 2
+        assert f"{value} compares with a teacher: name teacher=HANDLE." in done.err
+
+
+def test_a_folder_of_pretraining_is_left_alone(
+    finetuned, finetuning, tmp_path: Path, call: Callable
+) -> None:
+    made = finetuned("labels") / QUICKTEST
+    files = (f"train={made / 'train.jsonl'}", f"encoder={made / 'encoder'}", "out=run")
+    (tmp_path / "run").mkdir()
+    card = json.dumps({"recipe": {"corpus": "demo"}, "backend": "jax", "versions": {}})
+    (tmp_path / "run" / "run.json").write_text(card)
+    done = call(main, finetuning("labels"), *files)
     assert done.code == 2
-    assert "hidden=1 compares with a teacher: name teacher=HANDLE." in done.err
+    assert "not of a fine-tuning run" in done.err
+    assert (tmp_path / "run" / "run.json").read_text() == card
+
+
+def test_a_test_writes_over_nothing(finetuning, tmp_path: Path, call: Callable) -> None:
+    (tmp_path / "mine" / "data").mkdir(parents=True)
+    (tmp_path / "mine" / "data" / "train.jsonl").write_text("mine")
+    done = call(main, finetuning("labels"), "--quicktest", "out=mine")
+    assert done.code == 2
+    assert "is not the folder of a run" in done.err
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["data"]
+
+
+def test_what_the_encoder_cannot_be_read_by(finetuned, finetuning, call: Callable) -> None:
+    made = finetuned("labels") / QUICKTEST
+    files = (f"train={made / 'train.jsonl'}", f"encoder={made / 'encoder'}", "max_length=32")
+    done = call(main, finetuning("labels"), *files, "out=run", "representation=concat_last_4")
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    assert "encoder=" in done.err
 
 
 def test_a_student_and_its_teacher(finetuned, finetuning, tmp_path: Path, call: Callable) -> None:

@@ -89,6 +89,18 @@ def test_a_run_that_goes_on_remembers(keep, tmp_path: Path) -> None:
     assert not (tmp_path / "best").exists()
 
 
+def test_what_a_killed_run_wrote_stays_the_best(keep, tmp_path: Path) -> None:
+    """Also where the same steps do not give the same bytes, as on a GPU."""
+    keep([0.5, 0.7, 0.8])
+    assert _saved(tmp_path) == 3
+    state = {"step": 20, "best": {"accuracy": 0.7, "other": 1.0}, "best_step": 20, "waited": 0}
+    best, _, _ = keep([0.6, 0.65], state=state | {"aside": 0.0})
+    assert best.state["best"] == {"accuracy": 0.65, "other": 1.0}
+    assert (best.state["best_step"], _saved(tmp_path)) == (40, 4)
+    best, _, _ = keep([0.6], state=state | {"aside": 0.0, "step": 30})
+    assert (best.state["best_step"], _saved(tmp_path)) == (40, 4)
+
+
 def test_the_last_is_measured_alone(keep, tmp_path: Path) -> None:
     best, _, records = keep([0.5, 0.8], keep="last")
     assert "val_accuracy" not in records[0]

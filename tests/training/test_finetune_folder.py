@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from bert_keras.errors import ArtifactError, UsageError
-from training.finetune_folder import FinetuneFolder, recipe_of
+from training import finetune_folder as module
+from training.finetune_folder import QUICKTEST, FinetuneFolder, recipe_of
 from training.finetune_recipe import FinetuneRecipe
 
 
@@ -49,6 +51,8 @@ def test_the_examples_bind_too(tmp_path: Path) -> None:
     _claim(recipe)  # nothing was learned yet
     (tmp_path / "run" / "seed-0" / "checkpoints").mkdir(parents=True)
     _claim(recipe)
+    train.unlink()
+    _claim(recipe)  # whoever reads it tells that it is missing
     train.write_text("three")
     with pytest.raises(UsageError, match=r"  train: .*train\.tsv holds something else than then\n"):
         _claim(recipe)
@@ -68,18 +72,41 @@ def test_a_teacher_binds_too(tmp_path: Path) -> None:
         _claim(recipe)
 
 
+def test_a_repository_binds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what there is of it on this machine: without a revision it may change."""
+    weights = tmp_path / "snapshot" / "model.safetensors"
+    weights.parent.mkdir()
+    weights.write_bytes(b"one")
+    opened = SimpleNamespace(directory=weights.parent)
+    monkeypatch.setattr(module, "open_checkpoint", lambda _: opened)
+    recipe = _recipe(tmp_path / "run", encoder="hf://some/model")
+    (tmp_path / "run" / "seed-0" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"recipe": dataclasses.asdict(recipe)}))
+    with pytest.raises(UsageError, match="backend: None then"):
+        _claim(recipe)
+    card = {"recipe": dataclasses.asdict(recipe), "backend": "jax"}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(card))
+    _claim(recipe)
+    weights.write_bytes(b"two")
+    with pytest.raises(UsageError, match="encoder: hf://some/model holds something else"):
+        _claim(recipe)
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(UsageError, match=r"has no run\.json but thesis\.txt"):
         FinetuneFolder(_recipe(tmp_path)).check()
     with pytest.raises(UsageError, match="is a file"):
         FinetuneFolder(_recipe(tmp_path / "thesis.txt")).check()
+    (tmp_path / "run.json").write_text('{"recipe": {"corpus": "demo", "steps": 3}}')
+    with pytest.raises(UsageError, match=r"not of a fine-tuning run.*Choose another folder"):
+        FinetuneFolder(_recipe(tmp_path)).check()
 
 
 def test_what_a_killed_process_leaves_is_no_stranger(tmp_path: Path) -> None:
     for name in ("LOCK", ".tmp-run.json"):
         (tmp_path / name).touch()
-    (tmp_path / "data").mkdir()
+    (tmp_path / QUICKTEST).mkdir()
     FinetuneFolder(_recipe(tmp_path)).check()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -15,21 +14,18 @@ from training.kinds import kind_of
 
 @pytest.mark.parametrize("task", KINDS)
 def test_files_of_every_task(task: str, tmp_path: Path) -> None:
-    recipe = prepared(
-        FinetuneRecipe(
-            task=task, text="x", label="y", positive="z", tag_column=5, out=str(tmp_path)
-        )
-    )
-    assert {path.name for path in tmp_path.iterdir()} == {"data"}
+    recipe = FinetuneRecipe(task=task, text="x", label="y", positive="z", tag_column=5)
+    recipe = prepared(recipe, tmp_path / "made")
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
     data = Data.read(recipe, kind_of(recipe))
     assert len(data.train) == len(data.dev) >= 6
 
 
 def test_they_are_the_same_each_time(tmp_path: Path) -> None:
-    recipe = FinetuneRecipe(task="labels", out=str(tmp_path))
+    recipe = FinetuneRecipe(task="labels")
 
     def contents() -> dict[Path, bytes]:
-        assert dataclasses.replace(prepared(recipe)) == prepared(recipe)
+        assert prepared(recipe, tmp_path) == prepared(recipe, tmp_path)
         return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     assert contents() == contents()

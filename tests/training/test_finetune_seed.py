@@ -19,6 +19,7 @@ from safetensors.numpy import load_file
 from bert_keras.models import SequenceClassifier
 from training import finetune_best
 from training.finetune import main
+from training.finetune_folder import QUICKTEST
 from training.finetune_seed import open_best
 
 _ROOT = Path(__file__).parents[2]
@@ -63,7 +64,7 @@ def _check_same(folder: Path, whole: Path) -> None:
 def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -> None:
     """`kill -9` after some reports; the encoder has dropout."""
     folder = tmp_path / "run"
-    config = json.loads((whole / "data" / "encoder" / "config.json").read_text())
+    config = json.loads((whole / QUICKTEST / "encoder" / "config.json").read_text())
     assert config["hidden_dropout_prob"] > 0
     command = _command(finetuning("labels"), folder)
     with subprocess.Popen(
@@ -143,7 +144,7 @@ def test_steps_patience_and_frozen_encoders(finetuning, tmp_path: Path, call: Ca
     result = json.loads((folder / "seed-0" / "result.json").read_text())
     assert result["steps"] == 3  # of 6: the first is the best, and two others gained nothing
     assert result["step"] == 1
-    before = load_file(folder / "data" / "encoder" / "model.safetensors")
+    before = load_file(folder / QUICKTEST / "encoder" / "model.safetensors")
     after = load_file(folder / "model.safetensors")
     kept = [name for name in after if name.removeprefix("bert.") in before]
     assert len(kept) == len(before)
@@ -159,7 +160,7 @@ def test_each_layer_has_its_rate(finetuning, tmp_path: Path, call: Callable) -> 
     values = ("weight_decay=0", "layer_decay=1e-4", "epochs=1", "out=run")
     done = call(main, finetuning("multi_label"), "--quicktest", *values)
     assert done.code == 0, done.err
-    before = load_file(tmp_path / "run" / "data" / "encoder" / "model.safetensors")
+    before = load_file(tmp_path / "run" / QUICKTEST / "encoder" / "model.safetensors")
     after = load_file(tmp_path / "run" / "model.safetensors")
 
     def moved(name: str) -> float:

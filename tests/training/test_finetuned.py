@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import ArtifactError, UsageError
+from training.finetune_folder import QUICKTEST
 from training.finetuned import open_finetuned, require_apart
 
 
@@ -40,7 +41,7 @@ def test_a_plain_checkpoint_is_known_by_its_class(task: str, finetuned) -> None:
 
 def test_what_cannot_be_opened(finetuned, tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="holds a BertEncoder, which is not fine-tuned"):
-        _open(finetuned("labels") / "data" / "encoder", "data=x")
+        _open(finetuned("labels") / QUICKTEST / "encoder", "data=x")
     with pytest.raises(ArtifactError, match="nowhere"):
         _open(tmp_path / "nowhere", "data=x")
     with pytest.raises(UsageError, match="`max_length` must be from 3 to 64"):

@@ -61,16 +61,18 @@ def test_every_task(task: str, finetuned, tmp_path: Path, call: Callable) -> Non
         (("data=test.jsonl", "out=folder"), 2, "folder is a folder"),
         (("data=nowhere.jsonl", "out=a"), 3, "nowhere.jsonl"),
         (("data=test.jsonl", "out=a", "text=sentence"), 3, "no key 'sentence'"),
+        (("data=gap.tsv", "out=a", "header=false", "text=0"), 3, "gap.tsv:2: a blank line before"),
     ],
 )
 def test_bad_input(values, code, message, finetuned, tmp_path: Path, call: Callable) -> None:
     (tmp_path / "test.jsonl").write_text('{"text": "x"}\n')
+    (tmp_path / "gap.tsv").write_text("good\n\nbad\n")
     (tmp_path / "folder").mkdir()
     done = call(main, str(finetuned("labels")), *values)
     assert done.code == code, done.err
     assert done.err.startswith("error: ")
     assert message in done.err
-    assert {path.name for path in tmp_path.iterdir()} == {"test.jsonl", "folder"}
+    assert {path.name for path in tmp_path.iterdir()} == {"test.jsonl", "gap.tsv", "folder"}
 
 
 def test_help(call: Callable) -> None:

@@ -67,6 +67,14 @@ def test_a_run_may_be_moved(tmp_path: Path) -> None:
     claim(tmp_path / "new")
 
 
+def test_a_run_of_fine_tuning_is_left_alone(tmp_path: Path) -> None:
+    card = json.dumps({"recipe": {"task": "labels"}, "backend": "jax"})
+    (tmp_path / "run.json").write_text(card)
+    with pytest.raises(UsageError, match="is not of a pretraining run"):
+        claim(tmp_path)
+    assert (tmp_path / "run.json").read_text() == card
+
+
 def test_what_may_not_change_in_a_run(tmp_path: Path) -> None:
     claim(tmp_path)
     (tmp_path / "checkpoints").mkdir()

@@ -133,8 +133,12 @@ class Questions(Kind):
         return Evaluation(measured, predictions, worst)
 
     def predict(self, predictor: Predictor, data: list[Question]) -> list[tuple[str, str]]:
-        """(id, answer) of each; "" where no answer is likelier by more than on dev was best."""
-        found = self._answers(predictor, data, null_threshold=self._threshold)
+        """(id, answer) of each; "" where no answer is likelier by more than on dev was best.
+
+        Of a model of which that is not known, where no answer is likelier at all.
+        """
+        threshold = 0.0 if self.recipe.no_answer and self._threshold is None else self._threshold
+        found = self._answers(predictor, data, null_threshold=threshold)
         return [(question.id, answer.text) for question, answer in zip(data, found, strict=True)]
 
     @property

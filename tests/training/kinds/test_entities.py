@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bert_keras.data import TaggedWords, read_conll
@@ -69,7 +70,7 @@ def test_examples(all_pieces: bool, counted: int, kind, tokenizer) -> None:
     options = {"segments": False, "batch_size": 2, "multiple_of": 8, "seed": None}
     _, y, weights = made.examples(tokenizer, _DATA, names, **options).batch(0, 0)
     # "bc" is two pieces: the second counts only with all_pieces.
-    assert weights[TAGS].sum() == counted
+    assert np.count_nonzero(weights[TAGS]) == counted
     assert y[TAGS][0, 1:4].tolist() == [1, 2, 2]
 
 

@@ -137,6 +137,9 @@ def test_predictions_use_the_threshold_of_dev(kind) -> None:
     made = kind("questions", measured, no_answer=True)
     assert made.predict(predictor, [_asked("0")]) == [("0", "b")]
     assert predictor.threshold == -2.5
+    made = kind("questions", {}, no_answer=True)  # of a model of which it is not known
+    made.predict(predictor, [_asked("0")])
+    assert predictor.threshold == 0.0
     kind("questions", measured).predict(predictor, [_asked("0")])
     assert predictor.threshold is None
 
