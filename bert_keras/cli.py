@@ -24,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+_TABLES = (".csv", ".tsv", ".parquet")
 _SOURCE = "a folder of any format, or hf://organisation/name[@revision]"
 _Source = Annotated[str, typer.Argument(help=_SOURCE, show_default=False)]
 _Pickle = Annotated[bool, typer.Option(help="read a pytorch_model.bin where there is no other")]
@@ -45,6 +46,7 @@ def convert(
 ) -> None:
     """Writes a checkpoint in another format; its tokenizer's files are copied."""
     from bert_keras.checkpoints import api
+    from bert_keras.predictor import preset
 
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: exists already and is not written over. Name another folder.")
@@ -54,6 +56,9 @@ def convert(
         model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
         write(model, target)
     found = _take_tokenizer(handles.resolve(source, KNOWN), target, format)
+    told = handles.resolve(source, preset.FILES) / preset.OURS
+    if format == "hugging_face" and not encoder and told.is_file():
+        shutil.copyfile(told, target / preset.OURS)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
     typer.echo(f"Tokenizer: {found}")
 
@@ -120,11 +125,13 @@ def predict(
     files: Annotated[
         list[Path] | None, typer.Argument(help="a text a line; - or none: standard input")
     ] = None,
-    max_length: Annotated[int | None, typer.Option(help="most tokens of a text")] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="most tokens of a text; else what the model's folder says")
+    ] = None,
     batch_size: Annotated[int, typer.Option(help="texts that run together")] = 32,
     null_threshold: Annotated[
         float | None,
-        typer.Option(help="of questions: no answer, where that is likelier by more than this"),
+        typer.Option(help="of questions: no answer where that is likelier by more than this"),
     ] = None,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
@@ -132,21 +139,27 @@ def predict(
     """Answers every line with a line of JSON: labels, entities, answers, fills or vectors.
 
     A line is a text, or a JSON object: {"text", "pair"}; {"question", "context"}; {"prompt",
-    "options"}.
+    "options"}. Tables are for python -m training.predict.
     """
-    from bert_keras.checkpoints import api
     from bert_keras.models import QuestionAnswerer
     from bert_keras.predictor import Predictor, predict_lines
 
-    model = api.load_checkpoint(source, allow_pickle=allow_pickle, trust=trust)
+    if tables := [str(path) for path in files or () if path.suffix in _TABLES]:
+        raise UsageError(
+            f"{', '.join(tables)}: a table, not a text a line. python -m training.predict reads "
+            "tables; or give its texts as the lines of a .txt or .jsonl file."
+        )
+    sizes: dict[str, Any] = {"batch_size": batch_size, "max_length": max_length}
+    try:
+        predictor = Predictor.from_preset(source, **sizes, allow_pickle=allow_pickle, trust=trust)
+    except ArtifactError:
+        raise
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    model = predictor.task
     if null_threshold is not None and not isinstance(model, QuestionAnswerer):
         raise UsageError(f"--null-threshold is for questions. {source}: a {type(model).__name__}.")
     options = {} if null_threshold is None else {"null_threshold": null_threshold}
-    tokenizer = Tokenizer.from_preset(source)
-    try:
-        predictor = Predictor(model, tokenizer, batch_size=batch_size, max_length=max_length)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     for path in files or [Path("-")]:
         name = "standard input" if str(path) == "-" else str(path)
         lines = _standard_input() if str(path) == "-" else _lines(path)

@@ -22,7 +22,7 @@ from bert_keras import (
     cli,
     load_checkpoint,
 )
-from bert_keras.errors import DataError, UsageError
+from bert_keras.errors import ArtifactError, DataError, UsageError
 from tests import contracts
 from tests.contracts import TINY
 
@@ -162,6 +162,34 @@ def test_predict_a_file(call, classifier: Path, tmp_path: Path) -> None:
         assert answer["score"] == pytest.approx(label.score, abs=1e-6)
 
 
+def test_predict_as_the_folder_says(call, classifier: Path, tmp_path: Path) -> None:
+    """How long texts were in training, and what is asked for; unless the command says otherwise."""
+    folder = tmp_path / "model"
+    task, tokenizer = load_checkpoint(classifier), Tokenizer(_WORDS)
+    Predictor(task, tokenizer, max_length=4, options={"top_k": 2}).save_to_preset(folder)
+    path = tmp_path / "texts.txt"
+    path.write_text("{w1} w2 w3 w4 w5\n", encoding="utf-8")
+    for words, length in (((), 4), (("--max-length", "8"), 8)):
+        done = call("predict", folder, path, *words)
+        assert done.code == 0, done.err
+        expected = Predictor(task, tokenizer, max_length=length).scores(["{w1} w2 w3 w4 w5"])
+        scores = {each["label"]: each["score"] for each in json.loads(done.out)}
+        assert [scores["no"], scores["yes"]] == pytest.approx(expected[0].tolist(), abs=1e-6)
+    assert call("convert", folder, tmp_path / "again").code == 0
+    again = (tmp_path / "again" / "predictor.json").read_bytes()
+    assert again == (folder / "predictor.json").read_bytes()
+    (folder / "predictor.json").write_text('{"options": {"stride": 8}}')
+    done = call("predict", folder, path)
+    assert done.code == ArtifactError.exit_code
+    assert "`options` must be of `labels`" in done.err
+
+
+def test_predict_refuses_tables(call, classifier: Path, tmp_path: Path) -> None:
+    done = call("predict", classifier, tmp_path / "a.txt", tmp_path / "b.tsv")
+    assert done.code == UsageError.exit_code
+    assert "b.tsv: a table, not a text a line" in done.err
+
+
 def test_predict_refuses_a_folder(call, classifier: Path, tmp_path: Path) -> None:
     done = call("predict", classifier, tmp_path)
     assert done.code == DataError.exit_code
@@ -212,7 +240,7 @@ def test_predict_a_compressed_file(call, classifier: Path, tmp_path: Path) -> No
     ("content", "message"),
     [
         (b'{"txt": "a"}\n', r"texts\.txt:1: no 'text'. Received: \['txt'\]"),
-        (b"w1\n{no\n", r"texts\.txt:2: not JSON"),
+        (b'w1\n{"no\n', r"texts\.txt:2: not JSON"),
         (b'w1\n{"text": "w1", "pair": "w2"}\n', r'texts\.txt:2: a "pair", unlike the first'),
         (b'{"text": 3}\n', r"texts\.txt:1: 'text' must be text. Received: 3"),
         (b"w1\n\xff\n", r"texts\.txt:2: not UTF-8"),

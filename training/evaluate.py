@@ -8,8 +8,9 @@ pair=, label=, format=, max_length=, no_answer= and the like; an unknown key lis
 question has no answer is decided by what was best on the run's dev.
 
 Examples:
-    python -m training.evaluate runs/sst2 data=sst2/test.tsv
+    python -m training.evaluate runs/sst2 data=sst2/dev.tsv
     python -m training.evaluate hf://organisation/name data=mnli.jsonl text=premise pair=hypothesis
+                                out=mnli
 
 Prints a table, and writes metrics.json and the predictions into out=, or, of a run, into its
 folder evaluation/<name of FILE>.
@@ -38,10 +39,11 @@ def main(arguments: list[str]) -> int:
     from training.finetuned import open_finetuned
 
     opened = open_finetuned(arguments, "training.evaluate", ("data",))
+    out = _folder(arguments[0], opened.own["data"], opened.own["out"])
     kind, data = opened.kind, read(opened.kind, opened.own["data"])
     kind.check(data, opened.labels)
-    out = _folder(arguments[0], opened.own["data"], opened.own["out"])
-    found = kind.evaluate(opened.predictor, data)
+    with opened.shown():
+        found = kind.evaluate(opened.predictor, data)
     out.mkdir(parents=True, exist_ok=True)
     kind.write(out / f"predictions.{kind.extension}", data, found.predictions)
     card = {"model": arguments[0], "data": opened.own["data"], "examples": len(data)}

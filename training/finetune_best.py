@@ -14,21 +14,18 @@ import numpy as np
 from bert_keras import atomic
 from bert_keras.errors import NumericError, UsageError
 from bert_keras.models import Distiller, SentencePairs, Task
-from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.finetune_recipe import FinetuneRecipe
 from training.kinds import Evaluation, Kind
 
+_NO_METRIC = "_thresh"  # how a threshold's name ends
 _LOWER = ("mean_squared_error",)  # is better
 _STEP = "step.txt"  # beside the best model
 
 
-def measure(
-    recipe: FinetuneRecipe, kind: Kind, task: Task | Distiller, tokenizer: Tokenizer, data: Any
-) -> Evaluation:
+def measure(kind: Kind, task: Task | Distiller, tokenizer: Tokenizer, data: Any) -> Evaluation:
     """Puts the examples to a task, or to what a `Distiller` or `SentencePairs` trains."""
-    predictor = Predictor(_kept(task), tokenizer, max_length=recipe.max_length)
-    return kind.evaluate(predictor, data)
+    return kind.evaluate(kind.predictor(_kept(task), tokenizer), data)
 
 
 def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
@@ -37,9 +34,10 @@ def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
     Raises:
         UsageError: the recipe names one that there is not.
     """
-    if recipe.metric and recipe.metric not in metrics:
+    known = [name for name in metrics if not name.endswith(_NO_METRIC)]
+    if recipe.metric and recipe.metric not in known:
         raise UsageError(
-            f"metric must be one of {', '.join(metrics)}. Received: metric={recipe.metric!r}"
+            f"metric must be one of {', '.join(known)}. Received: metric={recipe.metric!r}"
         )
     return recipe.metric or next(iter(metrics))
 
@@ -80,7 +78,9 @@ class KeepBest(keras.callbacks.Callback):
         self._recipe, self._kind, self._dev, self._tokenizer = recipe, kind, dev, tokenizer
         self._folder, self._report_every = folder, report_every
         self.reports = state["step"] // report_every
-        self.state = {name: state[name] for name in ("best", "best_step", "waited", "aside")}
+        self.state = {
+            name: state[name] for name in ("best", "best_step", "constant", "waited", "aside")
+        }
         # A killed run may have written a model after its last checkpoint. Where the same steps do
         # not give the same bytes, what was best there must be so again, for it is what there is.
         self._written = _step_of(folder)
@@ -118,14 +118,16 @@ class KeepBest(keras.callbacks.Callback):
         start = perf_counter()
         found = self._measure()
         values = found.stored
-        name = metric_of(self._recipe, values)
+        name = self._recipe.metric or metric_of(self._recipe, values)
+        score = values.get(name)  # of a type of entities that nothing was taken for there is none
         logs |= {f"val_{key}": found.metrics[key] for key in values}
-        logs["val_score"] = found.metrics[name]
+        logs["val_score"] = math.nan if score is None else score
         best, step = self.state["best"], self.reports * self._report_every
-        is_better = best is None or goodness(name, values[name]) > goodness(name, best[name])
+        is_better = best is None or goodness(name, score) > goodness(name, best.get(name))
         if is_better or self._written == step > self.state["best_step"]:
-            self._save(step)
-            self.state |= {"best": values, "best_step": step, "waited": 0}
+            self._save(step, values)
+            found_what = {"best": values, "best_step": step, "constant": found.is_constant}
+            self.state |= {**found_what, "waited": 0}
         else:
             self.state["waited"] += 1
         self.state["aside"] += perf_counter() - start
@@ -133,7 +135,7 @@ class KeepBest(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _measure(self) -> Evaluation:
-        return measure(self._recipe, self._kind, self.model, self._tokenizer, self._dev)
+        return measure(self._kind, self.model, self._tokenizer, self._dev)
 
     def _check_numbers(self, loss: float, step: int) -> None:
         weights = (keras.ops.convert_to_numpy(v) for v in self.model.trainable_variables)
@@ -145,10 +147,11 @@ class KeepBest(keras.callbacks.Callback):
             "precision=float32 help most often, in a new run (out=FOLDER)."
         )
 
-    def _save(self, step: int) -> None:
+    def _save(self, step: int, metrics: Mapping[str, Any]) -> None:
+        self._written = 0  # what a killed run wrote is no more
+        kind = type(self._kind)(self._recipe, metrics)
         with atomic.new_folder(self._folder) as folder:
-            _kept(self.model).save_to_preset(folder)
-            self._tokenizer.save_to_preset(folder)
+            kind.predictor(_kept(self.model), self._tokenizer).save_to_preset(folder)
             (folder / _STEP).write_text(f"{step}\n", encoding="utf-8")
 
 

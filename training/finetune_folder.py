@@ -8,7 +8,8 @@ runs/<name>/
     report.md, curve.png, confusion.png
     predictions.<form>     of the best seed on dev
     metrics.json           its seed and metrics
-    config.json, model.safetensors, vocab.txt, …   the best model, a checkpoint folder
+    config.json, model.safetensors, vocab.txt, predictor.json, …   the best model, a checkpoint
+                           folder that `Predictor.from_preset` opens
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from training.run_folder import require_run_folder, require_unchanged
 QUICKTEST = ".quicktest"  # what --quicktest makes up
 _OURS = ("LOCK", QUICKTEST)  # what a folder without run.json may hold
 # Values that change nothing that is computed.
-_WEIGHTS = ("*.safetensors", "*.h5", "*.bin", "*.ckpt*")
+# What a model is read from. Its run's own files beside it, as reports, may change.
+_MODEL = ("*.safetensors", "*.h5", "*.bin", "*.ckpt*", "config.json", "vocab.txt", "tokenizer.json")
+_MODEL += ("*.model", "merges.txt", "vocab.json", "bert_config.json")
 _FREE = ("workers", "out", "seeds", "checkpoint_every")
 
 
@@ -101,22 +104,24 @@ class FinetuneFolder:
 
 
 def _digests(recipe: FinetuneRecipe) -> dict[str, str]:
-    """Of what is read anew when a run goes on: the examples, and the weights of other models."""
+    """Of what is read anew when a run goes on: the examples, and other models."""
     found = {}
     for name in ("train", "dev", "encoder", "teacher"):
         handle = getattr(recipe, name)
+        if not handle:
+            continue
         is_remote = "://" in handle  # a repository: what there is of it here
         path = open_checkpoint(handle).directory if is_remote else Path(handle).expanduser()
-        files = [path] if name in ("train", "dev") else sorted(_weights(path))
+        files = [path] if name in ("train", "dev") else sorted(_files(path))
         # Whoever reads a file tells that it is missing.
         digests = [_sha256(file) for file in files if file.is_file()]
-        if handle and digests:
+        if digests:
             found[name] = " ".join(digests)
     return found
 
 
-def _weights(folder: Path) -> set[Path]:
-    return {path for form in _WEIGHTS for path in folder.glob(form)}
+def _files(folder: Path) -> set[Path]:
+    return {path for form in _MODEL for path in folder.glob(form)}
 
 
 def _sha256(path: Path) -> str:

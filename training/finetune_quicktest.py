@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -13,7 +14,7 @@ from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
 from training.finetune_data import Data
-from training.finetune_recipe import FinetuneRecipe
+from training.finetune_recipe import READING, FinetuneRecipe
 from training.kinds import kind_of
 
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -44,16 +45,11 @@ def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
     BertEncoder(config).save_to_preset(folder / "encoder")
     tokenizer.save_to_preset(folder / "encoder")
     values = _MAKERS[recipe.task](folder)
+    usual = {field.name: field.default for field in dataclasses.fields(recipe)}
+    reading: dict[str, Any] = {name: usual[name] for name in (*READING, "labels", "positive")}
     recipe = dataclasses.replace(
         recipe,
-        format="",
-        quoting="auto",
-        encoding="utf-8",
-        separator="",
-        header=True,
-        scheme="auto",
-        numbered_characters=False,
-        **{"labels": "", "positive": "", "word_column": 0, "tag_column": -1, "pair": "", **values},
+        **{**reading, **values},
         encoder=str(folder / "encoder"),
         dev=values["train"],
     )

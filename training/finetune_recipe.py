@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 from training import recipe_files
 from training.values import JIT, Ranges
@@ -40,7 +41,13 @@ class FinetuneRecipe:
     text: str = "text"  # column of the text,
     pair: str = ""  # of the second text, if there is one,
     label: str = "label"  # and of the label, number or labels
-    labels: str = ""  # names of the labels in order, with commas; empty: those of train, sorted
+    label_separator: str = ","  # what stands between the labels of "multi_label"
+    prompt: str = "prompt"  # column of what "choices" are made for; empty: none,
+    options: str = "options"  # of a list of them, or columns with commas, one option each,
+    lead: str = ""  # of the words that every option begins with, if there are such,
+    answer: str = "answer"  # and of the right one's number from 0, or letter
+    labels: str = ""  # names of the labels in order, or of the types of entities, with commas;
+    # empty: those of train, sorted
     positive: str = ""  # the label that a binary F1 is of
     word_column: int = 0  # of tagged words
     tag_column: int = -1
@@ -103,17 +110,12 @@ class FinetuneRecipe:
             _RANGES.fail("layers", "must be numbers with commas", self.layers)
         if self.seed + self.seeds > _SEEDS:
             _RANGES.fail("seeds", f"must leave all seeds below {_SEEDS:,}", self.seeds)
-        for name, is_usual, tasks in (
-            ("representation", self.representation == "last", _WITH_REPRESENTATION),
-            ("freeze", not self.freeze, _WITH_HEAD),
-            ("class_weights", self.class_weights == "none", ("labels", "pair_labels")),
-            ("crf", not self.crf, ("entities",)),
-            ("all_pieces", not self.all_pieces, ("entities",)),
-            ("no_answer", not self.no_answer, ("questions",)),
-            ("pooling", self.pooling == "mean", ("similarity", "pair_labels", "retrieval")),
-        ):
-            if not is_usual and self.task not in tasks:
-                _RANGES.fail(name, f"is for {', '.join(tasks)} alone", getattr(self, name))
+        usual = {field.name: field.default for field in dataclasses.fields(self)}
+        for names, tasks in _ONLY.items():
+            for name in names.split():
+                value = getattr(self, name)
+                if value != usual[name] and self.task not in tasks:
+                    _RANGES.fail(name, f"is for {', '.join(tasks)} alone", value)
         if self.crf and self.all_pieces:  # tags are chosen for words
             _RANGES.fail("all_pieces", "must be false with crf=true", self.all_pieces)
         if self.language == "zh" and self.no_answer:
@@ -132,9 +134,40 @@ class FinetuneRecipe:
         return next((name for name in names if getattr(self, name) != fields[name]), "")
 
 
+# Values that say how files are read.
+READING = (
+    *("format", "header", "quoting", "separator", "encoding"),
+    *("text", "pair", "label", "label_separator", "prompt", "options", "lead", "answer"),
+    *("word_column", "tag_column", "numbered_characters", "scheme", "repair"),
+)
 _SEEDS = 2**32
-_WITH_REPRESENTATION = ("labels", "multi_label", "scores", "entities")
-_WITH_HEAD = (*_WITH_REPRESENTATION, "questions", "choices")
+_VECTORS = ("similarity", "pair_labels", "retrieval")
+_TEXTS = ("labels", "multi_label", "scores", *_VECTORS)
+# Values that say something of some tasks alone.
+_ONLY = {
+    "text pair label": _TEXTS,
+    "format header quoting separator": (*_TEXTS, "choices"),
+    "encoding": (*_TEXTS, "choices", "entities"),
+    "label_separator": ("multi_label",),
+    "prompt options lead answer": ("choices",),
+    "labels": ("labels", "multi_label", "pair_labels", "entities"),
+    "positive class_weights": ("labels", "pair_labels"),
+    "word_column tag_column numbered_characters scheme repair crf all_pieces": ("entities",),
+    "highest": ("similarity",),
+    "language stride max_question max_answer no_answer": ("questions",),
+    "representation": ("labels", "multi_label", "scores", "entities"),
+    "dropout": ("labels", "multi_label", "scores", "entities", "questions", "choices"),
+    "freeze": (
+        "labels",
+        "multi_label",
+        "scores",
+        "entities",
+        "questions",
+        "choices",
+        "pair_labels",
+    ),
+    "pooling": _VECTORS,
+}
 _FROM_ZERO = (
     *("rows", "dev_rows", "data_seed", "word_column", "seed", "patience"),
     *("lora", "unfreeze_every"),
@@ -187,6 +220,11 @@ def load_finetuning(name_or_path: str) -> FinetuneRecipe:
 
 def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:
     """The recipe with little of everything, all else as it is."""
+    more: dict[str, Any] = {}
+    if recipe.task == "questions":
+        more = {"max_question": 16, "stride": 8}
+    if recipe.representation == "concat_last_4":  # of a model of two layers
+        more = {"representation": "last"}
     return dataclasses.replace(
         recipe,
         name=f"{recipe.name}_quicktest",
@@ -195,12 +233,8 @@ def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:
         epochs=2,
         batch_size=4,
         max_length=32,
-        max_question=16,
-        stride=8,
         evaluations=1,
         learning_rate=1e-3,
         layers="",
-        representation="last"
-        if recipe.representation == "concat_last_4"
-        else recipe.representation,
+        **more,
     )

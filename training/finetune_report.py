@@ -31,6 +31,8 @@ from training.progress import clock
 from training.report import markdown_table, plain
 
 _SHOWN = 200  # characters of an example
+# Mosbach et al., 2021 (arXiv:2006.04884) call such runs failed.
+_CONSTANT = "it has one answer for all examples; means over the seeds count it"
 
 
 def finish(
@@ -45,13 +47,15 @@ def finish(
     """Writes the best seed's model and predictions, the report and the pictures; prints a table."""
     good = [result for result in results if "failed" not in result]
     if not good:
+        lines = [_title(recipe), "", *_failures(results), *_how(recipe, data, results, command)]
+        atomic.write_text(folder.report, "\n".join([*lines, ""]))
         return
-    name = metric_of(recipe, good[0]["metrics"])
-    best = max(good, key=lambda result: goodness(name, result["metrics"][name]))
+    name = recipe.metric or metric_of(recipe, good[0]["metrics"])
+    best = max(good, key=lambda result: goodness(name, result["metrics"].get(name)))
     task = open_best(folder.of_seed(best["seed"]), recipe.precision)
-    found = measure(recipe, kind, task, tokenizer, data.dev)
-    task.save_to_preset(folder.path)
-    tokenizer.save_to_preset(folder.path)
+    kind = type(kind)(recipe, best["metrics"])
+    found = measure(kind, task, tokenizer, data.dev)
+    kind.predictor(task, tokenizer).save_to_preset(folder.path)
     kind.write(folder.path / f"predictions.{kind.extension}", data.dev, found.predictions)
     curves = {
         result["seed"]: _curve(folder.of_seed(result["seed"]) / METRICS, name) for result in good
@@ -87,12 +91,9 @@ def _report(
     name: str,
     command: str,
 ) -> list[str]:
-    lines = [f"# {recipe.name}: fine-tuning report", ""]
     score = f"{plain(name)}: {summary(_values(good, name))}"
-    lines += [f"- **{score}** on {len(data.dev):,} examples, {_seeds(good)}."]
-    for result in results:
-        if "failed" in result:
-            lines += [f"- **Seed {result['seed']} failed**: {plain(result['failed'])}"]
+    lines = [_title(recipe), "", f"- **{score}** on {len(data.dev):,} examples, {_seeds(good)}."]
+    lines += _failures(results)
     lines += ["", f"![{name} over the steps](curve.png)", "", "## Every metric", ""]
     head = ("metric", "mean ± standard deviation", f"seed {best['seed']}, the best")
     rows = [
@@ -104,7 +105,7 @@ def _report(
     rows = [
         (
             str(result["seed"]),
-            summary([result["metrics"][name]]),
+            summary([result["metrics"].get(name)]),
             f"{result['step']:,} of {result['steps']:,}",
             clock(result["seconds"]),
         )
@@ -120,7 +121,25 @@ def _report(
             for w in found.worst
         ]
         lines += markdown_table(rows, ("example", "right", "answered", "how wrong"))
-    lines += ["", "## How it was made", "", "```", command, "```", ""]
+    return lines + _how(recipe, data, good, command)
+
+
+def _title(recipe: FinetuneRecipe) -> str:
+    return f"# {recipe.name}: fine-tuning report"
+
+
+def _failures(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    reasons = {
+        result["seed"]: result.get("failed") or (_CONSTANT if result.get("constant") else "")
+        for result in results
+    }
+    return [f"- **Seed {seed} failed**: {plain(why)}" for seed, why in reasons.items() if why]
+
+
+def _how(
+    recipe: FinetuneRecipe, data: Data, good: Sequence[Mapping[str, Any]], command: str
+) -> list[str]:
+    lines = ["", "## How it was made", "", "```", command, "```", ""]
     memory = max((result.get("peak_memory") or 0 for result in good), default=0) or None
     rows = [
         ("date", datetime.date.today().isoformat()),
@@ -149,7 +168,7 @@ def _print(
         table.add_row(escape(metric), summary(_values(good, metric)))
     table.add_row("time", clock(sum(result["seconds"] for result in good)))
     for result in results:
-        if "failed" in result:
+        if "failed" in result or result.get("constant"):
             table.add_row(f"seed {result['seed']}", "failed")
     Console().print(table)
 

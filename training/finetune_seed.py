@@ -13,7 +13,15 @@ import keras
 from bert_keras.checkpoints import load_checkpoint, load_opened, open_checkpoint
 from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import NumericError, UsageError
-from bert_keras.models import BertEncoder, Distiller, SentenceEncoder, SentencePairs, Task
+from bert_keras.models import (
+    BertEncoder,
+    Distiller,
+    MultipleChoice,
+    SentenceEncoder,
+    SentencePairs,
+    SequenceClassifier,
+    Task,
+)
 from bert_keras.optimization import optimizer
 from bert_keras.tokenizers import Tokenizer
 from training import machine
@@ -29,9 +37,10 @@ BEST, RESULT, METRICS, SPEED, CHECKPOINTS = (
     *("best", "result.json", "metrics.jsonl", "speed.jsonl"),
     "checkpoints",
 )
-# Before the first step: the best metrics, after how many steps, reports without a gain, and the
-# seconds that went into opening the model, measuring and writing it.
-_START = {"best": None, "best_step": 0, "waited": 0, "aside": 0.0}
+# Before the first step: the best metrics, after how many steps, whether all answers were the same
+# there, reports without a gain, and the seconds that went into opening the model, measuring and
+# writing it.
+_START = {"best": None, "best_step": 0, "constant": False, "waited": 0, "aside": 0.0}
 
 
 class Stopped(Exception):  # noqa: N818
@@ -70,6 +79,7 @@ def run_seed(
             "seed": seed,
             "metrics": state["best"],
             "step": state["best_step"],
+            "constant": state["constant"],
             "steps": state["step"],
             "seconds": state["seconds"],
             "training_seconds": state["seconds"] - state["aside"],
@@ -99,12 +109,12 @@ def _train(
     encoder.trainable = not recipe.freeze
     if recipe.lora:
         encoder.enable_lora(recipe.lora)
-    if encoder.pooler is not None and not (kind.reads_pooler and recipe.representation == "last"):
-        encoder.pooler.trainable = False  # it has no gradient, and must not decay either
     try:
         task = kind.build(encoder, data.labels)
     except ValueError as error:
         raise UsageError(f"encoder={recipe.encoder}: {error}") from error
+    if encoder.pooler is not None and not _reads_pooler(task):
+        encoder.pooler.trainable = False  # it has no gradient, and must not decay either
     model = _taught(recipe, task, tokenizer) if recipe.teacher else task
     opened = perf_counter() - start
     examples = training_examples(recipe, kind, data, tokenizer, task, seed)
@@ -134,12 +144,17 @@ def _train(
         callbacks=[best],
         checkpoint_every=recipe.checkpoint_every,
         workers=recipe.workers,
-        note=f"seed {seed}" + (f": going on after step {step:,}" if step else ""),
+        note=_note(recipe, seed, step),
         is_over=best.is_over,
     )
     if stop.signal is not None:
         raise Stopped(stop.signal.name, stop.exit_code)
     return {**fitting.state_after(best.reports), **best.state}
+
+
+def _note(recipe: FinetuneRecipe, seed: int, step: int) -> str:
+    many = f" ({seed - recipe.seed + 1} of {recipe.seeds})" if recipe.seeds > 1 else ""
+    return f"seed {seed}{many}" + (f": going on after step {step:,}" if step else "")
 
 
 def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -> None:
@@ -167,6 +182,13 @@ def _encoder(recipe: FinetuneRecipe) -> BertEncoder:
         return encoder.keep_layers([int(number) for number in recipe.layers.split(",")])
     except ValueError as error:
         raise UsageError(f"layers={recipe.layers}: {error}") from error
+
+
+def _reads_pooler(task: Task) -> bool:
+    if not isinstance(task, SequenceClassifier | MultipleChoice):
+        return False
+    options: dict[str, Any] = task.options
+    return options["hidden_activation"] is None
 
 
 def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distiller:

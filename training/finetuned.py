@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,19 @@ from bert_keras import strict_json
 from bert_keras.checkpoints import load_checkpoint
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import Task
-from bert_keras.predictor import Predictor
+from bert_keras.predictor import Predictor, read_preset
 from bert_keras.tokenizers import Tokenizer
+from training import progress
 from training.finetune_folder import recipe_of
-from training.finetune_recipe import FinetuneRecipe
+from training.finetune_recipe import READING, FinetuneRecipe
 from training.kinds import PROBLEMS, Kind, kind_of
+from training.kinds.questions import values_of
 from training.overrides import parse_overrides
 
 # Values that are of use without training.
 _VALUES = (
-    *("format", "header", "quoting", "separator", "encoding", "text", "pair", "label", "positive"),
-    *("word_column", "tag_column", "numbered_characters", "scheme", "repair"),
-    *("highest", "language", "precision"),
+    *READING,
+    *("positive", "highest", "language", "precision"),
     *("max_length", "stride", "max_question", "max_answer", "no_answer"),
 )
 _PROBLEMS = {problem: task for task, problem in PROBLEMS.items()}
@@ -53,14 +55,24 @@ class Finetuned:
     labels: list[str] | None
     own: Mapping[str, str]
 
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Shows how far the predictor is."""
+        with progress.task("answering") as show:
+            self.predictor.progress = lambda done, total: show(done, total, "")
+            yield
 
-def open_finetuned(arguments: Sequence[str], program: str, needed: Sequence[str]) -> Finetuned:
+
+def open_finetuned(
+    arguments: Sequence[str], program: str, needed: Sequence[str], *, measures: bool = True
+) -> Finetuned:
     """The model of a command line `RUN_OR_MODEL key=value …`.
 
     Args:
         arguments: the command line.
         program: its name, for messages.
         needed: the program's own keys that must have a value, besides "out".
+        measures: whether metrics are needed.
 
     Raises:
         UsageError: what cannot be meant.
@@ -71,7 +83,8 @@ def open_finetuned(arguments: Sequence[str], program: str, needed: Sequence[str]
     if not arguments or "=" in arguments[0]:
         raise UsageError(f"Name a run: python -m {program} RUN key=value …")
     own = dict.fromkeys((*needed, "out"), "")
-    _parse(arguments[1:], own, FinetuneRecipe(task="labels"))  # before anything is opened
+    # Before anything is opened: keys that there are.
+    _values(arguments[1:], own, FinetuneRecipe(task="labels"))
     folder = Path(arguments[0]).expanduser()
     recipe = recipe_of(folder)
     if recipe is not None and not (folder / "metrics.json").is_file():
@@ -79,22 +92,24 @@ def open_finetuned(arguments: Sequence[str], program: str, needed: Sequence[str]
     precision = recipe.precision if recipe else "float32"
     asked = [value for key, _, value in (a.partition("=") for a in arguments) if key == "precision"]
     task = load_checkpoint(arguments[0], dtype=(asked or [precision])[0])
-    recipe = recipe or _recipe_for(task, arguments[0])
-    recipe = _parse(arguments[1:], own, recipe)
+    measured = _measured(folder)
+    if recipe is None:
+        recipe, measured = _recipe_for(task, arguments[0])
+    recipe = dataclasses.replace(recipe, **_values(arguments[1:], own, recipe))
     for name in needed:
         if not own[name]:
             raise UsageError(f"{name}= is missing. See python -m {program} --help")
     assert isinstance(task, Task)
+    kind = kind_of(recipe, measured, measures=measures)
     try:
         tokenizer = Tokenizer.from_preset(arguments[0])
-        predictor = Predictor(task, tokenizer, max_length=recipe.max_length)
+        predictor = kind.predictor(task, tokenizer)
     except ArtifactError:
         raise
     except ValueError as error:
         raise UsageError(f"{arguments[0]}: {error}") from error
     options: dict[str, Any] = task.options
     labels = None if recipe.task in ("scores", "similarity") else options.get("labels")
-    kind = kind_of(recipe, _measured(folder))
     return Finetuned(recipe, kind, predictor, labels, own)
 
 
@@ -108,16 +123,16 @@ def require_apart(path: Path, inputs: Sequence[str]) -> None:
         raise UsageError(f"{path} is what is read: choose another with out=")
 
 
-def _parse(words: Sequence[str], own: dict[str, str], recipe: FinetuneRecipe) -> FinetuneRecipe:
-    """Changes the program's own values; answers the recipe with what is given of its values."""
+def _values(words: Sequence[str], own: dict[str, str], recipe: FinetuneRecipe) -> dict[str, Any]:
+    """Changes the program's own values; answers those of the recipe, with what is given."""
     defaults = dataclasses.asdict(recipe)
     values = parse_overrides(words, own | {name: defaults[name] for name in _VALUES})
     own |= {name: values.pop(name) for name in own}
-    return dataclasses.replace(recipe, **values)
+    return values
 
 
-def _recipe_for(task: Any, name: str) -> FinetuneRecipe:
-    """The values for a model that is not of a run."""
+def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
+    """The values for a model that is not of a run, and its metrics that count with them."""
     what = type(task).__name__
     if what == "SequenceClassifier":
         known = _PROBLEMS[task.options["problem"]]
@@ -128,8 +143,13 @@ def _recipe_for(task: Any, name: str) -> FinetuneRecipe:
     else:
         raise ArtifactError(f"{name}: holds a {what}, which is not fine-tuned for any task.")
     positions = task.encoder.config.max_positions
-    length = min(384 if known == "questions" else _LENGTH, positions)
-    return FinetuneRecipe(task=known, max_length=length, max_question=min(64, length - 5))
+    told, options = read_preset(name)
+    length = min(told or (384 if known == "questions" else _LENGTH), positions)
+    if known != "questions":
+        return FinetuneRecipe(task=known, max_length=length), {}
+    values, measured = values_of(options)
+    values = {"max_question": min(64, length - 5), **values}
+    return FinetuneRecipe(task=known, max_length=length, **values), measured
 
 
 def _measured(folder: Path) -> dict[str, Any]:

@@ -29,14 +29,15 @@ def main(arguments: list[str]) -> int:
     from training.finetune_data import read
     from training.finetuned import open_finetuned, require_apart
 
-    opened = open_finetuned(arguments, "training.predict", ("data", "out"))
+    opened = open_finetuned(arguments, "training.predict", ("data", "out"), measures=False)
     kind, source = opened.kind, opened.own["data"]
     out = Path(opened.own["out"]).expanduser()
     if out.is_dir():
         raise UsageError(f"{out} is a folder. Choose a file with out=FILE.")
     require_apart(out, [source])
     data = read(kind, source, labelled=False)
-    predictions = kind.predict(opened.predictor, data)
+    with opened.shown():
+        predictions = kind.predict(opened.predictor, data)
     out.parent.mkdir(parents=True, exist_ok=True)
     kind.write(out, data, predictions)
     print(f"{len(data):,} predictions: {out}")

@@ -6,9 +6,11 @@ from bert_keras.checkpoints.api import (
     open_checkpoint,
     save_checkpoint,
 )
+from bert_keras.checkpoints.head_options import family_head
 from bert_keras.checkpoints.keras_hub import from_keras_hub, to_keras_hub
 
 __all__ = [
+    "family_head",
     "from_keras_hub",
     "load_checkpoint",
     "load_opened",

@@ -12,6 +12,7 @@ from bert_keras.errors import ArtifactError
 
 _MOST_LABELS = 100_000  # without names, which would make the file as large
 _LABELLED = ("SequenceClassifier", "TokenClassifier")
+_OF_A_TEXT = ("SequenceClassifier", "MultipleChoice")  # heads over one vector
 # What only our heads can be, and what all others are.
 _OURS = {"crf": False, "representation": "last"}
 _PROBLEMS = {
@@ -35,6 +36,15 @@ def write(class_name: str, options: Mapping[str, Any], family: Family) -> dict[s
     return values
 
 
+def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
+    """What the family has between [CLS] and scores: for `SequenceClassifier`, `MultipleChoice`."""
+    family = FAMILIES[config.family]
+    options: dict[str, Any] = {"hidden_activation": family.hidden_activation.get(class_name)}
+    if family.hidden_dropout is not None:
+        options["hidden_dropout"] = family.hidden_dropout
+    return options
+
+
 def are_theirs(options: Mapping[str, Any]) -> bool:
     """Whether other libraries' heads can be so: they read the last layer, token by token."""
     return all(options.get(name, plain) == plain for name, plain in _OURS.items())
@@ -56,10 +66,8 @@ def read(
         options["activation"] = family.mlm_activation
     if class_name == "Pretrainer":
         options["objective"] = "nsp" if "nsp/dense" in family.heads else "sop"
-    if class_name in ("SequenceClassifier", "MultipleChoice"):
-        options["hidden_activation"] = family.hidden_activation.get(class_name)
-        if family.hidden_dropout is not None:
-            options["hidden_dropout"] = family.hidden_dropout
+    if class_name in _OF_A_TEXT:
+        options |= family_head(class_name, config)
     key = family.head_dropout.get(class_name)
     if key and values.get(key) is not None:
         options["dropout"] = values[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -21,6 +22,7 @@ from bert_keras.models import (
 )
 from bert_keras.predictor.predictor import Predictor
 
+_OBJECT = re.compile(r'\s*\{\s*["}]')  # "{sic}" begins a text
 _AT_ONCE = 1024  # lines, which bounds the memory
 # Keys of a line that is an object: those that must be there, by the class of the task.
 _KEYS = {QuestionAnswerer: ("question", "context"), MultipleChoice: ("prompt", "options")}
@@ -97,7 +99,7 @@ def _answered(
 
 
 def _parse(line: str, keys: tuple[str, ...], place: str) -> tuple[Any, ...]:
-    if not line.lstrip().startswith("{"):
+    if not _OBJECT.match(line):
         if keys is _TEXT:
             return line, None
         raise DataError(

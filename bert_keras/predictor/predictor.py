@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_keras import features
-from bert_keras.checks import check_top_k, checked_length, encoder_of
+from bert_keras.checks import check_top_k
 from bert_keras.models import (
     BertEncoder,
     MultipleChoice,
@@ -16,16 +16,15 @@ from bert_keras.models import (
     SentenceEncoder,
     SentencePairs,
     SequenceClassifier,
-    Task,
     TokenClassifier,
 )
 from bert_keras.predictor import entities, labels, masks, spans, vectors, words
 from bert_keras.predictor.answers import Answer, Choice, Entity, Fill, Label
-from bert_keras.predictor.running import Runner, check_pairs, check_texts, softmax
-from bert_keras.tokenizers import Tokenizer
+from bert_keras.predictor.base import Base
+from bert_keras.predictor.running import check_pairs, check_texts, softmax
 
 
-class Predictor:
+class Predictor(Base):
     """Answers for texts, in the order they are given.
 
     Texts of similar length run together, padded to a few fixed sizes, so that a backend that
@@ -38,26 +37,16 @@ class Predictor:
         batch_size: how many texts run together.
         max_length: most tokens of a text or pair, [CLS] and [SEP] counted; None for as many as the
             model has positions. A model has learned no more than the length it was trained with.
+        options: what a call gives its method where it does not say otherwise, as `null_threshold`.
+
+    Attributes:
+        progress: None, or a function that is told after every batch how many rows are done, and of
+            how many.
 
     Raises:
-        ValueError: the tokenizer has ids that the model has not, or a value is out of range.
+        ValueError: the tokenizer has ids that the model has not, a value is out of range, or an
+            option is not of that method.
     """
-
-    def __init__(
-        self,
-        task: Task | BertEncoder,
-        tokenizer: Tokenizer,
-        *,
-        batch_size: int = 32,
-        max_length: int | None = None,
-    ):
-        self.encoder = encoder_of(task, tokenizer)
-        self.max_length = checked_length(max_length, self.encoder)
-        if batch_size < 1:
-            raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
-        self.task, self.tokenizer, self.batch_size = task, tokenizer, batch_size
-        self._sizes = {"batch_size": batch_size, "max_length": self.max_length}
-        self._runner = Runner(task, tokenizer, **self._sizes)
 
     def __call__(self, texts: Sequence[Any], *more: Any, **options: Any) -> Any:
         """What the model is for: the method that its class names.
@@ -67,10 +56,13 @@ class Predictor:
         `QuestionAnswerer`, `choices` of a `MultipleChoice`, `sentence_vectors` of any other that
         makes them (`similarity` where it is given pairs), else `fill_mask`.
         """
+        return self._method(bool(more))(texts, *more, **{**self.options, **options})
+
+    def _method(self, is_paired: bool = False) -> Callable[..., Any]:
         task = self.task
         is_number = self._problem == "regression"
-        vectors_or_cosines = self.similarity if more else self.sentence_vectors
-        method = {
+        vectors_or_cosines = self.similarity if is_paired else self.sentence_vectors
+        return {
             SequenceClassifier: self.scores if is_number else self.labels,
             TokenClassifier: self.entities,
             QuestionAnswerer: self.answers,
@@ -79,7 +71,6 @@ class Predictor:
             SentenceEncoder: vectors_or_cosines,
             BertEncoder: self.sentence_vectors,
         }.get(type(task), self.fill_mask)
-        return method(texts, *more, **options)
 
     @property
     def label_names(self) -> list[str]:
@@ -227,9 +218,8 @@ class Predictor:
         if isinstance(self.task, SentenceEncoder):
             return vectors.own(self._runner, texts)
         if isinstance(self.task, SentencePairs):
-            of_one = Runner(self.task.sentence_encoder, self.tokenizer, **self._sizes)
-            return vectors.own(of_one, texts)
-        return vectors.means(Runner(self.encoder, self.tokenizer, **self._sizes), texts)
+            return vectors.own(self._runner_of(self.task.sentence_encoder), texts)
+        return vectors.means(self._runner_of(self.encoder), texts)
 
     def similarity(self, firsts: Sequence[str], seconds: Sequence[str]) -> np.ndarray:
         """The cosine of the vectors of each first and second text: float32 [pairs]."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -23,13 +23,21 @@ class Runner:
         tokenizer: its own.
         batch_size: examples together.
         max_length: tokens of a row at most.
+        progress: told after every batch how many examples are done, and of how many.
     """
 
     def __init__(
-        self, model: keras.Model, tokenizer: Tokenizer, *, batch_size: int, max_length: int
+        self,
+        model: keras.Model,
+        tokenizer: Tokenizer,
+        *,
+        batch_size: int,
+        max_length: int,
+        progress: Callable[[int, int], None] | None = None,
     ):
         self.model, self.tokenizer = model, tokenizer
         self.batch_size, self.max_length = batch_size, max_length
+        self._progress = progress
 
     def encode(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Rows:
         """Rows of texts or pairs, cut to `max_length`."""
@@ -78,6 +86,8 @@ class Runner:
                     inputs[features.MASK_POSITIONS][row, : len(found)] = found
             outputs = self.model.predict_on_batch({name: inputs[name] for name in wanted})
             yield batch.tolist(), {name: array[: len(batch)] for name, array in outputs.items()}
+            if self._progress is not None:
+                self._progress(start + len(batch), len(order))
 
     def per_example(self, output: str, rows: Rows, **options: Any) -> np.ndarray:
         """An output that does not depend on the padding, of all examples: float32."""

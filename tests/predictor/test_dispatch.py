@@ -49,6 +49,11 @@ def test_a_call_is_what_the_model_is_for(task, tokenizer, kind: str) -> None:
 
 def test_options_are_handed_on(task, tokenizer) -> None:
     assert [len(row) for row in Predictor(task("labels"), tokenizer)(TEXTS, top_k=2)] == [2] * 7
+    predictor = Predictor(task("labels"), tokenizer, options={"top_k": 2})
+    assert [len(row) for row in predictor(TEXTS)] == [2] * 7
+    assert [len(row) for row in predictor(TEXTS, top_k=1)] == [1] * 7
+    with pytest.raises(ValueError, match=r"`options` must be of `labels`: .*Received: stride"):
+        Predictor(task("labels"), tokenizer, options={"stride": 4})
 
 
 def assert_alike(found: Any, expected: Any, atol: float) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from training.evaluate import main
+from training.finetune_recipe import KINDS
 
 
-@pytest.mark.parametrize("task", ["labels", "entities", "questions", "similarity"])
+@pytest.mark.parametrize("task", KINDS)
 def test_what_the_run_was_measured_on_gives_the_same(
     task: str, finetuned, call: Callable, tmp_path: Path
 ) -> None:
@@ -40,7 +41,7 @@ def test_a_run_has_a_place_for_results_and_a_model_needs_one(
     assert done.code == 0, done.err
     assert (run / "evaluation" / "test.jsonl" / "metrics.json").is_file()
     best = run / "seed-0" / "best"
-    done = call(main, str(best), *values)
+    done = call(main, str(best), "data=nowhere.jsonl")
     assert done.code == 2
     assert "Name the folder for the results" in done.err
     assert call(main, str(best), *values, "out=results").code == 0

@@ -13,7 +13,6 @@ import pytest
 from bert_keras.checkpoints import load_checkpoint
 from bert_keras.predictor import Predictor
 from bert_keras.resume import RunLock
-from bert_keras.tokenizers import Tokenizer
 from training.finetune import main
 from training.finetune_data import Data
 from training.finetune_folder import QUICKTEST, recipe_of
@@ -33,15 +32,16 @@ def test_every_task(task: str, finetuned: Callable[[str], Path]) -> None:
     """The model in the run's folder gives what the report says."""
     folder = finetuned(task)
     assert {path.name for path in folder.iterdir()} >= FILES
-    assert (folder / "confusion.png").exists() == (task in ("labels", "pair_labels"))
+    assert (folder / "confusion.png").exists() == (task in ("labels", "pair_labels", "entities"))
     recipe = recipe_of(folder)
     assert recipe is not None
-    kind = kind_of(recipe)
+    kind = kind_of(recipe, _json(folder / "metrics.json")["metrics"])
     assert (folder / f"predictions.{kind.extension}").stat().st_size
     card = _json(folder / "metrics.json")
     assert card["metrics"] == _json(folder / f"seed-{card['seed']}" / "result.json")["metrics"]
-    model = load_checkpoint(folder)
-    predictor = Predictor(model, Tokenizer.from_preset(folder), max_length=recipe.max_length)
+    predictor = Predictor.from_preset(folder)
+    assert predictor.max_length == recipe.max_length
+    assert predictor.options == kind.options
     found = kind.evaluate(predictor, Data.read(recipe, kind).dev)
     assert dict(found.metrics) == pytest.approx(card["metrics"], nan_ok=True)
     report = (folder / "report.md").read_text(encoding="utf-8")

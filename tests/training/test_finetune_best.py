@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -19,15 +20,26 @@ from training.kinds import Evaluation
 
 
 class _Model:
-    """What the callback needs of a model: it writes down at which report it was saved."""
+    """What the callback needs of a model."""
 
     def __init__(self) -> None:
         self.report = 0
         self.stop_training = False
         self.trainable_variables = [np.zeros(2, np.float32)]
 
-    def save_to_preset(self, folder: Path) -> None:
-        (folder / "report").write_text(str(self.report))
+
+class _Kind:
+    """What it needs of a kind: a predictor that writes down at which report it was saved."""
+
+    def __init__(self, _recipe: FinetuneRecipe, measured: Any):
+        self.measured = measured
+
+    def predictor(self, model: Any, _tokenizer: Any) -> Any:
+        def save(folder: Path) -> None:
+            (folder / "report").write_text(str(model.report))
+            (folder / "measured").write_text(json.dumps(self.measured))
+
+        return SimpleNamespace(save_to_preset=save)
 
 
 @pytest.fixture
@@ -39,12 +51,13 @@ def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         monkeypatch.setattr(
             finetune_best, "measure", lambda *_: Evaluation({name: next(found), "other": 1.0}, [])
         )
-        kind: Any = None
-        tokenizer: Any = SimpleNamespace(save_to_preset=lambda folder: (folder / "vocab").touch())
+        of_run = FinetuneRecipe(task="labels", **recipe)
+        kind: Any = _Kind(of_run, None)
+        tokenizer: Any = None
+        start = {"step": 0, "best": None, "best_step": 0, "constant": False, "waited": 0}
         best = KeepBest(
-            FinetuneRecipe(task="labels", **recipe),
-            *(kind, None, tokenizer, tmp_path / "best", 10),
-            state or {"step": 0, "best": None, "best_step": 0, "waited": 0, "aside": 0.0},
+            *(of_run, kind, None, tokenizer, tmp_path / "best", 10),
+            {**start, "aside": 0.0, **(state or {})},
         )
         model = _Model()
         best.set_model(model)
@@ -62,7 +75,6 @@ def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 def _saved(folder: Path) -> int:
-    assert (folder / "best" / "vocab").exists()
     return int((folder / "best" / "report").read_text())
 
 
@@ -70,7 +82,9 @@ def test_the_best_is_kept_and_of_equals_the_first(keep, tmp_path: Path) -> None:
     best, _, records = keep([0.5, 0.8, 0.8, 0.7])
     assert _saved(tmp_path) == 2
     assert best.state.pop("aside") > 0
-    assert best.state == {"best": {"accuracy": 0.8, "other": 1.0}, "best_step": 20, "waited": 2}
+    measured = {"accuracy": 0.8, "other": 1.0}
+    assert best.state == {"best": measured, "best_step": 20, "constant": False, "waited": 2}
+    assert json.loads((tmp_path / "best" / "measured").read_text()) == measured
     assert records[3] == {"loss": 0.5, "val_accuracy": 0.7, "val_other": 1.0, "val_score": 0.7}
 
 
@@ -98,6 +112,14 @@ def test_what_a_killed_run_wrote_stays_the_best(keep, tmp_path: Path) -> None:
     assert best.state["best"] == {"accuracy": 0.65, "other": 1.0}
     assert (best.state["best_step"], _saved(tmp_path)) == (40, 4)
     best, _, _ = keep([0.6], state=state | {"aside": 0.0, "step": 30})
+    assert (best.state["best_step"], _saved(tmp_path)) == (40, 4)
+
+
+def test_what_was_written_over_is_not_waited_for(keep, tmp_path: Path) -> None:
+    keep([0.5, 0.6, 0.7, 0.8, 0.9])
+    assert _saved(tmp_path) == 5
+    state = {"step": 30, "best": {"accuracy": 0.7, "other": 1.0}, "best_step": 30, "waited": 0}
+    best, _, _ = keep([0.8, 0.75], state=state)  # better at 40 than the killed run at 50
     assert (best.state["best_step"], _saved(tmp_path)) == (40, 4)
 
 
@@ -151,7 +173,22 @@ def test_a_named_metric_is_looked_for_before_training(keep, monkeypatch) -> None
     assert len(measurings) == 1
 
 
+def test_a_metric_that_is_not_always_there_is_worst(keep, monkeypatch, tmp_path: Path) -> None:
+    """As of a type of entities that no word is taken for now."""
+    best, _, _ = keep([], name="X_f1", metric="X_f1")
+    found = iter([{"f1": 0.1}, {"f1": 0.1, "X_f1": 0.0}, {"f1": 0.2}])
+    monkeypatch.setattr(finetune_best, "measure", lambda *_: Evaluation(next(found), []))
+    logs: list[dict] = [{"loss": 0.5} for _ in range(3)]
+    for report, values in enumerate(logs):
+        best.on_epoch_end(report, values)
+    assert (best.state["best_step"], best.state["waited"]) == (20, 1)
+    assert [math.isnan(values["val_score"]) for values in logs] == [True, False, True]
+
+
 def test_the_metric_that_counts() -> None:
+    recipe = FinetuneRecipe(task="questions", metric="best_f1_thresh")
+    with pytest.raises(UsageError, match=r"metric must be one of best_f1\. Received"):
+        metric_of(recipe, {"best_f1": 1.0, "best_f1_thresh": 0.0})
     measured = {"f1": 0.5, "exact": 0.4}
     assert metric_of(FinetuneRecipe(task="questions"), measured) == "f1"
     assert metric_of(FinetuneRecipe(task="questions", metric="exact"), measured) == "exact"

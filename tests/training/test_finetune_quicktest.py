@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,19 @@ from training.finetune_quicktest import prepared
 from training.finetune_recipe import KINDS, FinetuneRecipe
 from training.kinds import kind_of
 
+# Values of a recipe that do not fit what is made up.
+_OF_OTHER_FILES: dict[str, dict[str, Any]] = {
+    "labels": {"text": "x", "labels": "a,z", "positive": "z", "separator": ";"},
+    "multi_label": {"text": "x", "label": "y", "label_separator": ";"},
+    "entities": {"tag_column": 5, "scheme": "bmes", "encoding": "gb18030"},
+    "questions": {},
+    "choices": {"prompt": "", "options": "a,b", "lead": "c", "answer": "d", "format": "csv"},
+}
+
 
 @pytest.mark.parametrize("task", KINDS)
 def test_files_of_every_task(task: str, tmp_path: Path) -> None:
-    recipe = FinetuneRecipe(task=task, text="x", label="y", positive="z", tag_column=5)
+    recipe = FinetuneRecipe(task=task, **_OF_OTHER_FILES.get(task, {"text": "x", "label": "y"}))
     recipe = prepared(recipe, tmp_path / "made")
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
     data = Data.read(recipe, kind_of(recipe))

@@ -41,6 +41,11 @@ from training.finetune_recipe import (
             {"task": "scores", "class_weights": "balanced"},
             "class_weights is for labels, .* alone",
         ),
+        ({"task": "entities", "text": "words"}, "text is for labels, .* alone. Received: text="),
+        ({"no_answer": True}, "no_answer is for questions alone"),
+        ({"task": "retrieval", "dropout": 0.0}, "dropout is for labels, .* alone"),
+        ({"task": "questions", "format": "jsonl"}, "format is for labels, .* alone"),
+        ({"options": "a,b"}, "options is for choices alone"),
         ({"task": "questions", "language": "zh", "no_answer": True}, "no_answer must be false"),
         ({"task": "entities", "crf": True, "all_pieces": True}, "all_pieces must be false"),
         ({"keep": "last", "patience": 2}, "patience must be 0 with keep='last'"),
@@ -56,8 +61,10 @@ def test_a_bad_value_is_named(values: dict, message: str) -> None:
 
 
 def test_values_at_the_edge() -> None:
-    FinetuneRecipe(task="labels", max_length=8, warmup=0, clip_norm=0, patience=0, tag_column=-3)
+    FinetuneRecipe(task="labels", max_length=8, warmup=0, clip_norm=0, patience=0)
+    FinetuneRecipe(task="entities", tag_column=-3)
     FinetuneRecipe(task="questions", max_length=69)
+    FinetuneRecipe(task="pair_labels", freeze=True)
 
 
 def test_choices_are_those_of_the_library() -> None:

@@ -24,6 +24,21 @@ def test_summary() -> None:
     assert summary([0.5, None]) == summary([math.nan]) == summary([0.5, math.inf]) == "nan"
 
 
+class _Kind:
+    """What the report needs of a kind."""
+
+    extension = "tsv"
+
+    def __init__(self, _recipe: FinetuneRecipe, measured: Any = None):
+        self.measured = measured
+
+    def predictor(self, model: Any, _tokenizer: Any) -> Any:
+        return model
+
+    def write(self, path: Path, _data: Any, _predictions: Any) -> None:
+        path.touch()
+
+
 class _Saved:
     def save_to_preset(self, folder: Path) -> None:
         (folder / "saved").touch()
@@ -49,7 +64,7 @@ def _finish(
 
     monkeypatch.setattr(finetune_report, "open_best", open_best)
     monkeypatch.setattr(finetune_report, "measure", lambda *_: found)
-    kind: Any = SimpleNamespace(extension="tsv", write=lambda path, *_: path.touch())
+    kind: Any = _Kind(recipe)
     data: Any = SimpleNamespace(train=range(1_000), dev=range(10))
     finish(recipe, kind, data, _Saved(), results, folder, "the command")  # pyright: ignore
     report = tmp_path / "report.md"
@@ -100,8 +115,20 @@ def test_the_least_error_is_the_best(tmp_path: Path, monkeypatch) -> None:
     assert json.loads((tmp_path / "metrics.json").read_text())["seed"] == 1
 
 
-def test_where_every_seed_failed_there_is_nothing_to_report(tmp_path: Path, monkeypatch) -> None:
+def test_where_every_seed_failed_the_report_says_why(tmp_path: Path, monkeypatch) -> None:
     found = Evaluation({"f1": 0.0}, [])
-    report, opened = _finish(tmp_path, monkeypatch, [{"seed": 0, "failed": "x"}], found)
-    assert (report, opened) == ("", [])
-    assert {path.name for path in tmp_path.iterdir()} == {"seed-0"}
+    results = [{"seed": 0, "failed": "x"}, {"seed": 1, "failed": "y"}]
+    report, opened = _finish(tmp_path, monkeypatch, results, found)
+    assert opened == []
+    assert "- **Seed 0 failed**: x\n- **Seed 1 failed**: y\n" in report
+    assert "the command" in report
+    assert {path.name for path in tmp_path.iterdir()} == {"seed-0", "seed-1", "report.md"}
+
+
+def test_a_seed_with_one_answer_for_all_is_named(tmp_path: Path, monkeypatch, capsys) -> None:
+    results = [_result(0, f1=0.9), {**_result(1, f1=0.3), "constant": True}]
+    report, _ = _finish(tmp_path, monkeypatch, results, Evaluation({"f1": 0.9}, []))
+    assert "**Seed 1 failed**: it has one answer for all examples" in report
+    assert "Seed 0 failed" not in report
+    assert "0.6000 ± 0.4243" in report
+    assert "failed" in capsys.readouterr().out

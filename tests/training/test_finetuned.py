@@ -34,7 +34,7 @@ def test_a_run_brings_its_values(finetuned: Callable[[str], Path]) -> None:
 def test_a_plain_checkpoint_is_known_by_its_class(task: str, finetuned) -> None:
     opened = _open(finetuned(task) / "seed-0" / "best", "data=x")
     assert opened.recipe.task == task
-    assert opened.recipe.max_length == 64  # the model's positions
+    assert opened.recipe.max_length == 32  # with which it was trained
     assert (opened.labels is None) == (task in ("scores", "questions", "similarity"))
     assert opened.kind.measured == {}
 

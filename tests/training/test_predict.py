@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from training.finetune_recipe import KINDS
 from training.predict import main
 
 _SQUAD = {"data": [{"paragraphs": [{"context": "Ada is in Rome", "qas": []}]}]}
@@ -17,10 +19,28 @@ _FILES = {
     "multi_label": ("test.jsonl", '{"text": "good bad"}\n'),
     "scores": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
     "similarity": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
+    "pair_labels": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
+    "retrieval": ("test.jsonl", '{"text": "good", "pair": "bad"}\n{"text": "a", "pair": "film"}\n'),
     "entities": ("test.txt", "Ada\nis\n\nRome\n"),
     "questions": ("test.json", json.dumps(_SQUAD)),
     "choices": ("test.jsonl", '{"prompt": "the", "options": ["good", "bad"]}\n'),
 }
+
+
+def test_all_tasks_are_tested() -> None:
+    assert set(_FILES) == set(KINDS)
+
+
+def test_predictions_need_no_metrics(finetuned, tmp_path: Path, call, monkeypatch) -> None:
+    found = importlib.util.find_spec
+    lacking = ("scipy", "sklearn")
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in lacking else found(name)
+    )
+    (tmp_path / "test.jsonl").write_text('{"text": "x"}\n')
+    done = call(main, str(finetuned("labels")), "data=test.jsonl", "out=answers")
+    assert done.code == 0, done.err
+    assert "answering" in done.err
 
 
 @pytest.mark.parametrize("task", _FILES)
@@ -48,6 +68,10 @@ def test_every_task(task: str, finetuned, tmp_path: Path, call: Callable) -> Non
             assert answers <= {"good", "bad"}
         elif task == "choices":
             assert answers <= {"0", "1"}
+        elif task == "pair_labels":
+            assert answers <= {"same", "other"}
+        elif task == "retrieval":
+            assert answers <= {"bad", "film"}
         elif task != "multi_label":
             assert all(float(answer) == pytest.approx(float(answer)) for answer in answers)
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from bert_keras.errors import UsageError
 from training.finetune_recipe import FinetuneRecipe
+from training.kinds.choices import MultipleChoices
 from training.kinds.entities import Entities
 from training.kinds.kind import Evaluation, Kind, Worst
 from training.kinds.labels import PROBLEMS, Labels
 from training.kinds.pair_labels import PairLabels
-from training.kinds.questions import MultipleChoices, Questions
+from training.kinds.questions import Questions
 from training.kinds.retrieval import Retrieval
 from training.kinds.similarity import Similarity
 
@@ -29,14 +30,22 @@ KINDS: dict[str, type[Kind]] = {
 }
 
 
-def kind_of(recipe: FinetuneRecipe, measured: Mapping[str, Any] | None = None) -> Kind:
-    """The kind that a recipe's task is of; `measured` are the model's metrics on dev.
+def kind_of(
+    recipe: FinetuneRecipe, measured: Mapping[str, Any] | None = None, *, measures: bool = True
+) -> Kind:
+    """The kind that a recipe's task is of.
+
+    Args:
+        recipe: its values.
+        measured: the model's metrics on dev, if it has any.
+        measures: whether it is put to metrics now.
 
     Raises:
-        UsageError: its metrics need a package that is not installed.
+        UsageError: these need a package that is not installed.
     """
     kind = KINDS[recipe.task]
-    if missing := [name for name in kind.packages if importlib.util.find_spec(name) is None]:
+    needed = kind.packages if measures else ()
+    if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise UsageError(
             f"task={recipe.task} is measured with {' and '.join(missing)}, which is not installed: "
             'pip install "bert-keras[finetune]"'

@@ -6,13 +6,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from bert_keras import atomic, metrics
-from bert_keras.data import SupervisedExamples, TaggedWords, label_names, read_conll, tag_examples
+from bert_keras.data import (
+    SupervisedExamples,
+    TaggedWords,
+    label_names,
+    read_conll,
+    tag_examples,
+    to_bio,
+)
 from bert_keras.errors import DataError, UsageError
 from bert_keras.models import BertEncoder, Task, TokenClassifier
-from bert_keras.predictor import Label, Predictor
+from bert_keras.predictor import Label, Predictor, entity_tags
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Kind, Worst
+
+_OUTSIDE = "O"
 
 
 class Entities(Kind):
@@ -44,10 +55,9 @@ class Entities(Kind):
         """There are tags, of whatever types, and the model's are such."""
         if data.tags is None:
             raise DataError("The sentences have no tags to compare with.")
-        try:
-            metrics.entity_spans(labels or ())
-        except ValueError as error:
-            raise UsageError(f"The model's labels do not mark entities: {error}") from error
+        if not any(tag != _OUTSIDE for tag in entity_tags(labels or ()).values()):
+            shown = ", ".join(labels or ())
+            raise UsageError(f"The model's labels do not mark entities. Received: {shown:.200}")
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """A tag for every token."""
@@ -74,7 +84,7 @@ class Entities(Kind):
     def evaluate(self, predictor: Predictor, data: TaggedWords) -> Evaluation:
         """Entity F1 as seqeval and conlleval measure it, by type too."""
         found = predictor.tags(data.words)
-        answered = [[tag.label for tag in tags] for tags in found]
+        answered = _in_bio(found, predictor)
         right = [list(tags) for tags in data.tags or ()]
         scores = metrics.entity_scores(right, answered)
         strict = metrics.entity_scores(right, answered, scheme="IOB2")
@@ -84,16 +94,19 @@ class Entities(Kind):
         }
         worst = [
             Worst(
-                _doubt(tags, wanted), " ".join(words), _marked(words, wanted), _marked(words, got)
+                max(t.score for t, a, b in zip(tags, wanted, got, strict=True) if a != b),
+                " ".join(words),
+                _marked(words, wanted),
+                _marked(words, got),
             )
             for words, tags, wanted, got in zip(data.words, found, right, answered, strict=True)
             if wanted != got
         ]
-        return Evaluation(measured, answered, worst)
+        return Evaluation(measured, answered, worst, _confusion(right, answered))
 
     def predict(self, predictor: Predictor, data: TaggedWords) -> list[list[str]]:
         """A tag for every word."""
-        return [[tag.label for tag in tags] for tags in predictor.tags(data.words)]
+        return _in_bio(predictor.tags(data.words), predictor)
 
     def write(self, path: Path, data: TaggedWords, predictions: Sequence[Any]) -> None:
         """Columns that conlleval reads: the word, the right tag if known, the tag that was found.
@@ -109,8 +122,26 @@ class Entities(Kind):
         atomic.write_text(path, "\n".join(sentences))
 
 
-def _doubt(tags: Sequence[Label], right: Sequence[str]) -> float:
-    return max(t.score for t, wanted in zip(tags, right, strict=True) if t.label != wanted)
+def _in_bio(found: Sequence[Sequence[Label]], predictor: Predictor) -> list[list[str]]:
+    """The tags as files are read, whatever scheme the model was trained with."""
+    known = entity_tags(predictor.label_names)
+    rows = [[known[tag.label] for tag in tags] for tags in found]
+    if any(tag[:1] in ("E", "S") for tag in known.values()):
+        rows = [to_bio(tags, "bioes", repair=True) for tags in rows]
+    return rows
+
+
+def _confusion(right: Sequence[Sequence[str]], answered: Sequence[Sequence[str]]) -> Any:
+    """Of words: as which type each type was taken."""
+    kinds = [
+        [tag.partition("-")[2] or tag[:1] for tags in rows for tag in tags]
+        for rows in (right, answered)
+    ]
+    names = [_OUTSIDE, *sorted({*kinds[0], *kinds[1]} - {_OUTSIDE})]
+    number = {name: index for index, name in enumerate(names)}
+    counts = np.zeros((len(names), len(names)), np.int64)
+    np.add.at(counts, tuple(np.array([[number[kind] for kind in row] for row in kinds])), 1)
+    return names, counts
 
 
 def _marked(words: Sequence[str], tags: Sequence[str]) -> str:

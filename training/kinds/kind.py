@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from bert_keras.checkpoints import family_head
 from bert_keras.data import SupervisedExamples
 from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor
@@ -50,6 +51,14 @@ class Evaluation:
         object.__setattr__(self, "worst", worst)
 
     @property
+    def is_constant(self) -> bool:
+        """Whether every example has the same answer, though not every one should."""
+        if self.confusion is None:
+            return False
+        _, counts = self.confusion
+        return bool(counts.any(axis=0).sum() == 1 < counts.any(axis=1).sum())
+
+    @property
     def stored(self) -> dict[str, float | None]:
         """The metrics for JSON, which has no NaN."""
         return {
@@ -67,11 +76,20 @@ class Kind(abc.ABC):
     """
 
     extension: ClassVar[str] = "tsv"  # of the file of predictions
-    reads_pooler: ClassVar[bool] = False  # whether the task is over the encoder's pooled output
     packages: ClassVar[tuple[str, ...]] = ()  # that the metrics need, beside the library's own
 
     def __init__(self, recipe: FinetuneRecipe, measured: Mapping[str, Any] | None = None):
         self.recipe, self.measured = recipe, measured or {}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the predictor's method is given besides the texts."""
+        return {}
+
+    def predictor(self, task: Task, tokenizer: Tokenizer) -> Predictor:
+        """What answers with a model of this kind."""
+        length = self.recipe.max_length
+        return Predictor(task, tokenizer, max_length=length, options=self.options)
 
     @abc.abstractmethod
     def read(self, path: str, *, labelled: bool = True) -> Any:
@@ -138,6 +156,22 @@ class Kind(abc.ABC):
     @abc.abstractmethod
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
         """Writes predictions in the form that is official for such tasks."""
+
+
+def text_head(
+    task: type[Task], encoder: BertEncoder, representation: str = "last"
+) -> dict[str, Any]:
+    """What a new head over [CLS] has before its scores.
+
+    As such heads of the encoder's family, so that other libraries open it; a layer of its own where
+    there is no pooler, or another representation than the last layer is read.
+    """
+    if representation != "last":
+        return {"hidden_activation": "tanh"}
+    options = family_head(task.__name__, encoder.config)
+    if options["hidden_activation"] is None and not encoder.config.pooler:
+        options["hidden_activation"] = "tanh"
+    return options
 
 
 def last_share(count: int, share: float) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from bert_keras.errors import DataError, UsageError
 from bert_keras.models import BertEncoder, SequenceClassifier, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
-from training.kinds.kind import Evaluation, Worst
+from training.kinds.kind import Evaluation, Worst, text_head
 from training.kinds.texts import TextKind, require_two, shown, write_glue
 
 _SHOWN = 20
@@ -30,8 +30,6 @@ PROBLEMS = {"labels": "single_label", "multi_label": "multi_label", "scores": "r
 
 class Labels(TextKind):
     """A `SequenceClassifier`."""
-
-    reads_pooler: ClassVar[bool] = True
 
     @property
     def problem(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -76,16 +74,16 @@ class Labels(TextKind):
             self._check_positive(labels or [])
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
-        """Over the pooled output, or with a layer of its own where there is none."""
-        reads_pooler = encoder.config.pooler and self.recipe.representation == "last"
+        """Over [CLS], as the encoder's family has it."""
+        representation = self.recipe.representation
         return SequenceClassifier(
             encoder,
             len(labels) if labels else 1,
             labels=labels,
             problem=self.problem,
-            hidden_activation=None if reads_pooler else "tanh",
             dropout=self.recipe.dropout,
-            representation=self.recipe.representation,
+            representation=representation,
+            **text_head(SequenceClassifier, encoder, representation),
         )
 
     def examples(
@@ -157,7 +155,7 @@ class Labels(TextKind):
             )
             if set(wanted) != set(found)
         ]
-        return Evaluation(measured, _written(answered), worst)
+        return Evaluation(measured, self._written(answered), worst)
 
     def _of_numbers(self, data: Texts, scores: np.ndarray) -> Evaluation:
         right = np.array(data.targets, np.float64)
@@ -170,14 +168,24 @@ class Labels(TextKind):
             Worst(float(abs(a - b)), shown(data, index), f"{a:.2f}", f"{b:.2f}")
             for index, (a, b) in enumerate(zip(right, scores, strict=True))
         ]
-        return Evaluation(measured, _written(scores), worst)
+        return Evaluation(measured, self._written(scores), worst)
 
     def predict(self, predictor: Predictor, data: Texts) -> list[str]:
         """The best label, all labels that are more likely than not, or the number."""
         scores = predictor.scores(data.texts, data.pairs)
         if self.problem == "regression":
-            return _written(scores[:, 0])
-        return _written(_answered(scores, predictor.label_names, self.problem))
+            return self._written(scores[:, 0])
+        return self._written(_answered(scores, predictor.label_names, self.problem))
+
+    def _written(self, answers: Iterable[Any]) -> list[str]:
+        """As they stand in a file of predictions."""
+
+        def one(answer: Any) -> str:
+            if isinstance(answer, tuple):
+                return self.recipe.label_separator.join(answer)
+            return answer if isinstance(answer, str) else f"{answer:.4f}"
+
+        return [one(answer) for answer in answers]
 
     def write(self, path: Path, data: Texts, predictions: Sequence[Any]) -> None:
         """GLUE's form: index, prediction."""
@@ -193,17 +201,6 @@ def _answered(scores: np.ndarray, names: Sequence[str], problem: str) -> list[An
         tuple(name for name, score in zip(names, row, strict=True) if score >= 0.5)
         for row in scores
     ]
-
-
-def _written(answers: Iterable[Any]) -> list[str]:
-    """As they stand in a file of predictions."""
-
-    def one(answer: Any) -> str:
-        if isinstance(answer, tuple):
-            return ",".join(answer)
-        return answer if isinstance(answer, str) else f"{answer:.4f}"
-
-    return [one(answer) for answer in answers]
 
 
 def _doubts(scores: np.ndarray, right: Sequence[Any], names: Sequence[str]) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from bert_keras.data import SupervisedExamples, Texts, pair_examples
 from bert_keras.errors import DataError
@@ -19,7 +19,6 @@ class PairLabels(Labels):
     `SentenceEncoder.from_preset(RUN, allow_unused=("label",))`, is without it.
     """
 
-    reads_pooler: ClassVar[bool] = False
     problem = "single_label"  # pyright: ignore[reportAssignmentType]
 
     def check(self, data: Texts, labels: list[str] | None) -> None:

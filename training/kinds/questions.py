@@ -1,30 +1,24 @@
-"""Answers to questions, as pieces of a text; and choices among several."""
+"""Answers to questions, as pieces of a text."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from bert_keras import atomic, metrics
-from bert_keras.data import (
-    Choices,
-    Question,
-    SupervisedExamples,
-    choice_examples,
-    question_examples,
-    read_choices,
-    read_squad,
-)
+from bert_keras.data import Question, SupervisedExamples, question_examples, read_squad
 from bert_keras.errors import DataError
-from bert_keras.models import BertEncoder, MultipleChoice, QuestionAnswerer, Task
+from bert_keras.models import BertEncoder, QuestionAnswerer, Task
 from bert_keras.predictor import Answer, Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Kind, Worst, last_share
-from training.kinds.texts import write_glue
 
-_THRESHOLD = "best_f1_thresh"
+# Our values, and the options of `Predictor.answers` that they are.
+_OPTIONS = {"stride": "stride", "max_question": "max_question", "max_answer": "max_pieces"}
+_NULL, _THRESHOLD = "null_threshold", "best_f1_thresh"
 _NEVER = -1e9  # a threshold so low that no question has an answer
 _COUNTS = ("total", "skipped")  # no measures
 
@@ -33,6 +27,18 @@ class Questions(Kind):
     """A `QuestionAnswerer`."""
 
     extension: ClassVar[str] = "json"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """How answers are found.
+
+        There is none where that is likelier by more than on dev was best; with a model of which
+        this is not known, where it is likelier at all.
+        """
+        options = {theirs: getattr(self.recipe, ours) for ours, theirs in _OPTIONS.items()}
+        if self.recipe.no_answer:
+            options[_NULL] = 0.0 if self._threshold is None else self._threshold
+        return options
 
     def read(self, path: str, *, labelled: bool = True) -> list[Question]:
         """SQuAD's JSON; prints what is wrong with it."""
@@ -80,9 +86,17 @@ class Questions(Kind):
     def examples(
         self, tokenizer: Tokenizer, data: list[Question], labels: Any, **options: Any
     ) -> SupervisedExamples:
-        """A row for each part of a text."""
+        """A row for each part of a text.
+
+        Questions that have no answer are left out where the model always gives one.
+        """
         del labels
         recipe = self.recipe
+        if not recipe.no_answer:
+            answerable = [question for question in data if not question.is_impossible]
+            if count := len(data) - len(answerable):
+                print(f"{count:,} questions without an answer are left out; see no_answer")
+            data = answerable
         return question_examples(
             tokenizer,
             data,
@@ -98,7 +112,8 @@ class Questions(Kind):
         Of version 2.0 with the threshold of dev; while there is none, with the best one.
         """
         recipe = self.recipe
-        found = {q.id: each for q, each in zip(data, self._answers(predictor, data), strict=True)}
+        spans = self._answers(predictor, data, null_threshold=None)
+        found = {question.id: span for question, span in zip(data, spans, strict=True)}
         answers = {key: answer.text for key, answer in found.items()}
         measured_on = self._measured(data)
         right = [(question.id, question.accepted) for question in measured_on]
@@ -125,20 +140,28 @@ class Questions(Kind):
         measured = {"f1": measured["f1"], **measured}
         measured = {k: v for k, v in measured.items() if not k.endswith(_COUNTS)}
         worst = [
-            Worst(found[q.id].score, f"{q.question} [{q.context[:200]}]", texts[0], answers[q.id])
+            Worst(
+                _sureness(found[q.id], answers[q.id]),
+                f"{q.question} [{q.context[:200]}]",
+                q.accepted[0] if q.accepted else "",
+                answers[q.id],
+            )
             for q in measured_on
-            if answers[q.id] not in (texts := q.accepted or ("",))
+            if not self._is_right(q, answers[q.id])
         ]
         predictions = [(question.id, answers[question.id]) for question in data]
         return Evaluation(measured, predictions, worst)
 
-    def predict(self, predictor: Predictor, data: list[Question]) -> list[tuple[str, str]]:
-        """(id, answer) of each; "" where no answer is likelier by more than on dev was best.
+    def _is_right(self, question: Question, answer: str) -> bool:
+        """Whether the official rules see no difference."""
+        right, given = [(question.id, question.accepted)], {question.id: answer}
+        if self.recipe.language == "zh":
+            return metrics.cmrc_scores(right, given)["exact"] > 0
+        return metrics.squad_scores(right, given)["exact"] > 0
 
-        Of a model of which that is not known, where no answer is likelier at all.
-        """
-        threshold = 0.0 if self.recipe.no_answer and self._threshold is None else self._threshold
-        found = self._answers(predictor, data, null_threshold=threshold)
+    def predict(self, predictor: Predictor, data: list[Question]) -> list[tuple[str, str]]:
+        """(id, answer) of each; "" where there is none."""
+        found = self._answers(predictor, data)
         return [(question.id, answer.text) for question, answer in zip(data, found, strict=True)]
 
     @property
@@ -148,14 +171,10 @@ class Questions(Kind):
     def _answers(
         self, predictor: Predictor, data: list[Question], **options: Any
     ) -> Sequence[Answer]:
-        recipe = self.recipe
         return predictor.answers(
             [question.question for question in data],
             [question.context for question in data],
-            stride=recipe.stride,
-            max_question=recipe.max_question,
-            max_pieces=recipe.max_answer,
-            **options,
+            **{**self.options, **options},
         )
 
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
@@ -164,63 +183,17 @@ class Questions(Kind):
         atomic.write_text(path, json.dumps(dict(predictions), ensure_ascii=False) + "\n")
 
 
-class MultipleChoices(Kind):
-    """A `MultipleChoice`."""
+def _sureness(span: Answer, answer: str) -> float:
+    """The probability of the best span; of no answer, that against this span."""
+    return span.score if answer else (1 + math.tanh(span.null_score / 2)) / 2
 
-    reads_pooler: ClassVar[bool] = True
-    packages: ClassVar[tuple[str, ...]] = ("sklearn",)
 
-    def read(self, path: str, *, labelled: bool = True) -> Choices:
-        """JSON lines or Parquet with "prompt", "options" (a list) and "answer"."""
-        return read_choices(
-            path,
-            answer="answer" if labelled else None,
-            format=self.recipe.format or None,
-            encoding=self.recipe.encoding,
-        )
-
-    def check(self, data: Choices, labels: list[str] | None) -> None:
-        """The right choices are known."""
-        del labels
-        if data.answers is None:
-            raise DataError("The choices have no answers to compare with.")
-
-    def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
-        """A score for every choice."""
-        del labels
-        activation = None if encoder.config.pooler else "tanh"
-        return MultipleChoice(encoder, hidden_activation=activation, dropout=self.recipe.dropout)
-
-    def examples(
-        self, tokenizer: Tokenizer, data: Choices, labels: Any, **options: Any
-    ) -> SupervisedExamples:
-        """A row for every choice."""
-        del labels
-        return choice_examples(tokenizer, data, max_length=self.recipe.max_length, **options)
-
-    def evaluate(self, predictor: Predictor, data: Choices) -> Evaluation:
-        """The share of right choices."""
-        found = predictor.choices(data.prompts, data.options)
-        right = list(data.answers or ())
-        answered = [choice.index for choice in found]
-        worst = [
-            Worst(choice.score, prompt, options[index], choice.text)
-            for choice, prompt, options, index in zip(
-                found, data.prompts, data.options, right, strict=True
-            )
-            if choice.index != index
-        ]
-        measured = {"accuracy": metrics.accuracy(right, answered)}
-        return Evaluation(measured, list(map(str, answered)), worst)
-
-    def predict(self, predictor: Predictor, data: Choices) -> list[str]:
-        """The number of the best choice, from 0."""
-        return [str(choice.index) for choice in predictor.choices(data.prompts, data.options)]
-
-    def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
-        """A table: index, prediction."""
-        del data
-        write_glue(path, predictions)
+def values_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of a recipe, and the metrics, of which `Questions.options` would be these."""
+    values = {ours: options[theirs] for ours, theirs in _OPTIONS.items() if theirs in options}
+    threshold = options.get(_NULL)
+    values["no_answer"] = threshold is not None
+    return values, {} if threshold is None else {_THRESHOLD: threshold}
 
 
 def _article(question: Question) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +12,10 @@ import numpy as np
 from bert_keras import atomic
 from bert_keras.data import Draws, Stream, Texts, read_table
 from bert_keras.errors import DataError
+from training.finetune_recipe import FinetuneRecipe
 from training.kinds.kind import Kind, last_share
+
+_BREAK = re.compile(r"[\t\r\n]+")
 
 
 class TextKind(Kind):
@@ -25,21 +27,14 @@ class TextKind(Kind):
     def read(self, path: str, *, labelled: bool = True) -> Texts:
         """A table."""
         recipe = self.recipe
-
-        def column(name: str) -> Any:
-            return int(name) if name.isdecimal() else name
-
         return read_table(
             path,
-            text=column(recipe.text),
-            pair=column(recipe.pair) if recipe.pair else None,
-            label=column(recipe.label) if recipe.label and labelled else None,
+            text=column_of(recipe.text),
+            pair=column_of(recipe.pair) if recipe.pair else None,
+            label=column_of(recipe.label) if recipe.label and labelled else None,
             problem=self.problem,
-            format=recipe.format or None,
-            header=recipe.header,
-            quoting={"auto": None, "true": True, "false": False}[recipe.quoting],
-            separator=recipe.separator or None,
-            encoding=recipe.encoding,
+            label_separator=recipe.label_separator,
+            **table_options(recipe),
         )
 
     def split(self, data: Texts, share: float) -> tuple[Texts, Texts]:
@@ -59,6 +54,22 @@ class TextKind(Kind):
         return self.take(data, learned), self.take(data, measured)
 
 
+def column_of(name: str) -> str | int:
+    """A column as a recipe names it: by name, or by number."""
+    return int(name) if name.isdecimal() else name
+
+
+def table_options(recipe: FinetuneRecipe) -> dict[str, Any]:
+    """What a recipe says of the form of a table."""
+    return {
+        "format": recipe.format or None,
+        "header": recipe.header,
+        "quoting": {"auto": None, "true": True, "false": False}[recipe.quoting],
+        "separator": recipe.separator or None,
+        "encoding": recipe.encoding,
+    }
+
+
 def require_two(data: Texts) -> None:
     """Looks whether there can be a correlation.
 
@@ -70,12 +81,13 @@ def require_two(data: Texts) -> None:
 
 
 def write_glue(path: Path, predictions: Sequence[str]) -> None:
-    """A table of two columns, as the GLUE benchmark takes it."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
-    writer.writerow(("index", "prediction"))
-    writer.writerows(enumerate(predictions))
-    atomic.write_text(path, file.getvalue())
+    """A table of two columns, as the GLUE benchmark takes it: without quotes.
+
+    Tabs and line ends within a label become blanks.
+    """
+    plain = (_BREAK.sub(" ", prediction) for prediction in predictions)
+    lines = ["index\tprediction", *(f"{index}\t{text}" for index, text in enumerate(plain))]
+    atomic.write_text(path, "\n".join([*lines, ""]))
 
 
 def shown(data: Texts, index: int) -> str:

@@ -40,7 +40,9 @@ def kind() -> Callable[..., Any]:
     """`kind(task, measured, **values)`: the kind of a recipe, with what was measured on dev."""
 
     def make(task: str, measured: Any = None, **values: Any) -> Kind:
-        values = {"max_length": 16, "max_question": 4, "stride": 4, "train": "train"} | values
+        values = {"max_length": 16, "train": "train"} | values
+        if task == "questions":
+            values = {"max_question": 4, "stride": 4} | values
         return kind_of(FinetuneRecipe(task=task, **values), measured)
 
     return make

@@ -17,6 +17,9 @@ _DATA = TaggedWords(
 )
 
 
+_NAMES = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+
+
 def _tags(*sentences: str) -> list[list[Label]]:
     return [[Label(tag, 0.5 + 0.1 * i) for i, tag in enumerate(tags.split())] for tags in sentences]
 
@@ -77,19 +80,20 @@ def test_examples(all_pieces: bool, counted: int, kind, tokenizer) -> None:
 def test_model_and_what_can_be_measured(kind, encoder) -> None:
     model = kind("entities", dropout=0.0).build(encoder, ["O", "B-X", "I-X"])
     assert model.options["labels"] == ["O", "B-X", "I-X"]
-    kind("entities").check(_DATA, ["O"])
+    kind("entities").check(_DATA, ["O", "S-X"])
     with pytest.raises(DataError, match="no tags"):
         kind("entities").check(TaggedWords([["a"]]), ["O"])
 
 
 def test_labels_that_mark_nothing(kind) -> None:
     data = TaggedWords([["a"]], [["O"]])
-    with pytest.raises(UsageError, match="do not mark entities: 'LABEL_0' is no tag"):
+    with pytest.raises(UsageError, match=r"do not mark entities\. Received: LABEL_0, LABEL_1"):
         kind("entities").check(data, ["LABEL_0", "LABEL_1"])
 
 
 def test_measures(kind, predictor) -> None:
-    found = kind("entities").evaluate(predictor(tags=_tags("I-X I-X O", "B-Y O")), _DATA)
+    answers = predictor(_NAMES, tags=_tags("I-X I-X O", "B-Y O"))
+    found = kind("entities").evaluate(answers, _DATA)
     assert next(iter(found.metrics)) == "f1"
     assert found.metrics["f1"] == 0.5
     assert found.metrics["X_f1"] == 1.0  # an I that follows nothing begins an entity,
@@ -99,11 +103,34 @@ def test_measures(kind, predictor) -> None:
     marks = {(w.text, w.right, w.answered) for w in found.worst}
     assert ("e f", "f (Y)", "e (Y)") in marks
     assert found.worst[0].score == pytest.approx(0.6)
+    names, counts = found.confusion
+    assert names == ["O", "X", "Y"]
+    assert counts.tolist() == [[1, 0, 1], [0, 2, 0], [1, 0, 0]]
+    assert not found.is_constant
+
+
+def test_a_model_that_finds_nothing(kind, predictor) -> None:
+    found = kind("entities").evaluate(predictor(_NAMES, tags=_tags("O O O", "O O")), _DATA)
+    assert found.metrics["f1"] == 0.0
+    assert found.is_constant
+
+
+@pytest.mark.parametrize("letters", ["IES", "MES", "ILU"])
+def test_models_with_tags_of_other_schemes(letters: str, kind, predictor) -> None:
+    """They are measured, and their answers written, in the tags that files are read in."""
+    inside, end, alone = letters
+    labels = ["O", "B-X", f"{inside}-X", f"{end}-X", f"{alone}-Y", "[PAD]"]
+    kind("entities").check(_DATA, labels)
+    tagged = _tags(f"B-X {end}-X [PAD]", f"O {alone}-Y")
+    found = kind("entities").evaluate(predictor(labels, tags=tagged), _DATA)
+    assert found.metrics["f1"] == found.metrics["f1_strict"] == 1.0
+    assert found.predictions == _DATA.tags
+    assert kind("entities").predict(predictor(labels, tags=tagged), _DATA) == _DATA.tags
 
 
 def test_predictions_have_the_columns_of_conlleval(kind, predictor, tmp_path: Path) -> None:
     made, path = kind("entities"), tmp_path / "p.conll"
-    answered = made.predict(predictor(tags=_tags("B-X O O", "O O")), _DATA)
+    answered = made.predict(predictor(_NAMES, tags=_tags("B-X O O", "O O")), _DATA)
     made.write(path, _DATA, answered)
     assert path.read_text() == "a B-X B-X\nbc I-X O\nd O O\n\ne O O\nf B-Y O\n"
     assert read_conll(path).words == (("a", "bc", "d"), ("e", "f"))

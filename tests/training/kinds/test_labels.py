@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from bert_keras.checkpoints.families import FAMILIES, NATIVE
+from bert_keras.checkpoints.hugging_face import family_for
 from bert_keras.data import Texts
 from bert_keras.errors import DataError, UsageError
 from bert_keras.features import LABEL
+from bert_keras.models import BertEncoder
+from tests.contracts import TINY
 
 _DATA = Texts(["a b", "c", "d e f", "g"], None, ["x", "x", "y", "x"], ["f:1", "f:2", "f:3", "f:4"])
 
@@ -79,6 +84,26 @@ def test_models(task, labels, problem, classes, kind, encoder) -> None:
     assert labels is None or model.options["labels"] == labels
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("has_pooler", [True, False])
+def test_heads_are_those_of_their_family(family: str, has_pooler: bool, kind) -> None:
+    """So that transformers opens what was fine-tuned."""
+    if has_pooler and FAMILIES[family].fixed.get("pooler") is False:
+        pytest.skip("a family without poolers")
+    values: dict[str, Any] = {"pooler": has_pooler, **FAMILIES[family].fixed}
+    if family == "albert":
+        values |= {"embedding_size": 4, "num_unique_layers": 1}
+    config = TINY.replace(family=family, **values)
+    for task, labels in (("labels", ["x", "y"]), ("choices", None)):
+        model = kind(task).build(BertEncoder(config), labels)
+        name = type(model).__name__
+        used = family_for(config, name, model.options)
+        needs_pooler = name not in FAMILIES[family].hidden_activation
+        assert used is (NATIVE if needs_pooler and not has_pooler else FAMILIES[family])
+    model = kind("labels", representation="mix").build(BertEncoder(config), ["x", "y"])
+    assert model.options["hidden_activation"] == "tanh"
+
+
 def test_one_label_of_several(kind, predictor) -> None:
     scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.3, 0.7]])
     found = kind("labels", positive="x").evaluate(predictor(["x", "y"], scores=scores), _DATA)
@@ -113,6 +138,11 @@ def test_several_labels(kind, predictor, tmp_path: Path) -> None:
     assert [(w.text, w.right, w.answered) for w in found.worst] == [("b", "", "y"), ("c", "y", "")]
     made.write(tmp_path / "p.tsv", data, found.predictions)
     assert (tmp_path / "p.tsv").read_text() == "index\tprediction\n0\tx,y\n1\ty\n2\t\n"
+    table = tmp_path / "several.tsv"
+    table.write_text("text\tlabel\na\tx, y;z\n")
+    made = kind("multi_label", label_separator=";")
+    assert made.read(str(table)).targets == (("x, y", "z"),)
+    assert made.predict(answers, data) == ["x;y", "y", ""]
 
 
 def test_numbers(kind, predictor) -> None:

@@ -50,7 +50,7 @@ def test_the_head_is_kept(kind, encoder, tokenizer, tmp_path) -> None:
     made = kind("pair_labels", pooling="max")
     task = made.build(encoder, _NAMES)
     recipe = FinetuneRecipe(task="pair_labels", max_length=16)
-    state = dict.fromkeys(("step", "best_step", "waited", "aside"), 0) | {"best": None}
+    state = dict.fromkeys(("step", "best_step", "constant", "waited", "aside"), 0) | {"best": None}
     best = KeepBest(recipe, made, _DATA, tokenizer, tmp_path / "best", 1, state)
     task.compile("sgd", **task.objective())
     best.set_model(task)

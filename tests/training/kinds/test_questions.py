@@ -1,16 +1,18 @@
-"""Questions and choices: articles, thresholds, the official forms."""
+"""Questions: articles, thresholds, the official form."""
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
-from bert_keras.data import Choices, Question
+from bert_keras.data import Question
 from bert_keras.errors import DataError
-from bert_keras.features import CHOICE, END, START
-from bert_keras.predictor import Answer, Choice
+from bert_keras.features import END, START
+from bert_keras.predictor import Answer
+from training.kinds.questions import values_of
 
 
 def _squad(folder: Path, articles: int = 2) -> str:
@@ -65,14 +67,19 @@ def test_questions_without_a_place_are_parted_by_text(kind) -> None:
     assert ([q.id for q in train], [q.id for q in dev]) == (["0", "1"], ["2", "3"])
 
 
-def test_examples_and_model(kind, tokenizer, encoder) -> None:
-    made = kind("questions")
+def test_examples_and_model(kind, tokenizer, encoder, capsys) -> None:
+    made = kind("questions", no_answer=True)
     assert made.labels([_asked("0")]) is None
     assert set(made.build(encoder, None).output) == {START, END}
     options = {"segments": True, "batch_size": 2, "multiple_of": 8, "seed": None}
-    x, y, _ = made.examples(tokenizer, [_asked("0"), _asked("1", "")], None, **options).batch(0, 0)
+    data = [_asked("0"), _asked("1", "")]
+    x, y, _ = made.examples(tokenizer, data, None, **options).batch(0, 0)
     assert (y[START].tolist(), y[END].tolist()) == ([5, 0], [5, 0])
     assert x["token_ids"].shape == (2, 8)
+    assert capsys.readouterr().out == ""
+    x, y, _ = kind("questions").examples(tokenizer, data, None, **options).batch(0, 0)
+    assert y[START].tolist() == [5]  # a model that always answers learns no silence
+    assert capsys.readouterr().out == "1 questions without an answer are left out; see no_answer\n"
 
 
 def test_what_can_be_measured(kind, capsys) -> None:
@@ -110,6 +117,29 @@ def test_exact_match_and_f1(kind, predictor, tmp_path: Path) -> None:
     assert (worst.text, worst.right, worst.answered) == ("a ? [a b c]", "b", "b c")
     kind("questions").write(tmp_path / "p.json", data, found.predictions)
     assert json.loads((tmp_path / "p.json").read_text()) == {"0": "b", "1": "b c"}
+
+
+def test_worst_are_those_that_the_official_rules_call_wrong(kind, predictor) -> None:
+    data = [_asked("0"), _asked("1"), _asked("2", "a b")]
+    answers = _answers(("The B.", -9.0), ("c", -9.0), ("b", -9.0))
+    found = kind("questions").evaluate(predictor(answers=answers), data)
+    assert [each.answered for each in found.worst] == ["c"]  # "a" is an article
+    made = kind("questions", {"best_f1_thresh": 0.0}, no_answer=True)
+    answers = [Answer("b", 0, 1, 0.9, null) for null in (0.5, 4.0, 2.0)]
+    worst = made.evaluate(predictor(answers=answers), data).worst
+    assert [each.answered for each in worst] == [""] * 3
+    sure = [1 / (1 + math.exp(-null)) for null in (4.0, 2.0, 0.5)]
+    assert [each.score for each in worst] == pytest.approx(sure)
+
+
+def test_what_a_folder_says_of_answers(kind) -> None:
+    made = kind("questions", {"best_f1_thresh": -2.5}, no_answer=True, max_answer=7)
+    sizes = {"stride": 4, "max_question": 4, "max_pieces": 7}
+    assert made.options == {**sizes, "null_threshold": -2.5}
+    values = {"stride": 4, "max_question": 4, "max_answer": 7, "no_answer": True}
+    assert values_of(made.options) == (values, {"best_f1_thresh": -2.5})
+    assert kind("questions", max_answer=7).options == sizes
+    assert values_of(sizes) == (values | {"no_answer": False}, {})
 
 
 def test_no_answer_by_the_best_threshold(kind, predictor) -> None:
@@ -172,30 +202,3 @@ def test_chinese_is_compared_by_characters(kind, predictor) -> None:
         predictor(answers=_answers(("中国", 0))), data
     )
     assert found.metrics["f1"] == pytest.approx(80.0)
-
-
-_CHOICES = Choices(["a", "b", "c"], [["d", "e"]] * 3, [0, 1, 1], ["f:1", "f:2", "f:3"])
-
-
-def test_choices(kind, tokenizer, encoder, predictor, tmp_path: Path) -> None:
-    path = tmp_path / "c.jsonl"
-    path.write_text('{"prompt": "a", "options": ["d", "e"], "answer": 1}\n')
-    made = kind("choices")
-    assert made.read(str(path)).answers == (1,)
-    assert made.read(str(path), labelled=False).answers is None
-    train, dev = made.split(_CHOICES, 0.3)
-    assert (train.prompts, dev.answers, dev.places) == (["a", "b"], [1], ["f:3"])
-    assert set(made.build(encoder, None).output) == {CHOICE}
-    options = {"segments": True, "batch_size": 3, "multiple_of": 8, "seed": None}
-    x, y, _ = made.examples(tokenizer, _CHOICES, None, **options).batch(0, 0)
-    assert (x["token_ids"].shape, y[CHOICE].tolist()) == ((3, 2, 8), [0, 1, 1])
-    with pytest.raises(DataError, match="no answers"):
-        made.check(Choices(["a"], [["b", "c"]]), None)
-    made.check(_CHOICES, None)
-    answers = predictor(choices=[Choice(0, "d", 0.9), Choice(0, "d", 0.6), Choice(1, "e", 0.8)])
-    found = made.evaluate(answers, _CHOICES)
-    assert found.metrics == {"accuracy": pytest.approx(2 / 3)}
-    assert found.predictions == ["0", "0", "1"] == made.predict(answers, _CHOICES)
-    assert [(w.text, w.right, w.answered) for w in found.worst] == [("b", "e", "d")]
-    made.write(tmp_path / "p.tsv", _CHOICES, found.predictions)
-    assert (tmp_path / "p.tsv").read_text().splitlines()[1] == "0\t0"

@@ -56,6 +56,8 @@ def test_pairs_of_one_first_text_stay_together(kind) -> None:
 def test_glue_form(tmp_path: Path) -> None:
     write_glue(tmp_path / "out.tsv", ["yes", "", "a b"])
     assert (tmp_path / "out.tsv").read_bytes() == b"index\tprediction\n0\tyes\n1\t\n2\ta b\n"
+    write_glue(tmp_path / "out.tsv", ['he said "no"', "a\t\r\nb"])
+    assert (tmp_path / "out.tsv").read_bytes().endswith(b'\n0\the said "no"\n1\ta b\n')
 
 
 def test_shown() -> None:

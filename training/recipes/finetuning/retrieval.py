@@ -12,5 +12,6 @@ recipe = FinetuneRecipe(
     max_length=128,
     batch_size=64,
     epochs=1,
+    evaluations=4,
     learning_rate=5e-5,
 )

@@ -13,5 +13,6 @@ recipe = FinetuneRecipe(
     max_length=256,
     stride=128,
     epochs=1,
+    evaluations=4,
     learning_rate=1e-4,
 )

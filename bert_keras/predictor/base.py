@@ -1,0 +1,107 @@
+"""A model opened for questions: its tokenizer, how much it is given at once, and how it is run."""
+
+from __future__ import annotations
+
+import abc
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from bert_keras.checks import checked_length, encoder_of
+from bert_keras.errors import ArtifactError
+from bert_keras.models import BertEncoder, Task
+from bert_keras.predictor.preset import read_preset, write_preset
+from bert_keras.predictor.running import Runner
+from bert_keras.tokenizers import Tokenizer
+
+
+class Base(abc.ABC):
+    """What a `Predictor` is, before what it can be asked."""
+
+    def __init__(
+        self,
+        task: Task | BertEncoder,
+        tokenizer: Tokenizer,
+        *,
+        batch_size: int = 32,
+        max_length: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ):
+        self.encoder = encoder_of(task, tokenizer)
+        self.max_length = checked_length(max_length, self.encoder)
+        if batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
+        self.task, self.tokenizer, self.batch_size = task, tokenizer, batch_size
+        self.progress: Callable[[int, int], None] | None = None
+        self._runner = self._runner_of(task)
+        self.options = dict(options or {})
+        method = self._method()
+        known = inspect.signature(method).parameters
+        if unknown := self.options.keys() - known:
+            raise ValueError(
+                f"`options` must be of `{method.__name__}`: {', '.join(known)}. "
+                f"Received: {', '.join(sorted(unknown))}"
+            )
+
+    @classmethod
+    def from_preset(
+        cls,
+        handle: str | Path,
+        *,
+        batch_size: int = 32,
+        max_length: int | None = None,
+        allow_pickle: bool = False,
+        trust: bool = False,
+    ) -> Self:
+        """Opens a model and its tokenizer, and how they are asked where their folder says it.
+
+        Fine-tuned models say how long their texts were, and of questions how they are answered;
+        folders of sentence-transformers the former.
+
+        Args:
+            handle: see `BertEncoder.from_preset`.
+            batch_size: see the class.
+            max_length: instead of what the folder says.
+            allow_pickle: see `BertEncoder.from_preset`.
+            trust: see there.
+
+        Raises:
+            ArtifactError: the folder cannot be read, is damaged, or says what does not fit.
+            ValueError: an argument is out of range.
+        """
+        from bert_keras.checkpoints import api
+
+        task = api.load_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
+        tokenizer = Tokenizer.from_preset(handle)
+        told, options = read_preset(handle)
+        try:
+            predictor = cls(task, tokenizer, options=options)
+        except ValueError as error:
+            raise ArtifactError(f"{handle}: {error}") from error
+        if max_length is None:
+            max_length = min(told or predictor.max_length, predictor.max_length)
+        sizes = {"batch_size": batch_size, "max_length": max_length}
+        return cls(task, tokenizer, **sizes, options=options)
+
+    def save_to_preset(self, directory: str | Path) -> None:
+        """Writes the folder that `from_preset` opens: model, tokenizer, and how they are asked.
+
+        Raises:
+            NumericError: a weight is not finite. Nothing is written.
+        """
+        self.task.save_to_preset(directory)
+        self.tokenizer.save_to_preset(directory)
+        write_preset(Path(directory), self.max_length, self.options)
+
+    @abc.abstractmethod
+    def _method(self, is_paired: bool = False) -> Callable[..., Any]:
+        """What a call of the predictor itself calls."""
+
+    def _runner_of(self, model: Task | BertEncoder) -> Runner:
+        sizes = {"batch_size": self.batch_size, "max_length": self.max_length}
+        return Runner(model, self.tokenizer, **sizes, progress=self._report)
+
+    def _report(self, done: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(done, total)

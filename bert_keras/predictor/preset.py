@@ -1,0 +1,51 @@
+"""What a checkpoint folder says of how its model is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras import atomic, handles, strict_json
+from bert_keras.errors import ArtifactError
+
+OURS = "predictor.json"
+_SENTENCES = "sentence_bert_config.json"  # of sentence-transformers
+FILES = (OURS, _SENTENCES)
+_LENGTH, _OPTIONS = "max_length", "options"
+
+
+def read_preset(handle: str | Path) -> tuple[int | None, dict[str, Any]]:
+    """The most tokens of a text, None where nothing is said, and options of the model's answers.
+
+    Args:
+        handle: see `BertEncoder.from_preset`.
+
+    Raises:
+        ArtifactError: a damaged file.
+    """
+    folder = handles.resolve(handle, FILES)
+    path = folder / OURS
+    if not path.is_file():
+        path = folder / _SENTENCES
+        values = strict_json.read_object(path) if path.is_file() else {}
+        return _length(path, values, "max_seq_length"), {}
+    values = strict_json.read_object(path)
+    options = values.get(_OPTIONS, {})
+    if not isinstance(options, dict):
+        raise ArtifactError(f"{path}: {_OPTIONS} must be an object. Received: {options!r:.100}")
+    return _length(path, values, _LENGTH), options
+
+
+def write_preset(folder: Path, max_length: int, options: Mapping[str, Any]) -> None:
+    """Writes what `read_preset` answers."""
+    values = {_LENGTH: max_length, _OPTIONS: dict(options)}
+    atomic.write_text(folder / OURS, json.dumps(values, indent=2, allow_nan=False) + "\n")
+
+
+def _length(path: Path, values: Mapping[str, Any], name: str) -> int | None:
+    value = values.get(name)
+    if value is not None and (type(value) is not int or value < 1):
+        raise ArtifactError(f"{path}: {name} must be a whole number. Received: {value!r:.100}")
+    return value

@@ -1,0 +1,31 @@
+"""What a folder says of how its model is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bert_keras.errors import ArtifactError
+from bert_keras.predictor import read_preset
+
+
+def test_a_folder_that_says_nothing(tmp_path: Path) -> None:
+    assert read_preset(tmp_path) == (None, {})
+    (tmp_path / "predictor.json").write_text("{}")
+    assert read_preset(tmp_path) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ('{"max_length": "9"}', "max_length must be a whole number. Received: '9'"),
+        ('{"max_length": 0}', "max_length must be a whole number. Received: 0"),
+        ('{"options": [1]}', "options must be an object"),
+    ],
+)
+def test_damaged(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "predictor.json").write_text(text)
+    with pytest.raises(ArtifactError, match=rf"predictor\.json: {message}"):
+        read_preset(tmp_path)
