@@ -150,8 +150,8 @@ def _ours(recipe: FinetuneRecipe, kind: Any, data: Any, seed: int) -> dict[str, 
 
     tokenizer = Tokenizer.from_preset(recipe.encoder)
     with tempfile.TemporaryDirectory() as folder:
-        # Measured once, at the end, as the peer is: no choice among epochs.
-        recipe = dataclasses.replace(recipe, keep="last")
+        # Measured once, at the end, as the peer is: no choice among epochs, one checkpoint each.
+        recipe = dataclasses.replace(recipe, keep="last", evaluations=1)
         result = run_seed(recipe, kind, data, tokenizer, seed, Path(folder))
     return {"metrics": result["metrics"], "seconds": result["training_seconds"]}
 

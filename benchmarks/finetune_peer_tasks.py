@@ -130,7 +130,7 @@ class _Words(_Work):
                 if word is not None:  # the first piece is written last
                     tags[word] = Label(names[int(logits[place].argmax())], 1.0)
             answered.append(tags)
-        return _Answers(tags=lambda _: answered)
+        return _Answers(tags=lambda _: answered, label_names=names)
 
 
 class _Questions(_Work):

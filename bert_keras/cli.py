@@ -46,19 +46,20 @@ def convert(
 ) -> None:
     """Writes a checkpoint in another format; its tokenizer's files are copied."""
     from bert_keras.checkpoints import api
-    from bert_keras.predictor import preset
+    from bert_keras.predictor import read_preset, write_preset
 
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: exists already and is not written over. Name another folder.")
     write = api.writer_of(format)  # now, not when the model is read
     load = api.load_encoder if encoder else api.load_checkpoint
+    is_whole = format == "hugging_face" and not encoder  # the others have no place for it
+    told = read_preset(source) if is_whole else (None, {})
     with _progress():
         model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
         write(model, target)
     found = _take_tokenizer(handles.resolve(source, KNOWN), target, format)
-    told = handles.resolve(source, preset.FILES) / preset.OURS
-    if format == "hugging_face" and not encoder and told.is_file():
-        shutil.copyfile(told, target / preset.OURS)
+    if any(told):
+        write_preset(target, *told)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
     typer.echo(f"Tokenizer: {found}")
 
@@ -152,7 +153,7 @@ def predict(
     sizes: dict[str, Any] = {"batch_size": batch_size, "max_length": max_length}
     try:
         predictor = Predictor.from_preset(source, **sizes, allow_pickle=allow_pickle, trust=trust)
-    except ArtifactError:
+    except (ArtifactError, DataError, UsageError):
         raise
     except ValueError as error:
         raise UsageError(str(error)) from error

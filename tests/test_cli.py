@@ -241,6 +241,7 @@ def test_predict_a_compressed_file(call, classifier: Path, tmp_path: Path) -> No
     [
         (b'{"txt": "a"}\n', r"texts\.txt:1: no 'text'. Received: \['txt'\]"),
         (b'w1\n{"no\n', r"texts\.txt:2: not JSON"),
+        (b"w1\n{text: 'w1'}\n", r"texts\.txt:2: not JSON"),
         (b'w1\n{"text": "w1", "pair": "w2"}\n', r'texts\.txt:2: a "pair", unlike the first'),
         (b'{"text": 3}\n', r"texts\.txt:1: 'text' must be text. Received: 3"),
         (b"w1\n\xff\n", r"texts\.txt:2: not UTF-8"),

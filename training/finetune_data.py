@@ -48,6 +48,7 @@ class Data:
             dev = read(kind, recipe.dev)
         else:
             train, dev = kind.split(train, recipe.held_out)
+        train = kind.learned(train)
         if not len(train):
             raise DataError(
                 f"{recipe.train}: too little to keep a part of it for measuring: name dev=FILE."

@@ -29,10 +29,12 @@ from training.run_folder import require_run_folder, require_unchanged
 
 QUICKTEST = ".quicktest"  # what --quicktest makes up
 _OURS = ("LOCK", QUICKTEST)  # what a folder without run.json may hold
+# What a model and its tokenizer are read from; beside them a run may have reports, which change.
+_MODEL = (
+    *("*.safetensors", "*.h5", "*.bin", "*.ckpt*", "*.model", "*.txt", "*config.json"),
+    *("bert_keras.json", "vocab.json", "tokenizer.json"),
+)
 # Values that change nothing that is computed.
-# What a model is read from. Its run's own files beside it, as reports, may change.
-_MODEL = ("*.safetensors", "*.h5", "*.bin", "*.ckpt*", "config.json", "vocab.txt", "tokenizer.json")
-_MODEL += ("*.model", "merges.txt", "vocab.json", "bert_config.json")
 _FREE = ("workers", "out", "seeds", "checkpoint_every")
 
 
@@ -75,27 +77,32 @@ class FinetuneFolder:
         """
         self.check()
         values, files = dataclasses.asdict(recipe), _digests(recipe)
-        told_files: dict[str, str] = {}
+        files_then: dict[str, dict[str, str]] = {}
         # Whoever mistyped a value corrects it, as long as nothing was done with it.
         if self.run.exists() and self._is_begun():
             before = strict_json.read_object(self.run)
             told, known = before.get("recipe"), dataclasses.asdict(FinetuneRecipe(task=recipe.task))
             told = known | (told if isinstance(told, dict) else {})  # older ones know fewer values
-            told_files = before.get("files") or {}
+            found = before.get("files") or {}
+            files_then = {name: each for name, each in found.items() if isinstance(each, dict)}
             changed = [
                 f"  {name}: {told[name]!r} then, {value!r} now"
                 for name, value in values.items()
                 if name not in _FREE and told[name] != value
             ]
             changed += [
-                f"  {name}: {getattr(recipe, name)} holds something else than then"
-                for name, digest in files.items()
-                if told_files.get(name, digest) != digest
+                f"  {name}: {getattr(recipe, name)} holds something else than then ({file})"
+                for name, digests in files.items()
+                for file, digest in digests.items()
+                if files_then.get(name, {}).get(file, digest) != digest
             ]
             if before.get("backend") != backend:
                 changed.append(f"  backend: {before.get('backend')} then, {backend} now")
             require_unchanged(self.path, changed)
-        files = told_files | files  # one that is missing now is known all the same
+        # One that is missing now is known all the same.
+        files = {
+            name: files_then.get(name, {}) | files.get(name, {}) for name in files_then | files
+        }
         card = {"recipe": values, "backend": backend, "files": files, "versions": versions}
         atomic.write_text(self.run, json.dumps(card, indent=2) + "\n")
 
@@ -103,7 +110,7 @@ class FinetuneFolder:
         return any(any(self.path.glob(f"seed-*/{name}")) for name in ("checkpoints", "result.json"))
 
 
-def _digests(recipe: FinetuneRecipe) -> dict[str, str]:
+def _digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
     """Of what is read anew when a run goes on: the examples, and other models."""
     found = {}
     for name in ("train", "dev", "encoder", "teacher"):
@@ -114,9 +121,9 @@ def _digests(recipe: FinetuneRecipe) -> dict[str, str]:
         path = open_checkpoint(handle).directory if is_remote else Path(handle).expanduser()
         files = [path] if name in ("train", "dev") else sorted(_files(path))
         # Whoever reads a file tells that it is missing.
-        digests = [_sha256(file) for file in files if file.is_file()]
+        digests = {file.name: _sha256(file) for file in files if file.is_file()}
         if digests:
-            found[name] = " ".join(digests)
+            found[name] = digests
     return found
 
 

@@ -223,7 +223,7 @@ def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:
     more: dict[str, Any] = {}
     if recipe.task == "questions":
         more = {"max_question": 16, "stride": 8}
-    if recipe.representation == "concat_last_4":  # of a model of two layers
+    if recipe.representation == "concat_last_4":  # of more layers than its model has
         more = {"representation": "last"}
     return dataclasses.replace(
         recipe,

@@ -12,6 +12,7 @@ The same command goes on with a run that was interrupted, exactly where its last
 Examples:
     python -m training.pretrain demo
     python -m training.pretrain wiki_mini corpus="wiki/*.txt" steps=20_000 out=runs/my_wiki
+    python -m training.pretrain wiki_mini corpus="field/*.txt" start=my_bert objective=mlm
     KERAS_BACKEND=jax python -m training.pretrain wiki_mini precision=mixed_bfloat16
 
 Everything is written to runs/<name>/ (see report.md there) and saved_models/<name>/<version>/.

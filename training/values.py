@@ -66,5 +66,6 @@ class Ranges:
     def fail(self, name: str, rule: str, value: object) -> NoReturn:
         """Raises the one message of a bad value."""
         choices = self.choices.get(name, ())
-        near = nearest(value, choices) if isinstance(value, str) else ""
+        is_known = value in choices  # and wrong for another reason
+        near = nearest(value, choices) if isinstance(value, str) and not is_known else ""
         raise UsageError(f"{name} {rule}. Received: {name}={value!r}.{near}")

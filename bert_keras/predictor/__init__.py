@@ -4,7 +4,7 @@ from bert_keras.predictor.answers import Answer, Choice, Entity, Fill, Label
 from bert_keras.predictor.entities import entity_tags
 from bert_keras.predictor.lines import predict_lines
 from bert_keras.predictor.predictor import Predictor
-from bert_keras.predictor.preset import read_preset
+from bert_keras.predictor.preset import read_preset, write_preset
 
 __all__ = [
     "Answer",
@@ -16,4 +16,5 @@ __all__ = [
     "entity_tags",
     "predict_lines",
     "read_preset",
+    "write_preset",
 ]

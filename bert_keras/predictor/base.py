@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -36,13 +37,7 @@ class Base(abc.ABC):
         self.progress: Callable[[int, int], None] | None = None
         self._runner = self._runner_of(task)
         self.options = dict(options or {})
-        method = self._method()
-        known = inspect.signature(method).parameters
-        if unknown := self.options.keys() - known:
-            raise ValueError(
-                f"`options` must be of `{method.__name__}`: {', '.join(known)}. "
-                f"Received: {', '.join(sorted(unknown))}"
-            )
+        self._check_options()
 
     @classmethod
     def from_preset(
@@ -76,13 +71,13 @@ class Base(abc.ABC):
         tokenizer = Tokenizer.from_preset(handle)
         told, options = read_preset(handle)
         try:
-            predictor = cls(task, tokenizer, options=options)
+            opened = cls(task, tokenizer, options=options)
+            length = min(told or opened.max_length, opened.max_length)
+            cls(task, tokenizer, max_length=length)
         except ValueError as error:
             raise ArtifactError(f"{handle}: {error}") from error
-        if max_length is None:
-            max_length = min(told or predictor.max_length, predictor.max_length)
-        sizes = {"batch_size": batch_size, "max_length": max_length}
-        return cls(task, tokenizer, **sizes, options=options)
+        sizes = {"max_length": length if max_length is None else max_length}
+        return cls(task, tokenizer, batch_size=batch_size, **sizes, options=options)
 
     def save_to_preset(self, directory: str | Path) -> None:
         """Writes the folder that `from_preset` opens: model, tokenizer, and how they are asked.
@@ -93,6 +88,26 @@ class Base(abc.ABC):
         self.task.save_to_preset(directory)
         self.tokenizer.save_to_preset(directory)
         write_preset(Path(directory), self.max_length, self.options)
+
+    def _check_options(self) -> None:
+        """What they are is written into a file, and read from those of strangers."""
+        method = self._method()
+        known = [
+            parameter.name
+            for parameter in inspect.signature(method).parameters.values()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        ]
+        for name, value in self.options.items():
+            if name not in known:
+                raise ValueError(
+                    f"`options` must be of `{method.__name__}`: {', '.join(known) or 'none'}. "
+                    f"Received: {name}"
+                )
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (is_number and math.isfinite(value)):
+                raise ValueError(
+                    f"`options` must be finite numbers or None. Received: {name}={value!r:.100}"
+                )
 
     @abc.abstractmethod
     def _method(self, is_paired: bool = False) -> Callable[..., Any]:

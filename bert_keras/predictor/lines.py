@@ -22,7 +22,7 @@ from bert_keras.models import (
 )
 from bert_keras.predictor.predictor import Predictor
 
-_OBJECT = re.compile(r'\s*\{\s*["}]')  # "{sic}" begins a text
+_OBJECT = re.compile(r'\s*\{(\s*["}]|.*\}\s*$)')  # "{sic} and more" is a text
 _AT_ONCE = 1024  # lines, which bounds the memory
 # Keys of a line that is an object: those that must be there, by the class of the task.
 _KEYS = {QuestionAnswerer: ("question", "context"), MultipleChoice: ("prompt", "options")}

@@ -10,10 +10,10 @@ from typing import Any
 from bert_keras import atomic, handles, strict_json
 from bert_keras.errors import ArtifactError
 
-OURS = "predictor.json"
+_OURS = "predictor.json"
 _SENTENCES = "sentence_bert_config.json"  # of sentence-transformers
-FILES = (OURS, _SENTENCES)
-_LENGTH, _OPTIONS = "max_length", "options"
+_FILES = (_OURS, _SENTENCES)
+_LENGTH, _OPTIONS, _THEIR_LENGTH = "max_length", "options", "max_seq_length"
 
 
 def read_preset(handle: str | Path) -> tuple[int | None, dict[str, Any]]:
@@ -25,12 +25,12 @@ def read_preset(handle: str | Path) -> tuple[int | None, dict[str, Any]]:
     Raises:
         ArtifactError: a damaged file.
     """
-    folder = handles.resolve(handle, FILES)
-    path = folder / OURS
+    folder = handles.resolve(handle, _FILES)
+    path = folder / _OURS
     if not path.is_file():
         path = folder / _SENTENCES
         values = strict_json.read_object(path) if path.is_file() else {}
-        return _length(path, values, "max_seq_length"), {}
+        return _length(path, values, _THEIR_LENGTH), {}
     values = strict_json.read_object(path)
     options = values.get(_OPTIONS, {})
     if not isinstance(options, dict):
@@ -38,10 +38,17 @@ def read_preset(handle: str | Path) -> tuple[int | None, dict[str, Any]]:
     return _length(path, values, _LENGTH), options
 
 
-def write_preset(folder: Path, max_length: int, options: Mapping[str, Any]) -> None:
-    """Writes what `read_preset` answers."""
+def write_preset(folder: Path, max_length: int | None, options: Mapping[str, Any]) -> None:
+    """Writes what `read_preset` answers; its length also where sentence-transformers has it."""
     values = {_LENGTH: max_length, _OPTIONS: dict(options)}
-    atomic.write_text(folder / OURS, json.dumps(values, indent=2, allow_nan=False) + "\n")
+    theirs = folder / _SENTENCES
+    if max_length is not None and theirs.is_file():
+        _write(theirs, strict_json.read_object(theirs) | {_THEIR_LENGTH: max_length})
+    _write(folder / _OURS, values)
+
+
+def _write(path: Path, values: Mapping[str, Any]) -> None:
+    atomic.write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
 
 
 def _length(path: Path, values: Mapping[str, Any], name: str) -> int | None:

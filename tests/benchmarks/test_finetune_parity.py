@@ -38,7 +38,8 @@ _TRAIN: dict[str, Any] = {
 def test_both_sides_learn_the_same_rows(task: str, mini_lm: Path, transformers) -> None:
     from benchmarks.finetune_peer_tasks import WORKS
 
-    recipe = FinetuneRecipe(task=task, max_length=64, stride=32, max_question=32)
+    sizes: dict[str, Any] = {"stride": 32, "max_question": 32} if task == "questions" else {}
+    recipe = FinetuneRecipe(task=task, max_length=64, **sizes)
     kind, train = kind_of(recipe), _TRAIN[task]
     data = Data(train, train, kind.labels(train))
     ours = kind.examples(
@@ -51,7 +52,8 @@ def test_both_sides_learn_the_same_rows(task: str, mini_lm: Path, transformers) 
     )
     x, y, counted = ours.batch(0, 0)
     tokenizer = transformers.AutoTokenizer.from_pretrained(mini_lm)
-    rows = WORKS[task](recipe, data, tokenizer).training_rows()
+    work = WORKS[task](recipe, data, tokenizer)
+    rows = work.training_rows()
     assert len(rows) == len(train) == len(x[features.TOKEN_IDS])
     for number, row in enumerate(rows):
         length = int(x[features.PADDING_MASK][number].sum())
@@ -66,6 +68,9 @@ def test_both_sides_learn_the_same_rows(task: str, mini_lm: Path, transformers) 
             assert [label for label in row["labels"] if label >= 0] == learned.tolist()
         else:
             assert row["labels"] == y[features.LABEL][number].item()
+    found = kind.evaluate(work.predictor(work.model(str(mini_lm)).eval()), train)
+    assert len(found.predictions) == len(train)
+    assert found.metrics
 
 
 def _runs(*found: tuple[float, float]) -> dict[str, dict[str, Any]]:

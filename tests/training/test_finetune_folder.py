@@ -54,7 +54,9 @@ def test_the_examples_bind_too(tmp_path: Path) -> None:
     train.unlink()
     _claim(recipe)  # whoever reads it tells that it is missing
     train.write_text("three")
-    with pytest.raises(UsageError, match=r"  train: .*train\.tsv holds something else than then\n"):
+    with pytest.raises(
+        UsageError, match=r"  train: .*train\.tsv holds something else .* \(train\.tsv\)\n"
+    ):
         _claim(recipe)
 
 
@@ -68,7 +70,17 @@ def test_a_teacher_binds_too(tmp_path: Path) -> None:
     (tmp_path / "run" / "seed-0" / "checkpoints").mkdir(parents=True)
     _claim(recipe)
     weights.write_bytes(b"two")
-    with pytest.raises(UsageError, match=r"  teacher: .*teacher holds something else than then\n"):
+    with pytest.raises(
+        UsageError, match=r"  teacher: .*teacher holds something else .*\(model\.safetensors\)"
+    ):
+        _claim(recipe)
+    weights.write_bytes(b"one")
+    (weights.parent / "report.md").touch()
+    _claim(recipe)
+    (weights.parent / "vocab.txt").write_text("new")
+    _claim(recipe)  # which was not there
+    (weights.parent / "vocab.txt").write_text("newer")
+    with pytest.raises(UsageError, match=r"holds something else than then \(vocab\.txt\)"):
         _claim(recipe)
 
 

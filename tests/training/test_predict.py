@@ -32,13 +32,13 @@ def test_all_tasks_are_tested() -> None:
 
 
 def test_predictions_need_no_metrics(finetuned, tmp_path: Path, call, monkeypatch) -> None:
-    found = importlib.util.find_spec
+    run, found = finetuned("labels"), importlib.util.find_spec
     lacking = ("scipy", "sklearn")
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name in lacking else found(name)
     )
     (tmp_path / "test.jsonl").write_text('{"text": "x"}\n')
-    done = call(main, str(finetuned("labels")), "data=test.jsonl", "out=answers")
+    done = call(main, str(run), "data=test.jsonl", "out=answers")
     assert done.code == 0, done.err
     assert "answering" in done.err
 

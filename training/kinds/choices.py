@@ -24,7 +24,7 @@ class MultipleChoices(Kind):
     def read(self, path: str, *, labelled: bool = True) -> Choices:
         """A table with a list of options, or with a column for each."""
         recipe = self.recipe
-        options = [column_of(name) for name in recipe.options.split(",")]
+        options = [column_of(name.strip()) for name in recipe.options.split(",")]
         return read_choices(
             path,
             prompt=column_of(recipe.prompt) if recipe.prompt else None,

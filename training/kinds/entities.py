@@ -55,7 +55,7 @@ class Entities(Kind):
         """There are tags, of whatever types, and the model's are such."""
         if data.tags is None:
             raise DataError("The sentences have no tags to compare with.")
-        if not any(tag != _OUTSIDE for tag in entity_tags(labels or ()).values()):
+        if not _mark_entities(labels or ()):
             shown = ", ".join(labels or ())
             raise UsageError(f"The model's labels do not mark entities. Received: {shown:.200}")
 
@@ -122,10 +122,20 @@ class Entities(Kind):
         atomic.write_text(path, "\n".join(sentences))
 
 
+def _mark_entities(labels: Sequence[str]) -> bool:
+    return any(tag != _OUTSIDE for tag in entity_tags(labels).values())
+
+
 def _in_bio(found: Sequence[Sequence[Label]], predictor: Predictor) -> list[list[str]]:
-    """The tags as files are read, whatever scheme the model was trained with."""
-    known = entity_tags(predictor.label_names)
-    rows = [[known[tag.label] for tag in tags] for tags in found]
+    """The tags as files are read, whatever scheme the model was trained with.
+
+    Labels that mark no entities, as of parts of speech, stay what they are.
+    """
+    names = predictor.label_names
+    if not _mark_entities(names):
+        return [[tag.label for tag in tags] for tags in found]
+    known = entity_tags(names)
+    rows = [[known.get(tag.label, _OUTSIDE) for tag in tags] for tags in found]
     if any(tag[:1] in ("E", "S") for tag in known.values()):
         rows = [to_bio(tags, "bioes", repair=True) for tags in rows]
     return rows
@@ -134,7 +144,7 @@ def _in_bio(found: Sequence[Sequence[Label]], predictor: Predictor) -> list[list
 def _confusion(right: Sequence[Sequence[str]], answered: Sequence[Sequence[str]]) -> Any:
     """Of words: as which type each type was taken."""
     kinds = [
-        [tag.partition("-")[2] or tag[:1] for tags in rows for tag in tags]
+        [tag if tag == _OUTSIDE else tag.partition("-")[2] or "_" for tags in rows for tag in tags]
         for rows in (right, answered)
     ]
     names = [_OUTSIDE, *sorted({*kinds[0], *kinds[1]} - {_OUTSIDE})]

@@ -109,6 +109,10 @@ class Kind(abc.ABC):
         count = last_share(len(data), share)
         return self.take(data, range(count)), self.take(data, range(count, len(data)))
 
+    def learned(self, data: Any) -> Any:
+        """The examples that can be learned from."""
+        return data
+
     def take(self, data: Any, numbers: Sequence[int]) -> Any:
         """Some of the examples, whose columns are the fields of a dataclass."""
         columns = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}

@@ -57,6 +57,15 @@ class Questions(Kind):
             [question for question in data if _article(question) not in first],
         )
 
+    def learned(self, data: list[Question]) -> list[Question]:
+        """Without those that have no answer, where the model always gives one; says how many."""
+        if self.recipe.no_answer:
+            return data
+        answerable = [question for question in data if not question.is_impossible]
+        if count := len(data) - len(answerable):
+            print(f"{count:,} questions without an answer are not learned from; see no_answer")
+        return answerable
+
     def take(self, data: list[Question], numbers: Sequence[int]) -> list[Question]:
         """Some questions."""
         return [data[number] for number in numbers]
@@ -86,17 +95,9 @@ class Questions(Kind):
     def examples(
         self, tokenizer: Tokenizer, data: list[Question], labels: Any, **options: Any
     ) -> SupervisedExamples:
-        """A row for each part of a text.
-
-        Questions that have no answer are left out where the model always gives one.
-        """
+        """A row for each part of a text."""
         del labels
         recipe = self.recipe
-        if not recipe.no_answer:
-            answerable = [question for question in data if not question.is_impossible]
-            if count := len(data) - len(answerable):
-                print(f"{count:,} questions without an answer are left out; see no_answer")
-            data = answerable
         return question_examples(
             tokenizer,
             data,
