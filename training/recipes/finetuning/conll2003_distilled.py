@@ -2,6 +2,10 @@
 
 Command:  python -m training.finetune conll2003_distilled train=eng.train dev=eng.testa
           encoder=runs/conll2003 teacher=runs/conll2003
+Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
+Time:     5:18, 2026-11-22
+Result:   from the model of the recipe conll2003 (F1 0.8573), on 3,250 sentences of dev: F1 0.8486,
+          precision 0.8403, recall 0.8571, strict F1 0.8580
 """
 
 from training.finetune_recipe import FinetuneRecipe
