@@ -7,12 +7,13 @@ leftovers that `sweep` clears away.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 _NEW = ".tmp-"  # being written, or being removed
 _OLD = ".old-"  # moved aside for the moment in which its successor takes its place
@@ -21,6 +22,11 @@ _OLD = ".old-"  # moved aside for the moment in which its successor takes its pl
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Writes or replaces one UTF-8 file atomically."""
     write_bytes(path, text.encode())
+
+
+def write_json(path: str | os.PathLike[str], values: Mapping[str, Any]) -> None:
+    """Writes or replaces one JSON file atomically; no value may be NaN or infinite."""
+    write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:

@@ -19,7 +19,7 @@ _MAY_BE_SKIPPED = re.compile(r"backend|platform|as root|no real test data")
 
 
 def pytest_collection_finish() -> None:
-    """Lets the garbage collector pass over what is imported: a tenth of the time on TensorFlow."""
+    """Lets the garbage collector pass over what is imported, which it would walk all the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bert_keras import atomic
 from bert_keras.errors import UsageError
 from training.run import run
 
@@ -35,7 +36,6 @@ def main(arguments: list[str]) -> int:
     from rich.table import Table
 
     from training.finetune_data import read
-    from training.finetune_folder import write_json
     from training.finetuned import open_finetuned
 
     opened = open_finetuned(arguments, "training.evaluate", ("data",))
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     out.mkdir(parents=True, exist_ok=True)
     kind.write(out / f"predictions.{kind.extension}", data, found.predictions)
     card = {"model": arguments[0], "data": opened.own["data"], "examples": len(data)}
-    write_json(out / "metrics.json", {**card, "metrics": found.stored})
+    atomic.write_json(out / "metrics.json", {**card, "metrics": found.stored})
     table = Table("metric", "value", title=escape(f"{opened.own['data']}: {len(data):,} examples"))
     for name, value in found.metrics.items():
         table.add_row(escape(name), f"{value:.4f}")

@@ -39,6 +39,11 @@ def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
         raise UsageError(
             f"metric must be one of {', '.join(known)}. Received: metric={recipe.metric!r}"
         )
+    return counting(recipe, metrics)
+
+
+def counting(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
+    """As `metric_of`, also where one of a type of entities is missing, for nothing was taken so."""
     return recipe.metric or next(iter(metrics))
 
 
@@ -118,16 +123,16 @@ class KeepBest(keras.callbacks.Callback):
         start = perf_counter()
         found = self._measure()
         values = found.stored
-        name = self._recipe.metric or metric_of(self._recipe, values)
-        score = values.get(name)  # of a type of entities that nothing was taken for there is none
+        name = counting(self._recipe, values)
+        score = values.get(name)
         logs |= {f"val_{key}": found.metrics[key] for key in values}
         logs["val_score"] = math.nan if score is None else score
         best, step = self.state["best"], self.reports * self._report_every
         is_better = best is None or goodness(name, score) > goodness(name, best.get(name))
         if is_better or self._written == step > self.state["best_step"]:
             self._save(step, values)
-            found_what = {"best": values, "best_step": step, "constant": found.is_constant}
-            self.state |= {**found_what, "waited": 0}
+            self.state |= {"best": values, "best_step": step, "constant": found.is_constant}
+            self.state["waited"] = 0
         else:
             self.state["waited"] += 1
         self.state["aside"] += perf_counter() - start

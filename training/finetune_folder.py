@@ -17,9 +17,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from bert_keras import atomic, strict_json
 from bert_keras.checkpoints import open_checkpoint
@@ -134,11 +132,6 @@ def _files(folder: Path) -> set[Path]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Writes values, of which none may be NaN or infinite, atomically."""
-    atomic.write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
 
 
 def recipe_of(folder: Path) -> FinetuneRecipe | None:

@@ -14,7 +14,7 @@ from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
 from training.finetune_data import Data
-from training.finetune_recipe import READING, FinetuneRecipe
+from training.finetune_recipe import READING, FinetuneRecipe, usual_values
 from training.kinds import kind_of
 
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -45,7 +45,7 @@ def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
     BertEncoder(config).save_to_preset(folder / "encoder")
     tokenizer.save_to_preset(folder / "encoder")
     values = _MAKERS[recipe.task](folder)
-    usual = {field.name: field.default for field in dataclasses.fields(recipe)}
+    usual = usual_values()
     reading: dict[str, Any] = {name: usual[name] for name in (*READING, "labels", "positive")}
     recipe = dataclasses.replace(
         recipe,

@@ -110,7 +110,7 @@ class FinetuneRecipe:
             _RANGES.fail("layers", "must be numbers with commas", self.layers)
         if self.seed + self.seeds > _SEEDS:
             _RANGES.fail("seeds", f"must leave all seeds below {_SEEDS:,}", self.seeds)
-        usual = {field.name: field.default for field in dataclasses.fields(self)}
+        usual = usual_values()
         for names, tasks in _ONLY.items():
             for name in names.split():
                 value = getattr(self, name)
@@ -129,9 +129,13 @@ class FinetuneRecipe:
     @property
     def of_a_teacher(self) -> str:
         """The name of a value that says how to learn from a teacher; "" where none was given."""
-        fields = {field.name: field.default for field in dataclasses.fields(self)}
-        names = ("hidden", "alpha", "temperature")
-        return next((name for name in names if getattr(self, name) != fields[name]), "")
+        usual, names = usual_values(), ("hidden", "alpha", "temperature")
+        return next((name for name in names if getattr(self, name) != usual[name]), "")
+
+
+def usual_values() -> dict[str, Any]:
+    """Of all values that a recipe need not say."""
+    return {field.name: field.default for field in dataclasses.fields(FinetuneRecipe)}
 
 
 # Values that say how files are read.
@@ -143,6 +147,8 @@ READING = (
 _SEEDS = 2**32
 _VECTORS = ("similarity", "pair_labels", "retrieval")
 _TEXTS = ("labels", "multi_label", "scores", *_VECTORS)
+_OF_TOKENS = ("labels", "multi_label", "scores", "entities")
+_WITH_DROPOUT = (*_OF_TOKENS, "questions", "choices")
 # Values that say something of some tasks alone.
 _ONLY = {
     "text pair label": _TEXTS,
@@ -155,17 +161,9 @@ _ONLY = {
     "word_column tag_column numbered_characters scheme repair crf all_pieces": ("entities",),
     "highest": ("similarity",),
     "language stride max_question max_answer no_answer": ("questions",),
-    "representation": ("labels", "multi_label", "scores", "entities"),
-    "dropout": ("labels", "multi_label", "scores", "entities", "questions", "choices"),
-    "freeze": (
-        "labels",
-        "multi_label",
-        "scores",
-        "entities",
-        "questions",
-        "choices",
-        "pair_labels",
-    ),
+    "representation": _OF_TOKENS,
+    "dropout": _WITH_DROPOUT,
+    "freeze": (*_WITH_DROPOUT, "pair_labels"),
     "pooling": _VECTORS,
 }
 _FROM_ZERO = (

@@ -19,9 +19,9 @@ from rich.table import Table
 from bert_keras import atomic
 from bert_keras.tokenizers import Tokenizer
 from training import machine
-from training.finetune_best import goodness, measure, metric_of
+from training.finetune_best import counting, goodness, measure
 from training.finetune_data import Data
-from training.finetune_folder import FinetuneFolder, write_json
+from training.finetune_folder import FinetuneFolder
 from training.finetune_plot import confusion_picture, curve_picture
 from training.finetune_recipe import FinetuneRecipe
 from training.finetune_seed import METRICS, open_best
@@ -50,7 +50,7 @@ def finish(
         lines = [_title(recipe), "", *_failures(results), *_how(recipe, data, results, command)]
         atomic.write_text(folder.report, "\n".join([*lines, ""]))
         return
-    name = recipe.metric or metric_of(recipe, good[0]["metrics"])
+    name = counting(recipe, good[0]["metrics"])
     best = max(good, key=lambda result: goodness(name, result["metrics"].get(name)))
     task = open_best(folder.of_seed(best["seed"]), recipe.precision)
     kind = type(kind)(recipe, best["metrics"])
@@ -65,7 +65,7 @@ def finish(
         names, counts = found.confusion
         confusion_picture(names, counts, folder.confusion)
     card = {"seed": best["seed"], "metrics": best["metrics"]}
-    write_json(folder.metrics, card)
+    atomic.write_json(folder.metrics, card)
     lines = _report(recipe, data, results, good, best, found, name, command)
     atomic.write_text(folder.report, "\n".join([*lines, ""]))
     _print(recipe, good, results)

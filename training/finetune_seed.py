@@ -10,24 +10,16 @@ from typing import Any
 
 import keras
 
+from bert_keras import atomic
 from bert_keras.checkpoints import load_checkpoint, load_opened, open_checkpoint
 from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import NumericError, UsageError
-from bert_keras.models import (
-    BertEncoder,
-    Distiller,
-    MultipleChoice,
-    SentenceEncoder,
-    SentencePairs,
-    SequenceClassifier,
-    Task,
-)
+from bert_keras.models import BertEncoder, Distiller, SentenceEncoder, SentencePairs, Task
 from bert_keras.optimization import optimizer
 from bert_keras.tokenizers import Tokenizer
 from training import machine
 from training.finetune_best import KeepBest
 from training.finetune_data import Data, training_examples
-from training.finetune_folder import write_json
 from training.finetune_recipe import FinetuneRecipe
 from training.fitting import Fitting
 from training.kinds import Kind
@@ -87,7 +79,7 @@ def run_seed(
         }
     except NumericError as error:
         result = {"seed": seed, "failed": str(error)}
-    write_json(folder / RESULT, result)
+    atomic.write_json(folder / RESULT, result)
     return result
 
 
@@ -185,10 +177,9 @@ def _encoder(recipe: FinetuneRecipe) -> BertEncoder:
 
 
 def _reads_pooler(task: Task) -> bool:
-    if not isinstance(task, SequenceClassifier | MultipleChoice):
-        return False
+    """A head over [CLS] does, unless it has a layer of its own; the others have no such option."""
     options: dict[str, Any] = task.options
-    return options["hidden_activation"] is None
+    return "hidden_activation" in options and options["hidden_activation"] is None
 
 
 def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distiller:

@@ -73,7 +73,7 @@ class Base(abc.ABC):
         try:
             opened = cls(task, tokenizer, options=options)
             length = min(told or opened.max_length, opened.max_length)
-            cls(task, tokenizer, max_length=length)
+            checked_length(length, opened.encoder)
         except ValueError as error:
             raise ArtifactError(f"{handle}: {error}") from error
         sizes = {"max_length": length if max_length is None else max_length}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,12 +42,8 @@ def write_preset(folder: Path, max_length: int | None, options: Mapping[str, Any
     values = {_LENGTH: max_length, _OPTIONS: dict(options)}
     theirs = folder / _SENTENCES
     if max_length is not None and theirs.is_file():
-        _write(theirs, strict_json.read_object(theirs) | {_THEIR_LENGTH: max_length})
-    _write(folder / _OURS, values)
-
-
-def _write(path: Path, values: Mapping[str, Any]) -> None:
-    atomic.write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
+        atomic.write_json(theirs, strict_json.read_object(theirs) | {_THEIR_LENGTH: max_length})
+    atomic.write_json(folder / _OURS, values)
 
 
 def _length(path: Path, values: Mapping[str, Any], name: str) -> int | None:

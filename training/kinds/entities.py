@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -55,7 +55,7 @@ class Entities(Kind):
         """There are tags, of whatever types, and the model's are such."""
         if data.tags is None:
             raise DataError("The sentences have no tags to compare with.")
-        if not _mark_entities(labels or ()):
+        if not _mark_entities(entity_tags(labels or ())):
             shown = ", ".join(labels or ())
             raise UsageError(f"The model's labels do not mark entities. Received: {shown:.200}")
 
@@ -122,8 +122,8 @@ class Entities(Kind):
         atomic.write_text(path, "\n".join(sentences))
 
 
-def _mark_entities(labels: Sequence[str]) -> bool:
-    return any(tag != _OUTSIDE for tag in entity_tags(labels).values())
+def _mark_entities(known: Mapping[str, str]) -> bool:
+    return any(tag != _OUTSIDE for tag in known.values())
 
 
 def _in_bio(found: Sequence[Sequence[Label]], predictor: Predictor) -> list[list[str]]:
@@ -131,10 +131,9 @@ def _in_bio(found: Sequence[Sequence[Label]], predictor: Predictor) -> list[list
 
     Labels that mark no entities, as of parts of speech, stay what they are.
     """
-    names = predictor.label_names
-    if not _mark_entities(names):
+    known = entity_tags(predictor.label_names)
+    if not _mark_entities(known):
         return [[tag.label for tag in tags] for tags in found]
-    known = entity_tags(names)
     rows = [[known.get(tag.label, _OUTSIDE) for tag in tags] for tags in found]
     if any(tag[:1] in ("E", "S") for tag in known.values()):
         rows = [to_bio(tags, "bioes", repair=True) for tags in rows]

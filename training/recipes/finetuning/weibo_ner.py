@@ -2,10 +2,6 @@
 
 Command:  python -m training.finetune weibo_ner train=Weibo_weiboNER_2nd_conll.train
           dev=Weibo_weiboNER_2nd_conll.dev encoder=HANDLE
-Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
-Time:     3:14 beside other work, 2026-11-22
-Result:   from our own zh_mini, on 270 sentences of dev: F1 0.2240, precision 0.2034, recall
-          0.2494,  strict F1 0.2696
 """
 
 from training.finetune_recipe import FinetuneRecipe

@@ -2,10 +2,6 @@
 
 Command:  python -m training.finetune wnut17 train=wnut17train.conll dev=emerging.dev.conll
           encoder=HANDLE
-Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
-Time:     4:59, 2026-11-22
-Result:   from all-MiniLM-L6-v2, on 1,009 sentences of dev: F1 0.5682, precision 0.6439, recall
-          0.5084, strict F1 0.5838
 """
 
 from training.finetune_recipe import FinetuneRecipe
