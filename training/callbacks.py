@@ -17,6 +17,7 @@ from bert_keras.resume import MetricsLog
 from training.progress import Progress
 
 _SHOW_SECONDS = 0.5  # between two looks at the metrics within a report
+_MEASURED = "measuring, held-out batch"
 
 
 class WriteMetrics(keras.callbacks.Callback):
@@ -69,6 +70,14 @@ class WriteMetrics(keras.callbacks.Callback):
         speed = (batch + 1) * self._tokens_per_step / self._seconds
         values = {"tokens_per_second": speed, "padding_share": self._padding_share}
         self._display.update(self._first_step + batch + 1, {**_plain(logs), **values})
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+        """Keras: the evaluation after a report begins."""
+        self._display.aside(_MEASURED, 0)
+
+    def on_test_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+        """Keras: a batch of the evaluation is done."""
+        self._display.aside(_MEASURED, batch + 1)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keras: a report ends.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -21,11 +21,30 @@ from training.kinds import Evaluation, Kind
 _NO_METRIC = "_thresh"  # how a threshold's name ends
 _LOWER = ("mean_squared_error",)  # is better
 _STEP = "step.txt"  # beside the best model
+_MEASURING = "measuring on dev"
 
 
-def measure(kind: Kind, task: Task | Distiller, tokenizer: Tokenizer, data: Any) -> Evaluation:
-    """Puts the examples to a task, or to what a `Distiller` or `SentencePairs` trains."""
-    return kind.evaluate(kind.predictor(_kept(task), tokenizer), data)
+def measure(
+    kind: Kind,
+    task: Task | Distiller,
+    tokenizer: Tokenizer,
+    data: Any,
+    progress: Callable[[str, int, int | None], None] | None = None,
+) -> Evaluation:
+    """Puts the examples to a task, or to what a `Distiller` or `SentencePairs` trains.
+
+    Args:
+        kind: measures.
+        task: of that kind.
+        tokenizer: of the task.
+        data: the examples.
+        progress: told what is done, how many examples, and of how many.
+    """
+    predictor = kind.predictor(_kept(task), tokenizer)
+    if progress is not None:
+        progress(_MEASURING, 0, None)
+        predictor.progress = lambda done, total: progress(_MEASURING, done, total)
+    return kind.evaluate(predictor, data)
 
 
 def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
@@ -67,6 +86,7 @@ class KeepBest(keras.callbacks.Callback):
         folder: of the best model; replaced as a whole.
         report_every: steps of a report.
         state: of a run that goes on.
+        progress: told how far the measuring is, as by `measure`.
     """
 
     def __init__(
@@ -78,10 +98,11 @@ class KeepBest(keras.callbacks.Callback):
         folder: Path,
         report_every: int,
         state: Mapping[str, Any],
+        progress: Callable[[str, int, int | None], None] | None = None,
     ):
         super().__init__()
         self._recipe, self._kind, self._dev, self._tokenizer = recipe, kind, dev, tokenizer
-        self._folder, self._report_every = folder, report_every
+        self._folder, self._report_every, self._progress = folder, report_every, progress
         self.reports = state["step"] // report_every
         self.state = {
             name: state[name] for name in ("best", "best_step", "constant", "waited", "aside")
@@ -140,7 +161,7 @@ class KeepBest(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _measure(self) -> Evaluation:
-        return measure(self._kind, self.model, self._tokenizer, self._dev)
+        return measure(self._kind, self.model, self._tokenizer, self._dev, self._progress)
 
     def _check_numbers(self, loss: float, step: int) -> None:
         weights = (keras.ops.convert_to_numpy(v) for v in self.model.trainable_variables)

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from bert_keras import atomic
 from bert_keras.tokenizers import Tokenizer
-from training import machine
+from training import machine, progress
 from training.finetune_best import counting, goodness, measure
 from training.finetune_data import Data
 from training.finetune_folder import FinetuneFolder
@@ -54,7 +54,10 @@ def finish(
     best = max(good, key=lambda result: goodness(name, result["metrics"].get(name)))
     task = open_best(folder.of_seed(best["seed"]), recipe.precision)
     kind = type(kind)(recipe, best["metrics"])
-    found = measure(kind, task, tokenizer, data.dev)
+    with progress.task(f"seed {best['seed']}, the best") as show:
+        found = measure(
+            kind, task, tokenizer, data.dev, lambda what, done, total: show(done, total, what)
+        )
     kind.predictor(task, tokenizer).save_to_preset(folder.path)
     kind.write(folder.path / f"predictions.{kind.extension}", data.dev, found.predictions)
     curves = {

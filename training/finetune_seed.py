@@ -105,8 +105,6 @@ def _train(
         task = kind.build(encoder, data.labels)
     except ValueError as error:
         raise UsageError(f"encoder={recipe.encoder}: {error}") from error
-    if encoder.pooler is not None and not _reads_pooler(task):
-        encoder.pooler.trainable = False  # it has no gradient, and must not decay either
     model = _taught(recipe, task, tokenizer) if recipe.teacher else task
     opened = perf_counter() - start
     examples = training_examples(recipe, kind, data, tokenizer, task, seed)
@@ -127,7 +125,9 @@ def _train(
     )
     state, step = fitting.state, fitting.state["step"]
     state["aside"] += opened
-    best = KeepBest(recipe, kind, data.dev, tokenizer, folder / BEST, report_every, state)
+    best = KeepBest(
+        *(recipe, kind, data.dev, tokenizer, folder / BEST, report_every, state), fitting.show
+    )
     # === Training ===
     stop = fitting.run(
         reports,
@@ -137,6 +137,7 @@ def _train(
         checkpoint_every=recipe.checkpoint_every,
         workers=recipe.workers,
         note=_note(recipe, seed, step),
+        later_steps=(recipe.seed + recipe.seeds - 1 - seed) * reports * report_every,
         is_over=best.is_over,
     )
     if stop.signal is not None:
@@ -174,12 +175,6 @@ def _encoder(recipe: FinetuneRecipe) -> BertEncoder:
         return encoder.keep_layers([int(number) for number in recipe.layers.split(",")])
     except ValueError as error:
         raise UsageError(f"layers={recipe.layers}: {error}") from error
-
-
-def _reads_pooler(task: Task) -> bool:
-    """A head over [CLS] does, unless it has a layer of its own; the others have no such option."""
-    options: dict[str, Any] = task.options
-    return "hidden_activation" in options and options["hidden_activation"] is None
 
 
 def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distiller:

@@ -60,11 +60,17 @@ class Fitting:
         self._metrics, self._speed = MetricsLog(metrics), MetricsLog(speed)
         self.state: dict[str, Any] = _START | dict(start) | (self._checkpoints.restore(model) or {})
         self._began = began - self.state["seconds"]
+        self._display: Progress | None = None
 
     @property
     def seconds(self) -> float:
         """Spent on the run until now, by processes that were killed too."""
         return perf_counter() - self._began
+
+    def show(self, what: str, done: int, total: int | None = None) -> None:
+        """For callbacks: shows how far something is that is no step (see `Progress.aside`)."""
+        if self._display is not None:
+            self._display.aside(what, done, total)
 
     def state_after(self, reports: int) -> dict[str, Any]:
         """The state when so many reports are done, without what the run adds to it."""
@@ -88,6 +94,7 @@ class Fitting:
         checkpoint_every: int,
         workers: int,
         note: str = "",
+        later_steps: int = 0,
         is_over: bool = False,
         **options: Any,
     ) -> StopOnSignal:
@@ -101,6 +108,7 @@ class Fitting:
             checkpoint_every: reports between checkpoints.
             workers: that prepare batches.
             note: printed above the display.
+            later_steps: of trainings that follow this one.
             is_over: nothing is left to train, though reports are.
             options: of `fit`.
 
@@ -113,9 +121,10 @@ class Fitting:
         machine.keep_freed_memory()
         self._metrics.cut(self.state["metrics"])
         self._speed.cut(self.state["speed"])
-        display = Progress(reports * self._report_every, self.state["step"])
-        done = self.state["step"] // self._report_every
-        with StopOnSignal() as stop, display:
+        step = self.state["step"]
+        display = Progress(reports * self._report_every, step, later_steps=later_steps)
+        self._display, done = display, step // self._report_every
+        with StopOnSignal(tell=display.note) as stop, display:
             if note:
                 display.note(note)
             logged = WriteMetrics(

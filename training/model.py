@@ -66,8 +66,6 @@ def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:
             f"positions. Received: a vocabulary of {vocab_size}, "
             f"sequence_length={recipe.sequence_length}"
         )
-    if kind is MaskedLM and task.encoder.pooler is not None:
-        task.encoder.pooler.trainable = False  # it has no gradient, and must not decay either
     return task
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from time import monotonic
 from types import TracebackType
@@ -21,9 +20,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from training.pace import Pace
+
 _LINE_SECONDS = 10.0  # between two plain lines
 _DRAW_SECONDS = 0.1  # between two pictures of the live display
-_RATE_SECONDS = 60.0  # over which the speed is measured
 
 # What is shown of the values, in this order: how, by the key of metrics.jsonl.
 _SHOWN = {
@@ -43,22 +43,29 @@ class Progress:
     """The display of a training run, a context manager.
 
     Args:
-        total_steps: steps of the whole run.
+        total_steps: steps of the whole training.
         start_step: where it begins, after a resume.
+        later_steps: of trainings that follow, which count in the time that is left.
         console: where to show it; stderr by default. `NO_COLOR` is respected.
     """
 
     def __init__(
-        self, total_steps: int, start_step: int = 0, *, console: Console | None = None
+        self,
+        total_steps: int,
+        start_step: int = 0,
+        *,
+        later_steps: int = 0,
+        console: Console | None = None,
     ) -> None:
         self._console = console or Console(stderr=True)
         self._total = total_steps
         self._step = start_step
+        self._pace = Pace(total_steps, start_step, later_steps)
         self._values: dict[str, float] = {}
-        self._marks: deque[tuple[float, int]] = deque()
         self._shown_at = monotonic()
         self._shown_step = start_step
         self._live: Live | None = None
+        self._aside = ""  # what is shown of what is no step
 
     def __enter__(self) -> Progress:
         if _is_live(self._console):
@@ -90,45 +97,52 @@ class Progress:
         """Shows that `step` steps are done.
 
         Args:
-            step: steps done since the beginning of the run.
+            step: steps done since the beginning of the training.
             values: by the keys of metrics.jsonl; what is not given keeps its last value.
             report: whether this ends a report, which always gets a plain line.
         """
         now = monotonic()
+        self._aside = ""
         self._step = step
         self._values.update(values or {})
-        self._marks.append((now, step))
-        while len(self._marks) > 2 and self._marks[1][0] <= now - _RATE_SECONDS:
-            self._marks.popleft()
-        waited = now - self._shown_at
-        if self._live is not None:
-            if report or waited >= _DRAW_SECONDS:
-                self._shown_at = now
-                self._live.update(self._picture(), refresh=True)
-        elif report or waited >= _LINE_SECONDS:
-            self._print_line()
+        self._pace.step(now, step)
+        self._show(now, at_once=report)
+
+    def aside(self, what: str, done: int, total: int | None = None) -> None:
+        """Shows how far something is that is no step, as measuring; the next step ends it.
+
+        Args:
+            what: in a word or two.
+            done: parts of it; give 0 where it begins.
+            total: its parts; None where that is not known.
+        """
+        now = monotonic()
+        begins = not self._aside
+        self._pace.aside(now)
+        self._aside = f"{what} {_count(done, total)}"
+        self._show(now, at_once=begins and self._live is not None)
 
     def note(self, text: str) -> None:
         """Prints a line that stays, above the live display."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    @property
-    def seconds_left(self) -> float | None:
-        """What the remaining steps take at the speed of the last minute; None: not known yet."""
-        if len(self._marks) < 2 or self._marks[-1][1] <= self._marks[0][1]:
-            return None
-        (start, first), (end, last) = self._marks[0], self._marks[-1]
-        return (end - start) / (last - first) * max(0, self._total - self._step)
+    def _show(self, now: float, *, at_once: bool) -> None:
+        waited = now - self._shown_at
+        if self._live is not None:
+            if at_once or waited >= _DRAW_SECONDS:
+                self._shown_at = now
+                self._live.update(self._picture(), refresh=True)
+        elif at_once or waited >= _LINE_SECONDS:
+            self._print_line()
 
     def _details(self) -> list[str]:
-        return [
-            text.format(self._values[name]).replace("%", " %")
-            for name, text in _SHOWN.items()
-            if name in self._values
-        ]
+        shown = {name: text for name, text in _SHOWN.items() if name in self._values}
+        known = [text.format(self._values[name]) for name, text in shown.items()]
+        return [*(text.replace("%", " %") for text in known), *filter(None, [self._aside])]
 
     def _remaining(self) -> str:
-        return "" if self.seconds_left is None else f"ETA {clock(self.seconds_left)}"
+        left = self._pace.seconds_left
+        return "" if left is None else f"ETA {clock(left)}"
 
     def _print_line(self) -> None:
         self._shown_at = monotonic()

@@ -87,6 +87,11 @@ class SequenceClassifier(Task):
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.head = head
 
+    @property
+    def reads_pooler(self) -> bool:
+        """Unless the head has a layer of its own."""
+        return self.options["hidden_activation"] is None
+
     def objective(self) -> dict[str, Any]:
         """What fits the problem; labels {"label": int [batch], or float [batch, num_classes]}."""
         loss, metric = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ from bert_keras.models.encoder import EncoderView
 from bert_keras.models.sentence_pairs import InBatchLoss
 from bert_keras.models.task import Task, build_optimizer
 from bert_keras.models.token_classifier import TagLoss
+from bert_keras.models.unread import WithoutUnread
 
 _STATE = "last_state"
 # What the logits of an output are; the others are one choice among the last axis.
@@ -20,7 +22,7 @@ _LINEAR = (keras.losses.MeanSquaredError,)
 _BINARY = (keras.losses.BinaryCrossentropy,)
 
 
-class Distiller(keras.Model):
+class Distiller(WithoutUnread):
     """Trains a student on what a teacher answers (Hinton et al., 2015; Sanh et al., 2019).
 
     What is kept is `student`: save that one. The teacher runs on every batch, without dropout, and
@@ -72,6 +74,11 @@ class Distiller(keras.Model):
         self.student, self.teacher = student, teacher
         self.temperature, self.alpha = temperature, alpha
         self.dtype_policy = student.dtype_policy
+
+    @property
+    def unread(self) -> Sequence[Any]:
+        """Those of the student."""
+        return self.student.unread
 
     @property
     def fixed_variables(self) -> list[Any]:

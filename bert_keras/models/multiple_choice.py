@@ -62,6 +62,11 @@ class MultipleChoice(Task):
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.head = head
 
+    @property
+    def reads_pooler(self) -> bool:
+        """Unless the head has a layer of its own."""
+        return self.options["hidden_activation"] is None
+
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of the right choice; labels {"choice": int [batch]}."""
         accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")

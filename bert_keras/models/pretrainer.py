@@ -63,6 +63,11 @@ class Pretrainer(Task):
         super().__init__(encoder, inputs, outputs, options={"objective": objective}, name=name)
         self.mlm, self.pair = head, pair_head
 
+    @property
+    def reads_pooler(self) -> bool:
+        """Always."""
+        return True
+
     def objective(self) -> dict[str, Any]:
         """The sum of both mean cross-entropies, as in the paper; labels by output name."""
         pair = self.options["objective"]

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import keras
 
 from bert_keras.models.encoder import BertEncoder, encoder_inputs
+from bert_keras.models.unread import WithoutUnread
 
 
-class Task(keras.Model):
+class Task(WithoutUnread):
     """A functional model over an encoder, with a head. Abstract; every task class is final.
 
     A task is made from its encoder and options (JSON values) alone, which is how it is saved.
@@ -31,6 +32,17 @@ class Task(keras.Model):
         self.options = options
         # `compile` scales the loss by this policy (mixed_float16).
         self.dtype_policy = encoder.dtype_policy
+
+    @property
+    def reads_pooler(self) -> bool:
+        """Whether the head is over what the encoder's pooler makes of [CLS]."""
+        return False
+
+    @property
+    def unread(self) -> Sequence[Any]:
+        """The variables of a pooler that the head does not read."""
+        pooler = self.encoder.pooler
+        return () if pooler is None or self.reads_pooler else pooler.variables
 
     @abc.abstractmethod
     def objective(self) -> dict[str, Any]:

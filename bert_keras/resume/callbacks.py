@@ -92,13 +92,17 @@ class StopOnSignal(keras.callbacks.Callback):
         if stop.signal is not None:
             sys.exit(stop.exit_code)
 
+    Args:
+        tell: called with a sentence for people, after the step in which the first signal comes.
+
     Attributes:
         signal: the signal received, or None.
     """
 
-    def __init__(self):
+    def __init__(self, tell: Callable[[str], None] | None = None):
         super().__init__()
         self.signal: signal.Signals | None = None
+        self._tell = tell
         self._previous: dict[int, Any] = {}
 
     @property
@@ -113,6 +117,15 @@ class StopOnSignal(keras.callbacks.Callback):
 
     def __exit__(self, *error: object) -> None:
         self._give_back()
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
+        """Keras: a step is done."""
+        if self.signal is not None and self._tell is not None:
+            self._tell(
+                f"{self.signal.name}: the training ends with a checkpoint, after this epoch or "
+                "report; a second signal ends it at once, and it goes back to the last one."
+            )
+            self._tell = None
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
         """Keras: stops if a signal has come."""

@@ -114,6 +114,16 @@ def test_a_second_signal_does_what_it_did_before(tmp_path, build):
     assert _steps(tmp_path) == [STEPS]
 
 
+def test_who_sends_a_signal_is_told_once_what_comes_of_it(tmp_path, build):
+    told = []
+    with StopOnSignal(tell=told.append) as stop:
+        send = At(STEPS + 1, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+        save = SaveCheckpoint(TrainingCheckpoints(tmp_path), every=10, state=_state)
+        _fit(build(run_eagerly=True), 4, [send, stop, save])
+    (sentence,) = told
+    assert sentence.startswith("SIGTERM: the training ends with a checkpoint")
+
+
 def test_a_callback_further_down_may_stop_the_training(tmp_path, build, snapshot):
     class Stop(keras.callbacks.Callback):
         def on_epoch_end(self, *_):

@@ -105,6 +105,17 @@ def test_the_rate_inside_a_loss_scale(callback: WriteMetrics, tmp_path: Path) ->
     assert _record(tmp_path / "metrics.jsonl")["learning_rate"] == RATE
 
 
+def test_the_evaluation_is_shown(
+    callback: WriteMetrics, screen: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.progress._LINE_SECONDS", 0.0)
+    callback.on_test_begin()
+    callback.on_test_batch_end(0)
+    assert [line.split("  ")[1] for line in screen.getvalue().splitlines()] == [
+        f"measuring, held-out batch {number}" for number in (0, 1)
+    ]
+
+
 def test_in_fit_the_steps_are_numbered_through(tmp_path: Path, callback: WriteMetrics) -> None:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", run_eagerly=True)

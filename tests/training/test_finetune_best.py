@@ -88,6 +88,23 @@ def test_the_best_is_kept_and_of_equals_the_first(keep, tmp_path: Path) -> None:
     assert records[3] == {"loss": 0.5, "val_accuracy": 0.7, "val_other": 1.0, "val_score": 0.7}
 
 
+def test_how_far_the_measuring_is() -> None:
+    class Kind(_Kind):
+        def evaluate(self, predictor: Any, data: list[str]) -> Evaluation:
+            predictor.progress(len(data) - 1, len(data))
+            return Evaluation({"accuracy": 1.0}, data)
+
+    kind: Any = Kind(FinetuneRecipe(task="labels"), None)
+    task: Any = _Model()
+    tokenizer: Any = None
+    told: list[Any] = []
+    found = finetune_best.measure(
+        kind, task, tokenizer, ["a", "b"], lambda *what: told.append(what)
+    )
+    assert told == [("measuring on dev", 0, None), ("measuring on dev", 1, 2)]
+    assert found.predictions == ["a", "b"]
+
+
 def test_patience_ends_what_gains_no_more(keep) -> None:
     best, model, records = keep([0.5, 0.4, 0.4, 0.9], patience=2)
     assert model.stop_training

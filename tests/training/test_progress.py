@@ -71,17 +71,41 @@ def test_a_plain_line_has_every_value_that_is_known(time: _Clock) -> None:
     )
 
 
-def test_the_speed_is_that_of_the_last_minute(time: _Clock) -> None:
-    shown = Progress(1_000, console=_console())
-    assert shown.seconds_left is None
-    for step in range(1, 11):  # slow at first
-        time.now += 100
-        shown.update(step)
-    for step in range(11, 200):
-        time.now += 1
-        shown.update(step)
+def test_what_is_no_step_is_shown_until_the_next_one(time: _Clock) -> None:
+    console = _console()
+    with Progress(100, console=console) as shown:
+        time.now += 10
+        shown.update(50, {"loss": 1.5})
+        for done in range(0, 41, 10):
+            shown.aside("measuring", done, 40)
+            time.now += 6
+        shown.update(50, {"val_score": 0.75}, report=True)
+        shown.aside("writing", 3)
 
-    assert shown.seconds_left == pytest.approx(1_000 - 199)
+    assert _shown(console).splitlines() == [
+        "step 50/100 (50 %)  loss 1.500",
+        "step 50/100 (50 %)  loss 1.500  measuring 20/40 (50 %)",
+        "step 50/100 (50 %)  loss 1.500  measuring 40/40 (100 %)",
+        "step 50/100 (50 %)  loss 1.500  dev 0.7500",
+    ]
+
+
+def test_a_terminal_shows_at_once_that_something_is_no_step() -> None:
+    console = _console(terminal=True)
+    with Progress(100, console=console) as shown:
+        shown.update(50, {"loss": 1.5}, report=True)
+        shown.aside("measuring", 0, 40)
+        assert "loss 1.500 · measuring 0/40 (0 %)" in _shown(console)
+
+
+def test_the_time_left_is_of_the_trainings_that_follow_too(time: _Clock) -> None:
+    console = _console()
+    with Progress(100, later_steps=200, console=console) as shown:
+        for step in range(1, 41):
+            time.now += 1
+            shown.update(step)
+
+    assert _shown(console).splitlines()[-1] == "step 40/100 (40 %)  ETA 4:20"
 
 
 def test_notes_are_text_and_not_markup() -> None:

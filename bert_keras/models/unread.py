@@ -1,0 +1,46 @@
+"""Variables that nothing reads: they are the model's, and do not train."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+
+class WithoutUnread(keras.Model):
+    """A model that trains all but its `unread` variables.
+
+    They would have no gradient: Keras warns of each, and on JAX, where it is zero, they would
+    decay. `trainable` of a variable stays as it is, for another model may share and read it.
+    """
+
+    @property
+    def unread(self) -> Sequence[Any]:
+        """Variables that no output depends on."""
+        return ()
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """Keras: all trainable state."""
+        return _others(super().trainable_variables, self.unread)
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        """Keras: all other state."""
+        return _others(self.variables, self.trainable_variables)
+
+    @property
+    def trainable_weights(self) -> list[Any]:
+        """Keras: all trainable weights."""
+        return _others(super().trainable_weights, self.unread)
+
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        """Keras: all other weights."""
+        return _others(self.weights, self.trainable_weights)
+
+
+def _others(variables: Sequence[Any], left_out: Sequence[Any]) -> list[Any]:
+    numbers = {id(variable) for variable in left_out}  # variables are compared by value
+    return [variable for variable in variables if id(variable) not in numbers]
