@@ -2,6 +2,10 @@
 
 Command:  python -m training.finetune snli train=validation.tsv
           encoder=HANDLE
+Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
+Time:     6:20, 2026-11-22
+Result:   from all-MiniLM-L6-v2, on 985 held-out examples: accuracy 0.8010, macro F1 0.8007,
+          Matthews' correlation 0.7018
 """
 
 from training.finetune_recipe import FinetuneRecipe

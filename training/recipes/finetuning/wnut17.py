@@ -2,6 +2,10 @@
 
 Command:  python -m training.finetune wnut17 train=wnut17train.conll dev=emerging.dev.conll
           encoder=HANDLE
+Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
+Time:     6:33, 2026-11-22
+Result:   from all-MiniLM-L6-v2, on 1,009 sentences of dev: F1 0.5409, precision 0.5907, recall
+          0.4988, strict F1 0.5564
 """
 
 from training.finetune_recipe import FinetuneRecipe
