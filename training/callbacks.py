@@ -73,11 +73,11 @@ class WriteMetrics(keras.callbacks.Callback):
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """Keras: the evaluation after a report begins."""
-        self._display.aside(_MEASURED, 0)
+        self._display.aside(0, None, _MEASURED)
 
     def on_test_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """Keras: a batch of the evaluation is done."""
-        self._display.aside(_MEASURED, batch + 1)
+        self._display.aside(batch + 1, None, _MEASURED)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keras: a report ends.

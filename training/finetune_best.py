@@ -29,7 +29,7 @@ def measure(
     task: Task | Distiller,
     tokenizer: Tokenizer,
     data: Any,
-    progress: Callable[[str, int, int | None], None] | None = None,
+    progress: Callable[[int, int | None, str], None] | None = None,
 ) -> Evaluation:
     """Puts the examples to a task, or to what a `Distiller` or `SentencePairs` trains.
 
@@ -38,12 +38,12 @@ def measure(
         task: of that kind.
         tokenizer: of the task.
         data: the examples.
-        progress: told what is done, how many examples, and of how many.
+        progress: told how many examples are done, of how many, and what is done.
     """
     predictor = kind.predictor(_kept(task), tokenizer)
     if progress is not None:
-        progress(_MEASURING, 0, None)
-        predictor.progress = lambda done, total: progress(_MEASURING, done, total)
+        progress(0, None, _MEASURING)
+        predictor.progress = lambda done, total: progress(done, total, _MEASURING)
     return kind.evaluate(predictor, data)
 
 
@@ -98,7 +98,7 @@ class KeepBest(keras.callbacks.Callback):
         folder: Path,
         report_every: int,
         state: Mapping[str, Any],
-        progress: Callable[[str, int, int | None], None] | None = None,
+        progress: Callable[[int, int | None, str], None] | None = None,
     ):
         super().__init__()
         self._recipe, self._kind, self._dev, self._tokenizer = recipe, kind, dev, tokenizer

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from pathlib import Path
 
 from bert_keras import atomic, strict_json
@@ -102,7 +101,7 @@ class FinetuneFolder:
             name: files_then.get(name, {}) | files.get(name, {}) for name in files_then | files
         }
         card = {"recipe": values, "backend": backend, "files": files, "versions": versions}
-        atomic.write_text(self.run, json.dumps(card, indent=2) + "\n")
+        atomic.write_json(self.run, card)
 
     def _is_begun(self) -> bool:
         return any(any(self.path.glob(f"seed-*/{name}")) for name in ("checkpoints", "result.json"))

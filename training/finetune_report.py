@@ -55,9 +55,7 @@ def finish(
     task = open_best(folder.of_seed(best["seed"]), recipe.precision)
     kind = type(kind)(recipe, best["metrics"])
     with progress.task(f"seed {best['seed']}, the best") as show:
-        found = measure(
-            kind, task, tokenizer, data.dev, lambda what, done, total: show(done, total, what)
-        )
+        found = measure(kind, task, tokenizer, data.dev, show)
     kind.predictor(task, tokenizer).save_to_preset(folder.path)
     kind.write(folder.path / f"predictions.{kind.extension}", data.dev, found.predictions)
     curves = {

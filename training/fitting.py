@@ -67,10 +67,10 @@ class Fitting:
         """Spent on the run until now, by processes that were killed too."""
         return perf_counter() - self._began
 
-    def show(self, what: str, done: int, total: int | None = None) -> None:
+    def show(self, done: int, total: int | None, what: str) -> None:
         """For callbacks: shows how far something is that is no step (see `Progress.aside`)."""
         if self._display is not None:
-            self._display.aside(what, done, total)
+            self._display.aside(done, total, what)
 
     def state_after(self, reports: int) -> dict[str, Any]:
         """The state when so many reports are done, without what the run adds to it."""

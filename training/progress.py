@@ -108,13 +108,13 @@ class Progress:
         self._pace.step(now, step)
         self._show(now, at_once=report)
 
-    def aside(self, what: str, done: int, total: int | None = None) -> None:
+    def aside(self, done: int, total: int | None, what: str) -> None:
         """Shows how far something is that is no step, as measuring; the next step ends it.
 
         Args:
-            what: in a word or two.
             done: parts of it; give 0 where it begins.
             total: its parts; None where that is not known.
+            what: in a word or two.
         """
         now = monotonic()
         begins = not self._aside

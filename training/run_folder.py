@@ -84,7 +84,7 @@ class RunFolder:
             require_unchanged(self.path, changed)
         if not is_trained:
             card = {"recipe": values, "backend": backend, "versions": versions}
-            atomic.write_text(self.run, json.dumps(card, indent=2) + "\n")
+            atomic.write_json(self.run, card)
 
     def _read(self) -> dict[str, Any]:
         try:

@@ -101,7 +101,7 @@ def test_how_far_the_measuring_is() -> None:
     found = finetune_best.measure(
         kind, task, tokenizer, ["a", "b"], lambda *what: told.append(what)
     )
-    assert told == [("measuring on dev", 0, None), ("measuring on dev", 1, 2)]
+    assert told == [(0, None, "measuring on dev"), (1, 2, "measuring on dev")]
     assert found.predictions == ["a", "b"]
 
 

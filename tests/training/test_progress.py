@@ -77,10 +77,10 @@ def test_what_is_no_step_is_shown_until_the_next_one(time: _Clock) -> None:
         time.now += 10
         shown.update(50, {"loss": 1.5})
         for done in range(0, 41, 10):
-            shown.aside("measuring", done, 40)
+            shown.aside(done, 40, "measuring")
             time.now += 6
         shown.update(50, {"val_score": 0.75}, report=True)
-        shown.aside("writing", 3)
+        shown.aside(3, None, "writing")
 
     assert _shown(console).splitlines() == [
         "step 50/100 (50 %)  loss 1.500",
@@ -94,7 +94,7 @@ def test_a_terminal_shows_at_once_that_something_is_no_step() -> None:
     console = _console(terminal=True)
     with Progress(100, console=console) as shown:
         shown.update(50, {"loss": 1.5}, report=True)
-        shown.aside("measuring", 0, 40)
+        shown.aside(0, 40, "measuring")
         assert "loss 1.500 · measuring 0/40 (0 %)" in _shown(console)
 
 
