@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,17 +37,27 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 
 @contextmanager
 def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Yields a temporary file to fill, which becomes `path` when the block ends without error."""
+    """Yields a temporary file to fill, which becomes `path` when the block ends without error.
+
+    Where `path` is a link, the file that it names is replaced. A device or a pipe is none that
+    could be: what is written goes there at once.
+    """
     path = Path(path)
+    if path.exists() and not path.is_file():
+        with _named(path), path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve() if path.is_symlink() else path
     temporary = path.with_name(_NEW + path.name)
     try:
-        with temporary.open("wb") as file:
+        with _named(path), temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # such as a name that is too long
+            temporary.unlink(missing_ok=True)
         raise
     _sync(path.parent)
 
@@ -109,6 +119,17 @@ def settle(path: Path) -> None:
         shutil.rmtree(old)
     elif old.exists():
         old.rename(path)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """An error of the machine says which file it is about, as that of a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and not error.filename:
+            error.filename = str(path)
+        raise
 
 
 def _sync(path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from bert_keras import handles, strict_json
-from bert_keras.errors import ArtifactError, DataError, UsageError
+from bert_keras.errors import ArtifactError, DataError, UsageError, exit_code_of, forget_output
 from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files
 from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
 
@@ -210,8 +210,9 @@ def main() -> None:
         app()
     except Exception as error:
         is_missing = isinstance(error, ImportError)  # a library that an extra brings
-        code = UsageError.exit_code if is_missing else getattr(error, "exit_code", None)
-        if not isinstance(code, int):
+        code = UsageError.exit_code if is_missing else exit_code_of(error)
+        if code is None:
             raise
         typer.echo(f"error: {error}", err=True)
+        forget_output()
         sys.exit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,23 +43,35 @@ def parse(text: bytes, path: Path) -> Any:
     Raises:
         ArtifactError: no JSON, too deep, or an object that says a key twice.
     """
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        values = dict(pairs)
-        if len(values) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in values if keys.count(key) > 1)
-            raise ArtifactError(
-                f"{path}: {twice!r} is said twice, and readers differ in which they take. "
-                "Remove the wrong one."
-            )
-        return values
-
     try:
-        return json.loads(text.decode(), object_pairs_hook=once)
+        return json.loads(text.decode(), object_pairs_hook=once(path, ArtifactError))
     except ArtifactError:  # a ValueError too
         raise
     except ValueError as error:
         raise ArtifactError(f"{path}: not JSON ({error}).") from error
     except RecursionError:
         raise ArtifactError(f"{path}: deeper than any file of a checkpoint.") from None
+
+
+def once(
+    place: str | Path, error: type[ValueError]
+) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    """For `json.loads` as its `object_pairs_hook`: an object in which no key is said twice.
+
+    Args:
+        place: where it stands, for the message.
+        error: of an object in which one is.
+    """
+
+    def read_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in values if keys.count(key) > 1)
+            raise error(
+                f"{place}: {twice!r} is said twice, and readers differ in which they take. "
+                "Remove the wrong one."
+            )
+        return values
+
+    return read_pairs

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -129,3 +131,34 @@ def test_write_text(tmp_path, monkeypatch):
         atomic.write_text(path, "two")
     assert path.read_bytes() == "één\r\n".encode()
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with (
+        pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'file'}'"),
+        atomic.new_file(tmp_path / "file"),
+    ):
+        raise full
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "target", tmp_path / "link"
+    target.write_text("one")
+    link.symlink_to(target)
+    atomic.write_text(link, "two")
+    assert link.is_symlink()
+    assert target.read_text() == "two"
+    assert [path.name for path in target.parent.iterdir()] == ["target"]
+
+
+def test_a_pipe_is_written_into(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_text)
+        atomic.write_text(pipe, "three")
+        assert read.result() == "three"
+    assert pipe.is_fifo()

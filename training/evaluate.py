@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bert_keras import atomic
+from bert_keras import atomic, strict_json
 from bert_keras.errors import UsageError
 from training.run import run
 
@@ -40,6 +40,7 @@ def main(arguments: list[str]) -> int:
 
     opened = open_finetuned(arguments, "training.evaluate", ("data",))
     out = _folder(arguments[0], opened.own["data"], opened.own["out"])
+    _require_own(out, opened.own["data"])
     kind, data = opened.kind, read(opened.kind, opened.own["data"])
     kind.check(data, opened.labels)
     with opened.shown():
@@ -67,6 +68,20 @@ def _folder(model: str, data: str, out: str) -> Path:
     if path.resolve() == run_folder.resolve() or any((path / name).exists() for name in _MODELS):
         raise UsageError(f"{path} is the folder of a model. Choose another with out=FOLDER.")
     return path
+
+
+def _require_own(out: Path, data: str) -> None:
+    """The results of one file are not lost to those of another of the same name."""
+    stored = out / "metrics.json"
+    if not stored.is_file():
+        return
+    of = strict_json.read_object(stored).get("data")
+    if not isinstance(of, str) or _absolute(of) != _absolute(data):
+        raise UsageError(f"{out} holds the results of {of}. Choose another with out=FOLDER.")
+
+
+def _absolute(path: str) -> Path:
+    return Path(path).expanduser().resolve()
 
 
 if __name__ == "__main__":

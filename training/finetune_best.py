@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from bert_keras import atomic
-from bert_keras.errors import NumericError, UsageError
+from bert_keras.errors import ArtifactError, NumericError, UsageError
 from bert_keras.models import Distiller, SentencePairs, Task
 from bert_keras.tokenizers import Tokenizer
 from training.finetune_recipe import FinetuneRecipe
@@ -184,7 +184,15 @@ class KeepBest(keras.callbacks.Callback):
 def _step_of(folder: Path) -> int:
     """After which step the best model was written; 0 where there is none."""
     path = folder / _STEP
-    return int(path.read_text(encoding="utf-8")) if path.is_file() else 0
+    if not path.is_file():
+        return 0
+    text = path.read_bytes().strip()
+    if not text.isdigit():
+        raise ArtifactError(
+            f"{path}: expected the number of a step. Received: {text[:80]!r}. Remove {folder}, and "
+            "repeat the command."
+        )
+    return int(text)
 
 
 def _kept(task: Task | Distiller) -> Task:

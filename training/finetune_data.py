@@ -53,7 +53,10 @@ class Data:
             raise DataError(
                 f"{recipe.train}: too little to keep a part of it for measuring: name dev=FILE."
             )
-        labels = kind.labels(whole)  # a rare one may be held out
+        try:
+            labels = kind.labels(whole)  # a rare one may be held out
+        except DataError as error:
+            raise DataError(f"{recipe.train}: {error}") from error
         if 0 < recipe.rows < len(train):
             order = np.arange(len(train))
             if recipe.draw:

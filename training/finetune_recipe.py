@@ -120,6 +120,8 @@ class FinetuneRecipe:
             _RANGES.fail("all_pieces", "must be false with crf=true", self.all_pieces)
         if self.language == "zh" and self.no_answer:
             _RANGES.fail("no_answer", "must be false with language='zh'", self.no_answer)
+        if self.freeze and self.hidden:  # nothing that moves is behind the states
+            _RANGES.fail("hidden", "must be 0 with freeze=true", self.hidden)
         if self.keep == "last" and self.patience:
             _RANGES.fail("patience", "must be 0 with keep='last'", self.patience)
         if self.task == "questions" and self.max_question > self.max_length - _AROUND:
@@ -151,7 +153,8 @@ _OF_TOKENS = ("labels", "multi_label", "scores", "entities")
 _WITH_DROPOUT = (*_OF_TOKENS, "questions", "choices")
 # Values that say something of some tasks alone.
 _ONLY = {
-    "text pair label": _TEXTS,
+    "text pair": _TEXTS,
+    "label": tuple(task for task in _TEXTS if task != "retrieval"),  # of which each is its own
     "format header quoting separator": (*_TEXTS, "choices"),
     "encoding": (*_TEXTS, "choices", "entities"),
     "label_separator": ("multi_label",),
@@ -165,6 +168,7 @@ _ONLY = {
     "dropout": _WITH_DROPOUT,
     "freeze": (*_WITH_DROPOUT, "pair_labels"),
     "pooling": _VECTORS,
+    "temperature": tuple(task for task in KINDS if task not in ("scores", "similarity")),
 }
 _FROM_ZERO = (
     *("rows", "dev_rows", "data_seed", "word_column", "seed", "patience"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bert_keras import atomic
+from bert_keras import atomic, strict_json
 from bert_keras.tokenizers import Tokenizer
 from training import machine, progress
 from training.finetune_best import counting, goodness, measure
@@ -176,7 +175,7 @@ def _print(
 
 def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:
     """Step, training loss and the metric of every report."""
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    records = [strict_json.parse(line, path) for line in path.read_bytes().splitlines()]
     values = [record.get(f"val_{metric}") for record in records]
     return [
         (record["step"], record["loss"], math.nan if value is None else value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from time import perf_counter
@@ -10,7 +9,7 @@ from typing import Any
 
 import keras
 
-from bert_keras import atomic
+from bert_keras import atomic, strict_json
 from bert_keras.checkpoints import load_checkpoint, load_opened, open_checkpoint
 from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import NumericError, UsageError
@@ -63,7 +62,7 @@ def run_seed(
         Stopped: by a signal.
     """
     if (folder / RESULT).is_file():
-        return json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        return strict_json.read_object(folder / RESULT)
     folder.mkdir(parents=True, exist_ok=True)
     try:
         state = _train(recipe, kind, data, tokenizer, seed, folder)

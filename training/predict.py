@@ -35,10 +35,10 @@ def main(arguments: list[str]) -> int:
     if out.is_dir():
         raise UsageError(f"{out} is a folder. Choose a file with out=FILE.")
     require_apart(out, [source])
+    out.parent.mkdir(parents=True, exist_ok=True)  # now, not when all is answered
     data = read(kind, source, labelled=False)
     with opened.shown():
         predictions = kind.predict(opened.predictor, data)
-    out.parent.mkdir(parents=True, exist_ok=True)
     kind.write(out, data, predictions)
     print(f"{len(data):,} predictions: {out}")
     return 0

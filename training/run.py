@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import inspect
 import os
 import sys
@@ -10,11 +9,10 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
+from bert_keras.errors import exit_code_of, forget_output
+
 _INTERRUPTED = 130  # 128 + SIGINT and 128 + SIGPIPE, as a shell reports them
 _BROKEN_PIPE = 141
-_NO_RESOURCE = 5
-# What the machine refuses: a full disk, a folder or file that may not be written.
-_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
 def run(program: Callable[[list[str]], int | None]) -> NoReturn:
@@ -39,17 +37,17 @@ def run(program: Callable[[list[str]], int | None]) -> NoReturn:
         code = _BROKEN_PIPE
     except KeyboardInterrupt:
         code = _complain("interrupted", _INTERRUPTED)
-    except MemoryError as error:
-        code = _complain(f"out of memory{f': {error}' if str(error) else ''}", _NO_RESOURCE)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _REFUSALS:
-            error.add_note("What was written before stays. Mend this and repeat the command.")
-            code = _NO_RESOURCE
-        else:
-            code = getattr(error, "exit_code", None)
-        if not isinstance(code, int):
+        found = exit_code_of(error)
+        if found is None:
             raise
-        code = _complain("\n".join([str(error), *getattr(error, "__notes__", ())]), code)
+        message = str(error)
+        if isinstance(error, MemoryError):
+            message = f"out of memory{f': {error}' if message else ''}"
+        if isinstance(error, OSError):
+            error.add_note("What was written before stays. Mend this and repeat the command.")
+            forget_output()
+        code = _complain("\n".join([message, *getattr(error, "__notes__", ())]), found)
     sys.exit(code)
 
 
@@ -58,8 +56,7 @@ def _reader_is_gone() -> bool:
     try:
         print(flush=True)  # what could not be written before is forgotten: a flush alone may pass
     except BrokenPipeError:
-        # The interpreter flushes once more at exit, and would complain on stderr.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_output()
         return True
     return False
 

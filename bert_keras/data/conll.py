@@ -85,8 +85,7 @@ def read_conll(
     with faults.whole():
         for start, sentence in zip(starts, tags, strict=True):
             at = partial(_place, path, start)
-            with faults.row():
-                bio.append(tuple(to_bio(sentence, scheme, repair=repair, place=at)))
+            bio.append(tuple(to_bio(sentence, scheme, repair=repair, place=at, faults=faults)))
     return TaggedWords(tuple(words), tuple(bio), places)
 
 
@@ -187,7 +186,7 @@ def _require_columns(
     if tag_column is not None and tag_column % width == word_column % width:
         raise DataError(
             f"{place}: a word without a tag: column {tag_column} is that of the words too. "
-            f"Received: {fields}. For words alone pass tag_column=None."
+            f"Received: {fields}. Name another column for the tags."
         )
 
 

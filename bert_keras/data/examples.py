@@ -51,7 +51,8 @@ class TaggedWords:
         words: the words of every sentence; no sentence and no word is empty.
         tags: the tag of every word, in BIO (B-X, I-X, O) where a reader of this package made
             them, or None for sentences to predict.
-        places: "file:line" where every sentence begins, or ().
+        places: "file:line" where every sentence begins, or (). Its words are on the lines that
+            follow, one on each.
     """
 
     words: Sequence[Sequence[str]]
@@ -77,6 +78,13 @@ class TaggedWords:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    def place(self, sentence: int, word: int) -> str:
+        """What a word is called in a message, by the numbers of its sentence and in that."""
+        if not self.places:
+            return f"sentence {sentence}, word {word}"
+        file, _, line = self.places[sentence].rpartition(":")
+        return f"{file}:{int(line) + word}"
 
 
 @dataclass(frozen=True)

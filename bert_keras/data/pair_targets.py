@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data.examples import Texts
+from bert_keras.data.faults import Faults
 from bert_keras.data.rows import encode_apart
 from bert_keras.data.supervised import SupervisedExamples
-from bert_keras.data.targets import targets_of, weights_of
+from bert_keras.data.targets import place_of, targets_of, weights_of
 from bert_keras.errors import DataError
 from bert_keras.features import LABEL, MATCH, SENTENCE_PAIR_OBJECTIVES, SIMILARITY
 from bert_keras.tokenizers import Tokenizer
@@ -42,7 +43,8 @@ def pair_examples(
         options: those of `SupervisedExamples`.
 
     Raises:
-        DataError: texts without a second one, an unknown label, or no targets; names the row.
+        DataError: texts without a second one, an unknown label, a score above `highest`, or no
+            targets; names the row.
         ValueError: an unknown objective, or labels or weights of classes that there are not.
     """
     if objective not in SENTENCE_PAIR_OBJECTIVES:
@@ -59,7 +61,7 @@ def pair_examples(
         )
     weights = None
     if objective == SIMILARITY:
-        targets = {SIMILARITY: targets_of(examples, None, "regression")[:, 0] / highest}
+        targets = {SIMILARITY: _cosines(examples, highest)}
     elif objective == "classification":
         targets = {LABEL: targets_of(examples, labels, "single_label")}
         weights = weights_of(targets[LABEL], labels, class_weights, "single_label")
@@ -68,3 +70,19 @@ def pair_examples(
     options = {"max_length": max_length, **options}
     rows = encode_apart(tokenizer, examples.texts, examples.pairs, max_length=max_length)
     return SupervisedExamples(rows, targets, weights=weights, group=2, **options)
+
+
+def _cosines(examples: Texts, highest: float) -> np.ndarray:
+    """The scores as cosines: float32 [pairs]."""
+    cosines = targets_of(examples, None, "regression")[:, 0] / highest
+    faults = Faults()
+    for index in np.flatnonzero(np.abs(cosines) > 1.0).tolist():
+        score = float(cosines[index]) * highest
+        faults.add(
+            DataError(
+                f"{place_of(examples.places, index)}: the score {score:g}, where texts that are as "
+                f"like as can be have highest={highest:g}. Give the highest score that there is."
+            )
+        )
+    faults.check()
+    return cosines

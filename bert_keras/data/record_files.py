@@ -10,6 +10,7 @@ from typing import Any
 from bert_keras.data.faults import Faults
 from bert_keras.data.text_files import strict_lines
 from bert_keras.errors import DataError
+from bert_keras.strict_json import once
 
 Column = str | int
 Row = tuple[int, list[Any]]
@@ -58,7 +59,9 @@ def json_rows(file: Path, keys: Sequence[Column], encoding: str, faults: Faults)
 
 def _record(line: str, keys: Sequence[Column], place: str) -> dict[Any, Any]:
     try:
-        record = json.loads(line)
+        record = json.loads(line, object_pairs_hook=once(place, DataError))
+    except DataError:  # a ValueError too
+        raise
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not JSON: {error}. Received: {line[:80]!r}") from None
     if not isinstance(record, dict):

@@ -146,7 +146,7 @@ def _label(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise DataError(
             f"{what}: a label is text or a whole number. Received: {value!r:.200}. Numbers are for "
-            "problem='regression', lists for problem='multi_label'."
+            "regression (the task of scores), lists for several labels (multi_label)."
         )
     return text_value(value, what).strip()
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from bert_keras.data.faults import Faults
 from bert_keras.errors import DataError
 
 SCHEMES = ("iob1", "bio", "bioes", "bilou", "bmes")
@@ -49,6 +50,7 @@ def to_bio(
     *,
     repair: bool = False,
     place: Callable[[int], str] = "tag {}".format,
+    faults: Faults | None = None,
 ) -> list[str]:
     """The tags of a sentence in BIO.
 
@@ -62,36 +64,51 @@ def to_bio(
         scheme: one of `SCHEMES`, or "auto" to tell it by these tags (see `detect_scheme`).
         repair: whether to read broken spans.
         place: names the tag of an index, from 0, in messages.
+        faults: takes what is wrong, instead of an error at the end.
 
     Returns:
         As many tags: "B-" and a type where a span begins, "I-" and it inside, "O".
 
     Raises:
         ValueError: no such scheme.
-        DataError: a tag that the scheme has not, or a broken span.
+        DataError: names every tag that the scheme has not, and every broken span.
     """
+    own = Faults() if faults is None else faults
     scheme = detect_scheme(tags) if scheme == "auto" else scheme
     letters = _letters(scheme)
     strict = len(letters) == 4 and not repair
     result: list[str] = []
-    span: str | None = None  # type of the one that may go on
+    span: str | None = None  # type of the one that may go on,
+    is_told = False  # and whether something is wrong with it that was said
     for i, tag in enumerate(tags):
-        letter, kind = _parse(tag, scheme, letters, place(i))
+        letter, kind = OUTSIDE, ""
+        with own.row():
+            letter, kind = _parse(tag, scheme, letters, place(i))
         goes_on = letter in letters[1:3] and kind == span
         if strict and not goes_on and (span is not None or letter in letters[1:3]):
             before = "at the start" if i == 0 else f"after {tags[i - 1]!r}"
-            raise DataError(
-                f"{place(i)}: {tag!r} cannot stand {before} in the scheme {scheme!r}. Correct the "
-                "tags, name their scheme, or pass repair=True."
+            is_told = True
+            own.add(
+                DataError(
+                    f"{place(i)}: {tag!r} cannot stand {before} in the scheme {scheme!r}. Correct "
+                    "the tags, name their scheme, or read broken spans with repair."
+                )
             )
+        elif not goes_on:
+            is_told = False
         result.append(OUTSIDE if letter == OUTSIDE else _tag("I" if goes_on else "B", kind))
         ended = letter == OUTSIDE or letter in letters[2:]
         span = None if ended else kind
-    if strict and span is not None:
-        raise DataError(
-            f"{place(len(tags) - 1)}: the sentence ends within the span of {tags[-1]!r} in the "
-            f"scheme {scheme!r}. Correct the tags, name their scheme, or pass repair=True."
+    if strict and span is not None and not is_told:
+        own.add(
+            DataError(
+                f"{place(len(tags) - 1)}: the sentence ends within the span of {tags[-1]!r} in the "
+                f"scheme {scheme!r}. Correct the tags, name their scheme, or read broken spans "
+                "with repair."
+            )
         )
+    if faults is None:
+        own.check()
     return result
 
 

@@ -46,7 +46,7 @@ def label_names(examples: Texts | TaggedWords) -> list[str]:
             raise DataError(f"{place}: a label is the name of a class. Received: {target!r}")
         found.update(several)
     if not found:
-        raise DataError("No example has a label.")
+        raise DataError("No example has a label, so that there is nothing to learn.")
     return sorted(found)
 
 
@@ -180,7 +180,7 @@ def tag_examples(
         options: those of `SupervisedExamples`.
 
     Raises:
-        DataError: an unknown tag, or no tags; names the sentence.
+        DataError: unknown tags, or none at all; names the words.
     """
     if examples.tags is None or not len(examples):
         raise DataError("The sentences have no tags to train on.")
@@ -189,13 +189,14 @@ def tag_examples(
     ids, targets, weights = [], [], []
     faults = Faults()
     for index, (words, tags) in enumerate(zip(examples.words, examples.tags, strict=True)):
-        if unknown := sorted(set(tags) - numbers.keys()):
-            faults.add(
-                DataError(
-                    f"{place_of(examples.places, index)}: unknown tag {unknown[0]!r}. The tags are "
-                    f"{', '.join(numbers)}."
+        if unknown := [number for number, tag in enumerate(tags) if tag not in numbers]:
+            for number in unknown:
+                faults.add(
+                    DataError(
+                        f"{examples.place(index, number)}: unknown tag {tags[number]!r}. The tags "
+                        f"are {', '.join(numbers)}."
+                    )
                 )
-            )
             continue
         known = np.array([numbers[tag] for tag in tags])
         for window in word_windows(tokenizer, index, words, max_length=max_length):

@@ -62,7 +62,7 @@ def test_the_scheme_is_that_of_the_file(tmp_path: Path) -> None:
     [
         ("\n\n-DOCSTART- O\n", {}, r"a\.conll: no sentences"),
         ("", {}, r"a\.conll: no sentences"),
-        ("\nword\n", {}, r"a\.conll:2: a word without a tag.*tag_column=None"),
+        ("\nword\n", {}, r"a\.conll:2: a word without a tag.*another column for the tags"),
         ("a O\nb\n", {}, r"a\.conll:2: 1 columns, where line 1 has 2.*Received: 'b'"),
         ("a O\n\nb X O\n", {}, r"a\.conll:3: 3 columns, where line 1 has 2"),
         ("a\tO\n\tO\n", {}, r"a\.conll:2: a tag without a word"),
@@ -71,6 +71,7 @@ def test_the_scheme_is_that_of_the_file(tmp_path: Path) -> None:
         ("a O\n", {"word_column": -3}, r"a\.conll:1: no column -3 for the word"),
         ("a O\n", {"tag_column": 0}, r"a\.conll:1: a word without a tag: column 0"),
         ("a O\n\nb O\nc PER\n", {}, r"a\.conll:4: unknown tag 'PER'"),
+        ("a O\n\nb PER\nc O\nd LOC\n", {}, r"(?s)2 faults:.*conll:3: .*'PER'.*conll:5: .*'LOC'"),
         ("a O\nb S-X\n", {"scheme": "bio"}, r"a\.conll:2: unknown tag 'S-X'\. The scheme 'bio'"),
         ("a O\n\nb S-X\nc E-X\n", {}, r"a\.conll:4: 'E-X' cannot stand after 'S-X'.*'bioes'"),
         ("a O\nb B-X\n", {"scheme": "bmes"}, r"a\.conll:2: the sentence ends within"),

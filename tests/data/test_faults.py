@@ -136,5 +136,5 @@ def test_labels_that_a_model_has_not() -> None:
 def test_tags_that_a_model_has_not() -> None:
     tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"])
     words = TaggedWords((("a",), ("b",), ("c",)), (("O",), ("B-X",), ("B-Y",)))
-    with pytest.raises(DataError, match=r"2 faults:\nexample 1: .*'B-X'.*\nexample 2: .*'B-Y'"):
+    with pytest.raises(DataError, match=r"2 faults:\nsentence 1, word 0: .*'B-X'.*\nsentence 2, "):
         tag_examples(tokenizer, words, labels=["O"])

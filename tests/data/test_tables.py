@@ -118,6 +118,11 @@ def test_bad_targets(tmp_path: Path, label: Any, options: Any, message: str) -> 
     [
         ("text\tmore\n \tx\n", {}, r"a\.tsv:2: no text\. Received: \[' '\]"),
         ("text\tmore\n\t\n", {"pair": "more"}, r"a\.tsv:2: neither text nor pair"),
+        (
+            '{"text": "a", "text": "b"}\n',
+            {"name": "a.jsonl"},
+            r"a\.jsonl:1: 'text' is said twice",
+        ),
         ('{"text": 5}\n', {"name": "a.jsonl"}, r"a\.jsonl:1: 'text' must be text\. Received: 5"),
         ('{"text": null}\n', {"name": "a.jsonl"}, "'text' must be text. Received: None"),
         ('{"text": "a\\u0000"}\n', {"name": "a.jsonl"}, "'text' must be text, without NUL"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bert_keras.data.faults import Faults
 from bert_keras.data.tag_schemes import SCHEMES, detect_scheme, from_bio, to_bio
 from bert_keras.errors import DataError
 
@@ -123,3 +126,13 @@ def test_unknown_schemes() -> None:
         from_bio(["O"], "auto")
     with pytest.raises(DataError, match="unknown tag 'S-A'"):
         from_bio(["S-A"], "bio")
+
+
+def test_all_that_is_wrong_is_named() -> None:
+    with pytest.raises(DataError) as caught:
+        to_bio(["X-A", "O", "Y-A", "I-B"], "bioes")
+    assert re.findall(r"tag (\d)", str(caught.value)) == ["0", "2", "3"]
+    faults = Faults()
+    assert to_bio(["X-A", "B-A"], "bio", faults=faults) == ["O", "B-A"]
+    with pytest.raises(DataError, match="tag 0: unknown tag 'X-A'"):
+        faults.check()

@@ -40,6 +40,12 @@ def test_a_run_has_a_place_for_results_and_a_model_needs_one(
     done = call(main, str(run), *values)
     assert done.code == 0, done.err
     assert (run / "evaluation" / "test.jsonl" / "metrics.json").is_file()
+    assert call(main, str(run), *values).code == 0
+    (tmp_path / "other").mkdir()
+    shutil.copyfile(tmp_path / "test.jsonl", tmp_path / "other" / "test.jsonl")
+    done = call(main, str(run), "data=other/test.jsonl", *values[1:])
+    assert done.code == 2
+    assert "test.jsonl holds the results of test.jsonl. Choose another" in done.err
     best = run / "seed-0" / "best"
     done = call(main, str(best), "data=nowhere.jsonl")
     assert done.code == 2

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras.errors import NumericError, UsageError
+from bert_keras.errors import ArtifactError, NumericError, UsageError
 from training import finetune_best
 from training.finetune_best import KeepBest, goodness, metric_of
 from training.finetune_recipe import FinetuneRecipe
@@ -211,3 +211,10 @@ def test_the_metric_that_counts() -> None:
     assert metric_of(FinetuneRecipe(task="questions", metric="exact"), measured) == "exact"
     with pytest.raises(UsageError, match=r"metric must be one of f1, exact. .*metric='accuracy'"):
         metric_of(FinetuneRecipe(task="questions", metric="accuracy"), measured)
+
+
+def test_a_damaged_step_is_named(keep, tmp_path: Path) -> None:
+    keep([0.5])
+    (tmp_path / "best" / "step.txt").write_text("ten")
+    with pytest.raises(ArtifactError, match=r"step.txt: expected the number of a step.*b'ten'"):
+        keep([0.5])

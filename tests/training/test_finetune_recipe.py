@@ -48,6 +48,9 @@ from training.finetune_recipe import (
         ({"options": "a,b"}, "options is for choices alone"),
         ({"task": "questions", "language": "zh", "no_answer": True}, "no_answer must be false"),
         ({"task": "entities", "crf": True, "all_pieces": True}, "all_pieces must be false"),
+        ({"freeze": True, "hidden": 0.5}, "hidden must be 0 with freeze=true"),
+        ({"task": "retrieval", "label": "kind"}, "label is for labels, .* alone"),
+        ({"task": "scores", "temperature": 1.0}, "temperature is for labels, .* alone"),
         ({"keep": "last", "patience": 2}, "patience must be 0 with keep='last'"),
         (
             {"task": "questions", "max_length": 64},

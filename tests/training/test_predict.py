@@ -84,6 +84,7 @@ def test_every_task(task: str, finetuned, tmp_path: Path, call: Callable) -> Non
         (("data=test.jsonl", "out=test.jsonl"), 2, "is what is read"),
         (("data=test.jsonl", "out=folder"), 2, "folder is a folder"),
         (("data=nowhere.jsonl", "out=a"), 3, "nowhere.jsonl"),
+        (("data=test.jsonl", "out=gap.tsv/a"), 5, "File exists: 'gap.tsv'"),
         (("data=test.jsonl", "out=a", "text=sentence"), 3, "no key 'sentence'"),
         (("data=gap.tsv", "out=a", "header=false", "text=0"), 3, "gap.tsv:2: a blank line before"),
     ],
@@ -97,6 +98,19 @@ def test_bad_input(values, code, message, finetuned, tmp_path: Path, call: Calla
     assert done.err.startswith("error: ")
     assert message in done.err
     assert {path.name for path in tmp_path.iterdir()} == {"test.jsonl", "gap.tsv", "folder"}
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [("/dev/full", "No space left on device: '/dev/full'"), ("a" * 300, "File name too long")],
+)
+def test_what_cannot_be_written(out: str, message: str, finetuned, tmp_path, call) -> None:
+    (tmp_path / "test.jsonl").write_text('{"text": "x"}\n')
+    done = call(main, str(finetuned("labels")), "data=test.jsonl", f"out={out}")
+    assert done.code == 5, done.err
+    assert message in done.err
+    assert Path("/dev/full").is_char_device()
+    assert [path.name for path in tmp_path.iterdir()] == ["test.jsonl"]
 
 
 def test_help(call: Callable) -> None:

@@ -105,6 +105,22 @@ def test_a_full_disk(program: Path) -> None:
     )
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
+def test_output_that_is_full(program: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", str(program), "print"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(_ROOT), "BERT_KERAS_TRACEBACK": ""},
+            check=False,
+        )
+    assert done.returncode == 5
+    assert done.stderr.startswith("error: [Errno 28] No space left on device\n")
+    assert done.stderr.count("\n") == 2
+
+
 def test_a_bug_keeps_its_traceback(program: Path) -> None:
     done = _start(program, "bug")
 

@@ -77,7 +77,10 @@ def require_two(data: Texts) -> None:
         DataError: of one row there is none.
     """
     if len(data) < 2:
-        raise DataError("A correlation needs two rows or more to measure on. Received: one.")
+        raise DataError(
+            f"A correlation needs two rows or more to measure on. Received: {len(data)}. Name a "
+            "larger file, or hold more of train out: held_out="
+        )
 
 
 def write_glue(path: Path, predictions: Sequence[str]) -> None:

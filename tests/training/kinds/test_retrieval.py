@@ -34,7 +34,7 @@ def test_examples_are_pairs_of_rows(kind, tokenizer) -> None:
 def test_labels_are_not_read(kind, tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("one\ttwo\na\tx\n", encoding="utf-8")
-    made = kind("retrieval", text="one", pair="two", label="nowhere")
+    made = kind("retrieval", text="one", pair="two")
     assert made.read(str(path)).pairs == ("x",)
 
 
