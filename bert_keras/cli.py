@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from bert_keras import handles, strict_json
-from bert_keras.errors import ArtifactError, DataError, UsageError, exit_code_of, forget_output
+from bert_keras.errors import ArtifactError, DataError, UsageError
+from bert_keras.programs import exit_code_of, forget_output, missing_backend, quiet
 from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files
 from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
 
@@ -206,6 +207,7 @@ def _progress() -> Iterator[None]:
 
 def main() -> None:
     """The program; an error that the user can mend is one message, and its exit code."""
+    quiet()
     try:
         app()
     except Exception as error:
@@ -213,6 +215,6 @@ def main() -> None:
         code = UsageError.exit_code if is_missing else exit_code_of(error)
         if code is None:
             raise
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {missing_backend(error) or error}", err=True)
         forget_output()
         sys.exit(code)

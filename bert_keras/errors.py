@@ -4,18 +4,6 @@ A library call with a bad argument raises the plain `ValueError` or `TypeError`;
 inputs that come from outside the process: command lines, corpora, saved artefacts, the machine.
 """
 
-from __future__ import annotations
-
-import errno
-import os
-import sys
-
-# What the machine refuses: a full disk, a place that may not be written, or that there cannot be.
-_REFUSALS = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
-    *(errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
-)
-
 
 class UsageError(ValueError):
     """A bad command line, recipe or option. Exit code 2."""
@@ -45,20 +33,3 @@ class NumericError(RuntimeError):
     """Training produced numbers that are not finite. Exit code 6."""
 
     exit_code = 6
-
-
-def exit_code_of(error: BaseException) -> int | None:
-    """The exit code of an error that the user can mend; None of a fault of the program."""
-    is_refusal = isinstance(error, OSError) and error.errno in _REFUSALS
-    if is_refusal or isinstance(error, MemoryError):
-        return ResourceError.exit_code
-    code = getattr(error, "exit_code", None)
-    return code if isinstance(code, int) else None
-
-
-def forget_output() -> None:
-    """Where stdout cannot be written: else the interpreter tries again at exit, and complains."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -38,6 +38,7 @@ FLOORS = {
     "errors": Floor(),
     "strict_json": Floor(),
     "handles": Floor((), (), ("huggingface_hub",)),
+    "programs": Floor(),
     "config": Floor(),
     "features": Floor(),
     "presets": Floor(("config",)),
@@ -62,7 +63,7 @@ FLOORS["predictor"] = Floor(tuple(FLOORS), ("keras", "numpy"), ("tensorflow",))
 FLOORS["export"] = Floor(
     tuple(FLOORS), ("keras", "numpy"), ("jax", "tensorflow", "tensorflow_text")
 )
-FLOORS["cli"] = Floor(("handles", "tokenizers"), ("typer",), (*FLOORS, "rich"))
+FLOORS["cli"] = Floor(("handles", "programs", "tokenizers"), ("typer",), (*FLOORS, "rich"))
 # These are TensorFlow from their first line. The others import them inside functions only.
 GRAPHS = ("export.serving", "tokenizers.in_graph", "tokenizers.in_graph_words")
 # The public page imports all floors, each at its first use.

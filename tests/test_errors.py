@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import inspect
 
 import pytest
@@ -29,19 +28,3 @@ def test_kind(kind: type[Exception], base: type[Exception], exit_code: int):
 def test_no_code_twice():
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
     assert len({kind.exit_code for kind in kinds}) == len(kinds) == 5
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (errors.DataError("x"), 3),
-        (MemoryError(), 5),
-        (OSError(errno.ENOSPC, "full"), 5),
-        (FileExistsError(errno.EEXIST, "a file", "out"), 5),
-        (FileNotFoundError(errno.ENOENT, "none", "in"), None),
-        (BrokenPipeError(errno.EPIPE, "gone"), None),
-        (KeyError("a bug"), None),
-    ],
-)
-def test_exit_codes(error: Exception, code: int | None):
-    assert errors.exit_code_of(error) == code

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from bert_keras import cli
 from tests.markdown import PYTHON, Block, blocks, run_python
 
 ROOT = Path(__file__).parents[1]
@@ -83,7 +84,25 @@ def project() -> dict[str, Any]:
 
 def test_python_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run_python(blocks(README.read_text(encoding="utf-8")), str(README))
+    found = blocks(README.read_text(encoding="utf-8"))
+    run_python(found, str(README))
+    # What is asked of the folders that were written.
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "my_bert").rename(tmp_path / "runs" / "sst2")
+    (tmp_path / "my_bert").symlink_to(tmp_path / "runs" / "sst2")
+    (tmp_path / "reviews.txt").write_text("the [MASK] sat\n", encoding="utf-8")
+    asked = [
+        line
+        for block in found
+        for line in block.text.splitlines()
+        if line.startswith("bert-keras ")
+    ]
+    assert len(asked) == 4
+    for line in asked:
+        monkeypatch.setattr(sys, "argv", shlex.split(line))
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code, line
 
 
 def test_shell_blocks_are_accepted(tmp_path: Path) -> None:

@@ -73,6 +73,8 @@ def open_corpora(recipe: PretrainRecipe, folder: RunFolder) -> TrainingCorpora:
         DataError: the text cannot be used.
         ArtifactError: a prepared corpus is damaged.
     """
+    if Path(recipe.start).is_file():
+        raise UsageError(f"start={recipe.start}: a file. Name the folder of a checkpoint.")
     prepared = prepare.find_prepared(recipe.corpus)
     is_prepared = prepared is not None
     if prepared is None:

@@ -28,8 +28,9 @@ def export_and_ask(
     examples: Sequence[FilledMask],
     weights: Path,
     record: Path,
+    folder: Path = Path("saved_models"),
 ) -> Path | None:
-    """Writes saved_models/<name>/<next version>/ and has a fresh process fill masks with it.
+    """Writes <folder>/<name>/<next version>/ and has a fresh process fill masks with it.
 
     A model is exported once: called again with the same one, it only asks.
 
@@ -40,6 +41,7 @@ def export_and_ask(
         examples: texts to ask; their first few are shown.
         weights: the model's file, by whose bytes it is known.
         record: the file that says where the model was exported to.
+        folder: of all models.
 
     Returns:
         The folder; None where TensorFlow is not installed, after saying so.
@@ -53,7 +55,7 @@ def export_and_ask(
     digest = _digest(weights)
     path = _recorded(record, digest)
     if path is None:
-        path = next_version(Path("saved_models") / recipe.name)
+        path = next_version(folder / recipe.name)
         export.saved_model(task, tokenizer, path, max_length=recipe.sequence_length)
         card = {"saved_model": str(path), "sha256": digest}
         atomic.write_text(record, json.dumps(card) + "\n")

@@ -27,7 +27,7 @@ import sys
 import tempfile
 from typing import Any
 
-from bert_keras.errors import NumericError, UsageError
+from bert_keras.errors import ArtifactError, NumericError, UsageError
 from training.finetune_recipe import FinetuneRecipe, load_finetuning, quicktest
 from training.recipe_files import read_command
 from training.run import run
@@ -78,7 +78,10 @@ def _finetune(recipe: FinetuneRecipe, folder: Any, arguments: list[str]) -> int:
     folder.claim(recipe, keras.backend.backend(), versions())
     kind = kind_of(recipe)
     data = Data.read(recipe, kind)
-    tokenizer = Tokenizer.from_preset(recipe.encoder)
+    try:
+        tokenizer = Tokenizer.from_preset(recipe.encoder)
+    except ArtifactError as error:
+        raise ArtifactError(f"encoder={recipe.encoder}: {error}") from error
     seeds = range(recipe.seed, recipe.seed + recipe.seeds)
     try:
         results = [

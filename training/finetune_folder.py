@@ -143,6 +143,8 @@ def recipe_of(folder: Path) -> FinetuneRecipe | None:
     if not path.is_file():
         return None
     values = strict_json.read_object(path).get("recipe")
+    if not isinstance(values, dict) or "task" not in values:
+        raise ArtifactError(f"{path}: not of a fine-tuning run")
     try:
         return FinetuneRecipe(**values)  # pyright: ignore[reportCallIssue]
     except (TypeError, UsageError) as error:

@@ -129,11 +129,13 @@ def _title(recipe: FinetuneRecipe) -> str:
 
 
 def _failures(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    reasons = {
-        result["seed"]: result.get("failed") or (_CONSTANT if result.get("constant") else "")
-        for result in results
-    }
+    reasons = {result["seed"]: _why(result) for result in results}
     return [f"- **Seed {seed} failed**: {plain(why)}" for seed, why in reasons.items() if why]
+
+
+def _why(result: Mapping[str, Any]) -> str:
+    """Why a seed failed; "" if it did not."""
+    return result.get("failed") or (_CONSTANT if result.get("constant") else "")
 
 
 def _how(
@@ -168,8 +170,8 @@ def _print(
         table.add_row(escape(metric), summary(_values(good, metric)))
     table.add_row("time", clock(sum(result["seconds"] for result in good)))
     for result in results:
-        if "failed" in result or result.get("constant"):
-            table.add_row(f"seed {result['seed']}", "failed")
+        if why := _why(result):
+            table.add_row(f"seed {result['seed']}", escape(f"failed: {why}"))
     Console().print(table)
 
 

@@ -148,7 +148,7 @@ def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
     if vocab.startswith("hf://"):
         return Tokenizer.from_preset(vocab)
     if not path.exists():
-        raise UsageError(f"vocab={path}: no such file or folder.")
+        raise UsageError(f"{path}: no such file or folder (vocab=, or start=).")
     return Tokenizer.from_preset(path, **({} if path.is_dir() else {"lowercase": lowercase}))
 
 

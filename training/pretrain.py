@@ -27,6 +27,7 @@ import importlib.util
 import shlex
 import sys
 import tempfile
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +156,8 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
         command=command,
         seconds=fitting.seconds,
         peak_memory=peak_memory(),
+        # Of a test nothing is left outside its folder.
+        saved_models=Path(folder.path if "--quicktest" in arguments else "", "saved_models"),
     )
     return 0
 
@@ -175,6 +178,7 @@ def _finish(
     command: str,
     seconds: float,
     peak_memory: int,
+    saved_models: Path,
 ) -> None:
     """Saves the model, measures it, writes the report, exports, and asks the exported model."""
     from training.export import export_and_ask
@@ -197,7 +201,8 @@ def _finish(
     print(f"\nModel, report and picture: {folder.path}/")
     if recipe.export:
         export_and_ask(
-            task, corpora.tokenizer, recipe, report.filled, folder.weights, folder.exported
+            *(task, corpora.tokenizer, recipe, report.filled, folder.weights, folder.exported),
+            folder=saved_models,
         )
 
 

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from bert_keras.errors import exit_code_of, forget_output
+from bert_keras.programs import exit_code_of, forget_output, missing_backend, quiet
 
 _INTERRUPTED = 130  # 128 + SIGINT and 128 + SIGPIPE, as a shell reports them
 _BROKEN_PIPE = 141
@@ -24,6 +24,7 @@ def run(program: Callable[[list[str]], int | None]) -> NoReturn:
     `-h` or `--help` prints the docstring of the program's module instead.
     """
     arguments = sys.argv[1:]
+    quiet()
     try:
         if {"-h", "--help"}.intersection(arguments):
             print(inspect.getdoc(inspect.getmodule(program)) or "This program has no help.")
@@ -41,7 +42,7 @@ def run(program: Callable[[list[str]], int | None]) -> NoReturn:
         found = exit_code_of(error)
         if found is None:
             raise
-        message = str(error)
+        message = missing_backend(error) or str(error)
         if isinstance(error, MemoryError):
             message = f"out of memory{f': {error}' if message else ''}"
         if isinstance(error, OSError):

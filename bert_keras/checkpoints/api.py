@@ -7,6 +7,7 @@ open it, and beside it `bert_keras.json` (see `manifest`): what only we need to 
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,12 @@ _FORMATS = {
     "google_tf1": google_tf1.save,
     "keras_hub": keras_hub_writer.save,
 }
+
+
+def _nearest(name: str) -> str:
+    """How the message of an unknown name ends: with presets that are meant, if any look like it."""
+    near = " or ".join(map(repr, get_close_matches(name, PRESETS)))
+    return f"; or a preset for `from_preset`, such as {near}?" if near else "."
 
 
 def writer_of(format: str) -> Callable[[Any, Path], None]:  # noqa: A002
@@ -221,8 +228,10 @@ def open_checkpoint(
     directory = handles.resolve(handle, (*_FILES, *more))
     if not directory.is_dir():
         raise ArtifactError(
-            f"{str(handle)!r} is neither a checkpoint folder nor a preset. "
-            f"Presets: {', '.join(PRESETS)}"
+            f"{str(handle)!r} names sizes alone, without weights: only `from_preset` takes it."
+            if handle in PRESETS
+            else f"{str(handle)!r}: no such folder. Name a checkpoint's, or "
+            f"hf://organisation/name{_nearest(str(handle))}"
         )
     if not (directory / CONFIG).is_file() and tf_hub.is_one(directory):
         return tf_hub.HubFolder.open(directory, trust=trust)

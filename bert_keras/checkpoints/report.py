@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,12 @@ _TEXTS = (
     "1 + 1 = 2",
 )
 _ROWS, _LENGTH = 4, 32
+_WIDE = 160  # characters
 
 
 def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None:
     """Prints class, config and tensors, and what a model of that class misses or does not use."""
-    console = console or Console()
+    console = console or _console()
     class_name = opened.class_name
     with opened.source() as source:
         shapes = dict(source.shapes)
@@ -161,3 +163,8 @@ def _shaped(model: Any, x: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     if ranks[features.TOKEN_IDS] == 3:
         return {name: values[:, None] for name, values in x.items()}
     return x
+
+
+def _console() -> Console:
+    """Standard output; in a file no name is cut."""
+    return Console() if sys.stdout.isatty() else Console(width=_WIDE)

@@ -41,7 +41,7 @@ def column_position(place: str, column: Column, names: list[str] | None, width: 
         found = "several columns" if column in names else "no column"
         raise DataError(
             f"{place}: {found} {column!r}. Received: {names!r:.500}. Name one of these; for a file "
-            "without a header pass header=False and number the columns from 0."
+            "without a header say so (header=false) and number the columns from 0."
         )
     return names.index(column)
 

@@ -63,7 +63,10 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
     if folder.is_file():
         return {"vocabulary": read_vocabulary(folder)}
     if not folder.is_dir():
-        raise ArtifactError(f"{folder}: no such folder. Expected one with a {VOCABULARY}.")
+        raise ArtifactError(
+            f"{folder}: no such folder. Expected one with a {VOCABULARY}, or "
+            "hf://organisation/name."
+        )
     config = TokenizerConfig.read(folder)
     content = read_object(folder / ENGINE) if (folder / ENGINE).is_file() else {}
     vocabulary = folder / VOCABULARY

@@ -67,7 +67,7 @@ def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) 
     assert "of at best" in report
     assert report.count("[MASK]") == 10
     assert load_checkpoint(folder).count_params() > 0
-    versions = tmp_path / "saved_models" / f"{recipe}_quicktest"
+    versions = folder / "saved_models" / f"{recipe}_quicktest"
     assert versions.exists() == exports
     if exports:
         assert (versions / "1" / "saved_model.pb").is_file()

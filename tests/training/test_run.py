@@ -37,6 +37,8 @@ def program(arguments):
         print("keras" in sys.modules or "tensorflow" in sys.modules)
     if what == "full":
         raise OSError(28, "No space left on device", "report.md")
+    if what == "backend":
+        raise ModuleNotFoundError("No module named 'jax'", name="jax")
     if what == "worker":
         raise BrokenPipeError
     if what == "code":
@@ -94,6 +96,13 @@ def test_interruption_and_memory(program: Path, what: str, code: int, message: s
     done = _start(program, what)
 
     assert (done.returncode, done.stderr) == (code, message)
+
+
+def test_a_backend_that_is_not_there(program: Path) -> None:
+    done = _start(program, "backend")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: jax is not installed. Install with: pip install ")
 
 
 def test_a_full_disk(program: Path) -> None:

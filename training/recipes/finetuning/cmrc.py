@@ -2,6 +2,9 @@
 
 Command:  python -m training.finetune cmrc train=cmrc2018_trial.json
           encoder=HANDLE
+Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
+Time:     11:02, 2026-11-22
+Result:   from our own zh_mini, on 101 held-out questions: F1 10.3 %, exact match 1.0 %
 """
 
 from training.finetune_recipe import FinetuneRecipe

@@ -2,6 +2,10 @@
 
 Command:  python -m training.finetune lcqmc train=LCQMC_dev.txt
           encoder=HANDLE
+Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
+Time:     3:47, 2026-11-22
+Result:   from our own zh_mini, on 880 held-out examples: accuracy 0.7727, macro F1 0.7724,
+          Matthews' correlation 0.5474, F1 0.7812
 """
 
 from training.finetune_recipe import FinetuneRecipe

@@ -2,6 +2,10 @@
 
 Command:  python -m training.finetune weibo_ner train=Weibo_weiboNER_2nd_conll.train
           dev=Weibo_weiboNER_2nd_conll.dev encoder=HANDLE
+Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
+Time:     4:04, 2026-11-22
+Result:   from our own zh_mini, on 270 sentences of dev: F1 0.2485, precision 0.2361, recall
+          0.2622, strict F1 0.2871
 """
 
 from training.finetune_recipe import FinetuneRecipe
