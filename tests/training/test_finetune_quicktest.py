@@ -16,6 +16,7 @@ from training.kinds import kind_of
 _OF_OTHER_FILES: dict[str, dict[str, Any]] = {
     "labels": {"text": "x", "labels": "a,z", "positive": "z", "separator": ";"},
     "multi_label": {"text": "x", "label": "y", "label_separator": ";"},
+    "retrieval": {"text": "x", "pair": "y"},
     "entities": {"tag_column": 5, "scheme": "bmes", "encoding": "gb18030"},
     "questions": {},
     "choices": {"prompt": "", "options": "a,b", "lead": "c", "answer": "d", "format": "csv"},

@@ -183,7 +183,7 @@ BAD = [
     ("batch_size=100_000", 3, "fewer examples than one batch"),
     # The vocabulary.
     ("vocab=pieces.txt", 3, r"pieces\.txt: .*lacks \[CLS\], \[SEP\], \[MASK\]"),
-    ("vocab=nowhere.txt", 2, r"vocab=nowhere\.txt"),
+    ("vocab=nowhere.txt", 2, r"nowhere\.txt: no such file"),
     ("vocab_size=100_000", 3, r"at most [\d,]+ vocabulary entries.*vocab_size=100,000"),
     # The values.
     ("steps=ten", 2, "steps must be a whole number. Received: 'ten'"),
