@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         to_keras_hub,
     )
     from bert_keras.config import BertConfig
+    from bert_keras.export import SavedModelLayer
     from bert_keras.models import (
         BertEncoder,
         Distiller,
@@ -52,6 +53,7 @@ __all__ = [
     "Pretrainer",
     "QuestionAnswerer",
     "ReplacedTokenDetector",
+    "SavedModelLayer",
     "SentenceEncoder",
     "SentencePairs",
     "SequenceClassifier",
@@ -76,6 +78,7 @@ _HOMES = {
     "Predictor": "predictor",
     "Pretrainer": "models",
     "QuestionAnswerer": "models",
+    "SavedModelLayer": "export",
     "ReplacedTokenDetector": "models",
     "SentenceEncoder": "models",
     "SentencePairs": "models",

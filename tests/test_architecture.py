@@ -65,7 +65,10 @@ FLOORS["export"] = Floor(
 )
 FLOORS["cli"] = Floor(("handles", "programs", "tokenizers"), ("typer",), (*FLOORS, "rich"))
 # These are TensorFlow from their first line. The others import them inside functions only.
-GRAPHS = ("export.serving", "tokenizers.in_graph", "tokenizers.in_graph_words")
+GRAPHS = (
+    *("export.extras", "export.graph", "export.hub", "export.serving"),
+    *(f"tokenizers.in_graph{part}" for part in ("", "_pieces", "_words")),
+)
 # The public page imports all floors, each at its first use.
 PAGE = Floor(lazily=tuple(FLOORS))
 PROGRAM = Floor(

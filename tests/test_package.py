@@ -27,6 +27,7 @@ PUBLIC = {
     "MaskedLM",
     "MultipleChoice",
     "QuestionAnswerer",
+    "SavedModelLayer",
     "ReplacedTokenDetector",
     "SentenceEncoder",
     "SentencePairs",

@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from bert_keras.checkpoints import load_checkpoint
-from bert_keras.errors import ArtifactError, DataError, NumericError, ResourceError, UsageError
+from bert_keras.errors import UsageError
 from bert_keras.export.saved_model import saved_model
+from bert_keras.export.tf_hub import tf_hub
+from bert_keras.predictor import read_preset
+from bert_keras.programs import exit_code_of
 from bert_keras.tokenizers import Tokenizer
 
 
@@ -24,27 +28,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m bert_keras.export", description=__doc__)
     parser.add_argument("preset", help="a folder with model and tokenizer")
     parser.add_argument("path", help="the SavedModel to write, such as saved_models/demo/1")
-    parser.add_argument("--max-length", type=int, help="texts are cut at so many tokens")
-    parser.add_argument("--top-k", type=int, default=5, help="fills for each mask")
     parser.add_argument("--dtype", help="a Keras dtype policy, such as mixed_bfloat16")
+    parser.add_argument("--format", default="saved_model", choices=("saved_model", "tf_hub"))
+    parser.add_argument("--pairs", action="store_true", help="serving_default takes two texts")
+    parser.add_argument("--portable", action="store_true", help="needs no tensorflow-text")
     options = parser.parse_args(arguments)
     try:
-        path = saved_model(
-            load_checkpoint(options.preset, dtype=options.dtype),
-            Tokenizer.from_preset(options.preset),
-            options.path,
-            max_length=options.max_length,
-            top_k=options.top_k,
-        )
-    except (ArtifactError, DataError, UsageError, NumericError, ResourceError) as error:
+        task: Any = load_checkpoint(options.preset, dtype=options.dtype)
+        length, answered = read_preset(options.preset)
+        positions = getattr(task, "encoder", task).config.max_positions
+        given = task, Tokenizer.from_preset(options.preset), options.path
+        common = {"max_length": min(length or positions, positions), "portable": options.portable}
+        if options.format == "tf_hub":
+            path = tf_hub(*given, **common)
+        else:
+            path = saved_model(*given, **common, options=answered, pairs=options.pairs)
+    except Exception as error:
+        is_mendable = isinstance(error, ImportError | ValueError)
+        code = exit_code_of(error) or (UsageError.exit_code if is_mendable else None)
+        if code is None:
+            raise
         print(error, file=sys.stderr)
-        return error.exit_code
-    except OSError as error:
-        print(error, file=sys.stderr)
-        return ResourceError.exit_code
-    except (ImportError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return UsageError.exit_code
+        return code
     print(path)
     return 0
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import keras
 
-from bert_keras import features
 from bert_keras.atomic import new_folder
 from bert_keras.checkpoints import transfer
-from bert_keras.checks import check_top_k, checked_length, encoder_of
-from bert_keras.errors import ResourceError, UsageError
-from bert_keras.models import BertEncoder, Task
+from bert_keras.checks import check_top_k
+from bert_keras.export.second_process import require_new, require_tensorflow, with_tensorflow
+from bert_keras.models import (
+    BertEncoder,
+    MaskedLM,
+    MultipleChoice,
+    Pretrainer,
+    QuestionAnswerer,
+    SentenceEncoder,
+    SentencePairs,
+    SequenceClassifier,
+    Task,
+    TokenClassifier,
+)
+from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 
-_REQUIRED = ("tensorflow", "tensorflow_text")
-_ROOT = str(Path(__file__).resolve().parents[2])  # where this package was found
+_OF_ONE_OR_TWO = (SequenceClassifier, SentenceEncoder, SentencePairs)
+_ANSWERING = (*_OF_ONE_OR_TWO, TokenClassifier, QuestionAnswerer, MultipleChoice, BertEncoder)
 
 
 def saved_model(
@@ -29,84 +37,96 @@ def saved_model(
     path: str | Path,
     *,
     max_length: int | None = None,
-    top_k: int = 5,
+    options: Mapping[str, Any] | None = None,
+    pairs: bool = False,
+    portable: bool = False,
 ) -> Path:
     """Exports a model with its tokenizer as a TensorFlow SavedModel.
 
-    Three signatures, described in `saved_models/README.md`: `serving_default` takes strings, `ids`
-    what `Tokenizer` returns, and `training` the same with dropout active. From the JAX and PyTorch
-    backends a second process exports with TensorFlow.
+    Its signatures are described in `saved_models/README.md`: `serving_default` takes strings and
+    gives what `Predictor` answers, `ids` takes what `Tokenizer` returns, and `training` the same
+    with dropout active. From the JAX and PyTorch backends a second process exports with TensorFlow.
 
     Args:
-        task_or_encoder: a `MaskedLM`, a `Pretrainer` or a `BertEncoder`.
+        task_or_encoder: a task that `Predictor` takes, or a `BertEncoder`.
         tokenizer: the one the model was trained with.
+        tokenizer: the one the model was trained with. `Tokenizer`s that are not WordPiece have no
+            graph.
         path: the new folder. For TensorFlow Serving end it with a version number, as in
             `saved_models/demo/1`.
-        max_length: `serving_default` cuts longer texts, [CLS] and [SEP] counted; None for as many
-            tokens as the model has positions.
-        top_k: how many tokens `serving_default` returns for each mask.
+        max_length: longer texts are cut, [CLS] and [SEP] counted, or read in parts where
+            `Predictor` does so; None for as many tokens as the model has positions.
+        options: what `Predictor` answers with, where that is not as usual: `top_k` fills of a mask,
+            or labels; `null_threshold` and the like of answers; `threshold` of several labels.
+        pairs: of models that take one text or two: whether `serving_default` takes two. There is a
+            signature for either.
+        portable: use TensorFlow's own operations only, so that a program needs no tensorflow-text
+            to load it; cutting text into pieces is slower then.
 
     Returns:
         The folder, which appears whole or not at all.
 
     Raises:
         UsageError: the folder exists.
-        TypeError: another task.
+        TypeError: a task that answers no texts.
+        ValueError: an option or length that is out of range, or another kind of tokenizer.
         ImportError: TensorFlow or tensorflow-text is not installed.
         NumericError: a weight is not finite.
         ResourceError: the disk is full, or the second process failed.
     """
     path = Path(path)
-    if path.exists():
-        raise UsageError(
-            f"{path}: exists already and is not written over. Give another version or remove it."
-        )
-    encoder = encoder_of(task_or_encoder, tokenizer)
-    if not isinstance(task_or_encoder, BertEncoder) and features.MLM not in task_or_encoder.output:
-        raise TypeError(
-            "Expected a MaskedLM, a Pretrainer or a BertEncoder. Received: a "
-            f"{type(task_or_encoder).__name__}. Its encoder can be exported: task.encoder."
-        )
-    max_length = checked_length(max_length, encoder)
-    check_top_k(top_k, tokenizer)
+    require_new(path)
+    predictor = Predictor(
+        task_or_encoder, tokenizer, max_length=max_length, options=dict(options or {})
+    )
+    _check(predictor, pairs)
     for variable in task_or_encoder.weights:
         transfer.finite(variable)
-    if missing := [name for name in _REQUIRED if importlib.util.find_spec(name) is None]:
-        raise ImportError(
-            f"A SavedModel needs {' and '.join(missing)}. "
-            'Install with: pip install "bert-keras[tensorflow]"'
-        )
+    require_tensorflow(text=not portable)
     if keras.backend.backend() != "tensorflow":
-        _in_second_process(task_or_encoder, tokenizer, path, max_length, top_k)
+        with_tensorflow(predictor, path, "--pairs" * pairs, "--portable" * portable)
         return path
     from bert_keras.export import serving
 
+    # <name>/<version>, or a folder without a version.
+    name = path.absolute().parent.name if path.name.isdecimal() else path.name
     with new_folder(path) as folder:
-        serving.write(task_or_encoder, tokenizer, folder, max_length=max_length, top_k=top_k)
+        serving.write(predictor, folder, name=name, portable=portable, pairs=pairs)
     return path
 
 
-def _in_second_process(
-    task: Task | BertEncoder, tokenizer: Tokenizer, path: Path, max_length: int, top_k: int
-) -> None:
-    """Saves the model for `python -m bert_keras.export`, which opens it with TensorFlow."""
-    with tempfile.TemporaryDirectory(prefix="bert_keras_") as preset:
-        task.save_to_preset(preset)
-        tokenizer.save_to_preset(preset)
-        command = [sys.executable, "-m", "bert_keras.export", preset, str(path.absolute())]
-        command += [f"--max-length={max_length}", f"--top-k={top_k}"]
-        command += [f"--dtype={encoder_of(task, tokenizer).dtype_policy.name}"]
-        environment = os.environ | {
-            "KERAS_BACKEND": "tensorflow",
-            # The accelerator is in use here, and exporting computes nothing.
-            "CUDA_VISIBLE_DEVICES": "-1",
-            "PYTHONPATH": os.pathsep.join([_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]),
-        }
-        result = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False
+def _check(predictor: Predictor, pairs: bool) -> None:
+    """What the graph would say later, or not at all."""
+    task, tokenizer, options = predictor.task, predictor.tokenizer, predictor.options
+    require_word_piece(tokenizer)
+    is_fills = isinstance(task, MaskedLM | Pretrainer)
+    if not (is_fills or isinstance(task, _ANSWERING)):
+        raise TypeError(
+            f"{type(task).__name__} answers no texts. Its encoder can be exported: task.encoder."
         )
-    if result.returncode:
-        raise ResourceError(
-            f"{path}: exporting with TensorFlow in a second process failed "
-            f"(exit code {result.returncode}):\n{result.stderr[-4000:]}"
+    if pairs and not isinstance(task, _OF_ONE_OR_TWO):
+        raise ValueError(
+            f"`pairs` is for models that take one text or two. Received: a {type(task).__name__}"
+        )
+    if is_fills:
+        check_top_k(options.get("top_k", 1), tokenizer)
+    for name, value in options.items():
+        is_share = name in ("null_threshold", "threshold")
+        if not is_share and (not isinstance(value, int) or value < 1):
+            raise ValueError(f"`{name}` must be a whole number from 1. Received: {name}={value}")
+    if isinstance(task, QuestionAnswerer):
+        most = predictor.max_length - tokenizer.scheme.num_added(2) - 1
+        if (asked := options.get("max_question", 64)) > most:
+            raise ValueError(
+                f"max_length={predictor.max_length} leaves no room for the text behind a question "
+                f"of {asked} pieces: `max_question` must be at most {most}."
+            )
+
+
+def require_word_piece(tokenizer: Tokenizer) -> None:
+    """Raises `ValueError` for a tokenizer of another kind."""
+    if tokenizer.lowercase is None:
+        raise ValueError(
+            "Only WordPiece tokenizers have a graph: export the model without its tokenizer, and "
+            f"make ids in Python. Received: {tokenizer!r}"
         )

@@ -7,14 +7,15 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 
-# What parts a word wherever it stands: brackets, the marks of Chinese and Japanese (but within
-# numbers), and marks beside a letter.
+# What parts a word wherever it stands: brackets, and marks of Chinese and Japanese;
+PARTING = re.compile(r"[()\[\]{}\u3001-\u3003\u3008-\u3011\u3014-\u301f！（）？［］｛｝｟-､]")
+# what does but between digits, and what does beside a letter.
+WIDE, INNER, QUOTES = "，：；", ",;\u2013\u2014", "'\u2019"
 _PARTING = re.compile(
-    r"[()\[\]{}\u3001-\u3003\u3008-\u3011\u3014-\u301f！（）？［］｛｝｟-､]"
-    r"|(?<!\d)[，：；]|[，：；](?!\d)"
-    r"|(?<=[^\W\d])[,;\u2013\u2014](?=\w)|(?<=\w)[,;\u2013\u2014](?=[^\W\d])"
+    rf"{PARTING.pattern}|(?<!\d)[{WIDE}]|[{WIDE}](?!\d)"
+    rf"|(?<=[^\W\d])[{INNER}](?=\w)|(?<=\w)[{INNER}](?=[^\W\d])"
 )
-_POSSESSIVE = re.compile(r"(?<=\w)['\u2019][sS]\Z")
+_POSSESSIVE = re.compile(rf"(?<=\w)[{QUOTES}][sS]\Z")
 # Chinese characters, as BERT's tokenizer splits them (google-research/bert, tokenization.py).
 _CHINESE = (
     (0x4E00, 0x9FFF),
@@ -37,7 +38,7 @@ def words_of(text: str) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     run: list[tuple[int, int]] = []
     for start, end in _characters(text):
-        if text[start].isspace() or _is_chinese(text[start]):
+        if text[start].isspace() or is_chinese(text[start]):
             found += _words(text, run)
             run = []
             found += [] if text[start].isspace() else [(start, end)]
@@ -52,7 +53,7 @@ def _characters(text: str) -> Iterator[tuple[int, int]]:
     while start < len(text):
         end = start + 1
         if not text[start].isspace():
-            while end < len(text) and _is_attached(text[end]):
+            while end < len(text) and is_attached(text[end]):
                 end += 1
         yield start, end
         start = end
@@ -64,9 +65,9 @@ def _words(text: str, run: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     bounds = {at for part in _PARTING.finditer(letters) for at in part.span()}
     for first, last in pairwise(sorted({0, *bounds, len(letters)})):
         begin, stop = first, last
-        while begin < stop and _is_mark(letters[begin]):
+        while begin < stop and is_mark(letters[begin]):
             begin += 1
-        while stop > begin and _is_mark(letters[stop - 1]):
+        while stop > begin and is_mark(letters[stop - 1]):
             stop -= 1
         yield from run[first:begin]
         owner = _POSSESSIVE.search(letters[begin:stop])
@@ -77,13 +78,16 @@ def _words(text: str, run: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield from run[stop:last]
 
 
-def _is_chinese(character: str) -> bool:
+def is_chinese(character: str) -> bool:
+    """Whether it is a word."""
     return any(first <= ord(character) <= last for first, last in _CHINESE)
 
 
-def _is_attached(character: str) -> bool:
+def is_attached(character: str) -> bool:
+    """Whether it belongs to the character before it."""
     return not character.isascii() and unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")
 
 
-def _is_mark(character: str) -> bool:
-    return unicodedata.category(character)[0] in "PS" or _is_attached(character)
+def is_mark(character: str) -> bool:
+    """Whether it is no part of a word that it stands before or behind."""
+    return unicodedata.category(character)[0] in "PS" or is_attached(character)

@@ -8,16 +8,40 @@ letters, marks out of order) costs only where it occurs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.tokenizers import code_points as cp
-from bert_keras.tokenizers.vocabulary import MAX_WORD_LENGTH
 
 # Special tokens found in the text are written as code points of one more page, beyond Unicode.
 _SPECIAL = cp.NUM_CODE_POINTS
 _SPECIAL_TAIL = cp.NUM_CODE_POINTS + cp.PAGE_SIZE - 1
+
+NO_SPECIAL = -1
+
+_Columns = list[tf.Tensor]  # as long as the text, what goes along with its characters
+_Text = tuple[tf.Tensor, tf.Tensor, _Columns, tf.Tensor]  # code points, kinds, those, splits
+
+
+class Words(NamedTuple):
+    """The words of a batch of texts.
+
+    Attributes:
+        characters: code points, int32 [words, (characters)]; a special token is one, beyond
+            Unicode.
+        special: int32 [words], which special token a word is; `NO_SPECIAL` for none.
+        splits: int64 [texts + 1], where each text's words begin.
+        starts: int64 [all characters], where in its text each was read;
+        ends: and where what it was read from ends. Both None where they were not asked for.
+    """
+
+    characters: tf.RaggedTensor
+    special: tf.Tensor
+    splits: tf.Tensor
+    starts: tf.Tensor | None = None
+    ends: tf.Tensor | None = None
 
 
 class InGraphWords(tf.Module):
@@ -25,14 +49,13 @@ class InGraphWords(tf.Module):
 
     Args:
         table: what the tokenizer's switches do to each code point.
-        special_tokens: those to recognise in the raw text, each a word of its own; none of them
-            may hold another "[" than its first character.
-        unknown: what stands for a word of more than 100 characters.
+        special_tokens: those to recognise in the raw text where that is wanted, each a word of its
+            own; none of them may hold another "[" than its first character.
     """
 
-    def __init__(self, table: cp.CodePointTable, special_tokens: Sequence[str], unknown: str):
+    def __init__(self, table: cp.CodePointTable, special_tokens: Sequence[str]):
         super().__init__(name="words")
-        self._specials, self._unknown = tuple(special_tokens), unknown
+        self._specials = tuple(special_tokens)
         special_page = np.full((1, cp.PAGE_SIZE), cp.ISOLATED, np.int32)
         special_page[0, -1] = cp.DROPPED
         self._entries = tf.constant(np.concatenate([table.pages, special_page]).reshape(-1))
@@ -42,20 +65,26 @@ class InGraphWords(tf.Module):
         self._expansion_starts = tf.constant(table.expansion_starts)
         self._marks, self._mark_ranks = tf.constant(table.marks), tf.constant(table.mark_ranks)
 
-    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """The words of texts in UTF-8: string [batch] -> string [batch, (words)]."""
+    def __call__(
+        self, texts: tf.Tensor, *, with_specials: bool = True, with_places: bool = False
+    ) -> Words:
+        """The words of texts in UTF-8, string [batch]."""
         decoded = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
         points, splits = decoded.flat_values, decoded.row_splits
-        if self._specials:
+        # What goes along with the characters: nothing, or where each stands in its text.
+        more = [tf.ragged.range(decoded.row_lengths()).flat_values] if with_places else []
+        if with_specials:
             points = self._with_specials(points, splits)
-        characters, splits = _split(*self._normalize(points, splits))
-        words = tf.strings.unicode_encode(characters, "UTF-8")
-        words = tf.where(characters.row_lengths() > MAX_WORD_LENGTH, self._unknown, words)
-        if self._specials:
-            number = tf.gather(characters.flat_values, characters.row_starts()) - _SPECIAL
-            names = tf.gather(tf.constant(self._specials), tf.maximum(number, 0))
-            words = tf.where(number >= 0, names, words)
-        return tf.RaggedTensor.from_row_splits(words, splits, validate=False)
+        characters, more, splits = _split(*self._normalize(points, more, splits))
+        first = tf.gather(characters.flat_values, characters.row_starts())
+        words = Words(characters, tf.maximum(first - _SPECIAL, NO_SPECIAL), splits)
+        if not more:
+            return words
+        (starts,) = more
+        # A special token stands at its first character; there is no last number but that of none.
+        lengths = tf.constant([*map(len, self._specials), 1], tf.int64)
+        number = tf.maximum(characters.flat_values - _SPECIAL, NO_SPECIAL) % tf.size(lengths)
+        return words._replace(starts=starts, ends=starts + tf.gather(lengths, number))
 
     def _with_specials(self, points: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
         """Finds special tokens in the raw text. None can overlap: each starts with its only "["."""
@@ -76,30 +105,35 @@ class InGraphWords(tf.Module):
             points, tails[:, tf.newaxis], tf.fill(tf.shape(tails), _SPECIAL_TAIL)
         )
 
-    def _normalize(self, points: tf.Tensor, splits: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Code points [in] -> normalised code points [out], their kinds, the texts' splits."""
+    def _normalize(self, points: tf.Tensor, more: _Columns, splits: tf.Tensor) -> _Text:
+        """Code points [in] -> normalised code points [out], kinds, what goes along, splits."""
         page = tf.gather(self._page_starts, tf.bitwise.right_shift(points, cp.PAGE_BITS))
         within = tf.bitwise.bitwise_and(points, cp.PAGE_SIZE - 1)
         values, kinds = _unpack(tf.gather(self._entries, page + within))
-        points, kinds, splits = tf.cond(
+        points, kinds, more, splits = tf.cond(
             tf.reduce_any(kinds == cp.EXPANSION),
-            lambda: self._expand(points, values, kinds, splits),
-            lambda: (points + values, kinds, splits),
+            lambda: self._expand(points, values, kinds, more, splits),
+            lambda: (points + values, kinds, more, splits),
         )
-        points, kinds = tf.cond(
+        points, kinds, more = tf.cond(
             tf.reduce_any(kinds == cp.MARK),
-            lambda: self._order_marks(points, kinds, splits),
-            lambda: (points, kinds),
+            lambda: self._order_marks(points, kinds, more, splits),
+            lambda: (points, kinds, more),
         )
         return tf.cond(
             tf.reduce_all(kinds <= cp.SPACE),
-            lambda: (points, kinds, splits),
-            lambda: _without_dropped(points, kinds, splits),
+            lambda: (points, kinds, more, splits),
+            lambda: _without_dropped(points, kinds, more, splits),
         )
 
     def _expand(
-        self, points: tf.Tensor, values: tf.Tensor, kinds: tf.Tensor, splits: tf.Tensor
-    ) -> tuple[tf.Tensor, ...]:
+        self,
+        points: tf.Tensor,
+        values: tf.Tensor,
+        kinds: tf.Tensor,
+        more: _Columns,
+        splits: tf.Tensor,
+    ) -> _Text:
         """Puts the symbols of each expansion in its place. Works on the few places that grow."""
         at = tf.where(kinds == cp.EXPANSION)[:, 0]
         number = tf.gather(values, at)
@@ -116,12 +150,13 @@ class InGraphWords(tf.Module):
         return (
             tf.tensor_scatter_nd_update(tf.gather(points + values, source), places, code),
             tf.tensor_scatter_nd_update(tf.gather(kinds, source), places, kind),
+            [tf.gather(column, source) for column in more],
             splits + tf.gather(shifts, tf.searchsorted(at, splits)),
         )
 
     def _order_marks(
-        self, points: tf.Tensor, kinds: tf.Tensor, splits: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+        self, points: tf.Tensor, kinds: tf.Tensor, more: _Columns, splits: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, _Columns]:
         """Unicode's canonical ordering: a stable sort of the marks after each base character."""
         index = tf.searchsorted(self._marks, points)
         rank = tf.gather(self._mark_ranks, tf.minimum(index, tf.size(self._marks) - 1))
@@ -129,7 +164,8 @@ class InGraphWords(tf.Module):
         begins = (kinds != cp.MARK) & (kinds != cp.DROPPED) | _is_first(kinds, splits)
         run = tf.cumsum(tf.cast(begins, tf.int64))
         order = tf.argsort(run * cp.MAX_RANK + tf.cast(rank, tf.int64), stable=True)
-        return tf.gather(points, order), tf.gather(kinds, order)
+        more = [tf.gather(column, order) for column in more]
+        return tf.gather(points, order), tf.gather(kinds, order), more
 
 
 def _unpack(entries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -141,16 +177,17 @@ def _unpack(entries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _without_dropped(
-    points: tf.Tensor, kinds: tf.Tensor, splits: tf.Tensor
-) -> tuple[tf.Tensor, ...]:
+    points: tf.Tensor, kinds: tf.Tensor, more: _Columns, splits: tf.Tensor
+) -> _Text:
     is_kept = kinds <= cp.SPACE
     kept = tf.where(is_kept)[:, 0]
-    return tf.gather(points, kept), tf.gather(kinds, kept), _count_to(splits, is_kept)
+    more = [tf.gather(column, kept) for column in more]
+    return tf.gather(points, kept), tf.gather(kinds, kept), more, _count_to(splits, is_kept)
 
 
 def _split(
-    points: tf.Tensor, kinds: tf.Tensor, splits: tf.Tensor
-) -> tuple[tf.RaggedTensor, tf.Tensor]:
+    points: tf.Tensor, kinds: tf.Tensor, more: _Columns, splits: tf.Tensor
+) -> tuple[tf.RaggedTensor, _Columns, tf.Tensor]:
     """Cuts normalised text into words: code points [words, (characters)], the texts' splits."""
     is_letter, is_alone = kinds != cp.SPACE, kinds == cp.ISOLATED
     ends = tf.concat([[True], is_alone | (kinds == cp.SPACE)], axis=0)[:-1]
@@ -158,7 +195,8 @@ def _split(
     letters = tf.boolean_mask(points, is_letter)
     starts = tf.where(tf.boolean_mask(begins, is_letter))[:, 0]
     words = tf.RaggedTensor.from_row_starts(letters, starts, validate=False)
-    return words, _count_to(splits, begins)
+    more = [tf.boolean_mask(column, is_letter) for column in more]
+    return words, more, _count_to(splits, begins)
 
 
 def _is_first(kinds: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:

@@ -43,6 +43,5 @@ def test_damaged_vocabulary(preset, tmp_path, capsys):
 
 def test_bad_options(preset, tmp_path, capsys):
     check([preset, preset], 2, "exists already", capsys)
-    check([preset, f"{tmp_path}/1", "--top-k=0"], 2, "top_k=0", capsys)
-    check([preset, f"{tmp_path}/1", "--max-length=1000"], 2, "max_length=1000", capsys)
+    check([preset, f"{tmp_path}/1", "--pairs"], 2, "one text or two. Received: a BertEnc", capsys)
     assert not (tmp_path / "1").exists()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from bert_keras import export, features
 from bert_keras.config import BertConfig
 from bert_keras.errors import UsageError
-from bert_keras.models import BertEncoder, Pretrainer, SequenceClassifier
+from bert_keras.models import BertEncoder, ElectraPretrainer, Pretrainer, QuestionAnswerer
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 
@@ -92,7 +93,7 @@ def task() -> Pretrainer:
 def exported(task, tokenizer, tmp_path_factory) -> Path:
     """A folder with the models; from JAX and PyTorch by way of a second process."""
     folder = tmp_path_factory.mktemp("exported")
-    assert export.saved_model(task, tokenizer, folder / "demo" / "1", top_k=3) == (
+    assert export.saved_model(task, tokenizer, folder / "demo" / "1", options={"top_k": 3}) == (
         folder / "demo" / "1"
     )
     if ON_TENSORFLOW:
@@ -203,9 +204,24 @@ def test_nothing_is_left_when_it_fails(task, tokenizer, tmp_path, monkeypatch):
 
 
 def test_other_tasks_are_refused(task, tokenizer, tmp_path):
-    other = SequenceClassifier(task.encoder, 2)
-    with pytest.raises(TypeError, match=r"Received: a SequenceClassifier.*task\.encoder"):
+    other = ElectraPretrainer(task.encoder)
+    with pytest.raises(TypeError, match=r"ElectraPretrainer answers no texts.*task\.encoder"):
         export.saved_model(other, tokenizer, tmp_path / "1")
+
+
+def test_options_that_do_not_fit(task, tokenizer, tmp_path):
+    asked = QuestionAnswerer(task.encoder)
+    bad: list[tuple[Any, dict[str, Any], str]] = [
+        (task, {"pairs": True}, "one text or two. Received: a Pretrainer"),
+        (task, {"options": {"stride": 3}}, "Received: stride"),
+        (asked, {}, "no room for the text behind a question of 64 pieces.* at most 20"),
+        (asked, {"options": {"max_question": 9, "stride": 0}}, "stride.* Received: stride=0"),
+        (asked, {"options": {"max_question": 9, "n_best": 1.5}}, "whole number from 1"),
+    ]
+    for model, given, message in bad:
+        with pytest.raises(ValueError, match=message):
+            export.saved_model(model, tokenizer, tmp_path / "1", **given)
+    assert not any(tmp_path.iterdir())
 
 
 def test_bad_arguments(task, tokenizer, tmp_path):
@@ -213,7 +229,7 @@ def test_bad_arguments(task, tokenizer, tmp_path):
         with pytest.raises(ValueError, match=f"from 3 to 24.*max_length={max_length}"):
             export.saved_model(task, tokenizer, tmp_path / "1", max_length=max_length)
     with pytest.raises(ValueError, match="top_k=0"):
-        export.saved_model(task, tokenizer, tmp_path / "1", top_k=0)
+        export.saved_model(task, tokenizer, tmp_path / "1", options={"top_k": 0})
     with pytest.raises(ValueError, match="token table 20 rows"):
         export.saved_model(task, Tokenizer([*VOCABULARY, "more"]), tmp_path / "1")
     assert not any(tmp_path.iterdir())

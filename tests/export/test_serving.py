@@ -1,15 +1,27 @@
-"""What a SavedModel's signatures take and give, for models of several kinds."""
+"""What a SavedModel's signatures take and give, for models of every kind."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
 
 from bert_keras.config import BertConfig
-from bert_keras.models import BertEncoder, MaskedLM
+from bert_keras.models import (
+    BertEncoder,
+    MaskedLM,
+    MultipleChoice,
+    Pretrainer,
+    QuestionAnswerer,
+    SentenceEncoder,
+    SentencePairs,
+    SequenceClassifier,
+    TokenClassifier,
+)
+from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 
 if keras.backend.backend() != "tensorflow":
@@ -29,9 +41,115 @@ CONFIG = BertConfig(
 )
 
 
-def saved(task, folder: Path, max_length: int = 12, top_k: int = 2):
-    serving.write(task, Tokenizer(VOCABULARY), folder, max_length=max_length, top_k=top_k)
+def saved(
+    task: Any,
+    folder: Path,
+    max_length: int = 12,
+    *,
+    portable: bool = False,
+    pairs: bool = False,
+    **options: Any,
+) -> Any:
+    predictor = Predictor(task, Tokenizer(VOCABULARY), max_length=max_length, options=options)
+    serving.write(predictor, folder, name="demo", portable=portable, pairs=pairs)
     return tf.saved_model.load(str(folder))
+
+
+LABELS, VECTOR = {"label", "score", "labels", "scores"}, {"sentence_vector"}
+FILLS = {"tokens", "token_ids", "scores", "mask_count"}
+
+
+def _pairs(objective: str, **options: Any) -> SentencePairs:
+    return SentencePairs(BertEncoder(CONFIG), objective_name=objective, **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "inputs", "outputs", "others"),
+    [
+        (lambda e: SequenceClassifier(e, 2), "text", LABELS, {"pairs": "text pair"}),
+        (lambda e: SequenceClassifier(e, 1), "text", {"scores"}, {"pairs": "text pair"}),
+        (
+            lambda e: SequenceClassifier(e, 2, problem="multi_label"),
+            "text",
+            {"labels", "scores", "count"},
+            {"pairs": "text pair"},
+        ),
+        (
+            lambda e: TokenClassifier(e, 3, labels=["O", "B-X", "I-X"]),
+            "text",
+            {"label", "text", "start", "end", "score", "count"},
+            {},
+        ),
+        (
+            QuestionAnswerer,
+            "question context",
+            {"answer", "start", "end", "score", "null_score"},
+            {},
+        ),
+        (MultipleChoice, "prompt options", {"index", "choice", "score", "scores"}, {}),
+        (SentenceEncoder, "text", VECTOR, {"similarity": "text pair"}),
+        (lambda _: _pairs("similarity"), "text", VECTOR, {"similarity": "text pair"}),
+        (lambda _: _pairs("classification", num_classes=2), "text pair", LABELS, {}),
+        (MaskedLM, "text", FILLS, {}),
+        (Pretrainer, "text", FILLS, {"next_sentence": "text pair"}),
+    ],
+)
+def test_signatures(make, inputs: str, outputs: set[str], others: dict, tmp_path: Path) -> None:
+    task = make(BertEncoder(CONFIG))
+    more: dict[str, Any] = {"max_question": 3} if isinstance(task, QuestionAnswerer) else {}
+    model = saved(task, tmp_path, **more)
+    found = {
+        name: set(signature.structured_input_signature[1])
+        for name, signature in model.signatures.items()
+    }
+    expected = {name: set(taken.split()) for name, taken in others.items()}
+    raw = {tensor.name for tensor in task.inputs}
+    assert found == {
+        **expected,
+        "serving_default": set(inputs.split()),
+        "ids": raw,
+        "training": raw,
+    }
+    run = model.signatures["serving_default"]
+    assert set(run.structured_outputs) == outputs
+    shapes = {"options": [2, 2]}
+    given = {name: tf.fill(shapes.get(name, [2]), "a [MASK] b") for name in inputs.split()}
+    assert all(value.shape[0] == 2 for value in run(**given).values())
+    empty = {name: value[:0] for name, value in given.items()}
+    assert all(value.shape[0] == 0 for value in run(**empty).values())
+    names = {variable.path for variable in task.variables}
+    assert len(model.variables) == len(task.variables) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("make", "other"),
+    [(lambda e: SequenceClassifier(e, 2), "texts"), (SentenceEncoder, "vectors")],
+)
+def test_two_texts_by_default(make, other: str, tmp_path: Path) -> None:
+    model = saved(make(BertEncoder(CONFIG)), tmp_path, pairs=True)
+    taken = model.signatures["serving_default"].structured_input_signature[1]
+    assert set(taken) == {"text", "pair"}
+    assert set(model.signatures[other].structured_input_signature[1]) == {"text"}
+
+
+def test_options(tmp_path: Path) -> None:
+    task = SequenceClassifier(BertEncoder(CONFIG), 4)
+    run = saved(task, tmp_path, top_k=2).signatures["serving_default"]
+    assert run(text=tf.constant(["a"]))["labels"].shape == (1, 2)
+
+
+def test_portable_has_no_operation_of_tensorflow_text(tmp_path: Path) -> None:
+    task = SequenceClassifier(BertEncoder(CONFIG), 2)
+    texts = tf.constant(["a b", "c", "", "ab [MASK]"])
+    answers, operations = [], []
+    for portable in (False, True):
+        folder = tmp_path / str(portable)
+        model = saved(task, folder, portable=portable)
+        answers.append(model.signatures["serving_default"](text=texts)["scores"])
+        operations.append((folder / "saved_model.pb").read_bytes())
+    np.testing.assert_array_equal(*answers)
+    assert b"FastWordpiece" in operations[0]
+    assert b"FastWordpiece" not in operations[1]
 
 
 def test_encoder_without_segments_and_pooler_but_with_everything_inside(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers import Encoding, Tokenizer
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 
 tf = pytest.importorskip("tensorflow")
@@ -70,28 +70,52 @@ def cases(text: str) -> tuple[str, str]:
 MARKS = [c for c in map(chr, range(0x300, 0x1F000)) if unicodedata.combining(c)]
 
 
-@pytest.fixture(scope="module")
-def in_graph(tokenizer: Tokenizer) -> InGraphTokenizer:
-    return InGraphTokenizer(tokenizer)
+@pytest.fixture(scope="module", params=[False, True], ids=["fast", "portable"])
+def in_graph(tokenizer: Tokenizer, request) -> InGraphTokenizer:
+    return InGraphTokenizer(tokenizer, portable=request.param)
 
 
-def python_ids(tokenizer: Tokenizer, texts: Sequence[str], special: bool = True) -> list[list[int]]:
+def encodings(tokenizer: Tokenizer, texts: Sequence[str], special: bool = True) -> list[Encoding]:
     return [
-        tokenizer.encode(text, add_special_tokens=False, special_tokens_in_text=special).ids
+        tokenizer.encode(text, add_special_tokens=False, special_tokens_in_text=special)
         for text in texts
     ]
 
 
+def python_ids(tokenizer: Tokenizer, texts: Sequence[str], special: bool = True) -> list[list[int]]:
+    return [encoding.ids for encoding in encodings(tokenizer, texts, special)]
+
+
 def check(tokenizer: Tokenizer, in_graph: InGraphTokenizer, texts: Sequence[str]) -> None:
-    found = in_graph.tokenize(tf.constant(list(texts), tf.string)).to_list()
-    for text, expected, ids in zip(texts, python_ids(tokenizer, texts), found, strict=True):
-        assert ids == expected, ascii(text)
+    batch = tf.constant(list(texts), tf.string)
+    found = in_graph.tokenize(batch).to_list()
+    again, starts, ends = (rows.to_list() for rows in in_graph.tokenize_with_offsets(batch))
+    assert again == found
+    for row, (text, encoding) in enumerate(zip(texts, encodings(tokenizer, texts), strict=True)):
+        assert found[row] == encoding.ids, ascii(text)
+        if not (tokenizer.strip_accents and is_reordered(text)):
+            assert [*zip(starts[row], ends[row], strict=True)] == encoding.offsets, ascii(text)
+
+
+def is_reordered(text: str) -> bool:
+    """Whether canonical ordering moves a mark: then Python's offsets are not the marks' own."""
+    cleaned = "".join(c for c in text if unicodedata.category(c)[0] != "C" and c != "\ufffd")
+    apart = "".join(unicodedata.normalize("NFD", c) for c in cleaned)
+    return unicodedata.normalize("NFD", cleaned) != apart
 
 
 def test_hard_strings(tokenizer, in_graph):
     check(tokenizer, in_graph, HARD)
     for text in HARD[:40]:
         check(tokenizer, in_graph, [text])
+
+
+def test_offsets_of_marks_that_change_places_are_their_own(tokenizer, in_graph):
+    text = f"a{HIGH}\u0301{LOW}b"
+    _, starts, ends = in_graph.tokenize_with_offsets(tf.constant([text]))
+    found = [text[a:b] for a, b in zip(starts.to_list()[0], ends.to_list()[0], strict=True)]
+    stripped = ["a", LOW, HIGH, "b"]
+    assert found == (stripped if tokenizer.strip_accents else list(text))
 
 
 def test_random_strings(tokenizer, in_graph):
@@ -185,4 +209,5 @@ def test_real_vocabularies_and_texts(shared_data: Path, vocabulary: str, switche
     ]
     texts += json.loads((shared_data / "blns" / "blns.json").read_text(encoding="utf-8"))
     assert len(texts) > 1000
-    check(tokenizer, InGraphTokenizer(tokenizer), [*texts, *HARD])
+    for portable in (False, True):
+        check(tokenizer, InGraphTokenizer(tokenizer, portable=portable), [*texts, *HARD])

@@ -1,0 +1,1 @@
+"""What a SavedModel computes, in TensorFlow: each module is TensorFlow from its first line."""

@@ -1,0 +1,113 @@
+"""Words of texts in a TensorFlow graph: those of `predictor.words`, for SavedModels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from bert_keras.export.graph import characters as ch
+from bert_keras.export.graph.characters import Characters, has, lacks
+
+
+class TextWords(NamedTuple):
+    """The words of a batch of texts.
+
+    Attributes:
+        points: the texts' code points, int32 [batch, (characters)].
+        splits: int64 [batch + 1], where each text's words begin.
+        starts: int64 [words], where each begins in its text;
+        ends: and the character behind its last.
+        texts: the words themselves, string [words].
+    """
+
+    points: tf.RaggedTensor
+    splits: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    texts: tf.Tensor
+
+
+def words_of(texts: tf.Tensor, kinds: Characters) -> TextWords:
+    """See `predictor.words.words_of`: string [batch], UTF-8."""
+    points = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
+    flags, splits = kinds(points.flat_values), points.row_splits
+    is_first = flags_at(splits[:-1], tf.size(flags))
+    # A character with all that is attached to it.
+    begins = is_first | lacks(flags, ch.ATTACHED) | has(_before(flags), ch.SPACE)
+    starts = tf.where(begins)[:, 0]
+    ends = tf.concat([starts[1:], splits[-1:]], axis=0)[: tf.size(starts)]
+    flags, is_first = tf.gather(flags, starts), tf.gather(is_first, starts)
+
+    is_inside = lacks(flags, ch.SPACE | ch.CHINESE)
+    begins_run = is_inside & (is_first | tf.logical_not(_before(is_inside)))
+    begins_word = has(flags, ch.CHINESE) | _begin_words(flags, is_inside, begins_run)
+    is_word = lacks(flags, ch.SPACE)
+    starts, ends = tf.boolean_mask(starts, is_word), tf.boolean_mask(ends, is_word)
+    begins_word = tf.boolean_mask(begins_word, is_word)
+    heads = tf.where(begins_word)[:, 0]
+    tails = tf.concat([heads[1:], [tf.size(starts, out_type=tf.int64)]], axis=0)[: tf.size(heads)]
+    starts, ends = tf.gather(starts, heads), tf.gather(ends, tails - 1)
+    of_texts = tf.searchsorted(starts, splits, out_type=tf.int64)
+    begin = tf.repeat(splits[:-1], of_texts[1:] - of_texts[:-1])
+    return TextWords(
+        points, of_texts, starts - begin, ends - begin, spelled(points.flat_values, starts, ends)
+    )
+
+
+def spelled(points: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    """Parts of code points as strings: string [parts]."""
+    places = tf.ragged.range(starts, ends)
+    return tf.strings.unicode_encode(
+        places.with_flat_values(tf.gather(points, places.flat_values)), "UTF-8"
+    )
+
+
+def flags_at(places: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """True at the places that are within: bool [size]."""
+    places = tf.boolean_mask(places, places < tf.cast(size, places.dtype))[:, tf.newaxis]
+    found = tf.fill([size], False)
+    return tf.tensor_scatter_nd_update(found, places, tf.fill([tf.shape(places)[0]], True))
+
+
+def _begin_words(flags: tf.Tensor, is_inside: tf.Tensor, begins_run: tf.Tensor) -> tf.Tensor:
+    """Where, in runs without white space and Chinese characters, a word begins."""
+    goes_on = is_inside & tf.logical_not(begins_run)  # with the run of the character before
+    last, following = _before(flags) * tf.cast(goes_on, tf.int32), _behind(flags)
+    following *= tf.cast(_behind(goes_on), tf.int32)
+    is_letter = has(flags, ch.WORD)  # of the character itself; of those beside it:
+    last_letter, last_digit = has(last, ch.WORD), has(last, ch.DIGIT)
+    next_letter, next_digit = has(following, ch.WORD), has(following, ch.DIGIT)
+    beside = last_letter & next_letter & tf.logical_not(last_digit & next_digit)
+    parts = has(flags, ch.PARTING) | (has(flags, ch.WIDE) & tf.logical_not(last_digit & next_digit))
+    parts |= has(flags, ch.INNER) & beside
+
+    begins_segment = begins_run | (goes_on & (parts | _before(parts)))
+    # Marks before and behind what else is in a segment are words, one by one.
+    segment = tf.cumsum(tf.cast(begins_segment, tf.int32))
+    is_core = is_inside & lacks(flags, ch.MARK)
+    count = tf.cumsum(tf.cast(is_core, tf.int32))
+    size = tf.reduce_max(tf.concat([[0], segment], axis=0)) + 1
+    first = tf.math.unsorted_segment_min(count - tf.cast(is_core, tf.int32), segment, size)
+    final = tf.math.unsorted_segment_max(count, segment, size)
+    is_within = (count > tf.gather(first, segment)) & (
+        (count < tf.gather(final, segment)) | is_core
+    )
+    is_within &= is_inside
+    begins_core = is_within & (begins_segment | tf.logical_not(_before(is_within)))
+    joined = is_within & tf.logical_not(begins_core)  # with the character before, in one core
+    # A possessive 's at the end.
+    ends_core = is_within & tf.logical_not(_behind(joined))
+    is_owner = ends_core & joined & has(flags, ch.S) & _before(joined & has(flags, ch.QUOTE))
+    is_owner &= _before(_before(is_letter))
+    return begins_core | (is_inside & tf.logical_not(is_within)) | _behind(is_owner)
+
+
+def _before(values: tf.Tensor) -> tf.Tensor:
+    """What stands one place before; nothing before the first."""
+    return tf.concat([tf.zeros_like(values[:1]), values[:-1]], axis=0)
+
+
+def _behind(values: tf.Tensor) -> tf.Tensor:
+    """What stands one place behind."""
+    return tf.concat([values[1:], tf.zeros_like(values[:1])], axis=0)

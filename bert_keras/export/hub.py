@@ -1,0 +1,215 @@
+"""The pair of SavedModels of TensorFlow Hub's text API: what cuts texts, and what encodes them.
+
+https://www.tensorflow.org/hub/common_saved_model_apis/text, "Transformer encoders" there. Only
+attributes are in a SavedModel, not properties: so whoever loads one finds `variables`,
+`trainable_variables` and `regularization_losses`, and may train it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from bert_keras import features
+from bert_keras.export.graph.texts import flat
+from bert_keras.models import BertEncoder, Task
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.in_graph import InGraphTokenizer
+
+_STRINGS = tf.TensorSpec([None], tf.string)
+_LENGTH = tf.TensorSpec([], tf.int32)
+_Trackable = tf.__internal__.tracking.AutoTrackable
+POSITIONS = "masked_lm_positions"
+
+
+def write_preprocessor(
+    tokenizer: Tokenizer, folder: Path, *, max_length: int, portable: bool
+) -> None:
+    """Writes what makes texts an encoder's inputs into an existing empty folder."""
+    in_graph = InGraphTokenizer(tokenizer, special_tokens_in_text=False, portable=portable)
+    root = _Preprocessor(in_graph, max_length)
+    serve = root.__call__.get_concrete_function(_STRINGS)
+    tf.saved_model.save(root, str(folder), signatures={"serving_default": serve})
+
+
+def write_encoder(task: Task | BertEncoder, tokenizer: Tokenizer, folder: Path) -> None:
+    """Writes an encoder into an existing empty folder; of a masked language model with its head."""
+    with tempfile.TemporaryDirectory(prefix="bert_keras_") as scratch:
+        vocabulary = Path(scratch, "vocab.txt")
+        lines = "".join(f"{token}\n" for token in tokenizer.vocabulary)
+        vocabulary.write_text(lines, encoding="utf-8", newline="\n")
+        root = _Encoder(task, str(vocabulary), is_lowercase=bool(tokenizer.lowercase))
+        serve = tf.function(lambda **inputs: flat(root(inputs))).get_concrete_function(**root.specs)
+        tf.saved_model.save(root, str(folder), signatures={"serving_default": serve})
+
+
+class _Module(_Trackable):
+    """What `hub.KerasLayer` looks for."""
+
+    def __init__(self, variables: Sequence[Any] = ()):
+        super().__init__()
+        self.variables = [variable.value for variable in variables]
+        self.trainable_variables = [v.value for v in variables if v.trainable]
+        self.regularization_losses: list[Any] = []
+
+
+class _Tokenize(_Module):
+    """`tokenize(texts)`: ids, int32 [batch, (words), (pieces)]; special tokens in them are text."""
+
+    def __init__(self, tokenizer: InGraphTokenizer):
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    @tf.function(input_signature=[_STRINGS])
+    def __call__(self, inputs: tf.Tensor) -> tf.RaggedTensor:
+        return self._tokenizer.pieces_of_words(inputs, special_tokens_in_text=False)
+
+    @tf.function(input_signature=[])
+    def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
+        """Ids by the names that `bert_pack_inputs` of TensorFlow Models has for them."""
+        tokenizer = self._tokenizer
+        ids = {
+            "vocab_size": tokenizer.vocab_size,
+            "start_of_sequence_id": tokenizer.cls_id,
+            "end_of_segment_id": tokenizer.sep_id,
+            "padding_id": tokenizer.pad_id,
+            "mask_id": tokenizer.mask_id,
+        }
+        return {name: tf.constant(value, tf.int32) for name, value in ids.items()}
+
+
+class _PackInputs(_Module):
+    """`bert_pack_inputs(segments, seq_length=…)`: one or two texts' tokens as inputs."""
+
+    def __init__(self, tokenizer: InGraphTokenizer, max_length: int):
+        super().__init__()
+        self._tokenizer, self._max_length = tokenizer, max_length
+        for segments in (1, 2):
+            for rank in (2, 3):
+                spec = tf.RaggedTensorSpec([None] * rank, tf.int32, ragged_rank=rank - 1)
+                self.__call__.get_concrete_function([spec] * segments, _LENGTH)
+
+    @tf.function
+    def __call__(
+        self, inputs: list[tf.RaggedTensor], seq_length: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        return self.packed(inputs, seq_length)
+
+    def packed(
+        self, inputs: list[tf.RaggedTensor], length: int | tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """`input_word_ids`, `input_mask` and `input_type_ids`: int32 [batch, length]."""
+        rows = [part if part.ragged_rank == 1 else part.merge_dims(1, 2) for part in inputs]
+        found = self._tokenizer.framed(*_trimmed(rows, length - len(rows) - 1))
+        fills = {features.TOKEN_IDS: self._tokenizer.pad_id}
+        missing = length - tf.shape(found[features.TOKEN_IDS])[1]
+        padded = {
+            name: tf.pad(
+                values, tf.stack([[0, 0], [0, missing]]), constant_values=fills.get(name, 0)
+            )
+            for name, values in found.items()
+        }
+        return features.rename(padded, features.TF_HUB)
+
+
+def _trimmed(parts: list[tf.RaggedTensor], room: int | tf.Tensor) -> list[tf.RaggedTensor]:
+    """Cuts texts as the API does: token by token in turn, so that the first has one more."""
+    room = tf.cast(room, tf.int64)
+    if len(parts) == 1:
+        return [_cut(parts[0], room)]
+    first, second = (part.row_lengths() for part in parts)
+    kept = tf.minimum(first, tf.maximum(room - second, (room + 1) // 2))
+    return [_cut(parts[0], kept), _cut(parts[1], room - kept)]
+
+
+def _cut(part: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    lengths = tf.minimum(part.row_lengths(), lengths)
+    places = tf.ragged.range(part.row_starts(), part.row_starts() + lengths)
+    return places.with_flat_values(tf.gather(part.flat_values, places.flat_values))
+
+
+class _Preprocessor(_Module):
+    """`preprocessor(texts)`: inputs of the length that the encoder reads by default."""
+
+    def __init__(self, tokenizer: InGraphTokenizer, max_length: int):
+        super().__init__()
+        self._max_length = max_length
+        self.tokenize = _Tokenize(tokenizer)
+        self.bert_pack_inputs = _PackInputs(tokenizer, max_length)
+
+    @tf.function(input_signature=[_STRINGS])
+    def __call__(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self.bert_pack_inputs.packed([self.tokenize(inputs)], self._max_length)
+
+    @tf.function(input_signature=[])
+    def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
+        return self.tokenize.get_special_tokens_dict()
+
+
+class _Encoder(_Module):
+    """`encoder(inputs, training=False)`, with the vocabulary and how it is read."""
+
+    def __init__(self, task: Task | BertEncoder, vocabulary: str, *, is_lowercase: bool):
+        encoder = task if isinstance(task, BertEncoder) else task.encoder
+        super().__init__(encoder.variables)
+        self.vocab_file = tf.saved_model.Asset(vocabulary)
+        self.do_lower_case = tf.Variable(tf.constant(is_lowercase), trainable=False)
+        self._run = _Run(encoder)
+        self.specs = self._run.specs
+        if isinstance(task, Task) and features.MLM in task.output:
+            self.mlm = _MaskedLM(task, self._run)
+        for training in (False, True):
+            self.__call__.get_concrete_function(self._run.specs, training=training)
+
+    @tf.function
+    def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
+        return self._run(inputs, training)
+
+
+class _MaskedLM(_Module):
+    """`encoder.mlm(inputs, training=False)`: with `masked_lm_positions`, also `mlm_logits`."""
+
+    def __init__(self, task: Any, run: _Run):
+        super().__init__(task.variables)
+        self._head, self._run = task.mlm, run
+        specs = {**run.specs, POSITIONS: tf.TensorSpec([None, None], tf.int32)}
+        for training in (False, True):
+            self.__call__.get_concrete_function(specs, training=training)
+
+    @tf.function
+    def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
+        outputs = self._run(inputs, training)
+        logits = self._head(outputs[features.SEQUENCE_OUTPUT], inputs[POSITIONS])
+        return {**outputs, "mlm_logits": tf.cast(logits, tf.float32)}
+
+
+class _Run:
+    """An encoder under the API's names."""
+
+    def __init__(self, encoder: BertEncoder):
+        self._model = encoder.with_outputs(hidden_states=True)
+        # All three, whether or not the model tells segments apart.
+        names = (features.TOKEN_IDS, features.PADDING_MASK, features.SEGMENT_IDS)
+        self.specs = {
+            features.TF_HUB[name]: tf.TensorSpec([None, None], tf.int32, features.TF_HUB[name])
+            for name in names
+        }
+
+    def __call__(self, inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
+        named = features.rename(inputs, features.TF_HUB, back=True)
+        taken = {tensor.name: named[tensor.name] for tensor in self._model.inputs}
+        outputs = self._model(taken, training=training)
+        sequence = tf.cast(outputs[features.SEQUENCE_OUTPUT], tf.float32)
+        # A model without a pooler has the first token's vector for the text.
+        pooled = tf.cast(outputs.get(features.POOLED_OUTPUT, sequence[:, 0]), tf.float32)
+        layers = [tf.cast(layer, tf.float32) for layer in outputs[features.HIDDEN_STATES][1:]]
+        return {
+            features.POOLED_OUTPUT: pooled,
+            features.SEQUENCE_OUTPUT: sequence,
+            "encoder_outputs": layers,
+            "default": pooled,
+        }

@@ -1,0 +1,94 @@
+"""A SavedModel that can be called, as a Keras layer: to reuse encoders of TensorFlow Hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class SavedModelLayer(keras.layers.Layer):
+    """An encoder with TensorFlow Hub's text API, or any SavedModel that can be called.
+
+    Takes and gives what the SavedModel does: of an encoder a dictionary of `input_word_ids`,
+    `input_mask` and `input_type_ids`, int32 [batch, length], and one of `pooled_output`
+    [batch, hidden_size], `sequence_output` [batch, length, hidden_size] and more. TensorFlow
+    backend only; on JAX and PyTorch `BertEncoder.from_preset(path, trust=True)` reads the weights
+    of such an encoder.
+
+    A SavedModel is a program: load only those you would run. `keras.models.load_model` wants
+    `safe_mode=False` for a model with such a layer, whose folder must still be there.
+
+    Args:
+        path: the folder.
+        trainable: whether its weights move; if not, it also drops nothing while the rest trains.
+        output: name of the one output that is wanted; None for all.
+        name: of the layer.
+
+    Raises:
+        RuntimeError: another backend.
+        ValueError: no such SavedModel, or one that cannot be called.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        trainable: bool = False,
+        output: str | None = None,
+        **kwargs: Any,
+    ):
+        if keras.backend.backend() != "tensorflow":
+            raise RuntimeError(
+                f"A SavedModel runs on TensorFlow alone, not on {keras.backend.backend()}. Its "
+                f"weights can be read: BertEncoder.from_preset({str(path)!r}, trust=True)."
+            )
+        import tensorflow as tf
+
+        super().__init__(trainable=trainable, **kwargs)
+        self.folder, self.output_name = str(path), output
+        if not Path(path, "saved_model.pb").is_file():
+            raise ValueError(f"{path}: not a SavedModel: there is no saved_model.pb in it.")
+        self._program = tf.saved_model.load(self.folder)
+        if not callable(self._program):
+            raise ValueError(
+                f"{path}: a SavedModel with signatures alone, which cannot be called as a layer. "
+                "Export an encoder with bert_keras.export.tf_hub, or use keras.layers.TFSMLayer."
+            )
+        found = list(getattr(self._program, "variables", ()))
+        moving = {v.ref() for v in getattr(self._program, "trainable_variables", ())}
+        self.program_variables = [
+            keras.Variable(
+                variable,
+                shape=variable.shape,
+                dtype=variable.dtype.name,
+                trainable=variable.ref() in moving,
+                name=variable.name.partition(":")[0].replace("/", "_"),
+            )
+            for variable in found
+        ]
+        self.built = True
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        """The SavedModel's outputs, or the one that was chosen."""
+        outputs = self._program(inputs, training=bool(training) and self.trainable)
+        return outputs if self.output_name is None else outputs[self.output_name]
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` rebuilds the layer from: the folder's name, not what is in it."""
+        more = {"path": self.folder, "output": self.output_name}
+        return super().get_config() | more
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> SavedModelLayer:
+        """Keras: loads the folder again, where `safe_mode` is off."""
+        from keras.src.saving import serialization_lib
+
+        if serialization_lib.in_safe_mode():
+            raise ValueError(
+                f"{config['path']}: a SavedModel is a program, which loading this model would run. "
+                "If you trust it, pass safe_mode=False."
+            )
+        return cls(**config)

@@ -1,0 +1,259 @@
+"""Every task's SavedModel, in a process with TensorFlow alone, answers as `Predictor` does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras import export
+from bert_keras.models import (
+    BertEncoder,
+    MaskedLM,
+    MultipleChoice,
+    QuestionAnswerer,
+    SentenceEncoder,
+    SequenceClassifier,
+    TokenClassifier,
+)
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from tests.contracts import TINY, as_trained
+
+pytest.importorskip("tensorflow")
+ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
+
+CHARACTERS = [
+    *"abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"()[]{}<>/\\|@#$%^&*-_=+~`",
+    "中",
+    "文",
+    "é",
+]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *CHARACTERS]
+VOCABULARY += [f"##{character}" for character in CHARACTERS] + ["the", "##ing", "null", "test"]
+LENGTH = 32
+
+# Neither this package nor tensorflow-text: the models are portable. Counts how often a signature
+# is traced, too: never, for it was traced when it was written.
+CLIENT = """
+import sys
+sys.modules["bert_keras"] = sys.modules["tensorflow_text"] = None
+import json, numpy, tensorflow as tf
+folder = sys.argv[1]
+wanted = json.load(open(folder + "/wanted.json"))
+results = {}
+for name, columns in wanted.items():
+    model = tf.saved_model.load(f"{folder}/{name}")
+    run = model.signatures["serving_default"]
+    columns = {key: tf.constant(values) for key, values in columns.items()}
+    size = len(next(iter(columns.values())))
+    def answer(start, stop):
+        return run(**{key: values[start:stop] for key, values in columns.items()})
+    def keep(kind, found):
+        for key, value in found.items():
+            results[f"{name}/{kind}/{key}"] = value.numpy()
+    for start in range(0, size, 64):
+        keep(f"{start}", answer(start, start + 64))
+    keep("empty", answer(0, 0))
+    for row in range(32):
+        keep(f"alone{row}", answer(row, row + 1))
+    keep("together", answer(0, 32))
+    odd = [b"\\xff[MASK] a\\xe4\\xb8", b"the test " * 12_000, b"", b"a [MASK] b"]
+    shape = [4, 2] if "options" in columns else [4]
+    text = {key: tf.constant(odd) for key in columns}
+    if "options" in columns:
+        text["options"] = tf.stack([tf.constant(odd)] * 2, axis=1)
+    keep("odd", run(**text))
+    keep("last", run(**{key: values[3:] for key, values in text.items()}))
+results = {n: v.astype("S") if v.dtype == object else v for n, v in results.items()}
+numpy.savez(f"{folder}/results.npz", **results)
+"""
+
+
+@pytest.fixture(scope="module")
+def texts(request: pytest.FixtureRequest) -> list[str]:
+    """500: the naughty strings where they are at hand, and made-up ones."""
+    draw = np.random.default_rng(0)
+    pool = [*CHARACTERS, " ", " ", " ", "the ", "test", "é", "e\u0301", "\u200d", "😀", "ａ", "½"]
+    made = ["".join(draw.choice(pool, draw.integers(1, 90))) for _ in range(500)]
+    data = Path(os.environ.get("BERT_KERAS_TEST_DATA", "../shared/data"), "blns", "blns.json")
+    if data.is_file():
+        naughty = json.loads(data.read_text(encoding="utf-8"))
+        return [text.replace("\0", "") for text in [*naughty, *made]][:500]
+    return made
+
+
+def tasks() -> dict[str, Any]:
+    def new() -> BertEncoder:
+        return BertEncoder(TINY.replace(vocab_size=len(VOCABULARY), max_positions=LENGTH))
+
+    made = {
+        "labels": SequenceClassifier(new(), 3, labels=["good", "bad", "中"]),
+        "pairs": SequenceClassifier(new(), 2),
+        "entities": TokenClassifier(new(), 3, labels=["O", "B-PER", "I-PER"]),
+        "questions": QuestionAnswerer(new()),
+        "choices": MultipleChoice(new()),
+        "vectors": SentenceEncoder(new()),
+        "fills": MaskedLM(new()),
+    }
+    return {
+        name: as_trained(task) for name, task in made.items() if ON_TENSORFLOW or name == "labels"
+    }
+
+
+OPTIONS = {"questions": {"max_question": 8, "stride": 10}, "fills": {"top_k": 2}}
+
+
+def columns_of(name: str, texts: list[str]) -> dict[str, Any]:
+    """The inputs of `serving_default`."""
+    others = texts[::-1]
+    return {
+        "pairs": {"text": texts, "pair": others},
+        "questions": {"question": others, "context": texts},
+        "choices": {"prompt": texts, "options": [[a, "the test"] for a in others]},
+        "fills": {"text": [f"[MASK] {text[:10]}" for text in texts]},
+    }.get(name, {"text": texts})
+
+
+@pytest.fixture(scope="module")
+def predictors() -> dict[str, Predictor]:
+    tokenizer = Tokenizer(VOCABULARY)
+    return {
+        name: Predictor(task, tokenizer, options=OPTIONS.get(name))
+        for name, task in tasks().items()
+    }
+
+
+@pytest.fixture(scope="module")
+def results(predictors, texts: list[str], tmp_path_factory) -> dict[str, np.ndarray]:
+    """What a fresh process gets from the models, in another folder than they were written to."""
+    written, folder = tmp_path_factory.mktemp("written"), tmp_path_factory.mktemp("moved")
+    for name, predictor in predictors.items():
+        export.saved_model(
+            predictor.task,
+            predictor.tokenizer,
+            written / name,
+            options=predictor.options,
+            pairs=name == "pairs",
+            portable=True,
+        )
+        (written / name).rename(folder / name)
+    wanted = {name: columns_of(name, texts) for name in predictors}
+    (folder / "wanted.json").write_text(json.dumps(wanted), encoding="utf-8")
+    ours = ("PYTHONPATH", "KERAS_BACKEND")
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    client = subprocess.run(
+        [sys.executable, "-c", CLIENT, str(folder)],
+        cwd=folder,
+        env=environment | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert client.returncode == 0, client.stderr
+    return dict(np.load(folder / "results.npz"))
+
+
+def decoded(values: np.ndarray) -> list[str]:
+    return [value.decode() for value in values]
+
+
+def check_labels(found: Callable, predictor: Predictor, columns: list[list[str]]) -> None:
+    expected = predictor.labels(*columns, top_k=len(predictor.label_names))
+    for row, best in enumerate(expected):
+        assert decoded(found("labels", row)) == [label.label for label in best]
+        np.testing.assert_allclose(found("scores", row), [b.score for b in best], atol=1e-5)
+
+
+def check_entities(found: Callable, predictor: Predictor, columns: list[list[str]]) -> None:
+    for row, entities in enumerate(predictor.entities(*columns)):
+        count = int(found("count", row))
+        got = zip(*(found(name, row)[:count] for name in ("label", "start", "end")), strict=True)
+        assert [(a.decode(), b, c) for a, b, c in got] == [
+            (entity.label, entity.start, entity.end) for entity in entities
+        ]
+        scores = [entity.score for entity in entities]
+        np.testing.assert_allclose(found("score", row)[:count], scores, atol=1e-5)
+
+
+def check_questions(found: Callable, predictor: Predictor, columns: list[list[str]]) -> None:
+    for row, answer in enumerate(predictor(*columns)):
+        assert (found("start", row), found("end", row)) == (answer.start, answer.end)
+        assert found("score", row) == pytest.approx(answer.score, abs=1e-5)
+        assert found("null_score", row) == pytest.approx(answer.null_score, abs=1e-4)
+
+
+def check_choices(found: Callable, predictor: Predictor, columns: list[Any]) -> None:
+    for row, choice in enumerate(predictor.choices(*columns)):
+        assert found("index", row) == choice.index
+        assert found("score", row) == pytest.approx(choice.score, abs=1e-5)
+
+
+def check_vectors(found: Callable, predictor: Predictor, columns: list[list[str]]) -> None:
+    for row, vector in enumerate(predictor.sentence_vectors(*columns)):
+        np.testing.assert_allclose(found("sentence_vector", row), vector, atol=1e-5)
+
+
+def check_fills(found: Callable, predictor: Predictor, columns: list[list[str]]) -> None:
+    for row, masks in enumerate(predictor.fill_mask(*columns, top_k=2)):
+        assert found("mask_count", row) == len(masks)
+        for place, fills in enumerate(masks):
+            scores = [fill.score for fill in fills]
+            np.testing.assert_allclose(found("scores", row)[place], scores, atol=1e-5)
+
+
+CHECKS = {
+    "labels": check_labels,
+    "pairs": check_labels,
+    "entities": check_entities,
+    "questions": check_questions,
+    "choices": check_choices,
+    "vectors": check_vectors,
+    "fills": check_fills,
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_answers_are_the_predictors(name: str, predictors, results, texts) -> None:
+    if name not in predictors:
+        pytest.skip("another backend exports through the same program: one task shows it")
+
+    def found(output: str, row: int) -> Any:
+        return results[f"{name}/{row // 64 * 64}/{output}"][row % 64]
+
+    CHECKS[name](found, predictors[name], list(columns_of(name, texts).values()))
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_rows_do_not_disturb_each_other(name: str, predictors, results) -> None:
+    """A batch and its rows one by one; and a row beside broken bytes and 100 kB."""
+    if name not in predictors:
+        pytest.skip("one task shows it")
+    outputs = [key.rpartition("/")[2] for key in results if key.startswith(f"{name}/together/")]
+    assert outputs
+    for output in outputs:
+        together = results[f"{name}/together/{output}"]
+        assert results[f"{name}/empty/{output}"].shape[0] == 0
+        for row in range(32):
+            alone = results[f"{name}/alone{row}/{output}"][0]
+            same(together[row], alone)
+        same(results[f"{name}/odd/{output}"][3], results[f"{name}/last/{output}"][0])
+
+
+def same(row: np.ndarray, alone: np.ndarray) -> None:
+    """Equal; what the batch fills a row up with is empty."""
+    if row.ndim:
+        assert not row[len(alone) :].astype(bool).any()
+        row = row[: len(alone)]
+    if row.dtype.kind == "f":
+        np.testing.assert_allclose(row, alone, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(row, alone)

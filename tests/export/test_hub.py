@@ -1,0 +1,39 @@
+"""Encoders of all families under the names of TensorFlow Hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras.models import BertEncoder
+from bert_keras.tokenizers import Tokenizer
+from tests.contracts import FAMILIES, as_trained, inputs_of
+
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("SavedModels are written on the TensorFlow backend", allow_module_level=True)
+tf = pytest.importorskip("tensorflow")
+from bert_keras.export import hub  # noqa: E402
+from bert_keras.features import TF_HUB, rename  # noqa: E402
+
+
+@pytest.mark.parametrize("name", ["bert", "no_segments", "no_pooler", "shared_blocks"])
+def test_encoders(name: str, tmp_path: Path) -> None:
+    config = FAMILIES[name]
+    encoder = as_trained(BertEncoder(config))
+    words = [f"w{number}" for number in range(config.vocab_size - 5)]
+    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
+    hub.write_encoder(encoder, tokenizer, tmp_path)
+    model = tf.saved_model.load(str(tmp_path))
+    inputs = inputs_of(encoder)
+    zeros = {"segment_ids": np.zeros_like(inputs["token_ids"])}
+    found = model(rename({**zeros, **inputs}, TF_HUB))
+    expected = encoder.predict_on_batch(inputs)
+    for output, values in expected.items():
+        np.testing.assert_allclose(found[output], values, atol=1e-5)
+    if "pooled_output" not in expected:
+        np.testing.assert_array_equal(found["pooled_output"], found["sequence_output"][:, 0])
+    assert len(found["encoder_outputs"]) == config.num_layers
+    assert not hasattr(model, "mlm")

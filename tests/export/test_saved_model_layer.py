@@ -1,0 +1,101 @@
+"""A TensorFlow Hub encoder as a Keras layer: it trains, and is revived."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras.export import tf_hub
+from bert_keras.export.saved_model_layer import SavedModelLayer
+from bert_keras.models import BertEncoder
+from bert_keras.tokenizers import Tokenizer
+from tests.contracts import TINY, as_trained
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+IDS = {
+    "input_word_ids": np.array([[2, 5, 6, 3], [2, 7, 3, 0]], np.int32),
+    "input_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]], np.int32),
+    "input_type_ids": np.zeros((2, 4), np.int32),
+}
+ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
+needs_tensorflow = pytest.mark.skipif(not ON_TENSORFLOW, reason="a SavedModel is TensorFlow's")
+
+
+@pytest.mark.skipif(ON_TENSORFLOW, reason="there it works")
+def test_another_backend_says_what_to_do_instead() -> None:
+    with pytest.raises(RuntimeError, match=r"BertEncoder.from_preset\('hub', trust=True\)"):
+        SavedModelLayer("hub")
+
+
+@pytest.fixture(scope="module")
+def encoder() -> BertEncoder:
+    config = TINY.replace(vocab_size=len(VOCABULARY), dropout=0.1, attention_dropout=0.0)
+    return as_trained(BertEncoder(config))
+
+
+@pytest.fixture(scope="module")
+def folder(encoder: BertEncoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hub") / "1"
+    return tf_hub(encoder, Tokenizer(VOCABULARY), path, portable=True) / "encoder"
+
+
+def classifier(layer: SavedModelLayer) -> keras.Model:
+    inputs = {name: keras.Input([None], dtype="int32", name=name) for name in IDS}
+    return keras.Model(inputs, keras.layers.Dense(2, name="label")(layer(inputs)))
+
+
+@needs_tensorflow
+def test_all_outputs_are_the_encoders(encoder: BertEncoder, folder: Path) -> None:
+    layer = SavedModelLayer(folder)
+    assert (len(layer.variables), layer.trainable_variables) == (len(encoder.variables), [])
+    found = layer(IDS)
+    ours = ("token_ids", "padding_mask", "segment_ids")
+    expected = encoder.predict_on_batch(dict(zip(ours, IDS.values(), strict=True)))
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-5)
+    assert len(found["encoder_outputs"]) == encoder.config.num_layers
+
+
+@needs_tensorflow
+def test_it_trains_in_a_functional_model_and_is_revived(folder: Path, tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    layer = SavedModelLayer(folder, trainable=True, output="pooled_output")
+    model = classifier(layer)
+    before = [variable.numpy() for variable in layer.trainable_variables]
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(1e-2), loss)
+    history = model.fit(IDS, np.array([0, 1]), epochs=40, verbose=0).history["loss"]
+    assert history[-1] < 0.5 * history[0]
+    moved = [np.abs(a - b).max() for a, b in zip(before, layer.trainable_variables, strict=True)]
+    # The key's bias shifts all scores of a query alike, which the softmax does not see.
+    blind = [variable.path.endswith("key_bias") for variable in layer.trainable_variables]
+    assert all(change > 0 for change, is_blind in zip(moved, blind, strict=True) if not is_blind)
+    expected = model.predict(IDS, verbose=0)
+    model.save(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match="safe_mode=False"):
+        keras.models.load_model(tmp_path / "model.keras")
+    revived = keras.models.load_model(tmp_path / "model.keras", safe_mode=False)
+    np.testing.assert_allclose(revived.predict(IDS, verbose=0), expected, atol=1e-6)
+
+
+@needs_tensorflow
+def test_dropout_is_for_training_alone(folder: Path) -> None:
+    moving = SavedModelLayer(folder, trainable=True, output="pooled_output")
+    fixed = SavedModelLayer(folder, output="pooled_output")
+    still = np.asarray(moving(IDS, training=False))
+    assert np.abs(np.asarray(moving(IDS, training=True)) - still).max() > 1e-3
+    np.testing.assert_array_equal(fixed(IDS, training=True), still)
+
+
+@needs_tensorflow
+def test_what_is_no_layer(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    with pytest.raises(ValueError, match="not a SavedModel"):
+        SavedModelLayer(tmp_path)
+    tf.saved_model.save(tf.Module(), str(tmp_path / "module"))
+    with pytest.raises(ValueError, match="cannot be called as a layer"):
+        SavedModelLayer(tmp_path / "module")

@@ -1,0 +1,44 @@
+"""What a second process needs, and what it says. That it exports: test_saved_model.py."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bert_keras.errors import ResourceError, UsageError
+from bert_keras.export import second_process
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    second_process.require_new(tmp_path / "1")
+    with pytest.raises(UsageError, match="exists already and is not written over"):
+        second_process.require_new(tmp_path)
+
+
+def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "tensorflow" or None)
+    second_process.require_tensorflow(text=False)
+    with pytest.raises(ImportError, match=r"A SavedModel needs tensorflow_text\. Install with"):
+        second_process.require_tensorflow(text=True)
+
+
+def test_its_command_and_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+
+    def start(command: list[str], **options: Any) -> Any:
+        seen.update(command=command, environment=options["env"])
+        return SimpleNamespace(returncode=5, stderr="the disk is full")
+
+    predictor: Any = SimpleNamespace(
+        save_to_preset=lambda _: None,
+        encoder=SimpleNamespace(dtype_policy=SimpleNamespace(name="mixed_bfloat16")),
+    )
+    monkeypatch.setattr(subprocess, "run", start)
+    with pytest.raises(ResourceError, match=r"(?s)exit code 5.*the disk is full"):
+        second_process.with_tensorflow(predictor, tmp_path / "1", "--pairs", "")
+    assert seen["command"][-3:] == [str(tmp_path / "1"), "--dtype=mixed_bfloat16", "--pairs"]
+    assert seen["environment"]["KERAS_BACKEND"] == "tensorflow"
