@@ -236,7 +236,7 @@ def test_answers_are_the_predictors(name: str, predictors, results, texts) -> No
 def test_rows_do_not_disturb_each_other(name: str, predictors, results) -> None:
     """A batch and its rows one by one; and a row beside broken bytes and 100 kB."""
     if name not in predictors:
-        pytest.skip("one task shows it")
+        pytest.skip("another backend exports through the same program: one task shows it")
     outputs = [key.rpartition("/")[2] for key in results if key.startswith(f"{name}/together/")]
     assert outputs
     for output in outputs:

@@ -21,10 +21,12 @@ IDS = {
     "input_type_ids": np.zeros((2, 4), np.int32),
 }
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
-needs_tensorflow = pytest.mark.skipif(not ON_TENSORFLOW, reason="a SavedModel is TensorFlow's")
+needs_tensorflow = pytest.mark.skipif(
+    not ON_TENSORFLOW, reason="TensorFlow is the backend of SavedModels"
+)
 
 
-@pytest.mark.skipif(ON_TENSORFLOW, reason="there it works")
+@pytest.mark.skipif(ON_TENSORFLOW, reason="on this backend it works")
 def test_another_backend_says_what_to_do_instead() -> None:
     with pytest.raises(RuntimeError, match=r"BertEncoder.from_preset\('hub', trust=True\)"):
         SavedModelLayer("hub")
