@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.checkpoints import load_checkpoint
+from bert_keras.checks import encoder_of
 from bert_keras.errors import UsageError
 from bert_keras.export.saved_model import saved_model
 from bert_keras.export.tf_hub import tf_hub
@@ -36,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         task: Any = load_checkpoint(options.preset, dtype=options.dtype)
         length, answered = read_preset(options.preset)
-        positions = getattr(task, "encoder", task).config.max_positions
-        given = task, Tokenizer.from_preset(options.preset), options.path
+        tokenizer = Tokenizer.from_preset(options.preset)
+        positions = encoder_of(task, tokenizer).config.max_positions
+        given = task, tokenizer, options.path
         common = {"max_length": min(length or positions, positions), "portable": options.portable}
         if options.format == "tf_hub":
             path = tf_hub(*given, **common)

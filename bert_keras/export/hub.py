@@ -18,7 +18,8 @@ from bert_keras import features
 from bert_keras.export.graph.texts import flat
 from bert_keras.models import BertEncoder, Task
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.tokenizers.in_graph import InGraphTokenizer
+from bert_keras.tokenizers.in_graph import InGraphTokenizer, cut
+from bert_keras.tokenizers.vocabulary_files import vocabulary_text
 
 _STRINGS = tf.TensorSpec([None], tf.string)
 _LENGTH = tf.TensorSpec([], tf.int32)
@@ -40,8 +41,7 @@ def write_encoder(task: Task | BertEncoder, tokenizer: Tokenizer, folder: Path) 
     """Writes an encoder into an existing empty folder; of a masked language model with its head."""
     with tempfile.TemporaryDirectory(prefix="bert_keras_") as scratch:
         vocabulary = Path(scratch, "vocab.txt")
-        lines = "".join(f"{token}\n" for token in tokenizer.vocabulary)
-        vocabulary.write_text(lines, encoding="utf-8", newline="\n")
+        vocabulary.write_bytes(vocabulary_text(tokenizer.vocabulary))
         root = _Encoder(task, str(vocabulary), is_lowercase=bool(tokenizer.lowercase))
         serve = tf.function(lambda **inputs: flat(root(inputs))).get_concrete_function(**root.specs)
         tf.saved_model.save(root, str(folder), signatures={"serving_default": serve})
@@ -85,9 +85,9 @@ class _Tokenize(_Module):
 class _PackInputs(_Module):
     """`bert_pack_inputs(segments, seq_length=…)`: one or two texts' tokens as inputs."""
 
-    def __init__(self, tokenizer: InGraphTokenizer, max_length: int):
+    def __init__(self, tokenizer: InGraphTokenizer):
         super().__init__()
-        self._tokenizer, self._max_length = tokenizer, max_length
+        self._tokenizer = tokenizer
         for segments in (1, 2):
             for rank in (2, 3):
                 spec = tf.RaggedTensorSpec([None] * rank, tf.int32, ragged_rank=rank - 1)
@@ -120,16 +120,10 @@ def _trimmed(parts: list[tf.RaggedTensor], room: int | tf.Tensor) -> list[tf.Rag
     """Cuts texts as the API does: token by token in turn, so that the first has one more."""
     room = tf.cast(room, tf.int64)
     if len(parts) == 1:
-        return [_cut(parts[0], room)]
+        return [cut(parts[0], room)]
     first, second = (part.row_lengths() for part in parts)
     kept = tf.minimum(first, tf.maximum(room - second, (room + 1) // 2))
-    return [_cut(parts[0], kept), _cut(parts[1], room - kept)]
-
-
-def _cut(part: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    lengths = tf.minimum(part.row_lengths(), lengths)
-    places = tf.ragged.range(part.row_starts(), part.row_starts() + lengths)
-    return places.with_flat_values(tf.gather(part.flat_values, places.flat_values))
+    return [cut(parts[0], kept), cut(parts[1], room - kept)]
 
 
 class _Preprocessor(_Module):
@@ -139,7 +133,7 @@ class _Preprocessor(_Module):
         super().__init__()
         self._max_length = max_length
         self.tokenize = _Tokenize(tokenizer)
-        self.bert_pack_inputs = _PackInputs(tokenizer, max_length)
+        self.bert_pack_inputs = _PackInputs(tokenizer)
 
     @tf.function(input_signature=[_STRINGS])
     def __call__(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -88,15 +88,21 @@ def code_point_table(*, lowercase: bool, strip_accents: bool, split_cjk: bool) -
             entries[code] = (len(starts) - 1) * NUM_KINDS + EXPANSION
             expansions += [ord(c) * NUM_KINDS + kinds.get(c, LETTER) for c in output]
             starts.append(len(expansions))
-    pages, page_of = np.unique(entries.reshape(-1, PAGE_SIZE), axis=0, return_inverse=True)
+    page_of, pages = paged(entries)
     return CodePointTable(
-        page_of=page_of.reshape(-1).astype(np.int32),
+        page_of=page_of,
         pages=pages,
         expansions=np.asarray(expansions, np.int32),
         expansion_starts=np.asarray(starts, np.int32),
         marks=np.asarray([ord(mark) for mark in marks], np.int32),
         mark_ranks=np.asarray(ranks, np.int32),
     )
+
+
+def paged(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Entries of all code points as the number of each page, and the different pages."""
+    pages, page_of = np.unique(entries.reshape(-1, PAGE_SIZE), axis=0, return_inverse=True)
+    return page_of.reshape(-1).astype(np.int32), pages
 
 
 def _blocks(size: int = 1 << 12) -> Iterator[list[str]]:

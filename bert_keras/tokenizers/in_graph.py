@@ -22,6 +22,7 @@ from bert_keras.tokenizers.in_graph_pieces import FastPieces, PortablePieces
 from bert_keras.tokenizers.in_graph_words import InGraphWords, Words
 from bert_keras.tokenizers.tokenizer import Tokenizer
 from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH
+from bert_keras.tokenizers.vocabulary_files import vocabulary_text
 
 
 class InGraphTokenizer(tf.Module):
@@ -207,10 +208,14 @@ def _truncated(parts: list[tf.RaggedTensor], room: int) -> list[tf.RaggedTensor]
     cut_first = tf.where(first <= second, shorter, room - shorter)
     fits = first + second <= room
     kept = tf.where(fits, first, cut_first), tf.where(fits, second, room - cut_first)
-    return [
-        tf.gather(part.values, tf.ragged.range(part.row_starts(), part.row_starts() + length))
-        for part, length in zip(parts, kept, strict=True)
-    ]
+    return [cut(part, lengths) for part, lengths in zip(parts, kept, strict=True)]
+
+
+def cut(rows: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """The beginnings of rows, [batch, (tokens)], each at most so long."""
+    lengths = tf.minimum(rows.row_lengths(), lengths)
+    places = tf.ragged.range(rows.row_starts(), rows.row_starts() + lengths)
+    return places.with_flat_values(tf.gather(rows.flat_values, places.flat_values))
 
 
 def _rows(values: tf.Tensor, splits: tf.Tensor) -> tf.RaggedTensor:
@@ -230,5 +235,5 @@ def _temporary_file(owner: object, vocabulary: Sequence[str]) -> str:
     folder = tempfile.mkdtemp(prefix="bert_keras_")
     weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / "vocab.txt"
-    path.write_text("".join(f"{token}\n" for token in vocabulary), encoding="utf-8", newline="\n")
+    path.write_bytes(vocabulary_text(vocabulary))
     return str(path)

@@ -144,7 +144,7 @@ class InGraphWords(tf.Module):
         shifts = tf.concat([[0], tf.cumsum(added)], axis=0)
         heads = at + shifts[:-1]
         tails = tf.ragged.range(heads + 1, heads + 1 + added).flat_values
-        is_tail = _flags(tf.size(points, out_type=tf.int64) + shifts[-1], tails)
+        is_tail = flags_at(tails, tf.size(points, out_type=tf.int64) + shifts[-1])
         source = tf.cumsum(tf.cast(tf.logical_not(is_tail), tf.int64)) - 1
         places = tf.ragged.range(heads, heads + 1 + added).flat_values[:, tf.newaxis]
         return (
@@ -161,7 +161,7 @@ class InGraphWords(tf.Module):
         index = tf.searchsorted(self._marks, points)
         rank = tf.gather(self._mark_ranks, tf.minimum(index, tf.size(self._marks) - 1))
         rank = tf.where(kinds == cp.MARK, rank, 0)
-        begins = (kinds != cp.MARK) & (kinds != cp.DROPPED) | _is_first(kinds, splits)
+        begins = (kinds != cp.MARK) & (kinds != cp.DROPPED) | flags_at(splits[:-1], tf.size(kinds))
         run = tf.cumsum(tf.cast(begins, tf.int64))
         order = tf.argsort(run * cp.MAX_RANK + tf.cast(rank, tf.int64), stable=True)
         more = [tf.gather(column, order) for column in more]
@@ -191,7 +191,7 @@ def _split(
     """Cuts normalised text into words: code points [words, (characters)], the texts' splits."""
     is_letter, is_alone = kinds != cp.SPACE, kinds == cp.ISOLATED
     ends = tf.concat([[True], is_alone | (kinds == cp.SPACE)], axis=0)[:-1]
-    begins = is_letter & (is_alone | ends | _is_first(kinds, splits))
+    begins = is_letter & (is_alone | ends | flags_at(splits[:-1], tf.size(kinds)))
     letters = tf.boolean_mask(points, is_letter)
     starts = tf.where(tf.boolean_mask(begins, is_letter))[:, 0]
     words = tf.RaggedTensor.from_row_starts(letters, starts, validate=False)
@@ -199,16 +199,11 @@ def _split(
     return words, more, _count_to(splits, begins)
 
 
-def _is_first(kinds: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-    """Where a text begins: bool, as long as `kinds`."""
-    return _flags(tf.size(kinds), tf.boolean_mask(splits[:-1], splits[:-1] < splits[1:]))
-
-
-def _flags(size: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    """True at `places`: bool [size]."""
-    return tf.tensor_scatter_nd_update(
-        tf.fill([size], False), places[:, tf.newaxis], tf.ones_like(places, tf.bool)
-    )
+def flags_at(places: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """True at the places that are within: bool [size]. Of splits, where a text begins."""
+    places = tf.boolean_mask(places, places < tf.cast(size, places.dtype))[:, tf.newaxis]
+    found = tf.fill([size], False)
+    return tf.tensor_scatter_nd_update(found, places, tf.fill([tf.shape(places)[0]], True))
 
 
 def _count_to(splits: tf.Tensor, flags: tf.Tensor) -> tf.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from bert_keras.errors import DataError
@@ -25,3 +26,8 @@ def read_vocabulary(path: Path) -> list[str]:
     vocabulary = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     check_vocabulary(vocabulary, str(path), lines=True)
     return vocabulary
+
+
+def vocabulary_text(vocabulary: Iterable[str]) -> bytes:
+    """The content of a vocab.txt, as `read_vocabulary` reads it."""
+    return "".join(f"{piece}\n" for piece in vocabulary).encode()

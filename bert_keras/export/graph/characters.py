@@ -10,13 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.predictor import words
+from bert_keras.tokenizers.code_points import NUM_CODE_POINTS, PAGE_BITS, PAGE_SIZE, paged
 
 # A flag for everything that `predictor.words` and the pieces of texts ask of a character.
 SPACE, CHINESE, ATTACHED, MARK, WORD, DIGIT, PARTING, WIDE, INNER, QUOTE, S, ACCENT = (
     1 << bit for bit in range(12)
 )
-_PAGE_BITS = 8
-_NUM_CODE_POINTS = 0x110000
 _UNASSIGNED = ("Cn", "Co", "Cs")  # most of them, and of no other kind
 
 
@@ -30,9 +29,9 @@ class Characters(tf.Module):
 
     def __call__(self, points: tf.Tensor) -> tf.Tensor:
         """int32 code points of any shape -> their flags."""
-        page = tf.gather(self._page_of, tf.bitwise.right_shift(points, _PAGE_BITS))
-        within = tf.bitwise.bitwise_and(points, (1 << _PAGE_BITS) - 1)
-        return tf.gather(self._pages, tf.bitwise.left_shift(page, _PAGE_BITS) + within)
+        page = tf.gather(self._page_of, tf.bitwise.right_shift(points, PAGE_BITS))
+        within = tf.bitwise.bitwise_and(points, PAGE_SIZE - 1)
+        return tf.gather(self._pages, tf.bitwise.left_shift(page, PAGE_BITS) + within)
 
 
 def has(flags: tf.Tensor, wanted: int) -> tf.Tensor:
@@ -48,9 +47,7 @@ def lacks(flags: tf.Tensor, unwanted: int) -> tf.Tensor:
 @functools.lru_cache(maxsize=1)
 def _table() -> tuple[np.ndarray, np.ndarray]:
     """The number of each page, and the different pages. Takes about two seconds, once."""
-    flags = np.array([_flags(chr(code)) for code in range(_NUM_CODE_POINTS)], np.int32)
-    pages, page_of = np.unique(flags.reshape(-1, 1 << _PAGE_BITS), axis=0, return_inverse=True)
-    return page_of.reshape(-1).astype(np.int32), pages
+    return paged(np.array([_flags(chr(code)) for code in range(NUM_CODE_POINTS)], np.int32))
 
 
 def _flags(character: str) -> int:

@@ -8,11 +8,12 @@ from bert_keras import features
 from bert_keras.export.graph import viterbi
 from bert_keras.export.graph.characters import Characters
 from bert_keras.export.graph.rows import call, in_parts
-from bert_keras.export.graph.words import TextWords, flags_at, spelled, words_of
+from bert_keras.export.graph.words import TextWords, before, spelled, words_of
 from bert_keras.metrics import entity_spans
 from bert_keras.models import TokenClassifier
 from bert_keras.predictor import entity_tags
 from bert_keras.tokenizers.in_graph import InGraphTokenizer
+from bert_keras.tokenizers.in_graph_words import flags_at
 
 _LETTERS = "OBIES"  # of tags, as `entity_spans` reads them
 _OUTSIDE, _BEGIN, _INSIDE, _END, _ = range(len(_LETTERS))
@@ -51,7 +52,7 @@ class Entities(tf.Module):
         tags, scores = self._tags(words)
         letters, types = tf.gather(self._letters, tags), tf.gather(self._types, tags)
         is_inside = letters != _OUTSIDE
-        last, last_type = _shifted(letters), _shifted(types)
+        last, last_type = before(letters), before(types)
         goes_on = (last == _BEGIN) | (last == _INSIDE)
         goes_on &= ((letters == _INSIDE) | (letters == _END)) & (types == last_type)
         is_first = flags_at(words.splits[:-1], tf.size(tags))
@@ -167,8 +168,3 @@ class Entities(tf.Module):
             [tf.constant(1), first, last, begin, stop],
         )
         return [array.concat() for array in found[1:3]]
-
-
-def _shifted(values: tf.Tensor) -> tf.Tensor:
-    """What stands one place before; 0 before the first."""
-    return tf.concat([tf.zeros_like(values[:1]), values[:-1]], axis=0)

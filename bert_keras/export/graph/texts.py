@@ -118,7 +118,8 @@ class Texts:
 
     def similarity(self, text: tf.Tensor, pair: tf.Tensor) -> _Outputs:
         """`similarity`: float32 [batch], the cosine of the vectors of two texts."""
-        first, second = (self.vectors(texts)[features.SENTENCE_VECTOR] for texts in (text, pair))
+        vectors = self.vectors(tf.concat([text, pair], axis=0))[features.SENTENCE_VECTOR]
+        first, second = tf.split(vectors, 2)
         lengths = tf.norm(first, axis=1) * tf.norm(second, axis=1)
         product = tf.reduce_sum(first * second, axis=1)
         return {features.SIMILARITY: product / tf.maximum(lengths, _TINY)}

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_keras.export.graph import characters as ch
 from bert_keras.export.graph.characters import Characters, has, lacks
+from bert_keras.tokenizers.in_graph_words import flags_at
 
 
 class TextWords(NamedTuple):
@@ -34,13 +35,13 @@ def words_of(texts: tf.Tensor, kinds: Characters) -> TextWords:
     flags, splits = kinds(points.flat_values), points.row_splits
     is_first = flags_at(splits[:-1], tf.size(flags))
     # A character with all that is attached to it.
-    begins = is_first | lacks(flags, ch.ATTACHED) | has(_before(flags), ch.SPACE)
+    begins = is_first | lacks(flags, ch.ATTACHED) | has(before(flags), ch.SPACE)
     starts = tf.where(begins)[:, 0]
     ends = tf.concat([starts[1:], splits[-1:]], axis=0)[: tf.size(starts)]
     flags, is_first = tf.gather(flags, starts), tf.gather(is_first, starts)
 
     is_inside = lacks(flags, ch.SPACE | ch.CHINESE)
-    begins_run = is_inside & (is_first | tf.logical_not(_before(is_inside)))
+    begins_run = is_inside & (is_first | tf.logical_not(before(is_inside)))
     begins_word = has(flags, ch.CHINESE) | _begin_words(flags, is_inside, begins_run)
     is_word = lacks(flags, ch.SPACE)
     starts, ends = tf.boolean_mask(starts, is_word), tf.boolean_mask(ends, is_word)
@@ -63,17 +64,10 @@ def spelled(points: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     )
 
 
-def flags_at(places: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """True at the places that are within: bool [size]."""
-    places = tf.boolean_mask(places, places < tf.cast(size, places.dtype))[:, tf.newaxis]
-    found = tf.fill([size], False)
-    return tf.tensor_scatter_nd_update(found, places, tf.fill([tf.shape(places)[0]], True))
-
-
 def _begin_words(flags: tf.Tensor, is_inside: tf.Tensor, begins_run: tf.Tensor) -> tf.Tensor:
     """Where, in runs without white space and Chinese characters, a word begins."""
     goes_on = is_inside & tf.logical_not(begins_run)  # with the run of the character before
-    last, following = _before(flags) * tf.cast(goes_on, tf.int32), _behind(flags)
+    last, following = before(flags) * tf.cast(goes_on, tf.int32), _behind(flags)
     following *= tf.cast(_behind(goes_on), tf.int32)
     is_letter = has(flags, ch.WORD)  # of the character itself; of those beside it:
     last_letter, last_digit = has(last, ch.WORD), has(last, ch.DIGIT)
@@ -82,7 +76,7 @@ def _begin_words(flags: tf.Tensor, is_inside: tf.Tensor, begins_run: tf.Tensor) 
     parts = has(flags, ch.PARTING) | (has(flags, ch.WIDE) & tf.logical_not(last_digit & next_digit))
     parts |= has(flags, ch.INNER) & beside
 
-    begins_segment = begins_run | (goes_on & (parts | _before(parts)))
+    begins_segment = begins_run | (goes_on & (parts | before(parts)))
     # Marks before and behind what else is in a segment are words, one by one.
     segment = tf.cumsum(tf.cast(begins_segment, tf.int32))
     is_core = is_inside & lacks(flags, ch.MARK)
@@ -94,17 +88,17 @@ def _begin_words(flags: tf.Tensor, is_inside: tf.Tensor, begins_run: tf.Tensor) 
         (count < tf.gather(final, segment)) | is_core
     )
     is_within &= is_inside
-    begins_core = is_within & (begins_segment | tf.logical_not(_before(is_within)))
+    begins_core = is_within & (begins_segment | tf.logical_not(before(is_within)))
     joined = is_within & tf.logical_not(begins_core)  # with the character before, in one core
     # A possessive 's at the end.
     ends_core = is_within & tf.logical_not(_behind(joined))
-    is_owner = ends_core & joined & has(flags, ch.S) & _before(joined & has(flags, ch.QUOTE))
-    is_owner &= _before(_before(is_letter))
+    is_owner = ends_core & joined & has(flags, ch.S) & before(joined & has(flags, ch.QUOTE))
+    is_owner &= before(before(is_letter))
     return begins_core | (is_inside & tf.logical_not(is_within)) | _behind(is_owner)
 
 
-def _before(values: tf.Tensor) -> tf.Tensor:
-    """What stands one place before; nothing before the first."""
+def before(values: tf.Tensor) -> tf.Tensor:
+    """What stands one place before; 0 before the first."""
     return tf.concat([tf.zeros_like(values[:1]), values[:-1]], axis=0)
 
 
