@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bert_keras import handles, strict_json
+from bert_keras import cli_export, handles, strict_json
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.programs import exit_code_of, forget_output, missing_backend, quiet
 from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files
@@ -24,6 +24,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(cli_export.export)
+app.command()(cli_export.serve_check)
 
 _TABLES = (".csv", ".tsv", ".parquet")
 _SOURCE = "a folder of any format, or hf://organisation/name[@revision]"
@@ -47,20 +49,20 @@ def convert(
 ) -> None:
     """Writes a checkpoint in another format; its tokenizer's files are copied."""
     from bert_keras.checkpoints import api
-    from bert_keras.predictor import read_preset, write_preset
+    from bert_keras.predictor import Asked, read_preset, write_preset
 
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: exists already and is not written over. Name another folder.")
     write = api.writer_of(format)  # now, not when the model is read
     load = api.load_encoder if encoder else api.load_checkpoint
     is_whole = format == "hugging_face" and not encoder  # the others have no place for it
-    told = read_preset(source) if is_whole else (None, {})
+    asked = read_preset(source) if is_whole else Asked()
     with _progress():
         model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
         write(model, target)
     found = _take_tokenizer(handles.resolve(source, KNOWN), target, format)
-    if any(told):
-        write_preset(target, *told)
+    if asked != Asked():
+        write_preset(target, asked)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
     typer.echo(f"Tokenizer: {found}")
 

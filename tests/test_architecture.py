@@ -61,14 +61,29 @@ FLOORS = {
 }
 FLOORS["predictor"] = Floor(tuple(FLOORS), ("keras", "numpy"), ("tensorflow",))
 FLOORS["export"] = Floor(
-    tuple(FLOORS), ("keras", "numpy"), ("jax", "tensorflow", "tensorflow_text")
+    tuple(FLOORS),
+    ("keras", "numpy"),
+    ("jax", "nncf", "onnxruntime", "tensorflow", "tensorflow_text", "tf2onnx", "torch"),
 )
-FLOORS["cli"] = Floor(("handles", "programs", "tokenizers"), ("typer",), (*FLOORS, "rich"))
-# These are TensorFlow from their first line. The others import them inside functions only.
-GRAPHS = (
-    *("export.extras", "export.graph", "export.hub", "export.serving"),
-    *(f"tokenizers.in_graph{part}" for part in ("", "_pieces", "_words")),
+FLOORS["cli_export"] = Floor((), ("typer",), (*FLOORS, "keras", "rich"))
+FLOORS["cli"] = Floor(
+    ("cli_export", "handles", "programs", "tokenizers"), ("typer",), (*FLOORS, "rich")
 )
+# These are of a framework from their first line. The others import them inside functions only.
+_TENSORFLOW = ("tensorflow", "tensorflow_text")
+GRAPHS = {
+    **dict.fromkeys(
+        (
+            *(f"export.{name}" for name in ("extras", "graph", "hub", "saving", "serving")),
+            "export.runtimes.litert",
+            *(f"tokenizers.in_graph{part}" for part in ("", "_pieces", "_words")),
+        ),
+        _TENSORFLOW,
+    ),
+    "export.runtimes.torch_program": ("torch",),
+    "export.runtimes.onnx_model": ("onnx",),
+    "export.runtimes.openvino_model": ("openvino",),
+}
 # The public page imports all floors, each at its first use.
 PAGE = Floor(lazily=tuple(FLOORS))
 PROGRAM = Floor(
@@ -129,14 +144,17 @@ def floor_of(module: str) -> tuple[str, Floor]:
         return "the page", PAGE
     assert names[0] in FLOORS, f"{module}: a new floor; give it a row in FLOORS and in DESIGN"
     floor = FLOORS[names[0]]
-    if _is_graph(module):
-        floor = floor._replace(third_party=(*floor.third_party, "tensorflow", "tensorflow_text"))
+    if framework := _framework(module):
+        floor = floor._replace(third_party=(*floor.third_party, *framework))
     return names[0], floor
 
 
-def _is_graph(target: str) -> bool:
-    """Whether this is a module of GRAPHS, or a member of one."""
-    return any(f"{target}.".startswith(f"{LIBRARY}.{module}.") for module in GRAPHS)
+def _framework(target: str) -> tuple[str, ...]:
+    """What a module of GRAPHS, or a member of one, is made of; nothing for the others."""
+    for module, libraries in GRAPHS.items():
+        if f"{target}.".startswith(f"{LIBRARY}.{module}."):
+            return libraries
+    return ()
 
 
 def violations(module: str, source: str) -> list[str]:
@@ -152,8 +170,8 @@ def violations(module: str, source: str) -> list[str]:
             allowed = _is_public(item.target)
         elif top == LIBRARY and rest:
             allowed = rest[0] in (*GROUND, name, *floor.floors, *late)
-            early_graph = _is_graph(item.target) and not (item.lazy or _is_graph(module))
-            allowed = allowed and not early_graph
+            early_graph = _framework(item.target) and not (item.lazy or _framework(module))
+            allowed = bool(allowed and not early_graph)
         else:
             own = name if name in PROGRAMS else ""
             known = ("__future__", own, *floor.third_party, *late)

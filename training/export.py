@@ -55,7 +55,7 @@ def export_and_ask(
     digest = _digest(weights)
     path = _recorded(record, digest)
     if path is None:
-        path = next_version(folder / recipe.name)
+        path = export.next_version(folder / recipe.name)
         export.saved_model(task, tokenizer, path, max_length=recipe.sequence_length)
         card = {"saved_model": str(path), "sha256": digest}
         atomic.write_text(record, json.dumps(card) + "\n")
@@ -79,12 +79,6 @@ def _recorded(record: Path, digest: str) -> Path | None:
     card = json.loads(record.read_text(encoding="utf-8"))
     path = Path(card["saved_model"])
     return path if card.get("sha256") == digest and path.is_dir() else None
-
-
-def next_version(folder: Path) -> Path:
-    """The folder of the next version, numbered from 1 as TensorFlow Serving wants."""
-    taken = [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
-    return folder / str(max(taken, default=0) + 1)
 
 
 def _ask(path: Path, texts: Sequence[str]) -> None:

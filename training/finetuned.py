@@ -143,11 +143,11 @@ def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
     else:
         raise ArtifactError(f"{name}: holds a {what}, which is not fine-tuned for any task.")
     positions = task.encoder.config.max_positions
-    told, options = read_preset(name)
-    length = min(told or (384 if known == "questions" else _LENGTH), positions)
+    asked = read_preset(name)
+    length = min(asked.max_length or (384 if known == "questions" else _LENGTH), positions)
     if known != "questions":
         return FinetuneRecipe(task=known, max_length=length), {}
-    values, measured = values_of(options)
+    values, measured = values_of(asked.options)
     values = {"max_question": min(64, length - 5), **values}
     return FinetuneRecipe(task=known, max_length=length, **values), measured
 

@@ -1,7 +1,21 @@
-"""Models for other programs."""
+"""Models for other programs, and what they are worth there."""
 
+from bert_keras.export.clients import open_client
+from bert_keras.export.measured import difference, latencies, size_of
+from bert_keras.export.runtime_model import runtime_model
 from bert_keras.export.saved_model import saved_model
 from bert_keras.export.saved_model_layer import SavedModelLayer
 from bert_keras.export.tf_hub import tf_hub
+from bert_keras.export.versions import next_version
 
-__all__ = ["SavedModelLayer", "saved_model", "tf_hub"]
+__all__ = [
+    "SavedModelLayer",
+    "difference",
+    "latencies",
+    "next_version",
+    "open_client",
+    "runtime_model",
+    "saved_model",
+    "size_of",
+    "tf_hub",
+]

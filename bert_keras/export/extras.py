@@ -12,10 +12,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_keras.export import card
 from bert_keras.predictor import Predictor
 
 EXTRA = "assets.extra"
-REQUESTS, LABELS, CARD = "tf_serving_warmup_requests", "labels.txt", "model_card.md"
+REQUESTS = "tf_serving_warmup_requests"
 _SIZES = (1, 8, 32)  # texts of a request
 _WORDS = (4, 40)  # of a text
 # Numbers of fields: tensorflow_serving/apis/model.proto, predict.proto and prediction_log.proto.
@@ -25,13 +26,13 @@ _KEY, _VALUE = 1, 2
 _REQUEST, _PREDICT_LOG = 1, 6
 
 
-def write(predictor: Predictor, folder: Path, *, name: str, signatures: Mapping[str, Any]) -> None:
+def write(predictor: Predictor, folder: Path, path: Path, signatures: Mapping[str, Any]) -> None:
     """Writes them into the folder of a SavedModel.
 
     Args:
         predictor: the model, and how it is asked.
         folder: of the SavedModel.
-        name: by which a server knows the model.
+        path: the same, when it is complete: its name is that by which a server knows the model.
         signatures: the concrete functions by name.
     """
     extra = folder / EXTRA
@@ -39,14 +40,13 @@ def write(predictor: Predictor, folder: Path, *, name: str, signatures: Mapping[
     default = signatures["serving_default"].structured_input_signature[1]
     shapes = {key: spec.shape for key, spec in default.items()}
     with tf.io.TFRecordWriter(str(extra / REQUESTS)) as file:
-        for request in warm_up_requests(name, shapes):
+        for request in warm_up_requests(card.name_of(path), shapes):
             file.write(request)
-    options: Mapping[str, Any] = predictor.task.options
-    if labels := options.get("labels"):
-        lines = "".join(f"{label}\n" for label in labels)
-        (extra / LABELS).write_text(lines, encoding="utf-8")
-    lines = _card(predictor, name, signatures)
-    (extra / CARD).write_text("\n".join([*lines, ""]), encoding="utf-8")
+    functions = {
+        key: (signature.structured_input_signature[1], signature.structured_outputs)
+        for key, signature in signatures.items()
+    }
+    card.write(predictor, extra, path, functions, by=f"TensorFlow {tf.__version__}.")
 
 
 def warm_up_requests(name: str, shapes: Mapping[str, Any]) -> Iterator[bytes]:
@@ -87,22 +87,3 @@ def _varint(value: int) -> bytes:
         found.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes([*found, value])
-
-
-def _card(predictor: Predictor, name: str, signatures: Mapping[str, Any]) -> Iterator[str]:
-    """What one has to know who finds the folder."""
-    task, encoder = predictor.task, predictor.encoder
-    yield from (f"# {name}", "")
-    yield f"A {type(task).__name__} of {task.count_params():,} parameters: {encoder.config.family},"
-    yield (
-        f"{encoder.config.num_layers} layers, {encoder.config.hidden_size} wide. Texts are read to "
-        f"{predictor.max_length} tokens of a vocabulary of {predictor.tokenizer.vocab_size:,}."
-    )
-    if predictor.options:
-        yield f"It answers with {', '.join(f'{k}={v}' for k, v in predictor.options.items())}."
-    yield from ("", "| signature | takes | gives |", "| --- | --- | --- |")
-    for key, signature in signatures.items():
-        taken = ", ".join(f"`{given}`" for given in signature.structured_input_signature[1])
-        given = ", ".join(f"`{output}`" for output in signature.structured_outputs)
-        yield f"| `{key}` | {taken} | {given} |"
-    yield from ("", f"TensorFlow {tf.__version__}. Written by bert_keras.")

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from bert_keras import features
 from bert_keras.export.graph.texts import flat
+from bert_keras.export.saving import save
 from bert_keras.models import BertEncoder, Task
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.in_graph import InGraphTokenizer, cut
@@ -34,7 +35,7 @@ def write_preprocessor(
     in_graph = InGraphTokenizer(tokenizer, special_tokens_in_text=False, portable=portable)
     root = _Preprocessor(in_graph, max_length)
     serve = root.__call__.get_concrete_function(_STRINGS)
-    tf.saved_model.save(root, str(folder), signatures={"serving_default": serve})
+    save(root, folder, {"serving_default": serve})
 
 
 def write_encoder(task: Task | BertEncoder, tokenizer: Tokenizer, folder: Path) -> None:
@@ -44,7 +45,7 @@ def write_encoder(task: Task | BertEncoder, tokenizer: Tokenizer, folder: Path) 
         vocabulary.write_bytes(vocabulary_text(tokenizer.vocabulary))
         root = _Encoder(task, str(vocabulary), is_lowercase=bool(tokenizer.lowercase))
         serve = tf.function(lambda **inputs: flat(root(inputs))).get_concrete_function(**root.specs)
-        tf.saved_model.save(root, str(folder), signatures={"serving_default": serve})
+        save(root, folder, {"serving_default": serve})
 
 
 class _Module(_Trackable):

@@ -11,7 +11,7 @@ import keras
 from bert_keras.atomic import new_folder
 from bert_keras.checkpoints import transfer
 from bert_keras.checks import check_top_k
-from bert_keras.export.second_process import require_new, require_tensorflow, with_tensorflow
+from bert_keras.export.second_process import require_new, require_tensorflow, with_backend
 from bert_keras.models import (
     BertEncoder,
     MaskedLM,
@@ -49,7 +49,6 @@ def saved_model(
 
     Args:
         task_or_encoder: a task that `Predictor` takes, or a `BertEncoder`.
-        tokenizer: the one the model was trained with.
         tokenizer: the one the model was trained with. `Tokenizer`s that are not WordPiece have no
             graph.
         path: the new folder. For TensorFlow Serving end it with a version number, as in
@@ -77,25 +76,27 @@ def saved_model(
     path = Path(path)
     require_new(path)
     predictor = Predictor(
-        task_or_encoder, tokenizer, max_length=max_length, options=dict(options or {})
+        task_or_encoder,
+        tokenizer,
+        max_length=max_length,
+        options=dict(options or {}),
+        pairs=pairs,
     )
-    _check(predictor, pairs)
+    _check(predictor)
     for variable in task_or_encoder.weights:
         transfer.finite(variable)
     require_tensorflow(text=not portable)
     if keras.backend.backend() != "tensorflow":
-        with_tensorflow(predictor, path, "--pairs" * pairs, "--portable" * portable)
+        with_backend("tensorflow", predictor, path, "--portable" * portable)
         return path
     from bert_keras.export import serving
 
-    # <name>/<version>, or a folder without a version.
-    name = path.absolute().parent.name if path.name.isdecimal() else path.name
     with new_folder(path) as folder:
-        serving.write(predictor, folder, name=name, portable=portable, pairs=pairs)
+        serving.write(predictor, folder, path, portable=portable)
     return path
 
 
-def _check(predictor: Predictor, pairs: bool) -> None:
+def _check(predictor: Predictor) -> None:
     """What the graph would say later, or not at all."""
     task, tokenizer, options = predictor.task, predictor.tokenizer, predictor.options
     require_word_piece(tokenizer)
@@ -104,7 +105,7 @@ def _check(predictor: Predictor, pairs: bool) -> None:
         raise TypeError(
             f"{type(task).__name__} answers no texts. Its encoder can be exported: task.encoder."
         )
-    if pairs and not isinstance(task, _OF_ONE_OR_TWO):
+    if predictor.pairs and not isinstance(task, _OF_ONE_OR_TWO):
         raise ValueError(
             f"`pairs` is for models that take one text or two. Received: a {type(task).__name__}"
         )

@@ -1,4 +1,4 @@
-"""From the JAX and PyTorch backends: a process of its own, with TensorFlow, that exports."""
+"""Exporting with another backend than this one: a process of its own."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def require_tensorflow(*, text: bool) -> None:
         )
 
 
-def with_tensorflow(predictor: Predictor, path: Path, *flags: str) -> None:
-    """Saves a model for `python -m bert_keras.export`, which opens it with TensorFlow.
+def with_backend(backend: str, predictor: Predictor, path: Path, *flags: str) -> None:
+    """Saves a model for `python -m bert_keras.export`, which opens it with another backend.
 
     Args:
+        backend: that of Keras.
         predictor: the model, its tokenizer, and how it is asked.
         path: what is written.
         flags: of that program; "" for none.
@@ -47,9 +48,10 @@ def with_tensorflow(predictor: Predictor, path: Path, *flags: str) -> None:
     with tempfile.TemporaryDirectory(prefix="bert_keras_") as preset:
         predictor.save_to_preset(preset)
         command = [sys.executable, "-m", "bert_keras.export", preset, str(path.absolute())]
-        command += [f"--dtype={predictor.encoder.dtype_policy.name}", *filter(None, flags)]
+        policy = f"--dtype={predictor.encoder.dtype_policy.name}"  # a later flag counts
+        command += [policy, *filter(None, flags)]
         environment = os.environ | {
-            "KERAS_BACKEND": "tensorflow",
+            "KERAS_BACKEND": backend,
             # The accelerator is in use here, and exporting computes nothing.
             "CUDA_VISIBLE_DEVICES": "-1",
             "PYTHONPATH": os.pathsep.join([_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]),
@@ -59,6 +61,6 @@ def with_tensorflow(predictor: Predictor, path: Path, *flags: str) -> None:
         )
     if result.returncode:
         raise ResourceError(
-            f"{path}: exporting with TensorFlow in a second process failed "
+            f"{path}: exporting on the {backend} backend in a second process failed "
             f"(exit code {result.returncode}):\n{result.stderr[-4000:]}"
         )

@@ -15,6 +15,7 @@ from bert_keras.export import extras
 from bert_keras.export.graph.entities import Entities
 from bert_keras.export.graph.questions import Questions
 from bert_keras.export.graph.texts import Texts, flat
+from bert_keras.export.saving import save
 from bert_keras.models import (
     BertEncoder,
     MultipleChoice,
@@ -35,15 +36,14 @@ DEFAULT, IDS, TRAINING = "serving_default", "ids", "training"
 _Function = Callable[..., dict[str, tf.Tensor]]
 
 
-def write(predictor: Predictor, folder: Path, *, name: str, portable: bool, pairs: bool) -> None:
+def write(predictor: Predictor, folder: Path, path: Path, *, portable: bool) -> None:
     """Writes the SavedModel into an existing empty folder. TensorFlow backend only.
 
     Args:
         predictor: the model, its tokenizer, and how it is asked.
         folder: the folder.
-        name: by which a server knows the model.
+        path: what it will be called.
         portable: see `saved_model`.
-        pairs: see there.
     """
     task = predictor.task
     root = tf.__internal__.tracking.AutoTrackable()
@@ -51,25 +51,23 @@ def write(predictor: Predictor, folder: Path, *, name: str, portable: bool, pair
     # As attributes, not properties: only attributes are in a SavedModel, and a client trains them.
     root.variables = [variable.value for variable in task.variables]
     root.trainable_variables = [variable.value for variable in task.trainable_variables]
-    functions = text_functions(predictor, root.tokenizer, pairs=pairs)
+    functions = text_functions(predictor, root.tokenizer)
     signatures = {name: _concrete(function) for name, function in functions.items()}
     signatures[IDS] = _raw(task, training=False)
     signatures[TRAINING] = _raw(task, training=True)
-    tf.saved_model.save(root, str(folder), signatures=signatures)
-    extras.write(predictor, folder, name=name, signatures=signatures)
+    save(root, folder, signatures)
+    extras.write(predictor, folder, path, signatures)
 
 
-def text_functions(
-    predictor: Predictor, tokenizer: InGraphTokenizer, *, pairs: bool
-) -> dict[str, _Function]:
+def text_functions(predictor: Predictor, tokenizer: InGraphTokenizer) -> dict[str, _Function]:
     """What a model answers texts with, by the signature's name; the arguments are its inputs.
 
     Args:
         predictor: how the model is asked.
         tokenizer: in the graph.
-        pairs: whether the default takes two texts.
     """
     task, options, max_length = predictor.task, predictor.options, predictor.max_length
+    pairs = predictor.pairs
     texts = Texts(task, tokenizer, max_length=max_length)
     if isinstance(task, SequenceClassifier):
         is_number = task.options["problem"] == "regression"

@@ -9,7 +9,7 @@ import keras
 from bert_keras.atomic import new_folder
 from bert_keras.checkpoints import transfer
 from bert_keras.export.saved_model import require_word_piece
-from bert_keras.export.second_process import require_new, require_tensorflow, with_tensorflow
+from bert_keras.export.second_process import require_new, require_tensorflow, with_backend
 from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
@@ -64,7 +64,7 @@ def tf_hub(
     if max_length is None:
         predictor.max_length = min(_USUAL, predictor.max_length)
     if keras.backend.backend() != "tensorflow":
-        with_tensorflow(predictor, path, "--format=tf_hub", "--portable" * portable)
+        with_backend("tensorflow", predictor, path, "--format=tf_hub", "--portable" * portable)
         return path
     from bert_keras.export import hub
 

@@ -167,7 +167,10 @@ class AttentionProbabilities(keras.layers.Layer):
 
 
 def _mask(padding_mask):
-    return None if padding_mask is None else ops.cast(padding_mask, "bool")[:, None, None, :]
+    if padding_mask is None:
+        return None
+    # Numbers, and no slice: LiteRT has neither for bools.
+    return ops.cast(ops.expand_dims(padding_mask, (1, 2)), "bool")
 
 
 def _masked(scores_BNTS, mask_B11S, low: float):

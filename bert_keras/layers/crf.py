@@ -50,7 +50,7 @@ class ConditionalRandomField(keras.layers.Layer):
         from_outside = ops.pad(start[None], [[0, 0], [0, 1]])
         pairs = ops.concatenate([from_tags, from_outside], axis=0)
         x = ops.pad(ops.cast(x, "float32"), [[0, 0], [0, 0], [0, 1]])
-        return x[:, :, None, :] + pairs
+        return ops.expand_dims(x, 2) + pairs
 
     def compute_output_spec(self, x):
         states = x.shape[-1] + 1

@@ -29,7 +29,7 @@ class SentencePooling(keras.layers.Layer):
     def call(self, x, padding_mask):
         """[batch, length, hidden_size] and [batch, length] -> float32 [batch, hidden_size]."""
         x_BTH = ops.cast(x, "float32")
-        mask_BT1 = ops.cast(padding_mask, "float32")[:, :, None]
+        mask_BT1 = ops.expand_dims(ops.cast(padding_mask, "float32"), -1)
         if self.pooling == "cls":
             vector_BH = x_BTH[:, 0]
         elif self.pooling == "max":

@@ -12,7 +12,7 @@ from typing import Any, Self
 from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import ArtifactError
 from bert_keras.models import BertEncoder, Task
-from bert_keras.predictor.preset import read_preset, write_preset
+from bert_keras.predictor.preset import Asked, read_preset, write_preset
 from bert_keras.predictor.running import Runner
 from bert_keras.tokenizers import Tokenizer
 
@@ -28,12 +28,14 @@ class Base(abc.ABC):
         batch_size: int = 32,
         max_length: int | None = None,
         options: Mapping[str, Any] | None = None,
+        pairs: bool = False,
     ):
         self.encoder = encoder_of(task, tokenizer)
         self.max_length = checked_length(max_length, self.encoder)
         if batch_size < 1:
             raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
         self.task, self.tokenizer, self.batch_size = task, tokenizer, batch_size
+        self.pairs = pairs
         self.progress: Callable[[int, int], None] | None = None
         self._runner = self._runner_of(task)
         self.options = dict(options or {})
@@ -69,15 +71,16 @@ class Base(abc.ABC):
 
         task = api.load_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
         tokenizer = Tokenizer.from_preset(handle)
-        told, options = read_preset(handle)
+        asked = read_preset(handle)
+        told: dict[str, Any] = {"options": asked.options, "pairs": asked.pairs}
         try:
-            opened = cls(task, tokenizer, options=options)
-            length = min(told or opened.max_length, opened.max_length)
+            opened = cls(task, tokenizer, **told)
+            length = min(asked.max_length or opened.max_length, opened.max_length)
             checked_length(length, opened.encoder)
         except ValueError as error:
             raise ArtifactError(f"{handle}: {error}") from error
         sizes = {"max_length": length if max_length is None else max_length}
-        return cls(task, tokenizer, batch_size=batch_size, **sizes, options=options)
+        return cls(task, tokenizer, batch_size=batch_size, **sizes, **told)
 
     def save_to_preset(self, directory: str | Path) -> None:
         """Writes the folder that `from_preset` opens: model, tokenizer, and how they are asked.
@@ -87,7 +90,8 @@ class Base(abc.ABC):
         """
         self.task.save_to_preset(directory)
         self.tokenizer.save_to_preset(directory)
-        write_preset(Path(directory), self.max_length, self.options)
+        asked = Asked(self.max_length, self.options, self.pairs)
+        write_preset(Path(directory), asked)
 
     def _check_options(self) -> None:
         """What they are is written into a file, and read from those of strangers."""

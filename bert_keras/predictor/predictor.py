@@ -38,6 +38,8 @@ class Predictor(Base):
         max_length: most tokens of a text or pair, [CLS] and [SEP] counted; None for as many as the
             model has positions. A model has learned no more than the length it was trained with.
         options: what a call gives its method where it does not say otherwise, as `null_threshold`.
+        pairs: of a model that takes one text or two: whether it learned from two, which exported
+            models then take. It is asked as its caller likes.
 
     Attributes:
         progress: None, or a function that is told after every batch how many rows are done, and of

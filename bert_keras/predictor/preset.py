@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,26 @@ from bert_keras.errors import ArtifactError
 _OURS = "predictor.json"
 _SENTENCES = "sentence_bert_config.json"  # of sentence-transformers
 _FILES = (_OURS, _SENTENCES)
-_LENGTH, _OPTIONS, _THEIR_LENGTH = "max_length", "options", "max_seq_length"
+_LENGTH, _THEIR_LENGTH = "max_length", "max_seq_length"
 
 
-def read_preset(handle: str | Path) -> tuple[int | None, dict[str, Any]]:
-    """The most tokens of a text, None where nothing is said, and options of the model's answers.
+@dataclass(frozen=True)
+class Asked:
+    """How a model is asked.
+
+    Attributes:
+        max_length: most tokens of a text; None where nothing is said.
+        options: of its answers.
+        pairs: of a model that takes one text or two: whether it learned from two.
+    """
+
+    max_length: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    pairs: bool = False
+
+
+def read_preset(handle: str | Path) -> Asked:
+    """What a folder says; nothing of all that where it has no such file.
 
     Args:
         handle: see `BertEncoder.from_preset`.
@@ -29,21 +45,23 @@ def read_preset(handle: str | Path) -> tuple[int | None, dict[str, Any]]:
     if not path.is_file():
         path = folder / _SENTENCES
         values = strict_json.read_object(path) if path.is_file() else {}
-        return _length(path, values, _THEIR_LENGTH), {}
+        return Asked(_length(path, values, _THEIR_LENGTH))
     values = strict_json.read_object(path)
-    options = values.get(_OPTIONS, {})
+    options, pairs = values.get("options", {}), values.get("pairs", False)
     if not isinstance(options, dict):
-        raise ArtifactError(f"{path}: {_OPTIONS} must be an object. Received: {options!r:.100}")
-    return _length(path, values, _LENGTH), options
+        raise ArtifactError(f"{path}: options must be an object. Received: {options!r:.100}")
+    if not isinstance(pairs, bool):
+        raise ArtifactError(f"{path}: pairs must be true or false. Received: {pairs!r:.100}")
+    return Asked(_length(path, values, _LENGTH), options, pairs)
 
 
-def write_preset(folder: Path, max_length: int | None, options: Mapping[str, Any]) -> None:
+def write_preset(folder: Path, asked: Asked) -> None:
     """Writes what `read_preset` answers; its length also where sentence-transformers has it."""
-    values = {_LENGTH: max_length, _OPTIONS: dict(options)}
     theirs = folder / _SENTENCES
-    if max_length is not None and theirs.is_file():
-        atomic.write_json(theirs, strict_json.read_object(theirs) | {_THEIR_LENGTH: max_length})
-    atomic.write_json(folder / _OURS, values)
+    if asked.max_length is not None and theirs.is_file():
+        length = {_THEIR_LENGTH: asked.max_length}
+        atomic.write_json(theirs, strict_json.read_object(theirs) | length)
+    atomic.write_json(folder / _OURS, asdict(asked))
 
 
 def _length(path: Path, values: Mapping[str, Any], name: str) -> int | None:

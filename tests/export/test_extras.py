@@ -15,7 +15,7 @@ from tests.contracts import TINY
 if keras.backend.backend() != "tensorflow":
     pytest.skip("SavedModels are written on the TensorFlow backend", allow_module_level=True)
 tf = pytest.importorskip("tensorflow")
-from bert_keras.export import extras  # noqa: E402
+from bert_keras.export import card, extras  # noqa: E402
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "text"]
 
@@ -33,12 +33,12 @@ def encoder() -> BertEncoder:
 def test_labels_and_card(encoder: BertEncoder, tmp_path: Path) -> None:
     task = SequenceClassifier(encoder, 2, labels=["gut", "schlecht"])
     extra = exported(task, tmp_path, max_length=16) / extras.EXTRA
-    assert (extra / extras.LABELS).read_text(encoding="utf-8").split() == ["gut", "schlecht"]
-    card = (extra / extras.CARD).read_text(encoding="utf-8")
-    assert card.startswith("# mine\n\nA SequenceClassifier of ")
-    assert "read to 16 tokens" in card
+    assert (extra / card.LABELS).read_text(encoding="utf-8").split() == ["gut", "schlecht"]
+    page = (extra / card.CARD).read_text(encoding="utf-8")
+    assert page.startswith("# mine\n\nA SequenceClassifier of ")
+    assert "read to 16 tokens" in page
     for row in ("| `serving_default` | `text` |", "| `pairs` | ", "| `ids` | ", "| `training` | "):
-        assert row in card
+        assert row in page
 
 
 @pytest.mark.parametrize("make", [lambda e: SequenceClassifier(e, 2), MultipleChoice])

@@ -43,5 +43,5 @@ def test_damaged_vocabulary(preset, tmp_path, capsys):
 
 def test_bad_options(preset, tmp_path, capsys):
     check([preset, preset], 2, "exists already", capsys)
-    check([preset, f"{tmp_path}/1", "--pairs"], 2, "one text or two. Received: a BertEnc", capsys)
+    check([preset, f"{tmp_path}/1", "--quantization=int8"], 2, "Quantised models are of", capsys)
     assert not (tmp_path / "1").exists()

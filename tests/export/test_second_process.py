@@ -38,7 +38,9 @@ def test_its_command_and_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyP
         encoder=SimpleNamespace(dtype_policy=SimpleNamespace(name="mixed_bfloat16")),
     )
     monkeypatch.setattr(subprocess, "run", start)
-    with pytest.raises(ResourceError, match=r"(?s)exit code 5.*the disk is full"):
-        second_process.with_tensorflow(predictor, tmp_path / "1", "--pairs", "")
-    assert seen["command"][-3:] == [str(tmp_path / "1"), "--dtype=mixed_bfloat16", "--pairs"]
-    assert seen["environment"]["KERAS_BACKEND"] == "tensorflow"
+    with pytest.raises(
+        ResourceError, match=r"(?s)on the torch backend.*exit code 5.*the disk is full"
+    ):
+        second_process.with_backend("torch", predictor, tmp_path / "1", "--portable", "")
+    assert seen["command"][-3:] == [str(tmp_path / "1"), "--dtype=mixed_bfloat16", "--portable"]
+    assert seen["environment"]["KERAS_BACKEND"] == "torch"

@@ -50,8 +50,9 @@ def saved(
     pairs: bool = False,
     **options: Any,
 ) -> Any:
-    predictor = Predictor(task, Tokenizer(VOCABULARY), max_length=max_length, options=options)
-    serving.write(predictor, folder, name="demo", portable=portable, pairs=pairs)
+    told: dict[str, Any] = {"max_length": max_length, "options": options, "pairs": pairs}
+    predictor = Predictor(task, Tokenizer(VOCABULARY), **told)
+    serving.write(predictor, folder, folder, portable=portable)
     return tf.saved_model.load(str(folder))
 
 

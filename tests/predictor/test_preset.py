@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import ArtifactError
-from bert_keras.predictor import read_preset
+from bert_keras.predictor import Asked, read_preset
 
 
 def test_a_folder_that_says_nothing(tmp_path: Path) -> None:
-    assert read_preset(tmp_path) == (None, {})
+    assert read_preset(tmp_path) == Asked()
     (tmp_path / "predictor.json").write_text("{}")
-    assert read_preset(tmp_path) == (None, {})
+    assert read_preset(tmp_path) == Asked()
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,7 @@ def test_a_folder_that_says_nothing(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ('{"max_length": "9"}', "max_length must be a whole number. Received: '9'"),
         ('{"max_length": 0}', "max_length must be a whole number. Received: 0"),
+        ('{"pairs": 1}', "pairs must be true or false. Received: 1"),
         ('{"options": [1]}', "options must be an object"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from bert_keras import export as library
 from bert_keras.errors import ResourceError
 from training import export
-from training.export import export_and_ask, next_version
+from training.export import export_and_ask
 from training.recipe import PretrainRecipe
 from training.report import FilledMask
 
@@ -48,13 +48,6 @@ def _export(examples: list[FilledMask]) -> Path | None:
     if not weights.exists():
         weights.write_bytes(b"a model")
     return export_and_ask(task, task, RECIPE, examples, weights, Path("exported.json"))
-
-
-def test_the_next_version(tmp_path: Path) -> None:
-    assert next_version(tmp_path / "mine") == tmp_path / "mine" / "1"
-    for name in ("1", "9", "10", "notes", "11.old"):
-        (tmp_path / name).mkdir()
-    assert next_version(tmp_path) == tmp_path / "11"
 
 
 def test_a_fresh_process_is_asked(

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bert_keras.checkpoints import family_head
 from bert_keras.data import SupervisedExamples
-from bert_keras.models import BertEncoder, Task
+from bert_keras.models import BertEncoder, SequenceClassifier, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.finetune_recipe import FinetuneRecipe
@@ -89,7 +89,8 @@ class Kind(abc.ABC):
     def predictor(self, task: Task, tokenizer: Tokenizer) -> Predictor:
         """What answers with a model of this kind."""
         length = self.recipe.max_length
-        return Predictor(task, tokenizer, max_length=length, options=self.options)
+        pairs = bool(self.recipe.pair) and isinstance(task, SequenceClassifier)
+        return Predictor(task, tokenizer, max_length=length, options=self.options, pairs=pairs)
 
     @abc.abstractmethod
     def read(self, path: str, *, labelled: bool = True) -> Any:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bert_keras import features
 from bert_keras.export.graph.rows import call
+from bert_keras.export.runtimes import axes
 from bert_keras.models import MultipleChoice, SentencePairs
 from bert_keras.tokenizers.in_graph import InGraphTokenizer
 
@@ -157,13 +158,7 @@ class Texts:
 
 def flat(outputs: dict[str, Any]) -> _Outputs:
     """Outputs as a signature returns them: tensors by name, of a type that any client reads."""
-    found: dict[str, tf.Tensor] = {}
-    for name, value in outputs.items():
-        if isinstance(value, tuple | list):
-            found |= {f"{name}_{index}": tensor for index, tensor in enumerate(value)}
-        else:
-            found[name] = value
-    return {name: tf.cast(tensor, tf.float32) for name, tensor in found.items()}
+    return {name: tf.cast(tensor, tf.float32) for name, tensor in axes.flat(outputs).items()}
 
 
 def _grouped(rows: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:

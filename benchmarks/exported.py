@@ -1,0 +1,237 @@
+"""Exported models: size, accuracy and speed of each format, beside Keras's and transformers' own.
+
+    python -m benchmarks.exported --sst2 RUN --sentences PRESET --data DIR [--out exported.json]
+
+RUN is a model fine-tuned on SST-2, PRESET a sentence encoder; DIR holds sst2/glue_dev.tsv and
+stsb/official_dev.tsv. Every export answers all of both dev sets; the SST-2 model is timed, text in
+and answer out, in batches of 1 and 32, all formats in turn, three rounds; shown are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bert_keras import Predictor, export
+from bert_keras.data import read_table
+from bert_keras.metrics import spearman
+
+VARIANTS = [
+    ("saved_model", None),
+    *(
+        (name, quantization)
+        for name in ("onnx", "openvino", "litert", "torch")
+        for quantization in (None, "float16", "int8")
+    ),
+]
+PACKAGES = (
+    *("bert-keras", "keras", "tensorflow", "torch", "jax", "onnxruntime", "openvino"),
+    *("ai-edge-litert", "transformers"),
+)
+ROUNDS = 3
+Columns = Mapping[str, Sequence[Any]]
+Answer = Callable[[Columns], dict[str, np.ndarray]]
+
+
+def exported(predictor: Predictor, folder: Path, name: str, quantization: str | None) -> Path:
+    """The model in a format, in a new folder."""
+    path = folder / f"{name}-{quantization}"
+    given = predictor.task, predictor.tokenizer, path
+    common: dict[str, Any] = {"max_length": predictor.max_length}
+    if name == "saved_model":
+        return export.saved_model(*given, **common)
+    return export.runtime_model(*given, name, quantization=quantization, **common)
+
+
+def accuracy(answer: Answer, texts: list[str], targets: np.ndarray, names: list[str]) -> float:
+    """Share of the texts whose best label is the right one."""
+    found = []
+    for start in range(0, len(texts), 32):
+        outputs = answer({"text": texts[start : start + 32]})
+        if outputs["label"].dtype.kind == "f":
+            found += outputs["label"].argmax(axis=1).tolist()
+        else:
+            found += [names.index(label.decode()) for label in outputs["label"]]
+    return float(np.mean(np.array(found) == targets))
+
+
+def correlation(answer: Answer, firsts: list[str], seconds: list[str], scores: Any) -> float:
+    """Spearman's of the cosines of two texts with the scores people gave them."""
+    sides = []
+    for texts in (firsts, seconds):
+        parts = [
+            answer({"text": texts[start : start + 32]})["sentence_vector"]
+            for start in range(0, len(texts), 32)
+        ]
+        vectors = np.concatenate(parts)
+        sides.append(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    return float(spearman(scores, (sides[0] * sides[1]).sum(axis=1)))
+
+
+def transformers_of(folder: str) -> Answer:
+    """The same checkpoint in transformers on PyTorch, texts tokenised by its own tokenizer."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+
+    def answer(columns: Columns) -> dict[str, np.ndarray]:
+        inputs = tokenizer(columns["text"], padding=True, truncation=True, return_tensors="pt")
+        with torch.inference_mode():
+            return {"label": model(**inputs).logits.numpy()}
+
+    return answer
+
+
+def ours_of(predictor: Predictor) -> Answer:
+    """The model as it is, on this Keras backend."""
+
+    def answer(columns: Columns) -> dict[str, np.ndarray]:
+        return {"label": predictor.scores(columns["text"])}
+
+    return answer
+
+
+def vectors_of(predictor: Predictor) -> Answer:
+    """Likewise of a sentence encoder."""
+    return lambda columns: {"sentence_vector": predictor.sentence_vectors(columns["text"])}
+
+
+def timed(answers: dict[str, Answer], columns: Columns) -> dict[str, dict[int, list[float]]]:
+    """p50 and p99 of each, medians over the rounds, in milliseconds."""
+    rounds: dict[str, list[dict[int, Any]]] = {name: [] for name in answers}
+    for _ in range(ROUNDS):
+        for name, answer in answers.items():
+            rounds[name].append(export.latencies(answer, columns))
+    return {
+        name: {
+            size: [
+                statistics.median(getattr(each[size], key) for each in found)
+                for key in ("p50", "p99")
+            ]
+            for size in found[0]
+        }
+        for name, found in rounds.items()
+    }
+
+
+def results(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    """A row for each format."""
+    sst2 = read_table(options.data / "sst2" / "glue_dev.tsv", text="content", label="label")
+    stsb = read_table(
+        options.data / "stsb" / "official_dev.tsv",
+        text="sentence1",
+        pair="sentence2",
+        label="score",
+        problem="regression",
+    )
+    texts, pairs, scores = (
+        list(sst2.texts),
+        (list(stsb.texts), list(stsb.pairs or ())),
+        stsb.targets,
+    )
+    labels = Predictor.from_preset(options.sst2)
+    vectors = Predictor.from_preset(options.sentences)
+    names = labels.label_names
+    targets = np.array([names.index(str(label)) for label in sst2.targets or ()])
+    backend = keras.backend.backend()
+    answers: dict[str, Answer] = {
+        f"Predictor ({backend})": ours_of(labels),
+        "transformers (PyTorch)": transformers_of(options.sst2),
+    }
+    rows = {
+        name: {"name": name, "accuracy": accuracy(answer, texts, targets, names)}
+        for name, answer in answers.items()
+    }
+    rows[f"Predictor ({backend})"]["spearman"] = correlation(vectors_of(vectors), *pairs, scores)
+    with tempfile.TemporaryDirectory() as scratch, console.status("") as status:
+        for name, quantization in VARIANTS:
+            title = " ".join(filter(None, (name, quantization)))
+            status.update(title)
+            path = exported(labels, Path(scratch, "sst2"), name, quantization)
+            client = export.open_client(path)
+            answers[title] = client.answer
+            sentences = exported(vectors, Path(scratch, "stsb"), name, quantization)
+            rows[title] = {
+                "name": title,
+                "bytes": export.size_of(path),
+                "difference": export.difference(client, labels, {"text": texts[:200]}),
+                "accuracy": accuracy(client.answer, texts, targets, names),
+                "spearman": correlation(export.open_client(sentences).answer, *pairs, scores),
+            }
+            console.print(rows[title])
+        for name, latency in timed(answers, {"text": texts[:200]}).items():
+            rows[name]["milliseconds"] = latency
+    return list(rows.values())
+
+
+def show(rows: list[dict[str, Any]], console: Console) -> None:
+    """The table."""
+    table = Table("format", "MB", "difference", "SST-2", "STS-B", "batch of 1", "batch of 32")
+    for row in rows:
+        latency = [f"{p50:.1f} / {p99:.1f}" for p50, p99 in row["milliseconds"].values()]
+        size, gap = row.get("bytes"), row.get("difference")
+        table.add_row(
+            row["name"],
+            f"{size / 1e6:.1f}" if size else "",
+            f"{gap:.2g}" if gap is not None else "",
+            f"{100 * row['accuracy']:.2f}",
+            f"{100 * row['spearman']:.2f}" if "spearman" in row else "",
+            *latency,
+        )
+    console.print(table)
+
+
+def main() -> None:
+    """Measures, prints, writes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.exported", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--sst2", required=True, help="a model fine-tuned on SST-2")
+    parser.add_argument("--sentences", required=True, help="a sentence encoder")
+    parser.add_argument("--data", type=Path, required=True, help="the folder of the dev sets")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    options, console = parser.parse_args(), Console()
+    rows = results(options, console)
+    show(rows, console)
+    if options.out:
+        report = {
+            "command": " ".join(["python -m benchmarks.exported", *sys.argv[1:]]),
+            "machine": {
+                "platform": platform.platform(),
+                "python": platform.python_version(),
+                "cores": os.cpu_count(),
+            },
+            "versions": {name: _version(name) for name in PACKAGES},
+            "backend": keras.backend.backend(),
+            "results": rows,
+        }
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    main()

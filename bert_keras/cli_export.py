@@ -1,0 +1,211 @@
+"""`bert-keras export` and `bert-keras serve-check`: models for other programs, and their proof."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bert_keras.errors import DataError, UsageError
+
+_Formats = Annotated[
+    list[str],
+    typer.Option(
+        "--format",
+        help="saved_model, tf_hub, onnx, openvino, litert or torch; may be given several times",
+    ),
+]
+_Quantizations = Annotated[
+    list[str],
+    typer.Option("--quantization", help="none, float16 or int8; may be given several times"),
+]
+
+
+def export(
+    source: Annotated[str, typer.Argument(help="a checkpoint folder with its tokenizer")],
+    formats: _Formats = ["saved_model"],  # noqa: B006
+    quantizations: _Quantizations = ["none"],  # noqa: B006
+    task: Annotated[
+        str, typer.Option(help="as_trained, texts or pairs (what the model takes), or encoder")
+    ] = "as_trained",
+    name: Annotated[str, typer.Option(help="of the model; else that of its folder")] = "",
+    version: Annotated[int | None, typer.Option(min=1, help="else the next one")] = None,
+    folder: Annotated[Path, typer.Option(help="of all models")] = Path("saved_models"),
+    max_length: Annotated[
+        int | None, typer.Option(help="most tokens of a text; else what the folder says")
+    ] = None,
+    portable: Annotated[
+        bool, typer.Option("--portable", help="a SavedModel that needs no tensorflow-text")
+    ] = False,
+    measure: Annotated[bool, typer.Option(help="compare and time what was written")] = True,
+    allow_pickle: Annotated[bool, typer.Option(help="read a pytorch_model.bin")] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="read a SavedModel of Google's")] = False,
+) -> None:
+    """Writes a model as FOLDER/NAME/VERSION/ in each format, and measures it against the model.
+
+    The name of other formats than saved_model has the format and the quantisation in it, as
+    demo-onnx-int8. No version is written over.
+    """
+    from bert_keras.export.preset import export_as, open_preset
+    from bert_keras.export.versions import next_version
+
+    wanted = list(_wanted(formats, quantizations, portable=portable))
+    name = name or Path(source.rpartition("@")[0] or source).resolve().name
+    targets = []
+    for each in wanted:
+        parent = folder / (name if each.name == "saved_model" else f"{name}-{each.name}")
+        targets.append(next_version(parent) if version is None else parent / str(version))
+    if taken := [str(path) for path in targets if path.exists()]:
+        raise UsageError(f"{', '.join(taken)}: exists already and is not written over.")
+    with _status(f"{source}: reading") as say:
+        predictor = open_preset(
+            source, task=task, max_length=max_length, allow_pickle=allow_pickle, trust=trust
+        )
+        for each, path in zip(wanted, targets, strict=True):
+            say(f"{path}: writing")
+            _export(export_as, each, predictor, path)
+            typer.echo(f"{path}/", err=True)
+        if not measure:
+            return
+        table = _measured(predictor, targets, say)
+    from rich.console import Console
+
+    Console().print(table)
+
+
+def _wanted(formats: Sequence[str], quantizations: Sequence[str], *, portable: bool) -> Iterator:
+    from bert_keras.export.preset import Wanted
+
+    for each in dict.fromkeys(formats):
+        for quantization in dict.fromkeys(quantizations):
+            yield Wanted(each, None if quantization == "none" else quantization, portable)
+
+
+def _export(export_as: Any, wanted: Any, predictor: Any, path: Path) -> None:
+    """A model that cannot be exported so is the user's to mend."""
+    try:
+        export_as(wanted, predictor, path)
+    except (TypeError, ValueError) as error:
+        if hasattr(error, "exit_code"):
+            raise
+        raise UsageError(str(error)) from error
+
+
+def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
+    """A row for each folder, under one for the model as it is in Keras."""
+    import keras
+    from rich.table import Column, Table
+
+    from bert_keras.export import measured, requests
+    from bert_keras.export.clients import open_client
+
+    backend = keras.backend.backend()
+    table = Table(
+        Column("file", no_wrap=True),
+        "size",
+        "difference",
+        *(f"batch of {size}" for size in measured.BATCHES),
+        caption=(
+            f"{measured.TEXTS} texts: the largest difference to what the model predicts; text in, "
+            "answer out, milliseconds, p50 / p99"
+        ),
+    )
+    columns: Any = None
+    for path in targets:
+        say(f"{path}: measuring")
+        client = open_client(path)
+        if columns is None:
+            given = {"masked": client.masked}
+            columns = requests.made_up(client.names, predictor.tokenizer, measured.TEXTS, **given)
+            times = measured.latencies(lambda batch: predictor(*batch.values()), columns)
+            table.add_row(f"Predictor ({backend})", "", "", *map(_told, times.values()))
+        size = f"{measured.size_of(path) / 1e6:.1f} MB"
+        gap = measured.difference(client, predictor, columns)
+        times = measured.latencies(client.answer, columns)
+        table.add_row(str(path), size, f"{gap:.2g}", *map(_told, times.values()))
+    return table
+
+
+def _told(latency: Any) -> str:
+    return f"{latency.p50:.1f} / {latency.p99:.1f}"
+
+
+def serve_check(
+    folder: Annotated[Path, typer.Argument(help="an exported model", show_default=False)],
+    texts: Annotated[
+        Path | None, typer.Argument(help="a text, or a JSON object of inputs, a line")
+    ] = None,
+) -> None:
+    """Loads an exported model as a client would, has it answer examples, and tries to break it.
+
+    Exit code 4 if it does not answer everything as it should.
+    """
+    from rich.console import Console
+
+    from bert_keras.errors import ArtifactError
+    from bert_keras.export import serve_check as checking
+    from bert_keras.export.clients import open_client
+
+    with _status(f"{folder}: loading"):
+        try:
+            client = open_client(folder)
+        except (UsageError, ArtifactError, ImportError):
+            raise
+        except Exception as error:
+            raise ArtifactError(f"{folder}: does not load: {error}") from error
+    examples: Any = checking.columns_of(client, checking.EXAMPLES)
+    if texts is not None:
+        examples = _read(texts, client.names)
+    answers = client.answer(examples)
+    for row in range(len(examples[client.names[0]])):
+        asked = {name: values[row] for name, values in examples.items()}
+        found = {**asked, **checking.shown(answers, row)}
+        typer.echo(json.dumps(found, ensure_ascii=False))
+    console = Console(stderr=True, highlight=False)
+    failed = 0
+    for check in checking.checks(client):
+        mark = "[green]passed[/]" if check.passed else "[red]FAILED[/]"
+        console.print(f"{mark} {check.name}: {check.told}")
+        failed += not check.passed
+    if failed:
+        raise ArtifactError(f"{folder}: {failed} of the checks failed.")
+
+
+def _read(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
+    """The columns of a file of texts or JSON objects."""
+    from bert_keras.data.text_files import numbered_lines
+
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    for number, line in numbered_lines(path):
+        value: Any = line.rstrip("\n")
+        if value.startswith("{"):
+            try:
+                value = json.loads(value)
+            except json.JSONDecodeError as error:
+                raise DataError(f"{path}:{number}: not JSON: {error}") from error
+        elif len(names) == 1:
+            value = {names[0]: value}
+        missing = [name for name in names if not isinstance(value, dict) or name not in value]
+        if missing:
+            raise DataError(
+                f"{path}:{number}: lacks {', '.join(missing)}. A line is a JSON object of "
+                f"{', '.join(names)}."
+            )
+        for name in names:
+            found[name].append(value[name])
+    if not found[names[0]]:
+        raise DataError(f"{path}: holds no text.")
+    return found
+
+
+@contextmanager
+def _status(text: str) -> Iterator[Any]:
+    """Shows what is being done; nothing where nobody looks."""
+    from rich.console import Console
+
+    with Console(stderr=True).status(text) as status:
+        yield status.update

@@ -1,0 +1,57 @@
+"""What lies beside an exported model for those who find it: its labels, and a page about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras.predictor import Predictor
+
+LABELS, CARD = "labels.txt", "model_card.md"
+
+# By the function's name, what it takes and what it gives, by name.
+Functions = Mapping[str, tuple[Iterable[str], Iterable[str]]]
+
+
+def name_of(path: Path) -> str:
+    """By what name a model in <name>/<version> is known, or in a folder without a version."""
+    return path.absolute().parent.name if path.name.isdecimal() else path.name
+
+
+def write(
+    predictor: Predictor, folder: Path, path: Path, functions: Functions, *, by: str = ""
+) -> None:
+    """Writes both.
+
+    Args:
+        predictor: the model, and how it is asked.
+        folder: where they go.
+        path: of the model, when it is complete.
+        functions: that it has.
+        by: what wrote it, beside this package.
+    """
+    options: Mapping[str, Any] = predictor.task.options
+    if labels := options.get("labels"):
+        lines = "".join(f"{label}\n" for label in labels)
+        (folder / LABELS).write_text(lines, encoding="utf-8")
+    lines = _card(predictor, name_of(path), functions)
+    written = [*lines, "", f"{by} Written by bert_keras.".lstrip(), ""]
+    (folder / CARD).write_text("\n".join(written), encoding="utf-8")
+
+
+def _card(predictor: Predictor, name: str, functions: Functions) -> Iterator[str]:
+    """What one has to know who finds the folder."""
+    task, encoder = predictor.task, predictor.encoder
+    yield from (f"# {name}", "")
+    yield f"A {type(task).__name__} of {task.count_params():,} parameters: {encoder.config.family},"
+    yield (
+        f"{encoder.config.num_layers} layers, {encoder.config.hidden_size} wide. Texts are read to "
+        f"{predictor.max_length} tokens of a vocabulary of {predictor.tokenizer.vocab_size:,}."
+    )
+    if predictor.options:
+        yield f"It answers with {', '.join(f'{k}={v}' for k, v in predictor.options.items())}."
+    yield from ("", "| function | takes | gives |", "| --- | --- | --- |")
+    for key, names in functions.items():
+        taken, given = (", ".join(f"`{name}`" for name in part) for part in names)
+        yield f"| `{key}` | {taken} | {given} |"

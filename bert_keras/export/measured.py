@@ -1,0 +1,131 @@
+"""An exported model measured: its size, how near it is to the model it was made from, how fast."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras.export import requests
+from bert_keras.export.clients import Client, HubClient, IdsClient
+from bert_keras.export.requests import Columns
+from bert_keras.export.runtimes.axes import flat
+from bert_keras.features import SENTENCE_VECTOR, SIMILARITY
+from bert_keras.predictor import Predictor
+
+TEXTS, BATCHES = 200, (1, 32)
+_CALLS = {1: 100, 32: 12}  # that are timed, by the size of the batch
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds of a call: half of the calls took no longer than `p50`, 99 of 100 than `p99`."""
+
+    p50: float
+    p99: float
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def latencies(
+    answer: Callable[[Columns], Any], columns: Columns, progress: Callable[[], None] = lambda: None
+) -> dict[int, Latency]:
+    """How long calls with so many examples take, by the number of examples.
+
+    Every request has been answered once before, so that what is compiled for its size is not
+    counted.
+
+    Args:
+        answer: takes a batch of texts.
+        columns: examples, taken in turn.
+        progress: called before each pass over a size.
+    """
+    found = {}
+    for size in BATCHES:
+        progress()
+        count = len(next(iter(columns.values())))
+        starts = [call * size % max(count - size + 1, 1) for call in range(_CALLS[size])]
+        batches = [requests.part(columns, start, start + size) for start in starts]
+        for batch in batches:
+            answer(batch)
+        times = []
+        for batch in batches:
+            begin = time.perf_counter()
+            answer(batch)
+            times.append(1000 * (time.perf_counter() - begin))
+        p50, p99 = np.percentile(times, (50, 99))
+        found[size] = Latency(float(p50), float(p99))
+    return found
+
+
+def difference(client: Client, predictor: Predictor, columns: Columns) -> float:
+    """The largest difference to the model that was exported; infinite where answers are others.
+
+    Of a SavedModel the numbers that it answers with (probabilities, cosines, vectors) are compared
+    with those of `Predictor`; of models that take ids their outputs with those of `predict`.
+
+    Args:
+        client: the exported model.
+        predictor: with the model it was made from.
+        columns: texts to ask both.
+    """
+    if isinstance(client, IdsClient):
+        model = predictor.encoder if isinstance(client, HubClient) else predictor.task
+        return max(_of_outputs(client, model, batch) for batch in _batches(columns))
+    expected = [_numbers(answer) for answer in predictor(*columns.values())]
+    found = [row for batch in _batches(columns) for row in _rows(client.answer(batch))]
+    if [len(row) for row in found] != [len(row) for row in expected]:
+        return math.inf
+    return _largest(found, expected)
+
+
+def _of_outputs(client: IdsClient, model: keras.Model, batch: Columns) -> float:
+    inputs = client.encode(batch)
+    taken = {tensor.name: inputs[tensor.name] for tensor in model.inputs}
+    expected = flat(model.predict_on_batch(taken))
+    found = client.run(inputs)
+    names = [name for name in expected if name in found]
+    return _largest([found[name] for name in names], [expected[name] for name in names])
+
+
+def _batches(columns: Columns) -> Iterator[Columns]:
+    count = len(next(iter(columns.values())))
+    return (requests.part(columns, start, start + 32) for start in range(0, count, 32))
+
+
+def _largest(found: Sequence[Any], expected: Sequence[Any]) -> float:
+    """Infinite where a number is not finite."""
+    largest = 0.0
+    for one, other in zip(found, expected, strict=True):
+        gap = np.abs(np.asarray(one, np.float64) - np.asarray(other, np.float64))
+        largest = max(largest, float(gap.max(initial=0.0)) if np.isfinite(gap).all() else math.inf)
+    return largest
+
+
+def _rows(outputs: dict[str, np.ndarray]) -> Iterator[list[float]]:
+    """The numbers a SavedModel answers with, by example, without what fills them up."""
+    names = ("score", "scores", SENTENCE_VECTOR, SIMILARITY)
+    values = outputs[next(name for name in names if name in outputs)]
+    counts = outputs.get("count", outputs.get("mask_count"))
+    for number, row in enumerate(values):
+        if counts is not None:
+            row = row[: counts[number]]
+        yield np.ravel(row).tolist()
+
+
+def _numbers(answer: Any) -> list[float]:
+    """The numbers of a `Predictor`'s answer to one text."""
+    if is_dataclass(answer):
+        return [getattr(answer, "score")]  # noqa: B009
+    if isinstance(answer, list | tuple):
+        return [number for each in answer for number in _numbers(each)]
+    return np.ravel(answer).tolist()

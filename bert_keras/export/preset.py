@@ -1,0 +1,105 @@
+"""A checkpoint folder exported as it is asked, in any format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bert_keras.checkpoints import load_checkpoint
+from bert_keras.checks import encoder_of
+from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.export.runtime_model import runtime_model
+from bert_keras.export.runtimes.formats import FORMATS
+from bert_keras.export.saved_model import saved_model
+from bert_keras.export.tf_hub import tf_hub
+from bert_keras.models import Task
+from bert_keras.predictor import Predictor, read_preset
+from bert_keras.tokenizers import Tokenizer
+
+SAVED_MODEL, TF_HUB = "saved_model", "tf_hub"
+ALL = (SAVED_MODEL, TF_HUB, *FORMATS)
+AS, ENCODER, PAIRS, TEXTS = "as_trained", "encoder", "pairs", "texts"
+TASKS = (AS, TEXTS, PAIRS, ENCODER)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an export is to be.
+
+    Attributes:
+        format: one of `ALL`.
+        quantization: of formats of other runtimes; None for none.
+        portable: of a SavedModel: without tensorflow-text.
+    """
+
+    format: str = SAVED_MODEL
+    quantization: str | None = None
+    portable: bool = False
+
+    def __post_init__(self) -> None:
+        if self.format not in ALL:
+            raise UsageError(f"A format is one of {', '.join(ALL)}. Received: {self.format}")
+        if self.quantization is not None and self.format not in FORMATS:
+            raise UsageError(
+                f"Quantised models are of {', '.join(FORMATS)}. Received: {self.format}"
+            )
+
+    @property
+    def name(self) -> str:
+        """What tells exports of one model apart: "onnx-int8"."""
+        return "-".join(filter(None, (self.format, self.quantization)))
+
+
+def open_preset(
+    preset: str | Path,
+    *,
+    task: str = AS,
+    dtype: str | None = None,
+    max_length: int | None = None,
+    **reading: Any,
+) -> Predictor:
+    """Opens a folder for exporting.
+
+    Args:
+        preset: the folder, with model and tokenizer.
+        task: what of it, one of `TASKS`: as the model was trained; with `serving_default` for
+            texts, or for pairs; or its encoder alone.
+        dtype: a Keras dtype policy; None for the global one.
+        max_length: tokens of a text; None for what the folder says.
+        reading: `allow_pickle` and `trust` of `load_checkpoint`.
+
+    Raises:
+        ArtifactError: it cannot be read.
+        UsageError: no such task, or none of this model.
+    """
+    if task not in TASKS:
+        raise UsageError(f"A task is one of {', '.join(TASKS)}. Received: {task}")
+    model: Any = load_checkpoint(preset, dtype=dtype, **reading)
+    tokenizer, asked = Tokenizer.from_preset(preset), read_preset(preset)
+    positions = encoder_of(model, tokenizer).config.max_positions
+    length = min(asked.max_length or positions, positions) if max_length is None else max_length
+    options, pairs = asked.options, asked.pairs if task == AS else task == PAIRS
+    if task == ENCODER and isinstance(model, Task):
+        model, options, pairs = model.encoder, {}, False
+    try:
+        return Predictor(model, tokenizer, max_length=length, options=options, pairs=pairs)
+    except ValueError as error:
+        kind = ArtifactError if max_length is None else UsageError
+        raise kind(f"{preset}: {error}") from error
+
+
+def export_as(wanted: Wanted, predictor: Predictor, path: str | Path) -> Path:
+    """Writes an open model into a new folder.
+
+    Raises:
+        As `saved_model`, `tf_hub` and `runtime_model` do.
+    """
+    model, tokenizer, length = predictor.task, predictor.tokenizer, predictor.max_length
+    if wanted.format == TF_HUB:
+        return tf_hub(model, tokenizer, path, max_length=length, portable=wanted.portable)
+    common = {"max_length": length, "options": predictor.options, "pairs": predictor.pairs}
+    if wanted.format == SAVED_MODEL:
+        return saved_model(model, tokenizer, path, portable=wanted.portable, **common)
+    common["quantization"] = wanted.quantization
+    return runtime_model(model, tokenizer, path, wanted.format, **common)

@@ -1,0 +1,112 @@
+"""Models for other runtimes than TensorFlow: ids in, the model's own outputs out."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from bert_keras.atomic import new_folder
+from bert_keras.checkpoints import transfer
+from bert_keras.export import card
+from bert_keras.export.runtimes.axes import input_axes, output_axes
+from bert_keras.export.runtimes.formats import FORMATS, QUANTIZATIONS
+from bert_keras.export.runtimes.manifest import Manifest
+from bert_keras.export.second_process import require_new, with_backend
+from bert_keras.models import BertEncoder, Task
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+
+
+def runtime_model(
+    task_or_encoder: Task | BertEncoder,
+    tokenizer: Tokenizer,
+    path: str | Path,
+    format: str = "onnx",  # noqa: A002
+    *,
+    quantization: str | None = None,
+    max_length: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    pairs: bool = False,
+) -> Path:
+    """Exports a model as a file of another runtime, with its tokenizer's files beside it.
+
+    It takes what the tokenizer gives, int32, in batches and lengths of any size, and gives what
+    `task.predict` gives, float32, whatever policy the model has; `export.json` names them. The
+    tokenizer is in `tokenizer.json`, which the library tokenizers opens in many languages.
+
+    Args:
+        task_or_encoder: any task, or a `BertEncoder`.
+        tokenizer: the one the model was trained with, of any kind.
+        path: the new folder, such as `saved_models/demo-onnx/1`.
+        format: "onnx" (model.onnx), "openvino" (model.xml, model.bin), "litert" (model.tflite) or
+            "torch" (model.pt2, for `torch.export.load`). From a backend that cannot write it a
+            second process does, with one that can.
+        quantization: None; "float16", half the size; or "int8", a quarter of it: the weights of
+            the matrices, each column or row with its scale. ONNX Runtime and LiteRT compute with
+            them as they are and are faster for it; the others widen them when they run.
+        max_length: what `export.json` says that texts are to be cut to; None for as many tokens as
+            the model has positions.
+        options: how answers are found, as `Predictor` has them; kept in `export.json`.
+        pairs: of a model that takes one text or two: whether it is for two; kept there too.
+
+    Returns:
+        The folder, which appears whole or not at all.
+
+    Raises:
+        UsageError: the folder exists.
+        TypeError: neither a task nor an encoder.
+        ValueError: no such format or quantization, or a length or option out of range.
+        ImportError: a library is not installed.
+        NumericError: a weight is not finite.
+        ResourceError: the disk is full, or the second process failed.
+    """
+    path = Path(path)
+    require_new(path)
+    _check(format, quantization)
+    predictor = Predictor(
+        task_or_encoder,
+        tokenizer,
+        max_length=max_length,
+        options=dict(options or {}),
+        pairs=pairs,
+    )
+    for variable in task_or_encoder.weights:
+        transfer.finite(variable)
+    chosen, here = FORMATS[format], keras.backend.backend()
+    backend = chosen.backend(here, quantization)
+    if backend != here or predictor.encoder.compute_dtype != "float32":
+        flags = [f"--format={format}", quantization and f"--quantization={quantization}"]
+        with_backend(backend, predictor, path, "--dtype=float32", *filter(None, flags))
+        return path
+    module = importlib.import_module(f"bert_keras.export.runtimes.{chosen.module}")
+    inputs, outputs = input_axes(task_or_encoder), output_axes(task_or_encoder)
+    manifest = Manifest(
+        format=format,
+        quantization=quantization,
+        task=type(task_or_encoder).__name__,
+        max_length=predictor.max_length,
+        options=dict(predictor.options),
+        pairs=pairs,
+        pad_id=tokenizer.pad_id,
+        inputs={name: list(axes) for name, axes in inputs.items()},
+        outputs={name: list(axes) for name, axes in outputs.items()},
+    )
+    with new_folder(path) as folder:
+        module.write(task_or_encoder, folder / chosen.file, quantization)
+        tokenizer.save_to_preset(folder)
+        manifest.write(folder)
+        card.write(predictor, folder, path, {chosen.file: (inputs, outputs)})
+    return path
+
+
+def _check(format: str, quantization: str | None) -> None:  # noqa: A002
+    if format not in FORMATS:
+        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
+    if quantization not in (None, *QUANTIZATIONS):
+        raise ValueError(
+            f"`quantization` must be None, {' or '.join(QUANTIZATIONS)}. Received: {quantization!r}"
+        )

@@ -1,0 +1,38 @@
+"""A model for LiteRT (TensorFlow Lite). TensorFlow backend only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from bert_keras.export.graph.texts import flat
+
+
+def signature(model: keras.Model) -> tuple[tf.Module, tf.types.experimental.ConcreteFunction]:
+    """What holds the weights, and the model as it predicts: inputs by name -> float32 by name."""
+
+    def run(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return flat(model(inputs, training=False))
+
+    specs = {
+        tensor.name: tf.TensorSpec(tensor.shape, tf.int32, name=tensor.name)
+        for tensor in model.inputs
+    }
+    root = tf.Module()
+    root.weights = [variable.value for variable in model.variables]
+    root.run = tf.function(run, autograph=False)
+    return root, root.run.get_concrete_function(**specs)
+
+
+def write(model: keras.Model, path: Path, quantization: str | None) -> None:
+    """Writes a .tflite file with LiteRT's own operations only."""
+    root, function = signature(model)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], root)
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    if quantization is not None:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if quantization == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    path.write_bytes(converter.convert())

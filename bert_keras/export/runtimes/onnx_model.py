@@ -1,0 +1,108 @@
+"""A model as ONNX, from the TensorFlow and PyTorch backends."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import keras
+import onnx
+
+from bert_keras.export.runtimes.axes import Axes, input_axes, output_axes
+
+_OPSET = 18
+
+
+def write(model: keras.Model, path: Path, quantization: str | None) -> None:
+    """Writes an .onnx file, checked, with names for its open axes."""
+    make = _of_torch if keras.backend.backend() == "torch" else _of_tensorflow
+    found = make(model)
+    # Sizes in between are the converter's guesses, under names that are no longer there.
+    found.graph.ClearField("value_info")
+    for tensors, axes in ((found.graph.input, input_axes(model)), _outputs(found, model)):
+        for tensor in tensors:
+            _name(tensor, axes[tensor.name])
+    found.producer_name = "bert_keras"
+    onnx.checker.check_model(found, full_check=True)
+    _save(found, path, quantization)
+
+
+def _outputs(found: onnx.ModelProto, model: keras.Model) -> tuple[Any, dict[str, Axes]]:
+    return found.graph.output, output_axes(model)
+
+
+def _name(tensor: onnx.ValueInfoProto, axes: Axes) -> None:
+    shape = tensor.type.tensor_type.shape
+    del shape.dim[:]
+    for size in axes:
+        if isinstance(size, str):
+            shape.dim.add().dim_param = size
+        else:
+            shape.dim.add().dim_value = size
+
+
+def _save(found: onnx.ModelProto, path: Path, quantization: str | None) -> None:
+    if quantization == "int8":
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        with tempfile.TemporaryDirectory(prefix="bert_keras_") as folder:
+            whole = Path(folder, path.name)
+            onnx.save(found, whole)
+            with _quiet():  # a hint at what would be worth while for other networks
+                quantize_dynamic(whole, path, weight_type=QuantType.QInt8, per_channel=True)
+        return
+    if quantization == "float16":
+        from onnxruntime.transformers.float16 import convert_float_to_float16
+
+        found = convert_float_to_float16(found, keep_io_types=True)
+    onnx.save(found, path)
+
+
+@contextmanager
+def _quiet(name: str | None = None) -> Iterator[None]:
+    """Without a logger's warnings."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _of_torch(model: keras.Model) -> onnx.ModelProto:
+    import torch
+
+    from bert_keras.export.runtimes import torch_program
+
+    # Of what it could not know, and of its own future.
+    with warnings.catch_warnings(action="ignore"), _quiet("torch.onnx"):
+        made = torch.onnx.export(
+            torch_program.exported(model),
+            dynamo=True,
+            input_names=list(input_axes(model)),
+            output_names=list(output_axes(model)),
+            opset_version=_OPSET,
+            verbose=False,
+        )
+    assert made is not None
+    return made.model_proto
+
+
+def _of_tensorflow(model: keras.Model) -> onnx.ModelProto:
+    import tensorflow as tf
+    import tf2onnx
+
+    from bert_keras.export.runtimes import litert
+
+    _, run = litert.signature(model)
+    names = list(input_axes(model))
+    specs = [run.structured_input_signature[1][name] for name in names]
+    function = tf.function(lambda *inputs: run(**dict(zip(names, inputs, strict=True))))
+    found, _ = tf2onnx.convert.from_function(function, input_signature=specs, opset=_OPSET)
+    return found

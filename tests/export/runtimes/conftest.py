@@ -1,0 +1,74 @@
+"""Tiny models of each kind, written by a runtime's `write` and run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras import features
+from bert_keras.export.runtimes.axes import flat
+from bert_keras.models import (
+    BertEncoder,
+    MultipleChoice,
+    Pretrainer,
+    SentencePairs,
+    TokenClassifier,
+)
+from tests.contracts import TINY, as_trained, inputs_of, numpy
+
+# Every input and output that there is, and what has operations of its own.
+_ODD = TINY.replace(position_embedding="relative_key_query", embedding_size=4, num_segments=0)
+MODELS: dict[str, Callable[[], Any]] = {
+    "pretrainer": lambda: Pretrainer(BertEncoder(TINY)),
+    "choices": lambda: MultipleChoice(BertEncoder(TINY)),
+    "pairs": lambda: SentencePairs(BertEncoder(TINY)),
+    "potentials": lambda: TokenClassifier(BertEncoder(TINY), 3, crf=True),
+    "attentions": lambda: BertEncoder(_ODD, hidden_states=True, attentions=True),
+}
+# Keras warns of a softmax over one key.
+SIZES = ((3, 7), (1, 2), (5, 12))
+Run = Callable[[dict[str, np.ndarray]], Mapping[str, Any]]
+
+
+def batch_of(model: Any, rows: int, length: int) -> dict[str, np.ndarray]:
+    """Inputs of a model in another size than that it was written with."""
+    found = inputs_of(model, 7)
+    for name, values in found.items():
+        values = np.concatenate([values, values])[:rows]
+        if name != features.MASK_POSITIONS:
+            values = np.concatenate([values, values], axis=-1)[..., :length]
+        found[name] = values % length if name == features.MASK_POSITIONS else values
+    return found
+
+
+@pytest.fixture
+def check(tmp_path: Path):
+    """Writes a model, and compares what comes back in three sizes."""
+
+    def run(
+        name: str,
+        write: Callable[[Any, Path, str | None], None],
+        file: str,
+        opened: Callable[[Path], Run],
+        *,
+        quantization: str | None = None,
+        tolerance: float = 1e-5,
+    ) -> None:
+        model = as_trained(MODELS[name]())
+        path = tmp_path / file
+        write(model, path, quantization)
+        asked = opened(path)
+        for rows, length in SIZES:
+            inputs = batch_of(model, rows, length)
+            expected = flat(numpy(model(inputs, training=False)))
+            found = dict(asked(inputs))
+            assert found.keys() == expected.keys()
+            for key, values in expected.items():
+                assert found[key].dtype == np.float32
+                np.testing.assert_allclose(found[key], values, atol=tolerance, rtol=0, err_msg=key)
+
+    return run

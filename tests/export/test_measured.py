@@ -1,0 +1,108 @@
+"""Differences are found where there are some, and times are of calls that were made before."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras import features
+from bert_keras.export import measured
+from bert_keras.export.clients import Client, IdsClient
+from bert_keras.models import BertEncoder, MaskedLM, SequenceClassifier, TokenClassifier
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from tests.contracts import TINY, as_trained
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+TEXTS = {"text": [f"a {letter} b" for letter in "abcdefgh"] * 5}
+MASKED = {"text": ["a [MASK] b [MASK]", "[MASK]"]}
+
+
+class Answers(Client):
+    """A SavedModel as it should be, or with another score."""
+
+    def __init__(self, predictor: Predictor, add: float = 0.0, drop: int = 0):
+        self.predictor, self.add, self.drop = predictor, add, drop
+
+    def answer(self, columns: Any) -> dict[str, np.ndarray]:
+        found = self.predictor(columns["text"])
+        if isinstance(self.predictor.task, SequenceClassifier):
+            return {"score": np.array([label.score + self.add for label in found])}
+        if isinstance(self.predictor.task, MaskedLM):
+            scores = np.zeros((len(found), 2, 5))
+            for row, masks in enumerate(found):
+                for place, fills in enumerate(masks):
+                    scores[row, place] = [fill.score + self.add for fill in fills]
+            return {"scores": scores, "mask_count": np.array([len(m) - self.drop for m in found])}
+        most = max(map(len, found)) + 1
+        rows = [[e.score for e in row] + [9.0] * (most - len(row)) for row in found]
+        return {"score": np.array(rows), "count": np.array([len(row) for row in found])}
+
+
+class Ids(IdsClient):
+    """Another runtime, as it should be, or with one number that is off."""
+
+    def __init__(self, predictor: Predictor, add: float):
+        self.predictor, self.add = predictor, add
+
+    def encode(self, columns: Any) -> dict[str, np.ndarray]:
+        found = self.predictor.tokenizer(columns["text"])
+        return {features.MASK_POSITIONS: found["token_ids"], **found}  # one too many
+
+    def run(self, inputs: Any) -> dict[str, np.ndarray]:
+        taken = {name: inputs[name] for name in ("token_ids", "segment_ids", "padding_mask")}
+        found = {n: np.array(v) for n, v in self.predictor.task.predict_on_batch(taken).items()}
+        found["label"][-1, -1] += self.add
+        return found
+
+
+def predictor_of(make: Any, *arguments: Any) -> Predictor:
+    encoder = BertEncoder(TINY.replace(vocab_size=len(VOCABULARY)))
+    return Predictor(as_trained(make(encoder, *arguments)), Tokenizer(VOCABULARY))
+
+
+@pytest.fixture(scope="module")
+def labels() -> Predictor:
+    return predictor_of(SequenceClassifier, 2)
+
+
+@pytest.mark.parametrize("add", [0.0, 0.25, math.nan])
+def test_of_answers(labels: Predictor, add: float) -> None:
+    expected = math.inf if math.isnan(add) else pytest.approx(add, abs=1e-6)
+    assert measured.difference(Answers(labels, add), labels, TEXTS) == expected
+
+
+def test_of_fills_and_entities() -> None:
+    fills = predictor_of(MaskedLM)
+    assert measured.difference(Answers(fills, 0.5), fills, MASKED) == pytest.approx(0.5, abs=1e-6)
+    assert measured.difference(Answers(fills, drop=1), fills, MASKED) == math.inf
+    entities = predictor_of(lambda e: TokenClassifier(e, 3, labels=["O", "B-X", "I-X"]))
+    assert any(entities(TEXTS["text"]))
+    assert measured.difference(Answers(entities), entities, TEXTS) < 1e-6
+
+
+@pytest.mark.parametrize("add", [0.0, 0.25])
+def test_of_outputs(labels: Predictor, add: float) -> None:
+    found = measured.difference(Ids(labels, add), labels, TEXTS)
+    assert found == pytest.approx(add, abs=1e-6)
+
+
+def test_every_timed_request_was_answered_before() -> None:
+    calls: list[tuple[str, ...]] = []
+    found = measured.latencies(lambda batch: calls.append(tuple(batch["text"])), TEXTS)
+    assert found.keys() == {1, 32}
+    for size in (1, 32):
+        mine = [call for call in calls if len(call) == size]
+        half = len(mine) // 2
+        assert mine[:half] == mine[half:]
+    assert 0.0 <= found[1].p50 <= found[1].p99
+
+
+def test_size(tmp_path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_bytes(b"12345")
+    (tmp_path / "b").write_bytes(b"1")
+    assert measured.size_of(tmp_path) == 6

@@ -1,0 +1,61 @@
+"""What is exported of a checkpoint folder, and how it is then asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.export.preset import Wanted, open_preset
+from bert_keras.models import BertEncoder, QuestionAnswerer, SequenceClassifier
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from tests.contracts import TINY
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("preset")
+    task = SequenceClassifier(BertEncoder(TINY), 2)
+    told = {"max_length": 9, "options": {"top_k": 1}, "pairs": True}
+    Predictor(task, Tokenizer(VOCABULARY), **told).save_to_preset(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "pairs"),
+    [
+        ("as_trained", SequenceClassifier, True),
+        ("texts", SequenceClassifier, False),
+        ("pairs", SequenceClassifier, True),
+        ("encoder", BertEncoder, False),
+    ],
+)
+def test_tasks(folder: Path, task: str, kind: type, pairs: bool) -> None:
+    predictor = open_preset(folder, task=task)
+    assert isinstance(predictor.task, kind)
+    assert (predictor.pairs, predictor.max_length) == (pairs, 9)
+    assert bool(predictor.options) is (task != "encoder")
+
+
+def test_what_cannot_be(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="A task is one of as_trained, texts"):
+        open_preset(folder, task="words")
+    with pytest.raises(UsageError, match="from 3 to 12"):
+        open_preset(folder, max_length=13)
+    Predictor(QuestionAnswerer(BertEncoder(TINY)), Tokenizer(VOCABULARY)).save_to_preset(tmp_path)
+    (tmp_path / "predictor.json").write_text('{"options": {"top_k": 1}}')
+    with pytest.raises(ArtifactError, match="top_k"):
+        open_preset(tmp_path)
+
+
+def test_names_and_what_does_not_go_together() -> None:
+    assert Wanted().name == "saved_model"
+    assert Wanted("onnx", "int8").name == "onnx-int8"
+    with pytest.raises(UsageError, match="A format is one of saved_model, tf_hub, onnx"):
+        Wanted("keras")
+    with pytest.raises(UsageError, match="Quantised models are of onnx"):
+        Wanted("saved_model", "int8")

@@ -1,0 +1,68 @@
+"""Texts become the ids that `Predictor` would make of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bert_keras.export import requests
+from bert_keras.tokenizers import Tokenizer
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+ROWS = {"token_ids": ["batch", "length"], "segment_ids": ["batch", "length"]}
+APART = {"token_ids": ["batch", "texts", "length"], "padding_mask": ["batch", "texts", "length"]}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer(VOCABULARY)
+
+
+def test_names() -> None:
+    assert requests.names_of("QuestionAnswerer") == ("question", "context")
+    assert requests.names_of("SequenceClassifier") == ("text",)
+    assert requests.names_of("SequenceClassifier", pairs=True) == ("text", "pair")
+
+
+@pytest.mark.parametrize("names", [("text",), ("text", "pair"), ("prompt", "options")])
+def test_made_up_texts_are_the_same_every_time(names, tokenizer: Tokenizer) -> None:
+    found = requests.made_up(names, tokenizer, 40, masked=False)
+    assert found == requests.made_up(names, tokenizer, 40, masked=False)
+    assert [len(values) for values in found.values()] == [40] * len(names)
+    assert "" in next(iter(found.values()))
+    masked = requests.made_up(names[:1], tokenizer, 40, masked=True)
+    assert all(text.startswith("[MASK] ") for text in masked[names[0]])
+
+
+def test_ids(tokenizer: Tokenizer) -> None:
+    columns = {"question": ["a", "b c"], "context": ["d", "e f g"]}
+    found = requests.as_ids(columns, tokenizer, ROWS, max_length=7)
+    expected = tokenizer(columns["question"], columns["context"], max_length=7)
+    assert found.keys() == ROWS.keys()
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, expected[name])
+
+
+def test_ids_apart(tokenizer: Tokenizer) -> None:
+    pairs = {"text": ["a", "b"], "pair": ["c d", "e"]}
+    found = requests.as_ids(pairs, tokenizer, APART, max_length=8)
+    assert found["token_ids"].tolist() == [
+        [[2, 5, 3, 0], [2, 7, 8, 3]],
+        [[2, 6, 3, 0], [2, 9, 3, 0]],
+    ]
+    choices = {"prompt": ["a"], "options": [["b", "c d"]]}
+    found = requests.as_ids(choices, tokenizer, APART, max_length=8)
+    assert found["token_ids"].tolist() == [[[2, 5, 3, 6, 3, 0], [2, 5, 3, 7, 8, 3]]]
+    nothing = requests.as_ids({"text": [], "pair": []}, tokenizer, APART, max_length=8)
+    assert nothing["token_ids"].shape == (0, 2, 1)
+
+
+def test_masks(tokenizer: Tokenizer) -> None:
+    axes = ROWS | {"mask_positions": ["batch", "predictions"]}
+    columns = {"text": ["[MASK] a [MASK]", "b"]}
+    found = requests.as_ids(columns, tokenizer, axes, max_length=8)
+    assert found["mask_positions"].tolist() == [[1, 3], [0, 0]]
+
+
+def test_parts() -> None:
+    assert requests.part({"a": [1, 2, 3], "b": "xyz"}, 1, 3) == {"a": [2, 3], "b": "yz"}

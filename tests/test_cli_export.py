@@ -1,0 +1,94 @@
+"""`bert-keras export` and `serve-check`, from their command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import keras
+import pytest
+
+from bert_keras import cli
+from bert_keras.models import BertEncoder, SequenceClassifier
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from tests.contracts import TINY, as_trained
+
+BACKEND = keras.backend.backend()
+# What this backend writes without a second process.
+FORMAT = {"tensorflow": "saved_model", "torch": "torch", "jax": "onnx"}[BACKEND]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+pytest.importorskip("onnxruntime" if BACKEND == "jax" else BACKEND)
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["bert-keras", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "200")
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        printed = capsys.readouterr()
+        return Done(int(end.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli_export") / "demo"
+    config = TINY.replace(vocab_size=len(VOCABULARY), max_positions=64)
+    task = as_trained(SequenceClassifier(BertEncoder(config), 2, labels=["good", "bad"]))
+    Predictor(task, Tokenizer(VOCABULARY), pairs=True).save_to_preset(path)
+    return path
+
+
+def test_export_and_check(call, source: Path, tmp_path: Path) -> None:
+    options = ("--folder", tmp_path / "models", "--format", FORMAT, "--portable")
+    done = call("export", source, *options)
+    assert done.code == 0, done.err
+    name = "demo" if FORMAT == "saved_model" else f"demo-{FORMAT}"
+    path = tmp_path / "models" / name / "1"
+    assert f"{path}/" in done.err
+    row = next(line for line in done.out.splitlines() if f"{name}/1" in line).split("│")
+    assert float(row[3]) < 1e-5
+    assert f"Predictor ({BACKEND})" in done.out
+    assert call("export", source, *options, "--version", 1).code == 2
+    done = call("export", source, *options, "--no-measure", "--task", "texts")
+    assert (path.parent / "2").is_dir()
+    assert done.out == ""
+
+    done = call("serve-check", path)
+    assert done.code == 0, done.err
+    answers = [json.loads(line) for line in done.out.splitlines()]
+    assert len(answers) == 3
+    assert answers[0].keys() >= {"text", "pair", "label"}
+    assert done.err.count("passed") == done.err.count(":") >= 4
+
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"text": "a b", "pair": "c"}\n{"text": "a"}\n', encoding="utf-8")
+    done = call("serve-check", path, texts)
+    assert (done.code, "texts.jsonl:2: lacks pair" in done.err) == (3, True)
+
+
+def test_what_cannot_be(call, source: Path, tmp_path: Path) -> None:
+    options = ("--folder", tmp_path / "models")
+    assert "A format is one of" in call("export", source, *options, "--format", "keras").err
+    done = call("export", source, *options, "--quantization", "int8")
+    assert (done.code, "Quantised models are of onnx" in done.err) == (2, True)
+    assert call("export", tmp_path / "none", *options).code in (2, 4)
+    done = call("serve-check", tmp_path)
+    assert (done.code, "holds no exported model" in done.err) == (2, True)
+    (tmp_path / "export.json").write_text("{}")
+    done = call("serve-check", tmp_path)
+    assert (done.code, "lacks format" in done.err) == (4, True)
+    assert not (tmp_path / "models").exists()

@@ -1,0 +1,184 @@
+"""docs/serving.md is true: its commands export, its clients get answers, its options exist.
+
+TensorFlow Serving itself is not at hand. A stand-in speaks both of its protocols, and answers from
+the SavedModel's signatures.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from bert_keras import cli
+from bert_keras.models import BertEncoder, SequenceClassifier
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from tests.contracts import TINY, as_trained
+from tests.markdown import Block, blocks, run_python
+
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("the page is run on the TensorFlow backend", allow_module_level=True)
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ai_edge_litert")
+grpc = pytest.importorskip("grpc")
+pytest.importorskip("tensorflow_serving.apis")
+from tensorflow_serving.apis import (  # noqa: E402
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+PAGE = Path(__file__).parents[1] / "docs" / "serving.md"
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fine", "dull", "film"]
+TEXTS = ["a fine film", "a dull film"]
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def found(text: str) -> list[Block]:
+    return blocks(text)
+
+
+@pytest.fixture(scope="module")
+def predictor() -> Predictor:
+    config = TINY.replace(vocab_size=len(VOCABULARY), max_positions=64)
+    task = as_trained(SequenceClassifier(BertEncoder(config), 2, labels=["good", "bad"]))
+    return Predictor(task, Tokenizer(VOCABULARY))
+
+
+@pytest.fixture(scope="module")
+def models(found, predictor, tmp_path_factory) -> Iterator[Path]:
+    """Where the page's own commands have exported a model."""
+    folder = tmp_path_factory.mktemp("page")
+    predictor.save_to_preset(folder / "reviews")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for block in found:
+            for line in block.text.splitlines() if block.language == "bash" else ():
+                words = shlex.split(line)
+                quick = ["--no-measure"] if words[1] == "export" else []
+                patch.setattr(sys, "argv", [*words, *quick])
+                with pytest.raises(SystemExit) as end:
+                    cli.main()
+                assert not end.value.code, line
+        yield folder
+
+
+def test_the_commands_wrote_what_the_page_says(models: Path) -> None:
+    written = {
+        str(path.parent.relative_to(models / "saved_models"))
+        for path in models.glob("saved_models/*/*/*")
+        if path.is_file()
+    }
+    formats = ("onnx", "onnx-int8", "litert", "litert-int8")
+    assert written == {"reviews/1", "reviews/2", *(f"reviews-{name}/1" for name in formats)}
+
+
+class Served:
+    """A SavedModel as the server has it."""
+
+    def __init__(self, folder: Path):
+        self.model = tf.saved_model.load(str(folder))
+
+    def predict(self, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
+        return self.model.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()})
+
+
+class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """The gRPC side."""
+
+    def __init__(self, served: Served):
+        self.served = served
+
+    def Predict(self, request: Any, _: Any) -> Any:  # noqa: N802
+        assert request.model_spec.name == "reviews"
+        inputs = {key: tf.make_ndarray(value) for key, value in request.inputs.items()}
+        outputs = self.served.predict(request.model_spec.signature_name, inputs)
+        response = predict_pb2.PredictResponse()
+        for key, value in outputs.items():
+            response.outputs[key].CopyFrom(tf.make_tensor_proto(value.numpy(), value.dtype))
+        return response
+
+
+@pytest.fixture(scope="module")
+def ports(models: Path) -> Iterator[dict[str, int]]:
+    """The stand-in, on ports that are free; by the ports that the page names."""
+    served = Served(models / "saved_models" / "reviews" / "1")
+
+    class Handler(BaseHTTPRequestHandler):
+        """The HTTP side: columns in, columns out."""
+
+        def do_POST(self) -> None:
+            assert self.path == "/v1/models/reviews:predict"
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            outputs = served.predict(asked["signature_name"], asked["inputs"])
+            plain = {
+                key: [
+                    each.decode() if isinstance(each, bytes) else each
+                    for each in value.numpy().tolist()
+                ]
+                for key, value in outputs.items()
+                if len(value.shape) == 1
+            }
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"outputs": plain}).encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Nobody reads it."""
+
+    http = HTTPServer(("localhost", 0), Handler)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    server = grpc.server(ThreadPoolExecutor(1))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(served), server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    yield {"8501": http.server_port, "8500": port}
+    server.stop(None)
+    http.shutdown()
+    http.server_close()
+
+
+def test_the_programs_run(found, ports, predictor, capsys) -> None:
+    programs = []
+    for block in found:
+        program = block.text
+        for theirs, ours in ports.items():
+            program = program.replace(f"localhost:{theirs}", f"localhost:{ours}")
+        programs.append(block._replace(text=program))
+    names = run_python(programs, str(PAGE))
+    expected = predictor(TEXTS)
+    assert names["outputs"]["label"] == names["labels"] == [label.label for label in expected]
+    scores = [label.score for label in expected]
+    assert names["scores"].tolist() == pytest.approx(scores, abs=1e-5)
+    assert names["outputs"]["score"] == pytest.approx(scores, abs=1e-5)
+    assert names["logits"].shape == (1, 2)
+    names["channel"].close()
+    assert str([label.label for label in expected]) in capsys.readouterr().out
+
+
+def test_the_table_names_every_option(text: str) -> None:
+    from bert_keras.cli_export import export
+
+    rows = re.findall(r"^\| (`--[^|]+) \|", text, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`--(?:no-)?([\w-]+)", row)}
+    known = {"format" if name == "formats" else name for name in export.__annotations__}
+    known = {"quantization" if name == "quantizations" else name for name in known}
+    known = {name.replace("_", "-") for name in known}
+    assert named == known - {"source", "return", "allow-pickle", "trust"}
