@@ -19,7 +19,8 @@ class Program(torch.nn.Module):
     Args:
         model: a task or encoder, which computes in float32.
         quantization: "float16" or "int8" keeps the weights so, and widens them when it runs; int8
-            those with two axes, each row of a table and each column of a kernel with its scale.
+            those with two axes, in 255 steps from the lowest value to the highest of each row of a
+            table and each column of a kernel.
     """
 
     def __init__(self, model: keras.Model, quantization: str | None = None):
@@ -55,13 +56,16 @@ class _Weight:
             self.values = {"": value.half()}
         elif quantization == "int8" and value.ndim == 2:
             axis = 1 if variable.name == "embeddings" else 0
-            scale = value.abs().amax(dim=axis, keepdim=True).clamp(min=1e-12) / 127
-            self.values = {"": torch.round(value / scale).to(torch.int8), "_scale": scale}
+            lowest, highest = value.aminmax(dim=axis, keepdim=True)
+            scale = ((highest - lowest) / 255).clamp(min=1e-12)
+            steps = torch.round((value - lowest) / scale).to(torch.uint8)
+            self.values = {"": steps, "_scale": scale, "_lowest": lowest}
 
     def widened(self, program: Program) -> torch.Tensor:
         value = program.get_buffer(self.name)
         if "_scale" in self.values:
-            return value.float() * program.get_buffer(f"{self.name}_scale")
+            scale, lowest = (program.get_buffer(self.name + key) for key in ("_scale", "_lowest"))
+            return value.float() * scale + lowest
         return value.float() if value.is_floating_point() else value
 
 

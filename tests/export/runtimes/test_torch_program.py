@@ -33,7 +33,7 @@ def test_it_answers_alike(name: str, check) -> None:
 
 @pytest.mark.parametrize(
     ("quantization", "tolerance", "kind"),
-    [("float16", 3e-3, torch.float16), ("int8", 0.1, torch.int8)],
+    [("float16", 3e-3, torch.float16), ("int8", 0.1, torch.uint8)],
 )
 def test_quantised(quantization, tolerance, kind, check, tmp_path: Path) -> None:
     options = {"quantization": quantization, "tolerance": tolerance}

@@ -1,0 +1,165 @@
+"""The in-graph tokenizer on real strings: how many it cuts otherwise than Python, and how fast.
+
+    python -m benchmarks.in_graph --data DIR [--out in_graph.json]
+
+DIR holds bert_vocabs/, blns/, golden_tokenization/, enwiki/ and zh_corpus/. Both engines tokenize
+every text with the vocabularies that belong to it, and all 1,112,064 code points in the frame
+"a<cp>b <cp>E". Then they are timed on the two corpora, with tensorflow-text's FastBertTokenizer,
+which is not exact, and the tokenizers library in Python, all in turn, in batches of 256 lines; shown
+are medians of five rounds. Exit code 1 if a single text is cut otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+from rich.console import Console
+from rich.table import Table
+
+from bert_keras import Tokenizer
+from bert_keras.tokenizers.in_graph import InGraphTokenizer
+
+ENGINES = {"fast": False, "portable": True}
+BATCH, ROUNDS, TIMED = 256, 5, 2_000_000  # lines, rounds, bytes of each corpus
+_CORPORA = {"enwiki": "uncased", "zh_corpus": "chinese"}
+
+
+def vocabulary(data: Path, name: str) -> list[str]:
+    """The lines of one of Google's vocabularies."""
+    text = (data / "bert_vocabs" / f"bert-base-{name}-vocab.txt").read_text(encoding="utf-8")
+    return text.removesuffix("\n").split("\n")
+
+
+def texts_of(data: Path, name: str) -> list[str]:
+    """All texts of a source."""
+    if name == "code points":
+        points = [*range(0xD800), *range(0xE000, 0x110000)]
+        return [f"a{chr(point)}b {chr(point)}E" for point in points]
+    if name == "blns":
+        return json.loads((data / "blns" / "blns.json").read_text(encoding="utf-8"))
+    if name == "golden_tokenization":
+        return [
+            json.loads(line)["text"]
+            for path in sorted((data / name).glob("*.jsonl"))
+            for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        ]
+    paths = sorted((data / name).rglob("*.txt"))
+    return [line for path in paths for line in path.read_text(encoding="utf-8").split("\n")]
+
+
+def differences(
+    tokenizer: Tokenizer, engines: dict[str, InGraphTokenizer], texts: Sequence[str]
+) -> dict[str, int]:
+    """How many texts each engine cuts otherwise than Python."""
+    found = dict.fromkeys(engines, 0)
+    for start in range(0, len(texts), 2048):
+        batch = texts[start : start + 2048]
+        expected = tokenizer.text_ids(batch)
+        lengths = np.array([len(ids) for ids in expected])
+        ids = np.array([number for row in expected for number in row], np.int32)
+        for name, engine in engines.items():
+            rows = engine.tokenize(tf.constant(batch, tf.string))
+            is_same = np.array_equal(rows.row_lengths().numpy(), lengths)
+            if not (is_same and np.array_equal(rows.flat_values.numpy(), ids)):
+                pairs = zip(rows.to_list(), expected, strict=True)
+                found[name] += sum(one != other for one, other in pairs)
+    return found
+
+
+def speeds(
+    cut: dict[str, Callable[[Any], Any]], texts: Sequence[str], console: Console
+) -> dict[str, float]:
+    """Megabytes of UTF-8 a second of each."""
+    sizes = np.cumsum([len(text.encode()) for text in texts])
+    texts = texts[: int(np.searchsorted(sizes, TIMED)) + 1]
+    size = sum(len(text.encode()) for text in texts) / 1e6
+    batches = [list(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
+    ready = [tf.constant(batch) for batch in batches]
+    times: dict[str, list[float]] = {name: [] for name in cut}
+    for turn in range(ROUNDS + 1):
+        for name, run in cut.items():
+            begin = time.perf_counter()
+            for batch in batches if name == "Python" else ready:
+                run(batch)
+            if turn:  # the first one traces
+                times[name].append(time.perf_counter() - begin)
+    console.print({name: f"{size / statistics.median(each):.1f}" for name, each in times.items()})
+    return {name: size / statistics.median(each) for name, each in times.items()}
+
+
+def peers(words: list[str], tokenizer: Tokenizer) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """What the engines are put beside."""
+    peer = tensorflow_text.FastBertTokenizer(
+        vocab=words, token_out_type=tf.int32, lower_case_nfd_strip_accents=tokenizer.lowercase
+    )
+    yield "FastBertTokenizer", tf.function(peer.tokenize, reduce_retracing=True)
+    yield "Python", tokenizer.text_ids
+
+
+def main() -> None:
+    """Compares, measures, prints, writes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.in_graph", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--data", type=Path, required=True, help="the folder of the texts")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    options, console = parser.parse_args(), Console()
+    words = {name: vocabulary(options.data, name) for name in ("uncased", "chinese")}
+    tokenizers = {
+        "uncased": Tokenizer(words["uncased"]),
+        "cased": Tokenizer(words["uncased"], lowercase=False),
+        "chinese": Tokenizer(words["chinese"]),
+    }
+    engines = {
+        kind: {
+            name: InGraphTokenizer(tokenizer, portable=portable, special_tokens_in_text=False)
+            for name, portable in ENGINES.items()
+        }
+        for kind, tokenizer in tokenizers.items()
+    }
+    rows = []
+    for name in ("blns", "golden_tokenization", "code points", *_CORPORA):
+        texts = texts_of(options.data, name)
+        for kind in [_CORPORA[name]] if name in _CORPORA else tokenizers:
+            found = differences(tokenizers[kind], engines[kind], texts)
+            rows.append({"texts": name, "vocabulary": kind, "count": len(texts), "differ": found})
+            console.print(rows[-1])
+    table = Table("MB/s", *ENGINES, "FastBertTokenizer", "Python")
+    measured = {}
+    for name, kind in _CORPORA.items():
+        cut: dict[str, Any] = {key: engine.tokenize for key, engine in engines[kind].items()}
+        cut |= dict(peers(words[kind], tokenizers[kind]))
+        measured[name] = speeds(cut, texts_of(options.data, name), console)
+        table.add_row(name, *(f"{measured[name][key]:.1f}" for key in cut))
+    console.print(table)
+    if options.out:
+        report = {
+            "command": " ".join(["python -m benchmarks.in_graph", *sys.argv[1:]]),
+            "machine": {"platform": platform.platform(), "cores": os.cpu_count()},
+            "versions": {
+                name: version(name) for name in ("tensorflow", "tensorflow-text", "tokenizers")
+            },
+            "exactness": rows,
+            "megabytes_per_second": measured,
+        }
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    sys.exit(any(any(row["differ"].values()) for row in rows))
+
+
+if __name__ == "__main__":
+    main()
