@@ -5,8 +5,8 @@
 DIR holds bert_vocabs/, blns/, golden_tokenization/, enwiki/ and zh_corpus/. Both engines tokenize
 every text with the vocabularies that belong to it, and all 1,112,064 code points in the frame
 "a<cp>b <cp>E". Then they are timed on the two corpora, with tensorflow-text's FastBertTokenizer,
-which is not exact, and the tokenizers library in Python, all in turn, in batches of 256 lines; shown
-are medians of five rounds. Exit code 1 if a single text is cut otherwise.
+which is not exact, and the tokenizers library in Python, all in turn, in batches of 256 lines;
+shown are medians of five rounds. Exit code 1 if a single text is cut otherwise.
 """
 
 from __future__ import annotations
