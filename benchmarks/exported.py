@@ -14,8 +14,8 @@ import json
 import os
 import platform
 import statistics
-import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -213,7 +213,8 @@ def main() -> None:
     show(rows, console)
     if options.out:
         report = {
-            "command": " ".join(["python -m benchmarks.exported", *sys.argv[1:]]),
+            "command": "python -m benchmarks.exported --sst2 RUN --sentences PRESET --data DIR",
+            "date": time.strftime("%Y-%m-%d"),
             "machine": {
                 "platform": platform.platform(),
                 "python": platform.python_version(),

@@ -3,10 +3,11 @@
     python -m benchmarks.in_graph --data DIR [--out in_graph.json]
 
 DIR holds bert_vocabs/, blns/, golden_tokenization/, enwiki/ and zh_corpus/. Both engines tokenize
-every text with the vocabularies that belong to it, and all 1,112,064 code points in the frame
-"a<cp>b <cp>E". Then they are timed on the two corpora, with tensorflow-text's FastBertTokenizer,
-which is not exact, and the tokenizers library in Python, all in turn, in batches of 256 lines;
-shown are medians of five rounds. Exit code 1 if a single text is cut otherwise.
+every text with Google's vocabularies ("cased" is the uncased one without lower-casing), and all
+1,112,064 code points in the frame "a<cp>b <cp>E". Then they are timed on the two corpora, with
+tensorflow-text's FastBertTokenizer, which is not exact, and the tokenizers library in Python, all
+in turn, in batches of 256 lines; shown are medians of five rounds. Exit code 1 if a text is cut
+otherwise.
 """
 
 from __future__ import annotations
@@ -149,7 +150,8 @@ def main() -> None:
     console.print(table)
     if options.out:
         report = {
-            "command": " ".join(["python -m benchmarks.in_graph", *sys.argv[1:]]),
+            "command": "python -m benchmarks.in_graph --data DIR",
+            "date": time.strftime("%Y-%m-%d"),
             "machine": {"platform": platform.platform(), "cores": os.cpu_count()},
             "versions": {
                 name: version(name) for name in ("tensorflow", "tensorflow-text", "tokenizers")

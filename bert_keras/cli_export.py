@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bert_keras.errors import DataError, UsageError
+from bert_keras.errors import ArtifactError, DataError, UsageError
 
 _Formats = Annotated[
     list[str],
@@ -23,6 +23,8 @@ _Quantizations = Annotated[
     list[str],
     typer.Option("--quantization", help="none, float16 or int8; may be given several times"),
 ]
+
+_TOGETHER = 32  # examples of a file that are asked at once
 
 
 def export(
@@ -48,16 +50,18 @@ def export(
     """Writes a model as FOLDER/NAME/VERSION/ in each format, and measures it against the model.
 
     The name of other formats than saved_model has the format and the quantisation in it, as
-    demo-onnx-int8. No version is written over.
+    demo-onnx-int8, and that of another task the task. No version is written over.
     """
-    from bert_keras.export.preset import export_as, open_preset
+    from bert_keras.export.preset import AS, export_as, open_preset, require_libraries
     from bert_keras.export.versions import next_version
 
     wanted = list(_wanted(formats, quantizations, portable=portable))
-    name = name or Path(source.rpartition("@")[0] or source).resolve().name
+    name = name or (source.split("@")[0] if source.startswith("hf://") else source)
+    parts = [Path(name).resolve().name] + ([] if task == AS else [task])
     targets = []
     for each in wanted:
-        parent = folder / (name if each.name == "saved_model" else f"{name}-{each.name}")
+        require_libraries(each)
+        parent = folder / "-".join(parts if each.name == "saved_model" else [*parts, each.name])
         targets.append(next_version(parent) if version is None else parent / str(version))
     if taken := [str(path) for path in targets if path.exists()]:
         raise UsageError(f"{', '.join(taken)}: exists already and is not written over.")
@@ -68,7 +72,7 @@ def export(
         for each, path in zip(wanted, targets, strict=True):
             say(f"{path}: writing")
             _export(export_as, each, predictor, path)
-            typer.echo(f"{path}/", err=True)
+            typer.echo(f"{path}/")
         if not measure:
             return
         table = _measured(predictor, targets, say)
@@ -78,10 +82,14 @@ def export(
 
 
 def _wanted(formats: Sequence[str], quantizations: Sequence[str], *, portable: bool) -> Iterator:
+    """Each format in each quantisation; those that have none only without, where that is asked."""
     from bert_keras.export.preset import Wanted
+    from bert_keras.export.runtimes.formats import FORMATS
 
+    asked = list(dict.fromkeys(quantizations))
     for each in dict.fromkeys(formats):
-        for quantization in dict.fromkeys(quantizations):
+        is_plain = each not in FORMATS and "none" in asked
+        for quantization in ["none"] if is_plain else asked:
             yield Wanted(each, None if quantization == "none" else quantization, portable)
 
 
@@ -98,35 +106,47 @@ def _export(export_as: Any, wanted: Any, predictor: Any, path: Path) -> None:
 def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
     """A row for each folder, under one for the model as it is in Keras."""
     import keras
+    from rich.markup import escape
     from rich.table import Column, Table
 
     from bert_keras.export import measured, requests
     from bert_keras.export.clients import open_client
 
     backend = keras.backend.backend()
+    columns = ["size", "difference", *(f"batch of {size}" for size in measured.BATCHES)]
     table = Table(
-        Column("file", no_wrap=True),
-        "size",
-        "difference",
-        *(f"batch of {size}" for size in measured.BATCHES),
+        Column("file", overflow="fold"),
+        *(Column(name, no_wrap=True) for name in columns),
         caption=(
             f"{measured.TEXTS} texts: the largest difference to what the model predicts; text in, "
-            "answer out, milliseconds, p50 / p99"
+            "answer out, milliseconds, p50 / p99 of "
+            + " and ".join(str(calls) for calls in measured.CALLS.values())
+            + " calls"
         ),
     )
-    columns: Any = None
+
+    def texts_for(names: Sequence[str], masked: bool) -> Any:
+        return requests.made_up(names, predictor.tokenizer, measured.TEXTS, masked=masked)
+
+    kind = type(predictor.task).__name__
+    texts = texts_for(requests.names_of(kind, predictor.pairs), requests.is_masked(kind))
+    say("Predictor: measuring")
+    with suppress(ValueError):  # an ELECTRA discriminator answers no texts
+        times = measured.latencies(lambda batch: predictor(*batch.values()), texts)
+        table.add_row(f"Predictor ({backend})", "", "", *map(_told, times.values()))
     for path in targets:
         say(f"{path}: measuring")
-        client = open_client(path)
-        if columns is None:
-            given = {"masked": client.masked}
-            columns = requests.made_up(client.names, predictor.tokenizer, measured.TEXTS, **given)
-            times = measured.latencies(lambda batch: predictor(*batch.values()), columns)
-            table.add_row(f"Predictor ({backend})", "", "", *map(_told, times.values()))
         size = f"{measured.size_of(path) / 1e6:.1f} MB"
-        gap = measured.difference(client, predictor, columns)
-        times = measured.latencies(client.answer, columns)
-        table.add_row(str(path), size, f"{gap:.2g}", *map(_told, times.values()))
+        try:
+            client = open_client(path)
+        except ImportError as error:  # it was written without what runs it
+            typer.echo(f"{path}: not measured: {error}", err=True)
+            table.add_row(escape(str(path)), size)
+            continue
+        texts = texts_for(client.names, client.masked)
+        gap = measured.difference(client, predictor, texts)
+        times = measured.latencies(client.answer, texts)
+        table.add_row(escape(str(path)), size, f"{gap:.2g}", *map(_told, times.values()))
     return table
 
 
@@ -145,8 +165,8 @@ def serve_check(
     Exit code 4 if it does not answer everything as it should.
     """
     from rich.console import Console
+    from rich.markup import escape
 
-    from bert_keras.errors import ArtifactError
     from bert_keras.export import serve_check as checking
     from bert_keras.export.clients import open_client
 
@@ -160,16 +180,22 @@ def serve_check(
     examples: Any = checking.columns_of(client, checking.EXAMPLES)
     if texts is not None:
         examples = _read(texts, client.names)
-    answers = client.answer(examples)
-    for row in range(len(examples[client.names[0]])):
-        asked = {name: values[row] for name, values in examples.items()}
-        found = {**asked, **checking.shown(answers, row)}
-        typer.echo(json.dumps(found, ensure_ascii=False))
+    count = len(examples[client.names[0]])
+    for start in range(0, count, _TOGETHER):
+        part = {name: values[start : start + _TOGETHER] for name, values in examples.items()}
+        try:
+            answers = client.answer(part)
+        except Exception as error:
+            raise ArtifactError(f"{folder}: does not answer: {error}") from error
+        for row in range(len(part[client.names[0]])):
+            asked = {name: values[row] for name, values in part.items()}
+            found = {**asked, **checking.shown(answers, row)}
+            typer.echo(json.dumps(found, ensure_ascii=False))
     console = Console(stderr=True, highlight=False)
     failed = 0
     for check in checking.checks(client):
         mark = "[green]passed[/]" if check.passed else "[red]FAILED[/]"
-        console.print(f"{mark} {check.name}: {check.told}")
+        console.print(f"{mark} {check.name}: {escape(check.told)}")
         failed += not check.passed
     if failed:
         raise ArtifactError(f"{folder}: {failed} of the checks failed.")
@@ -185,7 +211,7 @@ def _read(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
         if value.startswith("{"):
             try:
                 value = json.loads(value)
-            except json.JSONDecodeError as error:
+            except ValueError as error:  # numbers of 5,000 digits are no JSONDecodeError
                 raise DataError(f"{path}:{number}: not JSON: {error}") from error
         elif len(names) == 1:
             value = {names[0]: value}
@@ -196,16 +222,28 @@ def _read(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
                 f"{', '.join(names)}."
             )
         for name in names:
-            found[name].append(value[name])
+            found[name].append(_checked(value[name], name, f"{path}:{number}: {name}"))
     if not found[names[0]]:
         raise DataError(f"{path}: holds no text.")
     return found
+
+
+def _checked(value: Any, name: str, what: str) -> Any:
+    """A text; of "options" a list of two or more."""
+    from bert_keras.data.text_files import text_value
+
+    if name != "options":
+        return text_value(value, what)
+    if not isinstance(value, list) or len(value) < 2:
+        raise DataError(f"{what} must be a list of two texts or more. Received: {value!r:.200}")
+    return [text_value(each, what) for each in value]
 
 
 @contextmanager
 def _status(text: str) -> Iterator[Any]:
     """Shows what is being done; nothing where nobody looks."""
     from rich.console import Console
+    from rich.markup import escape
 
-    with Console(stderr=True).status(text) as status:
-        yield status.update
+    with Console(stderr=True).status(escape(text)) as status:
+        yield lambda more: status.update(escape(more))

@@ -33,7 +33,7 @@ class Done(NamedTuple):
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     def run(*arguments: object) -> Done:
         monkeypatch.setattr(sys, "argv", ["bert-keras", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setenv("COLUMNS", "500")
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
             cli.main()
@@ -52,20 +52,31 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def not_installed(_: Path) -> None:
+    raise ImportError("no such library")
+
+
 def test_export_and_check(call, source: Path, tmp_path: Path) -> None:
     options = ("--folder", tmp_path / "models", "--format", FORMAT, "--portable")
     done = call("export", source, *options)
     assert done.code == 0, done.err
     name = "demo" if FORMAT == "saved_model" else f"demo-{FORMAT}"
     path = tmp_path / "models" / name / "1"
-    assert f"{path}/" in done.err
-    row = next(line for line in done.out.splitlines() if f"{name}/1" in line).split("│")
+    assert done.out.startswith(f"{path}/\n")
+    lines = [line for line in done.out.splitlines() if "│" in line]
+    row = next(line for line in lines if f"{name}/1" in line).split("│")
     assert float(row[3]) < 1e-5
     assert f"Predictor ({BACKEND})" in done.out
     assert call("export", source, *options, "--version", 1).code == 2
     done = call("export", source, *options, "--no-measure", "--task", "texts")
+    other = name.replace("demo", "demo-texts")
+    assert done.out == f"{tmp_path / 'models' / other / '1'}/\n"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bert_keras.export.clients.open_client", not_installed)
+        done = call("export", source, *options)
+    assert (done.code, "not measured: no such library" in done.err) == (0, True)
     assert (path.parent / "2").is_dir()
-    assert done.out == ""
 
     done = call("serve-check", path)
     assert done.code == 0, done.err
@@ -78,6 +89,9 @@ def test_export_and_check(call, source: Path, tmp_path: Path) -> None:
     texts.write_text('{"text": "a b", "pair": "c"}\n{"text": "a"}\n', encoding="utf-8")
     done = call("serve-check", path, texts)
     assert (done.code, "texts.jsonl:2: lacks pair" in done.err) == (3, True)
+    texts.write_text('{"text": "a b", "pair": 5}\n', encoding="utf-8")
+    done = call("serve-check", path, texts)
+    assert (done.code, "texts.jsonl:1: pair must be text. Received: 5" in done.err) == (3, True)
 
 
 def test_what_cannot_be(call, source: Path, tmp_path: Path) -> None:
@@ -85,7 +99,11 @@ def test_what_cannot_be(call, source: Path, tmp_path: Path) -> None:
     assert "A format is one of" in call("export", source, *options, "--format", "keras").err
     done = call("export", source, *options, "--quantization", "int8")
     assert (done.code, "Quantised models are of onnx" in done.err) == (2, True)
-    assert call("export", tmp_path / "none", *options).code in (2, 4)
+    done = call("export", source, *options, "--format", "onnx", "--quantization", "int4")
+    assert (done.code, "A quantisation is none, float16 or int8" in done.err) == (2, True)
+    assert call("export", tmp_path / "none", *options).code == 4
+    done = call("serve-check", tmp_path / "[/none]")
+    assert (done.code, "[/none]: holds no exported model" in done.err) == (2, True)
     done = call("serve-check", tmp_path)
     assert (done.code, "holds no exported model" in done.err) == (2, True)
     (tmp_path / "export.json").write_text("{}")

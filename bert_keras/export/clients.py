@@ -46,11 +46,10 @@ class TextClient(Client):
     def __init__(self, folder: Path):
         self._model, tf = load(folder), _runtime("tensorflow", "tensorflow")
         self._run = self._model.signatures["serving_default"]
-        self.names = tuple(self._run.structured_input_signature[1])
+        inputs = self._run.structured_input_signature[1]
+        self.names = requests.in_order(inputs)
         self.masked = "mask_count" in self._run.structured_outputs
-        if any(
-            spec.dtype != tf.string for spec in self._run.structured_input_signature[1].values()
-        ):
+        if any(spec.dtype != tf.string for spec in inputs.values()):
             raise ArtifactError(f"{folder}: serving_default takes no texts, as ours do.")
 
     def answer(self, columns: Columns) -> Outputs:
@@ -115,6 +114,8 @@ class RuntimeClient(IdsClient):
         format_ = FORMATS.get(self.manifest.format)
         if format_ is None:
             raise ArtifactError(f"{folder / FILE}: no format {self.manifest.format!r:.50}.")
+        if not (folder / "tokenizer.json").is_file():
+            raise ArtifactError(f"{folder}: lacks tokenizer.json.")
         self._tokenizer = tokenizer = Tokenizer.from_preset(folder)
         self.mask = tokenizer.id_to_token(tokenizer.mask_id)
         self._run = _OPEN[self.manifest.format](folder / format_.file)

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import keras
+
 from bert_keras.checkpoints import load_checkpoint
 from bert_keras.checks import encoder_of
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.export.runtime_model import runtime_model
-from bert_keras.export.runtimes.formats import FORMATS
+from bert_keras.export.runtimes.formats import FORMATS, QUANTIZATIONS
 from bert_keras.export.saved_model import saved_model
+from bert_keras.export.second_process import require_tensorflow
 from bert_keras.export.tf_hub import tf_hub
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor, read_preset
@@ -40,6 +43,11 @@ class Wanted:
     def __post_init__(self) -> None:
         if self.format not in ALL:
             raise UsageError(f"A format is one of {', '.join(ALL)}. Received: {self.format}")
+        if self.quantization not in (None, *QUANTIZATIONS):
+            raise UsageError(
+                f"A quantisation is none, {' or '.join(QUANTIZATIONS)}. "
+                f"Received: {self.quantization}"
+            )
         if self.quantization is not None and self.format not in FORMATS:
             raise UsageError(
                 f"Quantised models are of {', '.join(FORMATS)}. Received: {self.format}"
@@ -77,16 +85,25 @@ def open_preset(
         raise UsageError(f"A task is one of {', '.join(TASKS)}. Received: {task}")
     model: Any = load_checkpoint(preset, dtype=dtype, **reading)
     tokenizer, asked = Tokenizer.from_preset(preset), read_preset(preset)
-    positions = encoder_of(model, tokenizer).config.max_positions
-    length = min(asked.max_length or positions, positions) if max_length is None else max_length
     options, pairs = asked.options, asked.pairs if task == AS else task == PAIRS
     if task == ENCODER and isinstance(model, Task):
         model, options, pairs = model.encoder, {}, False
     try:
+        positions = encoder_of(model, tokenizer).config.max_positions
+        told = min(asked.max_length or positions, positions)
+        length = told if max_length is None else max_length
         return Predictor(model, tokenizer, max_length=length, options=options, pairs=pairs)
     except ValueError as error:
         kind = ArtifactError if max_length is None else UsageError
         raise kind(f"{preset}: {error}") from error
+
+
+def require_libraries(wanted: Wanted) -> None:
+    """Raises `ImportError` now for what would be missing when the model is read."""
+    if wanted.format in FORMATS:
+        FORMATS[wanted.format].backend(keras.backend.backend(), wanted.quantization)
+    else:
+        require_tensorflow(text=not wanted.portable)
 
 
 def export_as(wanted: Wanted, predictor: Predictor, path: str | Path) -> Path:
@@ -97,7 +114,9 @@ def export_as(wanted: Wanted, predictor: Predictor, path: str | Path) -> Path:
     """
     model, tokenizer, length = predictor.task, predictor.tokenizer, predictor.max_length
     if wanted.format == TF_HUB:
-        return tf_hub(model, tokenizer, path, max_length=length, portable=wanted.portable)
+        is_told = length < predictor.encoder.config.max_positions
+        common = {"max_length": length if is_told else None, "portable": wanted.portable}
+        return tf_hub(model, tokenizer, path, **common)
     common = {"max_length": length, "options": predictor.options, "pairs": predictor.pairs}
     if wanted.format == SAVED_MODEL:
         return saved_model(model, tokenizer, path, portable=wanted.portable, **common)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_keras import features
+from bert_keras.data import Choices
 from bert_keras.data import rows as data
+from bert_keras.data.question_targets import choice_rows
 from bert_keras.tokenizers import Tokenizer
 
 # Inputs of a model, of one example each: texts, but lists of them for "options".
@@ -25,6 +27,13 @@ _ODD = (
     *("", " \t\n", "é ß ½ ﬁ İ", "中文分词", "😀 \u200d \ue000", "x" * 150, "[SEP] [CLS]"),
     *("a\u0301\u0327", "שלום नमस्ते ไทย", "don't, e.g. $1,000.00!", "\x00\x7f\ufffd"),
 )
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of columns as `Predictor` takes them; a SavedModel tells them in any order."""
+    known = dict.fromkeys(name for each in (("text", "pair"), *_NAMES.values()) for name in each)
+    order = {name: place for place, name in enumerate(known)}
+    return tuple(sorted(names, key=lambda name: order.get(name, len(order))))
 
 
 def names_of(task: str, pairs: bool = False) -> tuple[str, ...]:
@@ -86,18 +95,16 @@ def as_ids(
         int32 [batch, length], or [batch, texts, length] of what is read apart.
     """
     first, *second = columns.values()
-    group = 1
-    if "options" in columns:
-        group = len(second[0][0])
-        prompts = [prompt for prompt in first for _ in range(group)]
-        options = [option for each in second[0] for option in each]
-        rows = data.encode(tokenizer, prompts, options, max_length=max_length)
-    elif len(inputs[features.TOKEN_IDS]) == 3:
-        group, rows = 2, data.encode_apart(tokenizer, first, second[0], max_length=max_length)
+    group, is_grouped = 2, len(inputs[features.TOKEN_IDS]) == 3
+    if "options" in columns and len(first):
+        choices = Choices(first, second[0])
+        rows, group = choice_rows(tokenizer, choices, max_length=max_length)
+    elif is_grouped:
+        rows = data.encode_apart(tokenizer, first, second[0], max_length=max_length)
     else:
         rows = data.encode(tokenizer, first, *second, max_length=max_length)
     numbers = np.arange(len(rows))
-    if len(inputs[features.TOKEN_IDS]) == 3:
+    if is_grouped:
         numbers = numbers.reshape(-1, group)
     found = rows.inputs(numbers, int(rows.lengths.max(initial=1)))
     if features.MASK_POSITIONS in inputs:
@@ -108,7 +115,7 @@ def as_ids(
 def _masks(token_ids: np.ndarray, mask_id: int) -> np.ndarray:
     """The columns of the masks, filled up with 0: int32 [batch, predictions]."""
     is_mask = token_ids == mask_id
-    found = np.zeros((len(token_ids), max(int(is_mask.sum(axis=1).max(initial=1)), 1)), np.int32)
+    found = np.zeros((len(token_ids), int(is_mask.sum(axis=1).max(initial=1))), np.int32)
     for row, marks in zip(found, is_mask, strict=True):
         places = np.flatnonzero(marks)
         row[: len(places)] = places

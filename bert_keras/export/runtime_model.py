@@ -15,10 +15,13 @@ from bert_keras.export import card
 from bert_keras.export.runtimes.axes import input_axes, output_axes
 from bert_keras.export.runtimes.formats import FORMATS, QUANTIZATIONS
 from bert_keras.export.runtimes.manifest import Manifest
+from bert_keras.export.saved_model import require_pairs
 from bert_keras.export.second_process import require_new, with_backend
-from bert_keras.models import BertEncoder, Task
+from bert_keras.models import BertEncoder, SentencePairs, SequenceClassifier, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
+
+_MOST = 2**31  # bytes, of protocol buffers and flatbuffers
 
 
 def runtime_model(
@@ -39,7 +42,7 @@ def runtime_model(
     tokenizer is in `tokenizer.json`, which the library tokenizers opens in many languages.
 
     Args:
-        task_or_encoder: any task, or a `BertEncoder`.
+        task_or_encoder: a task that `Predictor` takes, or a `BertEncoder`.
         tokenizer: the one the model was trained with, of any kind.
         path: the new folder, such as `saved_models/demo-onnx/1`.
         format: "onnx" (model.onnx), "openvino" (model.xml, model.bin), "litert" (model.tflite) or
@@ -74,6 +77,8 @@ def runtime_model(
         options=dict(options or {}),
         pairs=pairs,
     )
+    require_pairs(predictor, (SequenceClassifier, SentencePairs))
+    _check_size(task_or_encoder, format)
     for variable in task_or_encoder.weights:
         transfer.finite(variable)
     chosen, here = FORMATS[format], keras.backend.backend()
@@ -101,6 +106,16 @@ def runtime_model(
         manifest.write(folder)
         card.write(predictor, folder, path, {chosen.file: (inputs, outputs)})
     return path
+
+
+def _check_size(model: keras.Model, format: str) -> None:  # noqa: A002
+    """What the converters would say after minutes."""
+    size = 4 * model.count_params()
+    if format != "torch" and size >= _MOST:
+        raise ValueError(
+            f"A model of {size / 2**30:.1f} GiB in float32 does not fit the format {format}, whose "
+            'files have 2 GiB at most. Take "torch", or a SavedModel.'
+        )
 
 
 def _check(format: str, quantization: str | None) -> None:  # noqa: A002

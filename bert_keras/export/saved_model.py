@@ -60,7 +60,7 @@ def saved_model(
         pairs: of models that take one text or two: whether `serving_default` takes two. There is a
             signature for either.
         portable: use TensorFlow's own operations only, so that a program needs no tensorflow-text
-            to load it; cutting text into pieces is slower then.
+            to load it; long texts are cut into pieces more slowly then.
 
     Returns:
         The folder, which appears whole or not at all.
@@ -105,10 +105,7 @@ def _check(predictor: Predictor) -> None:
         raise TypeError(
             f"{type(task).__name__} answers no texts. Its encoder can be exported: task.encoder."
         )
-    if predictor.pairs and not isinstance(task, _OF_ONE_OR_TWO):
-        raise ValueError(
-            f"`pairs` is for models that take one text or two. Received: a {type(task).__name__}"
-        )
+    require_pairs(predictor, _OF_ONE_OR_TWO)
     if is_fills:
         check_top_k(options.get("top_k", 1), tokenizer)
     for name, value in options.items():
@@ -122,6 +119,15 @@ def _check(predictor: Predictor) -> None:
                 f"max_length={predictor.max_length} leaves no room for the text behind a question "
                 f"of {asked} pieces: `max_question` must be at most {most}."
             )
+
+
+def require_pairs(predictor: Predictor, kinds: tuple[type, ...]) -> None:
+    """Raises `ValueError` where pairs are asked of a model that is none of these."""
+    if predictor.pairs and not isinstance(predictor.task, kinds):
+        raise ValueError(
+            "`pairs` is for models that take one text or two. "
+            f"Received: a {type(predictor.task).__name__}"
+        )
 
 
 def require_word_piece(tokenizer: Tokenizer) -> None:

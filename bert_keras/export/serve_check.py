@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,9 @@ EXAMPLES = (
     "In March, Ada Lovelace moved from London to Paris.",
     "Nothing of this works, and nobody answers.",
 )
-_TOLERANCE = 1e-4
+_TOLERANCE, _ROUNDED = 1e-4, 1e-2
 _LONG = "the test " * 12_000  # 100 kB
-_NOT_UTF8 = b"\xff[MASK] caf\xe4 \xe4\xb8"
+_NOT_UTF8 = b"\xff caf\xe4 \xe4\xb8"
 _ROWS = 8
 
 
@@ -109,10 +110,17 @@ def _rows_agree(client: Client, batch: Columns) -> str:
     for row in range(_ROWS):
         alone = client.answer(requests.part(batch, row, row + 1))
         gap = max(gap, _gap(together, row, alone))
-    is_rounded = isinstance(client, RuntimeClient) and client.manifest.quantization is not None
-    if gap > _TOLERANCE and not is_rounded:
+    if gap > _tolerance(client):
         raise ValueError(f"they differ by up to {gap:.2g}")
     return f"no difference above {gap:.2g}"
+
+
+def _tolerance(client: Client) -> float:
+    if not isinstance(client, RuntimeClient) or client.manifest.quantization is None:
+        return _TOLERANCE
+    # ONNX Runtime's int8 has one scale for the activations of a batch.
+    is_shared = (client.manifest.format, client.manifest.quantization) == ("onnx", "int8")
+    return math.inf if is_shared else _ROUNDED
 
 
 def _gap(together: Outputs, row: int, alone: Outputs) -> float:
@@ -122,6 +130,8 @@ def _gap(together: Outputs, row: int, alone: Outputs) -> float:
         one = np.asarray(values[0])  # strings come as bytes
         other = np.asarray(together[name][row])[tuple(slice(size) for size in one.shape)]
         if one.dtype.kind == "f":
+            if not (np.isfinite(one).all() and np.isfinite(other).all()):
+                raise ValueError(f"{name} of row {row} holds numbers that are not finite")
             gap = max(gap, float(np.abs(one - other).max(initial=0.0)))
         elif not np.array_equal(one, other):
             raise ValueError(f"{name} of row {row} differs: {one!r:.60} alone, {other!r:.60} here")

@@ -24,13 +24,14 @@ MASKED = {"text": ["a [MASK] b [MASK]", "[MASK]"]}
 class Answers(Client):
     """A SavedModel as it should be, or with another score."""
 
-    def __init__(self, predictor: Predictor, add: float = 0.0, drop: int = 0):
-        self.predictor, self.add, self.drop = predictor, add, drop
+    def __init__(self, predictor: Predictor, add: float = 0.0, drop: int = 0, label: str = ""):
+        self.predictor, self.add, self.drop, self.label = predictor, add, drop, label
 
     def answer(self, columns: Any) -> dict[str, np.ndarray]:
         found = self.predictor(columns["text"])
         if isinstance(self.predictor.task, SequenceClassifier):
-            return {"score": np.array([label.score + self.add for label in found])}
+            names = np.array([self.label or label.label for label in found], "S").astype(object)
+            return {"label": names, "score": np.array([label.score + self.add for label in found])}
         if isinstance(self.predictor.task, MaskedLM):
             scores = np.zeros((len(found), 2, 5))
             for row, masks in enumerate(found):
@@ -39,7 +40,16 @@ class Answers(Client):
             return {"scores": scores, "mask_count": np.array([len(m) - self.drop for m in found])}
         most = max(map(len, found)) + 1
         rows = [[e.score for e in row] + [9.0] * (most - len(row)) for row in found]
-        return {"score": np.array(rows), "count": np.array([len(row) for row in found])}
+        places = {
+            name: np.array(
+                [[getattr(e, name) for e in row] + [0] * (most - len(row)) for row in found]
+            )
+            for name in ("label", "start", "end")
+        }
+        places["label"] = places["label"].astype("S").astype(object)
+        places["start"] = places["start"] + self.drop
+        counts = np.array([len(row) for row in found])
+        return {"score": np.array(rows), "count": counts, **places}
 
 
 class Ids(IdsClient):
@@ -82,6 +92,30 @@ def test_of_fills_and_entities() -> None:
     entities = predictor_of(lambda e: TokenClassifier(e, 3, labels=["O", "B-X", "I-X"]))
     assert any(entities(TEXTS["text"]))
     assert measured.difference(Answers(entities), entities, TEXTS) < 1e-6
+    assert measured.difference(Answers(entities, drop=1), entities, TEXTS) == math.inf
+
+
+def test_of_labels(labels: Predictor) -> None:
+    assert measured.difference(Answers(labels, label="LABEL_9"), labels, TEXTS) == math.inf
+    best = Predictor(labels.task, labels.tokenizer, options={"top_k": 2})
+
+    class Best(Client):
+        def answer(self, columns: Any) -> dict[str, np.ndarray]:
+            found = best(columns["text"])
+            names = [[label.label.encode() for label in row] for row in found]
+            scores = np.array([[label.score for label in row] for row in found])
+            both = {"labels": np.array(names, object), "scores": scores}
+            return {"label": both["labels"][:, 0], "score": scores[:, 0], **both}
+
+    assert measured.difference(Best(), best, TEXTS) < 1e-6
+
+
+def test_of_missing_outputs(labels: Predictor) -> None:
+    class Nothing(Ids):
+        def run(self, _: Any) -> dict[str, np.ndarray]:
+            return {"other": np.zeros(1)}
+
+    assert measured.difference(Nothing(labels, 0.0), labels, TEXTS) == math.inf
 
 
 @pytest.mark.parametrize("add", [0.0, 0.25])

@@ -22,6 +22,9 @@ def test_names() -> None:
     assert requests.names_of("QuestionAnswerer") == ("question", "context")
     assert requests.names_of("SequenceClassifier") == ("text",)
     assert requests.names_of("SequenceClassifier", pairs=True) == ("text", "pair")
+    assert requests.in_order(["pair", "text"]) == ("text", "pair")
+    assert requests.in_order({"context": 0, "question": 1}) == ("question", "context")
+    assert requests.in_order(["inputs"]) == ("inputs",)
 
 
 @pytest.mark.parametrize("names", [("text",), ("text", "pair"), ("prompt", "options")])
@@ -53,6 +56,9 @@ def test_ids_apart(tokenizer: Tokenizer) -> None:
     choices = {"prompt": ["a"], "options": [["b", "c d"]]}
     found = requests.as_ids(choices, tokenizer, APART, max_length=8)
     assert found["token_ids"].tolist() == [[[2, 5, 3, 6, 3, 0], [2, 5, 3, 7, 8, 3]]]
+    choices = {"prompt": ["", "a"], "options": [["b", "c"], ["d", "e"]]}
+    found = requests.as_ids(choices, tokenizer, APART, max_length=8)
+    assert found["token_ids"][0].tolist() == [[2, 6, 3, 0, 0], [2, 7, 3, 0, 0]]  # alone
     nothing = requests.as_ids({"text": [], "pair": []}, tokenizer, APART, max_length=8)
     assert nothing["token_ids"].shape == (0, 2, 1)
 

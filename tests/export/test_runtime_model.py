@@ -136,6 +136,12 @@ def test_what_cannot_be(task, tmp_path: Path) -> None:
         runtime_model(task, tokenizer, tmp_path / "1", "onyx")
     with pytest.raises(ValueError, match="`quantization` must be None, float16 or int8"):
         runtime_model(task, tokenizer, tmp_path / "1", quantization="int4")
+    with pytest.raises(ValueError, match="Received: a BertEncoder"):
+        runtime_model(task.encoder, tokenizer, tmp_path / "1", pairs=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["bert_keras.export.runtime_model"], "_MOST", 1000)
+        with pytest.raises(ValueError, match="does not fit the format onnx"):
+            runtime_model(task, tokenizer, tmp_path / "1")
     broken = SequenceClassifier(BertEncoder(task.encoder.config), 2)
     broken.weights[0].assign(np.full(broken.weights[0].shape, np.nan))
     with pytest.raises(NumericError):

@@ -26,6 +26,8 @@ class Lengths(Client):
         found = np.array([float(len(text)) for text in texts], np.float32)
         if self.fault == "blank" and texts and not texts[0]:
             found[0] = np.nan
+        if self.fault == "alone" and len(texts) == 1:
+            found[0] = np.nan
         if self.fault == "batch":
             found += len(texts)
         if self.fault == "names" and len(texts) == 1:
@@ -58,6 +60,7 @@ def failed(client: Client) -> list[str]:
         ("blank", ["empty and blank texts"]),
         ("batch", ["a batch is its rows one by one", "bytes that are not UTF-8"]),
         ("names", ["a batch is its rows one by one", "bytes that are not UTF-8"]),
+        ("alone", ["a batch is its rows one by one", "bytes that are not UTF-8"]),
         ("nothing", ["no texts at all"]),
         ("bytes", ["bytes that are not UTF-8"]),
     ],

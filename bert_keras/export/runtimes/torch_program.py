@@ -85,7 +85,8 @@ def exported(model: keras.Model, quantization: str | None = None) -> torch.expor
         for name, sizes in axes.items()
     }
     program = Program(model, quantization).eval()
-    with torch.no_grad():
+    # Wherever the model is: the program is for any machine.
+    with keras.device("cpu"), torch.no_grad():
         found = torch.export.export(program, (example,), dynamic_shapes=(open_axes,))
     for module in found.graph_module.modules():
         for node in getattr(module, "graph").nodes:  # noqa: B009
