@@ -52,8 +52,8 @@ METHODS = {
     "Tokenizer": {"decode", "encode", "from_preset", "learn", "save_to_preset"},
 }
 EXTRAS = {
-    *("dev", "finetune", "hub", "jax", "plot", "reference", "sentencepiece", "tensorboard"),
-    *("tensorflow", "torch"),
+    *("dev", "finetune", "hub", "jax", "litert", "onnx", "openvino", "plot", "reference"),
+    *("sentencepiece", "tensorboard", "tensorflow", "torch"),
 }
 
 
