@@ -13,11 +13,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import sys
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +37,7 @@ from benchmarks.batch_builders import (  # noqa: E402
     masking_alone,
     synthetic,
 )
+from benchmarks.report import circumstances  # noqa: E402
 from bert_keras import Tokenizer  # noqa: E402
 from bert_keras.data import Corpus, PretrainingExamples  # noqa: E402
 
@@ -141,8 +140,7 @@ def main() -> None:
     if options.out:
         report = {
             "command": " ".join(["python -m benchmarks.data", *sys.argv[1:]]),
-            "machine": {"platform": platform.platform(), "python": platform.python_version()},
-            "versions": {name: _version(name) for name in PACKAGES},
+            **circumstances(PACKAGES),
             "corpus": {"tokens": corpus.num_tokens, "sentences": corpus.num_sentences},
             "tokens_per_batch": tokens,
             "statistics": contents,
@@ -151,13 +149,6 @@ def main() -> None:
         }
         options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     sys.exit(0 if reached else 1)
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

@@ -12,12 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +25,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.report import circumstances
 from bert_keras import Predictor, export
 from bert_keras.data import read_table
 from bert_keras.metrics import spearman
@@ -214,24 +212,11 @@ def main() -> None:
     if options.out:
         report = {
             "command": "python -m benchmarks.exported --sst2 RUN --sentences PRESET --data DIR",
-            "date": time.strftime("%Y-%m-%d"),
-            "machine": {
-                "platform": platform.platform(),
-                "python": platform.python_version(),
-                "cores": os.cpu_count(),
-            },
-            "versions": {name: _version(name) for name in PACKAGES},
+            **circumstances(PACKAGES),
             "backend": keras.backend.backend(),
             "results": rows,
         }
         options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

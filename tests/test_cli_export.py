@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import keras
 import pytest
 
-from bert_keras import cli
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
@@ -21,26 +18,6 @@ BACKEND = keras.backend.backend()
 FORMAT = {"tensorflow": "saved_model", "torch": "torch", "jax": "onnx"}[BACKEND]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
 pytest.importorskip("onnxruntime" if BACKEND == "jax" else BACKEND)
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    def run(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["bert-keras", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "500")
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        printed = capsys.readouterr()
-        return Done(int(end.value.code or 0), printed.out, printed.err)
-
-    return run
 
 
 @pytest.fixture(scope="module")

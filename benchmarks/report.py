@@ -1,0 +1,30 @@
+"""What every report of a benchmark says: when, where and with what it was measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+
+def circumstances(packages: Iterable[str]) -> dict[str, Any]:
+    """Date, machine and versions; None for what is not installed."""
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": {
+            "platform": platform.platform(),
+            "python": platform.python_version(),
+            "cores": os.cpu_count(),
+        },
+        "versions": {name: _version(name) for name in packages},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
