@@ -125,11 +125,9 @@ def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
         ),
     )
 
-    def texts_for(names: Sequence[str], masked: bool) -> Any:
-        return requests.made_up(names, predictor.tokenizer, measured.TEXTS, masked=masked)
-
-    kind = type(predictor.task).__name__
-    texts = texts_for(requests.names_of(kind, predictor.pairs), requests.is_masked(kind))
+    kind, sizes = type(predictor.task).__name__, (predictor.tokenizer, measured.TEXTS)
+    mask = requests.mask_of(kind, predictor.tokenizer)
+    texts = requests.made_up(requests.names_of(kind, predictor.pairs), *sizes, mask)
     say("Predictor: measuring")
     with suppress(ValueError):  # an ELECTRA discriminator answers no texts
         times = measured.latencies(lambda batch: predictor(*batch.values()), texts)
@@ -143,7 +141,7 @@ def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
             typer.echo(f"{path}: not measured: {error}", err=True)
             table.add_row(escape(str(path)), size)
             continue
-        texts = texts_for(client.names, client.masked)
+        texts = requests.made_up(client.names, *sizes, client.mask)
         gap = measured.difference(client, predictor, texts)
         times = measured.latencies(client.answer, texts)
         table.add_row(escape(str(path)), size, f"{gap:.2g}", *map(_told, times.values()))

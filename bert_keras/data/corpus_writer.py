@@ -5,7 +5,6 @@ The folder of a corpus appears under its name complete and on the disk, or not a
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -23,6 +22,7 @@ from bert_keras.data import corpus as store
 from bert_keras.data.blocks import Encoded, blocks, encode_all
 from bert_keras.data.documents import Documents, Progress
 from bert_keras.errors import DataError, ResourceError, UsageError
+from bert_keras.one_writer import one_writer
 from bert_keras.tokenizers.files import FILES as TOKENIZER_FILES
 
 if TYPE_CHECKING:
@@ -186,30 +186,10 @@ def _new_folder(target: Path, overwrite: bool) -> Iterator[Path]:
     """Yields a folder to fill, which becomes `target` when the block ends without error."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(target):
+        with one_writer(target):
             atomic.settle(target)
             require_vacant(target, overwrite)
             with atomic.new_folder(target) as folder:
                 yield folder
     except OSError as error:
         raise ResourceError(f"{target}: cannot be written: {error}.") from error
-
-
-@contextmanager
-def _locked(target: Path) -> Iterator[None]:
-    """Keeps other writers of this folder away; a process that is killed does so no longer."""
-    path = target.with_name(f".{target.name}.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ResourceError(f"{target}: another process is writing this corpus.") from None
-        if not os.fstat(descriptor).st_nlink:  # its holder has just removed it
-            raise ResourceError(f"{target}: another process has just written it. Try again.")
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)

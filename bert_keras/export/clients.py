@@ -29,11 +29,11 @@ class Client(abc.ABC):
 
     Attributes:
         names: of the columns of texts that it is asked with.
-        masked: whether these are to have masks.
+        mask: what a text is to have for a place to fill, such as "[MASK]"; "" where none is filled.
     """
 
     names: tuple[str, ...]
-    masked: bool
+    mask: str
 
     @abc.abstractmethod
     def answer(self, columns: Columns) -> Outputs:
@@ -48,7 +48,8 @@ class TextClient(Client):
         self._run = self._model.signatures["serving_default"]
         inputs = self._run.structured_input_signature[1]
         self.names = requests.in_order(inputs)
-        self.masked = "mask_count" in self._run.structured_outputs
+        # WordPiece vocabularies have no other.
+        self.mask = "[MASK]" if "mask_count" in self._run.structured_outputs else ""
         if any(spec.dtype != tf.string for spec in inputs.values()):
             raise ArtifactError(f"{folder}: serving_default takes no texts, as ours do.")
 
@@ -82,7 +83,7 @@ class IdsClient(Client):
 class HubClient(IdsClient):
     """TensorFlow Hub's pair: texts to the preprocessor, its ids to the encoder."""
 
-    names, masked = ("text",), False
+    names, mask = ("text",), ""
 
     def __init__(self, folder: Path):
         self._preprocessor = TextClient(folder / "preprocessor")
@@ -106,7 +107,6 @@ class RuntimeClient(IdsClient):
 
     Attributes:
         manifest: what its folder says of it.
-        mask: the token that stands for a missing one.
     """
 
     def __init__(self, folder: Path):
@@ -117,10 +117,9 @@ class RuntimeClient(IdsClient):
         if not (folder / "tokenizer.json").is_file():
             raise ArtifactError(f"{folder}: lacks tokenizer.json.")
         self._tokenizer = tokenizer = Tokenizer.from_preset(folder)
-        self.mask = tokenizer.id_to_token(tokenizer.mask_id)
         self._run = _OPEN[self.manifest.format](folder / format_.file)
         self.names = requests.names_of(self.manifest.task, self.manifest.pairs)
-        self.masked = requests.is_masked(self.manifest.task)
+        self.mask = requests.mask_of(self.manifest.task, tokenizer)
 
     def encode(self, columns: Columns) -> Outputs:
         """As the base class says."""

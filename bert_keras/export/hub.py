@@ -44,7 +44,9 @@ def write_encoder(task: Task | BertEncoder, tokenizer: Tokenizer, folder: Path) 
         vocabulary = Path(scratch, "vocab.txt")
         vocabulary.write_bytes(vocabulary_text(tokenizer.vocabulary))
         root = _Encoder(task, str(vocabulary), is_lowercase=bool(tokenizer.lowercase))
-        serve = tf.function(lambda **inputs: flat(root(inputs))).get_concrete_function(**root.specs)
+        serve = tf.function(
+            lambda **inputs: flat(root(inputs)), autograph=False
+        ).get_concrete_function(**root.specs)
         save(root, folder, {"serving_default": serve})
 
 
@@ -65,11 +67,11 @@ class _Tokenize(_Module):
         super().__init__()
         self._tokenizer = tokenizer
 
-    @tf.function(input_signature=[_STRINGS])
+    @tf.function(input_signature=[_STRINGS], autograph=False)
     def __call__(self, inputs: tf.Tensor) -> tf.RaggedTensor:
         return self._tokenizer.pieces_of_words(inputs, special_tokens_in_text=False)
 
-    @tf.function(input_signature=[])
+    @tf.function(input_signature=[], autograph=False)
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
         """Ids by the names that `bert_pack_inputs` of TensorFlow Models has for them."""
         tokenizer = self._tokenizer
@@ -94,7 +96,7 @@ class _PackInputs(_Module):
                 spec = tf.RaggedTensorSpec([None] * rank, tf.int32, ragged_rank=rank - 1)
                 self.__call__.get_concrete_function([spec] * segments, _LENGTH)
 
-    @tf.function
+    @tf.function(autograph=False)
     def __call__(
         self, inputs: list[tf.RaggedTensor], seq_length: tf.Tensor
     ) -> dict[str, tf.Tensor]:
@@ -136,11 +138,11 @@ class _Preprocessor(_Module):
         self.tokenize = _Tokenize(tokenizer)
         self.bert_pack_inputs = _PackInputs(tokenizer)
 
-    @tf.function(input_signature=[_STRINGS])
+    @tf.function(input_signature=[_STRINGS], autograph=False)
     def __call__(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         return self.bert_pack_inputs.packed([self.tokenize(inputs)], self._max_length)
 
-    @tf.function(input_signature=[])
+    @tf.function(input_signature=[], autograph=False)
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
         return self.tokenize.get_special_tokens_dict()
 
@@ -160,7 +162,7 @@ class _Encoder(_Module):
         for training in (False, True):
             self.__call__.get_concrete_function(self._run.specs, training=training)
 
-    @tf.function
+    @tf.function(autograph=False)
     def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
         return self._run(inputs, training)
 
@@ -175,7 +177,7 @@ class _MaskedLM(_Module):
         for training in (False, True):
             self.__call__.get_concrete_function(specs, training=training)
 
-    @tf.function
+    @tf.function(autograph=False)
     def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
         outputs = self._run(inputs, training)
         logits = self._head(outputs[features.SEQUENCE_OUTPUT], inputs[POSITIONS])

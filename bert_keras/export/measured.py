@@ -36,9 +36,7 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def latencies(
-    answer: Callable[[Columns], Any], columns: Columns, progress: Callable[[], None] = lambda: None
-) -> dict[int, Latency]:
+def latencies(answer: Callable[[Columns], Any], columns: Columns) -> dict[int, Latency]:
     """How long calls with so many examples take, by the number of examples.
 
     Every request has been answered once before, so that what is compiled for its size is not
@@ -47,11 +45,9 @@ def latencies(
     Args:
         answer: takes a batch of texts.
         columns: examples, taken in turn.
-        progress: called before each pass over a size.
     """
     found = {}
     for size in BATCHES:
-        progress()
         count = len(next(iter(columns.values())))
         starts = [call * size % max(count - size + 1, 1) for call in range(CALLS[size])]
         batches = [requests.part(columns, start, start + size) for start in starts]

@@ -11,10 +11,10 @@ import keras
 from bert_keras.checkpoints import load_checkpoint
 from bert_keras.checks import encoder_of
 from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.export.checked import require_tensorflow
 from bert_keras.export.runtime_model import runtime_model
 from bert_keras.export.runtimes.formats import FORMATS, QUANTIZATIONS
 from bert_keras.export.saved_model import saved_model
-from bert_keras.export.second_process import require_tensorflow
 from bert_keras.export.tf_hub import tf_hub
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor, read_preset

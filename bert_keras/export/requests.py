@@ -41,34 +41,33 @@ def names_of(task: str, pairs: bool = False) -> tuple[str, ...]:
     return _NAMES.get(task, ("text", "pair") if pairs else ("text",))
 
 
-def made_up(names: Sequence[str], tokenizer: Tokenizer, count: int, *, masked: bool) -> Columns:
+def made_up(names: Sequence[str], tokenizer: Tokenizer, count: int, mask: str = "") -> Columns:
     """Texts of pieces of the vocabulary, of many lengths, and some odd ones; the same every time.
 
     Args:
         names: of `names_of`.
         tokenizer: whose vocabulary.
         count: how many.
-        masked: whether each is to have a mask.
+        mask: what each begins with, of models that fill masks.
     """
     draw = np.random.default_rng(0)
     ordinary = np.setdiff1d(np.arange(tokenizer.vocab_size), list(tokenizer.special_ids))
-    mask = f"{tokenizer.id_to_token(tokenizer.mask_id)} " if masked else ""
     found: dict[str, list[Any]] = {}
     for name in names:
         sizes = draw.integers(*_WORDS, count)
         texts = [tokenizer.decode(draw.choice(ordinary, size)) for size in sizes]
         texts[: len(_ODD)] = _ODD[:count]
         draw.shuffle(texts)
-        found[name] = [mask + text for text in texts]
+        found[name] = [f"{mask} {text}" for text in texts] if mask else texts
     if "options" in found:
         options = found["options"]
         found["options"] = [list(pair) for pair in zip(options, options[::-1], strict=True)]
     return found
 
 
-def is_masked(task: str) -> bool:
-    """Whether a model of that class fills masks."""
-    return task in _MASKED
+def mask_of(task: str, tokenizer: Tokenizer) -> str:
+    """The token that a model of that class is to fill; "" where it fills none."""
+    return tokenizer.id_to_token(tokenizer.mask_id) if task in _MASKED else ""
 
 
 def part(columns: Columns, start: int, stop: int) -> Columns:

@@ -9,16 +9,13 @@ from typing import Any
 
 import keras
 
-from bert_keras.atomic import new_folder
-from bert_keras.checkpoints import transfer
 from bert_keras.export import card
+from bert_keras.export.checked import checked_predictor, new_export, require_pairs
 from bert_keras.export.runtimes.axes import input_axes, output_axes
 from bert_keras.export.runtimes.formats import FORMATS, QUANTIZATIONS
 from bert_keras.export.runtimes.manifest import Manifest
-from bert_keras.export.saved_model import require_pairs
-from bert_keras.export.second_process import require_new, with_backend
+from bert_keras.export.second_process import with_backend
 from bert_keras.models import BertEncoder, SentencePairs, SequenceClassifier, Task
-from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 
 _MOST = 2**31  # bytes, of protocol buffers and flatbuffers
@@ -49,8 +46,8 @@ def runtime_model(
             "torch" (model.pt2, for `torch.export.load`). From a backend that cannot write it a
             second process does, with one that can.
         quantization: None; "float16", half the size; or "int8", a quarter of it: the weights of
-            the matrices, each column or row with its scale. ONNX Runtime and LiteRT compute with
-            them as they are and are faster for it; the others widen them when they run.
+            the matrices, each column or row with its scale. ONNX Runtime, OpenVINO and LiteRT are
+            faster for it; PyTorch widens them when it runs, and is slower.
         max_length: what `export.json` says that texts are to be cut to; None for as many tokens as
             the model has positions.
         options: how answers are found, as `Predictor` has them; kept in `export.json`.
@@ -68,19 +65,11 @@ def runtime_model(
         ResourceError: the disk is full, or the second process failed.
     """
     path = Path(path)
-    require_new(path)
     _check(format, quantization)
-    predictor = Predictor(
-        task_or_encoder,
-        tokenizer,
-        max_length=max_length,
-        options=dict(options or {}),
-        pairs=pairs,
-    )
+    asked = {"max_length": max_length, "options": options, "pairs": pairs}
+    predictor = checked_predictor(task_or_encoder, tokenizer, path, **asked)
     require_pairs(predictor, (SequenceClassifier, SentencePairs))
     _check_size(task_or_encoder, format)
-    for variable in task_or_encoder.weights:
-        transfer.finite(variable)
     chosen, here = FORMATS[format], keras.backend.backend()
     backend = chosen.backend(here, quantization)
     if backend != here or predictor.encoder.compute_dtype != "float32":
@@ -100,7 +89,7 @@ def runtime_model(
         inputs={name: list(axes) for name, axes in inputs.items()},
         outputs={name: list(axes) for name, axes in outputs.items()},
     )
-    with new_folder(path) as folder:
+    with new_export(path) as folder:
         module.write(task_or_encoder, folder / chosen.file, quantization)
         tokenizer.save_to_preset(folder)
         manifest.write(folder)

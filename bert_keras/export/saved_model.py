@@ -8,10 +8,15 @@ from typing import Any
 
 import keras
 
-from bert_keras.atomic import new_folder
-from bert_keras.checkpoints import transfer
 from bert_keras.checks import check_top_k
-from bert_keras.export.second_process import require_new, require_tensorflow, with_backend
+from bert_keras.export.checked import (
+    checked_predictor,
+    new_export,
+    require_pairs,
+    require_tensorflow,
+    require_word_piece,
+)
+from bert_keras.export.second_process import with_backend
 from bert_keras.models import (
     BertEncoder,
     MaskedLM,
@@ -74,24 +79,16 @@ def saved_model(
         ResourceError: the disk is full, or the second process failed.
     """
     path = Path(path)
-    require_new(path)
-    predictor = Predictor(
-        task_or_encoder,
-        tokenizer,
-        max_length=max_length,
-        options=dict(options or {}),
-        pairs=pairs,
-    )
+    asked = {"max_length": max_length, "options": options, "pairs": pairs}
+    predictor = checked_predictor(task_or_encoder, tokenizer, path, **asked)
     _check(predictor)
-    for variable in task_or_encoder.weights:
-        transfer.finite(variable)
     require_tensorflow(text=not portable)
     if keras.backend.backend() != "tensorflow":
         with_backend("tensorflow", predictor, path, "--portable" * portable)
         return path
     from bert_keras.export import serving
 
-    with new_folder(path) as folder:
+    with new_export(path) as folder:
         serving.write(predictor, folder, path, portable=portable)
     return path
 
@@ -119,21 +116,3 @@ def _check(predictor: Predictor) -> None:
                 f"max_length={predictor.max_length} leaves no room for the text behind a question "
                 f"of {asked} pieces: `max_question` must be at most {most}."
             )
-
-
-def require_pairs(predictor: Predictor, kinds: tuple[type, ...]) -> None:
-    """Raises `ValueError` where pairs are asked of a model that is none of these."""
-    if predictor.pairs and not isinstance(predictor.task, kinds):
-        raise ValueError(
-            "`pairs` is for models that take one text or two. "
-            f"Received: a {type(predictor.task).__name__}"
-        )
-
-
-def require_word_piece(tokenizer: Tokenizer) -> None:
-    """Raises `ValueError` for a tokenizer of another kind."""
-    if tokenizer.lowercase is None:
-        raise ValueError(
-            "Only WordPiece tokenizers have a graph: export the model without its tokenizer, and "
-            f"make ids in Python. Received: {tokenizer!r}"
-        )

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from bert_keras.errors import ResourceError, UsageError
+from bert_keras.errors import ResourceError
 from bert_keras.predictor import Predictor
 
 _ROOT = str(Path(__file__).resolve().parents[2])  # where this package was found
-
-
-def require_new(path: Path) -> None:
-    """Raises `UsageError` where something is already."""
-    if path.exists():
-        raise UsageError(
-            f"{path}: exists already and is not written over. Give another version or remove it."
-        )
-
-
-def require_tensorflow(*, text: bool) -> None:
-    """Raises `ImportError` where TensorFlow, or with `text` tensorflow-text, is not installed."""
-    needed = ("tensorflow", "tensorflow_text") if text else ("tensorflow",)
-    if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
-        raise ImportError(
-            f"A SavedModel needs {' and '.join(missing)}. "
-            'Install with: pip install "bert-keras[tensorflow]"'
-        )
 
 
 def with_backend(backend: str, predictor: Predictor, path: Path, *flags: str) -> None:

@@ -66,9 +66,7 @@ def checks(client: Client) -> Iterator[Check]:
 
 def columns_of(client: Client, texts: Sequence[Any]) -> Columns:
     """A batch of texts as this model is asked: each text with the next one where it takes two."""
-    mask = "[MASK] " if client.masked else ""
-    if isinstance(client, RuntimeClient) and client.masked:
-        mask = f"{client.mask} "
+    mask = client.mask and f"{client.mask} "
     ours = [mask.encode() + text if isinstance(text, bytes) else mask + text for text in texts]
     others = [*ours[1:], *ours[:1]]
     second = [list(pair) for pair in zip(others, ours, strict=True)]

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import keras
 
-from bert_keras.atomic import new_folder
-from bert_keras.checkpoints import transfer
-from bert_keras.export.saved_model import require_word_piece
-from bert_keras.export.second_process import require_new, require_tensorflow, with_backend
+from bert_keras.checks import encoder_of
+from bert_keras.export.checked import (
+    checked_predictor,
+    new_export,
+    require_tensorflow,
+    require_word_piece,
+)
+from bert_keras.export.second_process import with_backend
 from bert_keras.models import BertEncoder, Task
-from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 
 PREPROCESSOR, ENCODER = "preprocessor", "encoder"
@@ -55,24 +58,21 @@ def tf_hub(
         ResourceError: the disk is full, or the second process failed.
     """
     path = Path(path)
-    require_new(path)
-    predictor = Predictor(task_or_encoder, tokenizer, max_length=max_length)
-    require_word_piece(tokenizer)
-    for variable in task_or_encoder.weights:
-        transfer.finite(variable)
-    require_tensorflow(text=not portable)
     if max_length is None:
-        predictor.max_length = min(_USUAL, predictor.max_length)
+        max_length = min(_USUAL, encoder_of(task_or_encoder, tokenizer).config.max_positions)
+    predictor = checked_predictor(task_or_encoder, tokenizer, path, max_length=max_length)
+    require_word_piece(tokenizer)
+    require_tensorflow(text=not portable)
     if keras.backend.backend() != "tensorflow":
         with_backend("tensorflow", predictor, path, "--format=tf_hub", "--portable" * portable)
         return path
     from bert_keras.export import hub
 
-    with new_folder(path) as folder:
+    with new_export(path) as folder:
         for name in (PREPROCESSOR, ENCODER):
             (folder / name).mkdir()
         hub.write_preprocessor(
-            tokenizer, folder / PREPROCESSOR, max_length=predictor.max_length, portable=portable
+            tokenizer, folder / PREPROCESSOR, max_length=max_length, portable=portable
         )
         hub.write_encoder(task_or_encoder, tokenizer, folder / ENCODER)
     return path

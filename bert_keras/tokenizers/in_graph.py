@@ -34,8 +34,8 @@ class InGraphTokenizer(tf.Module):
         tokenizer: whose vocabulary and switches to take.
         special_tokens_in_text: whether "[MASK]" and the like in a text are the special tokens, as
             in `Tokenizer.encode`, or plain text, as in a corpus.
-        portable: use TensorFlow's own operations only, which is slower, instead of one of
-            tensorflow-text.
+        portable: use TensorFlow's own operations only, instead of one of tensorflow-text, which is
+            faster for most languages.
 
     Attributes:
         vocabulary_file: the vocabulary as an asset; a SavedModel keeps it as `assets/vocab.txt`.
@@ -87,12 +87,12 @@ class InGraphTokenizer(tf.Module):
             default_value="",
         )
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Ids without [CLS] and [SEP]: string [batch], UTF-8 -> int32 [batch, (tokens)]."""
         return self.pieces(texts, special_tokens_in_text=self._special_tokens_in_text)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         """Ids, and where in its text each piece begins and ends, in characters as in Python.
 

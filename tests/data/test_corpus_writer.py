@@ -211,7 +211,7 @@ def test_two_writers_of_one_folder(tmp_path: Path) -> None:
     (part / "theirs").write_text("half")
     descriptor = os.open(tmp_path / ".c.lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    with pytest.raises(ResourceError, match="another process is writing this corpus"):
+    with pytest.raises(ResourceError, match="another process is writing it"):
         write(tmp_path / "c", [["a"]], TOKENIZER, held_out=0)
     assert (part / "theirs").read_text() == "half"
     os.close(descriptor)  # as the system does when the process is killed

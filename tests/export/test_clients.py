@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from bert_keras.models import (
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from tests.contracts import TINY, as_trained
+from tests.processes import run_client
 
 pytest.importorskip("tensorflow")
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
@@ -148,17 +147,7 @@ def results(predictors, texts: list[str], tmp_path_factory) -> dict[str, np.ndar
         (written / name).rename(folder / name)
     wanted = {name: columns_of(name, texts) for name in predictors}
     (folder / "wanted.json").write_text(json.dumps(wanted), encoding="utf-8")
-    ours = ("PYTHONPATH", "KERAS_BACKEND")
-    environment = {name: value for name, value in os.environ.items() if name not in ours}
-    client = subprocess.run(
-        [sys.executable, "-c", CLIENT, str(folder)],
-        cwd=folder,
-        env=environment | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert client.returncode == 0, client.stderr
+    run_client(CLIENT, str(folder), folder=folder)
     return dict(np.load(folder / "results.npz"))
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -14,6 +13,7 @@ from bert_keras import export
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.tokenizers import Tokenizer
 from tests.contracts import TINY, as_trained
+from tests.processes import run_client, run_outside
 
 if keras.backend.backend() != "tensorflow":
     pytest.skip("SavedModels are written on the TensorFlow backend", allow_module_level=True)
@@ -54,27 +54,13 @@ print({name: value.shape.as_list() for name, value in packed.items()})
 """
 
 
-def run(*command: str) -> str:
-    ours = ("PYTHONPATH", "KERAS_BACKEND")
-    environment = {name: value for name, value in os.environ.items() if name not in ours}
-    done = subprocess.run(
-        command,
-        env=environment | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_tensorflow_hub_trains_it(tmp_path: Path) -> None:
     pytest.importorskip("tf_keras")
     pytest.importorskip("tensorflow_hub")
     encoder = as_trained(BertEncoder(TINY.replace(vocab_size=len(VOCABULARY), dropout=0.2)))
     folder = export.tf_hub(encoder, Tokenizer(VOCABULARY), tmp_path / "1", portable=True)
-    path, lowercase, counts, same, losses, packed = run(
-        sys.executable, "-c", CLIENT, str(folder)
+    path, lowercase, counts, same, losses, packed = run_client(
+        CLIENT, str(folder), folder=tmp_path
     ).splitlines()
     assert Path(path).read_text(encoding="utf-8").splitlines() == VOCABULARY
     assert lowercase == "True"
@@ -89,13 +75,15 @@ def test_tensorflow_hub_trains_it(tmp_path: Path) -> None:
 def test_saved_model_cli(tmp_path: Path) -> None:
     task = as_trained(SequenceClassifier(BertEncoder(TINY.replace(vocab_size=len(VOCABULARY))), 2))
     folder = str(export.saved_model(task, Tokenizer(VOCABULARY), tmp_path / "1", portable=True))
-    program = str(Path(sys.executable).with_name("saved_model_cli"))
+    run = partial(
+        run_outside, str(Path(sys.executable).with_name("saved_model_cli")), folder=tmp_path
+    )
     common = ("--dir", folder, "--tag_set", "serve", "--signature_def")
-    shown = run(program, "show", *common, "serving_default")
+    shown = run("show", *common, "serving_default")
     assert "inputs['text'] tensor_info" in shown
     assert "outputs['scores'] tensor_info" in shown
-    answered = run(program, "run", *common, "serving_default", "--input_exprs", "text=['a good b']")
+    answered = run("run", *common, "serving_default", "--input_exprs", "text=['a good b']")
     assert "Result for output key scores" in answered
     ids = "token_ids=[[2,5,3]];segment_ids=[[0,0,0]];padding_mask=[[1,1,1]]"
-    answered = run(program, "run", *common, "ids", "--input_exprs", ids)
+    answered = run("run", *common, "ids", "--input_exprs", ids)
     assert "Result for output key label" in answered

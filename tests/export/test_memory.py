@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
@@ -14,6 +11,7 @@ from bert_keras import export
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.tokenizers import Tokenizer
 from tests.contracts import TINY, as_trained
+from tests.processes import run_client
 
 pytest.importorskip("tensorflow")
 if keras.backend.backend() != "tensorflow":
@@ -47,14 +45,9 @@ def test_it_does_not_grow(tmp_path: Path) -> None:
     config = TINY.replace(vocab_size=len(VOCABULARY), max_positions=128, num_layers=1)
     task = as_trained(SequenceClassifier(BertEncoder(config), 2))
     path = export.saved_model(task, Tokenizer(VOCABULARY), tmp_path / "1", portable=True)
-    client = subprocess.run(
-        [sys.executable, "-c", CLIENT, str(path), str(CALLS), str(WARM)],
-        env=os.environ | {"TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": "-1"},
-        capture_output=True,
-        text=True,
-        check=False,
+    printed = run_client(
+        CLIENT, str(path), str(CALLS), str(WARM), folder=tmp_path, TF_ENABLE_ONEDNN_OPTS="0"
     )
-    assert client.returncode == 0, client.stderr
-    grown, traced = client.stdout.split()
+    grown, traced = printed.split()
     assert float(grown) < MOST
     assert int(traced) == 0

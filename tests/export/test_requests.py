@@ -29,11 +29,11 @@ def test_names() -> None:
 
 @pytest.mark.parametrize("names", [("text",), ("text", "pair"), ("prompt", "options")])
 def test_made_up_texts_are_the_same_every_time(names, tokenizer: Tokenizer) -> None:
-    found = requests.made_up(names, tokenizer, 40, masked=False)
-    assert found == requests.made_up(names, tokenizer, 40, masked=False)
+    found = requests.made_up(names, tokenizer, 40)
+    assert found == requests.made_up(names, tokenizer, 40)
     assert [len(values) for values in found.values()] == [40] * len(names)
     assert "" in next(iter(found.values()))
-    masked = requests.made_up(names[:1], tokenizer, 40, masked=True)
+    masked = requests.made_up(names[:1], tokenizer, 40, "[MASK]")
     assert all(text.startswith("[MASK] ") for text in masked[names[0]])
 
 
@@ -68,6 +68,11 @@ def test_masks(tokenizer: Tokenizer) -> None:
     columns = {"text": ["[MASK] a [MASK]", "b"]}
     found = requests.as_ids(columns, tokenizer, axes, max_length=8)
     assert found["mask_positions"].tolist() == [[1, 3], [0, 0]]
+
+
+def test_what_is_filled(tokenizer: Tokenizer) -> None:
+    assert requests.mask_of("MaskedLM", tokenizer) == "[MASK]"
+    assert requests.mask_of("TokenClassifier", tokenizer) == ""
 
 
 def test_parts() -> None:

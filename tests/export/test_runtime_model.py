@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from bert_keras.export import runtime_model
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.tokenizers import Tokenizer
 from tests.contracts import TINY, as_trained
+from tests.processes import run_client
 
 BACKEND = keras.backend.backend()
 # On TensorFlow all formats, one of them by a second process; on the others what goes that way.
@@ -109,15 +109,7 @@ def results(task, texts, tmp_path_factory) -> dict[str, np.ndarray]:
         path = runtime_model(task, Tokenizer(VOCABULARY), written / name, name)
         path.rename(folder / name)
     (folder / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
-    client = subprocess.run(
-        [sys.executable, "-c", CLIENT, str(folder), *FORMATS],
-        cwd=folder,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert client.returncode == 0, client.stderr
+    run_client(CLIENT, str(folder), *FORMATS, folder=folder)
     return dict(np.load(folder / "results.npz"))
 
 

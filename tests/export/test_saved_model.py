@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from bert_keras.errors import UsageError
 from bert_keras.models import BertEncoder, ElectraPretrainer, Pretrainer, QuestionAnswerer
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
+from tests.processes import run_client
 
 pytest.importorskip("tensorflow_text")
 
@@ -109,17 +107,7 @@ def results(exported: Path, tmp_path_factory) -> Mapping[str, np.ndarray]:
     for name in models:
         (exported / name / "1").rename(folder / name)
     inputs = json.dumps({"models": models, "texts": TEXTS, "ids": IDS})
-    ours = ("PYTHONPATH", "KERAS_BACKEND")
-    environment = {name: value for name, value in os.environ.items() if name not in ours}
-    client = subprocess.run(
-        [sys.executable, "-c", CLIENT, str(folder), inputs],
-        cwd=folder,
-        env=environment | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert client.returncode == 0, client.stderr
+    run_client(CLIENT, str(folder), inputs, folder=folder)
     assert (folder / "demo" / "assets" / "vocab.txt").read_text(
         encoding="utf-8"
     ).splitlines() == VOCABULARY

@@ -1,4 +1,4 @@
-"""What a second process needs, and what it says. That it exports: test_saved_model.py."""
+"""What a second process is told, and what it says. That it exports: test_saved_model.py."""
 
 from __future__ import annotations
 
@@ -9,21 +9,8 @@ from typing import Any
 
 import pytest
 
-from bert_keras.errors import ResourceError, UsageError
+from bert_keras.errors import ResourceError
 from bert_keras.export import second_process
-
-
-def test_nothing_is_written_over(tmp_path: Path) -> None:
-    second_process.require_new(tmp_path / "1")
-    with pytest.raises(UsageError, match="exists already and is not written over"):
-        second_process.require_new(tmp_path)
-
-
-def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "tensorflow" or None)
-    second_process.require_tensorflow(text=False)
-    with pytest.raises(ImportError, match=r"A SavedModel needs tensorflow_text\. Install with"):
-        second_process.require_tensorflow(text=True)
 
 
 def test_its_command_and_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

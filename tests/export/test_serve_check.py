@@ -14,7 +14,7 @@ from bert_keras.export.clients import Client, TextClient
 class Lengths(Client):
     """Answers with the length of a text, and with a fault where it is told to have one."""
 
-    names, masked = ("text",), False
+    names, mask = ("text",), ""
 
     def __init__(self, fault: str = ""):
         self.fault = fault
@@ -77,7 +77,7 @@ def test_what_is_told_is_one_line() -> None:
 
 def test_columns() -> None:
     client = Lengths()
-    client.names, client.masked = ("prompt", "options"), True
+    client.names, client.mask = ("prompt", "options"), "[MASK]"
     assert serve_check.columns_of(client, ["a", "b"]) == {
         "prompt": ["[MASK] a", "[MASK] b"],
         "options": [["[MASK] b", "[MASK] a"], ["[MASK] a", "[MASK] b"]],

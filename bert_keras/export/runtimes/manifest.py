@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,24 @@ class Manifest:
         """
         path = folder / FILE
         values = strict_json.read_object(path)
-        names = {field.name for field in fields(cls)}
-        if missing := sorted(names - values.keys()):
+        if missing := sorted(_TYPES.keys() - values.keys()):
             raise ArtifactError(f"{path}: lacks {', '.join(missing)}. Export the model again.")
-        return cls(**{name: values[name] for name in names})
+        for name, kind in _TYPES.items():
+            if not isinstance(values[name], kind):
+                raise ArtifactError(
+                    f"{path}: {name} is not what this package writes: {values[name]!r:.100}"
+                )
+        return cls(**{name: values[name] for name in _TYPES})
+
+
+_TYPES = {
+    "format": str,
+    "quantization": str | None,
+    "task": str,
+    "max_length": int,
+    "options": dict,
+    "pairs": bool,
+    "pad_id": int,
+    "inputs": dict,
+    "outputs": dict,
+}

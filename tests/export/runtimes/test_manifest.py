@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -33,4 +34,15 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_damaged(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / FILE).write_text(text)
     with pytest.raises(ArtifactError, match=rf"export\.json: {message}"):
+        Manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("max_length", "long"), ("task", None), ("inputs", [])]
+)
+def test_of_other_types(tmp_path: Path, name: str, value: object) -> None:
+    WRITTEN.write(tmp_path)
+    values = json.loads((tmp_path / FILE).read_text())
+    (tmp_path / FILE).write_text(json.dumps(values | {name: value}))
+    with pytest.raises(ArtifactError, match=rf"export\.json: {name} is not what"):
         Manifest.read(tmp_path)

@@ -1,0 +1,26 @@
+"""Programs of those who use what was exported: processes that know nothing of this package."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_OURS = ("PYTHONPATH", "KERAS_BACKEND")
+
+
+def run_client(program: str, *arguments: str, folder: Path, **environment: str) -> str:
+    """What a Python program prints, run in a folder; its failure fails the test."""
+    return run_outside(sys.executable, "-c", program, *arguments, folder=folder, **environment)
+
+
+def run_outside(*command: str, folder: Path, **environment: str) -> str:
+    """Likewise of any command."""
+    kept = {name: value for name, value in os.environ.items() if name not in _OURS}
+    kept |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+    done = subprocess.run(
+        command, cwd=folder, env=kept | environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
