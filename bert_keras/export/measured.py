@@ -12,11 +12,11 @@ from typing import Any
 import keras
 import numpy as np
 
+from bert_keras import features
 from bert_keras.export import requests
 from bert_keras.export.clients import Client, HubClient, IdsClient
 from bert_keras.export.requests import Columns
-from bert_keras.export.runtimes.axes import flat
-from bert_keras.features import SENTENCE_VECTOR, SIMILARITY
+from bert_keras.export.runtimes.axes import LENGTH, flat, output_axes
 from bert_keras.predictor import Predictor
 
 TEXTS, BATCHES = 200, (1, 32)
@@ -68,7 +68,7 @@ def difference(client: Client, predictor: Predictor, columns: Columns) -> float:
 
     Of a SavedModel the numbers that it answers with (probabilities, cosines, vectors), and labels
     and places, are compared with those of `Predictor`; of models that take ids their outputs with
-    those of `predict`.
+    those of `predict`, where there are tokens: what stands at padding is nobody's.
 
     Args:
         client: the exported model.
@@ -95,7 +95,9 @@ def _of_outputs(client: IdsClient, model: keras.Model, batch: Columns) -> float:
     names = list(found) if isinstance(client, HubClient) else list(expected)
     if not names or any(name not in found for name in names):
         return math.inf
-    return _largest([found[name] for name in names], [expected[name] for name in names])
+    axes, is_token = output_axes(model), np.asarray(inputs[features.PADDING_MASK], bool)
+    kept = {name: is_token if LENGTH in axes[name] else ... for name in names}
+    return _largest(*([part[name][kept[name]] for name in names] for part in (found, expected)))
 
 
 def _batches(columns: Columns) -> Iterator[Columns]:
@@ -120,7 +122,7 @@ def _rows(outputs: dict[str, np.ndarray], *, is_list: bool) -> Iterator[_Told]:
     """What a SavedModel answers, by example, without what fills it up."""
     counts = outputs.get("count", outputs.get("mask_count"))
     is_list = is_list or "label" not in outputs
-    names = ("score", "scores", SENTENCE_VECTOR, SIMILARITY)
+    names = ("score", "scores", features.SENTENCE_VECTOR, features.SIMILARITY)
     if is_list and "labels" in outputs:
         names, outputs = ("scores",), {**outputs, "label": outputs["labels"]}
     values = outputs[next(name for name in names if name in outputs)]

@@ -61,7 +61,8 @@ class Answer:
         start: its first character;
         end: the one behind its last.
         score: its probability among the best spans, and no answer.
-        null_score: by how much no answer is better than the best span: difference of logits.
+        null_score: by how much no answer is better than the best span: difference of logits;
+            infinite where the context has no span.
     """
 
     text: str

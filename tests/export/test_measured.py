@@ -118,6 +118,25 @@ def test_of_missing_outputs(labels: Predictor) -> None:
     assert measured.difference(Nothing(labels, 0.0), labels, TEXTS) == math.inf
 
 
+def test_of_tokens() -> None:
+    """What stands at padding may differ."""
+    tags = predictor_of(TokenClassifier, 3)
+
+    class Tags(Ids):
+        def run(self, inputs: Any) -> dict[str, np.ndarray]:
+            found = self.predictor.task.predict_on_batch(dict(inputs))["tags"]
+            place = (0, -1 if self.add else 0, 0)
+            found[place] += 1.0
+            return {"tags": found}
+
+        def encode(self, columns: Any) -> dict[str, np.ndarray]:
+            return self.predictor.tokenizer(columns["text"])
+
+    texts = {"text": ["a", "a b c"]}
+    assert measured.difference(Tags(tags, add=1.0), tags, texts) < 1e-6
+    assert measured.difference(Tags(tags, add=0.0), tags, texts) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("add", [0.0, 0.25])
 def test_of_outputs(labels: Predictor, add: float) -> None:
     found = measured.difference(Ids(labels, add), labels, TEXTS)

@@ -71,7 +71,7 @@ class Questions(tf.Module):
         Returns:
             `answer`: string [batch], "" where there is none; `start` and `end`: int32, characters
             of the context; `score`: float32, its probability; `null_score`: float32, by how much
-            no answer is better.
+            no answer is better, the largest number of its kind where the context has none.
         """
         asked = self._tokenizer.pieces(questions, special_tokens_in_text=False)
         points = tf.strings.unicode_decode(contexts, "UTF-8", errors="replace")
@@ -192,7 +192,8 @@ class Questions(tf.Module):
             "start": tf.cast(start - begin, tf.int32),
             "end": tf.cast(end - begin, tf.int32),
             "score": tf.where(is_answer, shares[:, 0], shares[:, -1]),
-            "null_score": tf.cast(null_score, tf.float32),
+            # JSON, in which servers answer, has no infinity.
+            "null_score": tf.minimum(tf.cast(null_score, tf.float32), tf.float32.max),
         }
 
 
