@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from bert_keras.errors import UsageError
 from bert_keras.export.preset import ALL, Wanted, export_as, open_preset
@@ -25,12 +26,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("path", help="the folder to write, such as saved_models/demo/1")
     parser.add_argument("--dtype", help="a Keras dtype policy, such as mixed_bfloat16")
     parser.add_argument("--format", default=ALL[0], choices=ALL)
+    parser.add_argument(
+        "--output",
+        action="append",
+        default=[],
+        choices=("hidden_states", "attentions"),
+        help="also of an encoder; may be given several times",
+    )
     parser.add_argument("--quantization", help="float16 or int8")
     parser.add_argument("--portable", action="store_true", help="needs no tensorflow-text")
     options = parser.parse_args(arguments)
     try:
         wanted = Wanted(options.format, options.quantization, options.portable)
-        path = export_as(wanted, open_preset(options.preset, dtype=options.dtype), options.path)
+        outputs: dict[str, Any] = dict.fromkeys(options.output, True)
+        predictor = open_preset(options.preset, dtype=options.dtype, **outputs)
+        path = export_as(wanted, predictor, options.path)
     except Exception as error:
         is_mendable = isinstance(error, ImportError | ValueError | TypeError)
         code = exit_code_of(error) or (UsageError.exit_code if is_mendable else None)

@@ -75,7 +75,7 @@ def open_preset(
             texts, or for pairs; or its encoder alone.
         dtype: a Keras dtype policy; None for the global one.
         max_length: tokens of a text; None for what the folder says.
-        reading: `allow_pickle` and `trust` of `load_checkpoint`.
+        reading: what else `load_checkpoint` takes.
 
     Raises:
         ArtifactError: it cannot be read.

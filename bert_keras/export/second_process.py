@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from bert_keras.errors import ResourceError
+from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor
 
 _ROOT = str(Path(__file__).resolve().parents[2])  # where this package was found
@@ -30,7 +31,7 @@ def with_backend(backend: str, predictor: Predictor, path: Path, *flags: str) ->
         predictor.save_to_preset(preset)
         command = [sys.executable, "-m", "bert_keras.export", preset, str(path.absolute())]
         policy = f"--dtype={predictor.encoder.dtype_policy.name}"  # a later flag counts
-        command += [policy, *filter(None, flags)]
+        command += [policy, *_outputs(predictor.task), *filter(None, flags)]
         environment = os.environ | {
             "KERAS_BACKEND": backend,
             # The accelerator is in use here, and exporting computes nothing.
@@ -45,3 +46,10 @@ def with_backend(backend: str, predictor: Predictor, path: Path, *flags: str) ->
             f"{path}: exporting on the {backend} backend in a second process failed "
             f"(exit code {result.returncode}):\n{result.stderr[-4000:]}"
         )
+
+
+def _outputs(model: Task | BertEncoder) -> list[str]:
+    """What an encoder gives beside the usual: no folder tells it."""
+    if not isinstance(model, BertEncoder):
+        return []
+    return [f"--output={name}" for name, is_given in model.options.items() if is_given]

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import keras
 import pytest
 
 from bert_keras.config import BertConfig
 from bert_keras.export.__main__ import main
+from bert_keras.export.runtimes.manifest import Manifest
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
 
@@ -45,3 +47,13 @@ def test_bad_options(preset, tmp_path, capsys):
     check([preset, preset], 2, "exists already", capsys)
     check([preset, f"{tmp_path}/1", "--quantization=int8"], 2, "Quantised models are of", capsys)
     assert not (tmp_path / "1").exists()
+
+
+def test_everything_that_an_encoder_gives(preset, tmp_path):
+    """From JAX this goes through a second process, which no folder tells of it."""
+    path = tmp_path / "1"
+    kind = {"tensorflow": "litert"}.get(keras.backend.backend(), "torch")
+    assert main([preset, str(path), f"--format={kind}", "--output=hidden_states"]) == 0
+    outputs = Manifest.read(path).outputs
+    assert {"hidden_states_0", "hidden_states_1"} <= outputs.keys()
+    assert not any(name.startswith("attentions") for name in outputs)

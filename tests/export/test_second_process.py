@@ -11,6 +11,8 @@ import pytest
 
 from bert_keras.errors import ResourceError
 from bert_keras.export import second_process
+from bert_keras.models import BertEncoder
+from tests.contracts import TINY
 
 
 def test_its_command_and_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,11 +25,14 @@ def test_its_command_and_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyP
     predictor: Any = SimpleNamespace(
         save_to_preset=lambda _: None,
         encoder=SimpleNamespace(dtype_policy=SimpleNamespace(name="mixed_bfloat16")),
+        task=BertEncoder(TINY, attentions=True),
     )
     monkeypatch.setattr(subprocess, "run", start)
     with pytest.raises(
         ResourceError, match=r"(?s)on the torch backend.*exit code 5.*the disk is full"
     ):
         second_process.with_backend("torch", predictor, tmp_path / "1", "--portable", "")
-    assert seen["command"][-3:] == [str(tmp_path / "1"), "--dtype=mixed_bfloat16", "--portable"]
+    assert seen["command"][-4:] == [
+        *(str(tmp_path / "1"), "--dtype=mixed_bfloat16", "--output=attentions", "--portable"),
+    ]
     assert seen["environment"]["KERAS_BACKEND"] == "torch"
