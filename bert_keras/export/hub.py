@@ -171,7 +171,8 @@ class _MaskedLM(_Module):
     """`encoder.mlm(inputs, training=False)`: with `masked_lm_positions`, also `mlm_logits`."""
 
     def __init__(self, task: Any, run: _Run):
-        super().__init__(task.variables)
+        variables = [*task.encoder.variables, *task.mlm.variables]  # the token table is in both
+        super().__init__(list({variable.path: variable for variable in variables}.values()))
         self._head, self._run = task.mlm, run
         specs = {**run.specs, POSITIONS: tf.TensorSpec([None, None], tf.int32)}
         for training in (False, True):

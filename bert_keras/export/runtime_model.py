@@ -46,7 +46,9 @@ def runtime_model(
             "torch" (model.pt2, for `torch.export.load`). From a backend that cannot write it a
             second process does, with one that can.
         quantization: None; "float16", half the size; or "int8", a quarter of it: the weights of
-            the matrices, each column or row with its scale. ONNX Runtime, OpenVINO and LiteRT are
+            the matrices, each column or row with its scale; for ONNX and LiteRT what they are
+            multiplied with becomes int8 too, when it runs: ONNX with one scale for a batch, so that
+            an answer depends a little on its neighbours. ONNX Runtime, OpenVINO and LiteRT are
             faster for it; PyTorch widens them when it runs, and is slower.
         max_length: what `export.json` says that texts are to be cut to; None for as many tokens as
             the model has positions.

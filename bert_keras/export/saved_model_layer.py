@@ -72,8 +72,10 @@ class SavedModelLayer(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        """The SavedModel's outputs, or the one that was chosen."""
+        """The SavedModel's outputs, or the one that was chosen; adds its regularisation losses."""
         outputs = self._program(inputs, training=bool(training) and self.trainable)
+        for regularization in getattr(self._program, "regularization_losses", ()):
+            self.add_loss(regularization())
         return outputs if self.output_name is None else outputs[self.output_name]
 
     def get_config(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.export import requests
-from bert_keras.export.clients import Client, Outputs, RuntimeClient, TextClient
+from bert_keras.export.clients import Client, Outputs, RuntimeClient
 from bert_keras.export.requests import Columns
 
 EXAMPLES = (
@@ -50,12 +50,10 @@ def checks(client: Client) -> Iterator[Check]:
         "a batch is its rows one by one": lambda: _rows_agree(client, batch),
         "empty and blank texts": lambda: _finite(client.answer(columns_of(client, ["", " \n"]))),
         "a text of 100 kB": lambda: _finite(client.answer(columns_of(client, [_LONG, "a"]))),
+        "no texts at all": lambda: _nothing(client, batch),
     }
-    if isinstance(client, TextClient):
-        tries |= {
-            "bytes that are not UTF-8": lambda: _neighbours(client, texts[0]),
-            "no texts at all": lambda: _nothing(client, batch),
-        }
+    if not isinstance(client, RuntimeClient):  # whose tokenizer is Python's
+        tries["bytes that are not UTF-8"] = lambda: _neighbours(client, texts[0])
     for name, attempt in tries.items():
         try:
             yield Check(name, passed=True, told=attempt())

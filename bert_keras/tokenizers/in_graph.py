@@ -96,6 +96,9 @@ class InGraphTokenizer(tf.Module):
     def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         """Ids, and where in its text each piece begins and ends, in characters as in Python.
 
+        But for marks that stand out of Unicode's canonical order: the places of two of them may be
+        exchanged (docs/decisions.md, 56).
+
         Returns:
             int32 and twice int64 [batch, (tokens)].
         """

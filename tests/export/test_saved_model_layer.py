@@ -93,6 +93,40 @@ def test_dropout_is_for_training_alone(folder: Path) -> None:
 
 
 @needs_tensorflow
+def test_an_encoder_as_google_publishes_it(tmp_path: Path) -> None:
+    """With a third argument, and losses of its own."""
+    import tensorflow as tf
+
+    class Encoder(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = tf.Variable(tf.ones([9, 4]))
+            self.variables_ = [self.table]
+            self.regularization_losses = [self.penalty]
+
+        @tf.function(input_signature=[])
+        def penalty(self) -> tf.Tensor:
+            return 0.5 * tf.reduce_sum(self.table)
+
+        @tf.function
+        def __call__(self, inputs, training=False, mask=None):
+            assert mask is None
+            rows = tf.gather(self.table, inputs["input_word_ids"])
+            pooled = tf.reduce_mean(rows, axis=1)
+            return {"pooled_output": pooled + (1.0 if training else 0.0), "sequence_output": rows}
+
+    encoder = Encoder()
+    specs = {name: tf.TensorSpec([None, None], tf.int32, name) for name in IDS}
+    for training in (True, False):
+        encoder.__call__.get_concrete_function(specs, training=training, mask=None)
+    tf.saved_model.save(encoder, str(tmp_path / "1"))
+    layer = SavedModelLayer(tmp_path / "1", trainable=True, output="pooled_output")
+    np.testing.assert_array_equal(layer(IDS), np.ones((2, 4)))
+    np.testing.assert_array_equal(layer(IDS, training=True), np.full((2, 4), 2.0))
+    assert [float(loss) for loss in layer.losses] == [18.0]
+
+
+@needs_tensorflow
 def test_what_is_no_layer(tmp_path: Path) -> None:
     import tensorflow as tf
 

@@ -12,7 +12,7 @@ import pytest
 from bert_keras.errors import UsageError
 from bert_keras.export import tf_hub
 from bert_keras.features import TF_HUB
-from bert_keras.models import BertEncoder, MaskedLM
+from bert_keras.models import BertEncoder, Pretrainer
 from bert_keras.tokenizers import Tokenizer
 from tests.contracts import TINY, as_trained
 
@@ -30,13 +30,13 @@ def tokenizer() -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def task() -> MaskedLM:
+def task() -> Pretrainer:
     config = TINY.replace(vocab_size=len(VOCABULARY), max_positions=24, dropout=0.5)
-    return as_trained(MaskedLM(BertEncoder(config)))
+    return as_trained(Pretrainer(BertEncoder(config)))
 
 
 @pytest.fixture(scope="module")
-def folder(task: MaskedLM, tokenizer: Tokenizer, tmp_path_factory) -> Path:
+def folder(task: Pretrainer, tokenizer: Tokenizer, tmp_path_factory) -> Path:
     """From JAX and PyTorch by way of a second process; moved afterwards."""
     path = tmp_path_factory.mktemp("hub") / "1"
     assert tf_hub(task, tokenizer, path, max_length=10) == path
@@ -150,8 +150,14 @@ def test_masked_language_model(preprocessor, encoder, task) -> None:
     named = {ours: inputs[theirs].numpy() for ours, theirs in OURS.items()}
     expected = task.predict_on_batch({**named, "mask_positions": positions})["mlm"]
     np.testing.assert_allclose(found["mlm_logits"], keras.ops.convert_to_numpy(expected), atol=1e-5)
-    moving = [variable for variable in task.variables if variable.trainable]
-    assert len(encoder.mlm.trainable_variables) == len(moving)
+    with tf.GradientTape() as tape:
+        outputs = encoder.mlm({**inputs, "masked_lm_positions": positions}, training=True)
+        loss = tf.reduce_mean(outputs["mlm_logits"] ** 2)
+        loss += tf.reduce_mean(outputs["pooled_output"] ** 2)
+    moving = list(encoder.mlm.trainable_variables)
+    assert None not in tape.gradient(loss, moving)
+    of_pair = len(task.pair.trainable_variables)  # not of `mlm`
+    assert len(moving) == len(task.trainable_variables) - of_pair
 
 
 def test_signatures(folder: Path) -> None:
