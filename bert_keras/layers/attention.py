@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
+from bert_keras.layers.inner import inner
 from bert_keras.layers.relative_positions import RELATIVE
 
 # Far below any score, yet finite: a row that is all padding averages instead of giving NaN.
@@ -92,18 +93,18 @@ class SelfAttention(keras.layers.Layer):
         Returns:
             [batch, length, hidden_size]; the length is 1 for the first token alone.
         """
-        query_BTNK = self._split(self.query(x[:, :1] if first_token else x))
-        key_BSNK = self._split(self.key(x))
-        value_BSNK = self._split(self.value(x))
+        query_BTNK = self._split(inner(self.query, x[:, :1] if first_token else x))
+        key_BSNK = self._split(inner(self.key, x))
+        value_BSNK = self._split(inner(self.value, x))
         mask_B11S = _mask(padding_mask)
         if (training and self.dropout.rate) or not _has_kernel(self.compute_dtype):
             probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, mask_B11S)
-            probabilities_BNTS = self.dropout(probabilities_BNTS, training=training)
+            probabilities_BNTS = inner(self.dropout, probabilities_BNTS, training=training)
             context_BTNK = ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
         else:
             bias_BNTS = None
             if self.distance is not None:  # the kernels take a mask or a bias, not both
-                bias_BNTS = self._scale * self.distance(query_BTNK, key_BSNK)
+                bias_BNTS = self._scale * inner(self.distance, query_BTNK, key_BSNK)
                 bias_BNTS = _masked(bias_BNTS, mask_B11S, _lowest(self.compute_dtype))
                 mask_B11S = None
             context_BTNK = ops.dot_product_attention(
@@ -111,12 +112,12 @@ class SelfAttention(keras.layers.Layer):
             )
         batch, length, *_ = ops.shape(context_BTNK)
         context_BTH = ops.reshape(context_BTNK, (batch, length, self.num_heads * self.head_size))
-        return self.output_projection(context_BTH)
+        return inner(self.output_projection, context_BTH)
 
     def probabilities(self, x, padding_mask=None):
         """How much each token attends to each: [batch, num_heads, length, length], no dropout."""
-        query_BTNK = self._split(self.query(x))
-        key_BSNK = self._split(self.key(x))
+        query_BTNK = self._split(inner(self.query, x))
+        key_BSNK = self._split(inner(self.key, x))
         return self._probabilities(query_BTNK, key_BSNK, _mask(padding_mask))
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
@@ -133,7 +134,7 @@ class SelfAttention(keras.layers.Layer):
     def _probabilities(self, query_BTNK, key_BSNK, mask_B11S):
         scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * self._scale, key_BSNK)
         if self.distance is not None:
-            scores_BNTS = scores_BNTS + self._scale * self.distance(query_BTNK, key_BSNK)
+            scores_BNTS = scores_BNTS + self._scale * inner(self.distance, query_BTNK, key_BSNK)
         # float16 has neither the range of the mask nor the precision of the sum.
         scores_BNTS = ops.cast(scores_BNTS, "float32")
         scores_BNTS = _masked(scores_BNTS, mask_B11S, _MASKED)

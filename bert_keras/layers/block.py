@@ -7,6 +7,7 @@ import keras
 from bert_keras.layers.attention import SelfAttention
 from bert_keras.layers.dropout import seeded_dropout
 from bert_keras.layers.feedforward import FeedForward
+from bert_keras.layers.inner import inner
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -93,13 +94,16 @@ class TransformerBlock(keras.layers.Layer):
         Returns:
             [batch, length, hidden_size]; the length is 1 for the first token alone.
         """
-        attended = self.attention(x, padding_mask, training=training, first_token=first_token)
-        attended = self.attention_dropout(attended, training=training)
+        attended = inner(
+            self.attention, x, padding_mask, training=training, first_token=first_token
+        )
+        attended = inner(self.attention_dropout, attended, training=training)
         if first_token:
             x = x[:, :1]
-        x = self.attention_layer_norm(x + attended)
-        transformed = self.feedforward_dropout(self.feedforward(x), training=training)
-        return self.feedforward_layer_norm(x + transformed)
+        x = inner(self.attention_layer_norm, x + attended)
+        transformed = inner(self.feedforward, x)
+        transformed = inner(self.feedforward_dropout, transformed, training=training)
+        return inner(self.feedforward_layer_norm, x + transformed)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return x_shape
@@ -124,7 +128,7 @@ class FirstToken(keras.layers.Layer):
 
     def call(self, x, padding_mask=None, training=None):
         """[batch, length, hidden_size] -> [batch, 1, hidden_size]."""
-        return self.block(x, padding_mask, training=training, first_token=True)
+        return inner(self.block, x, padding_mask, training=training, first_token=True)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return (x_shape[0], 1, x_shape[2])

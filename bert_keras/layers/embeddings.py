@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
+from bert_keras.layers.inner import inner
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -91,7 +92,7 @@ class BertEmbeddings(keras.layers.Layer):
     def call(self, token_ids, segment_ids=None, training=None):
         """Embeds, and projects to `hidden_size`; see `embed`."""
         x = self.embed(token_ids, segment_ids, training)
-        return x if self.projection is None else self.projection(x)
+        return x if self.projection is None else inner(self.projection, x)
 
     def embed(self, token_ids, segment_ids=None, training=None):
         """The normalised sum of the table rows.
@@ -112,15 +113,15 @@ class BertEmbeddings(keras.layers.Layer):
                 f"The model has {self.max_positions} positions: shorten the sequences. "
                 f"Received: token_ids of shape {tuple(token_ids.shape)}"
             )
-        x = self.token(token_ids)
+        x = inner(self.token, token_ids)
         if self.position is not None:
             positions = ops.arange(ops.shape(token_ids)[1], dtype="int32") + self.position_offset
-            x = x + self.position(positions)[None]
+            x = x + inner(self.position, positions)[None]
         if self.segment is not None:
             if segment_ids is None:
                 segment_ids = ops.zeros_like(token_ids)
-            x = x + self.segment(segment_ids)
-        return self.dropout(self.layer_norm(x), training=training)
+            x = x + inner(self.segment, segment_ids)
+        return inner(self.dropout, inner(self.layer_norm, x), training=training)
 
     def compute_output_spec(self, token_ids, segment_ids=None, training=None):
         return keras.KerasTensor((*token_ids.shape, self.hidden_size), dtype=self.compute_dtype)

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from bert_keras.layers.dropout import truncated_normal
+from bert_keras.layers.inner import inner
 
 
 def gelu(x):
@@ -74,7 +75,7 @@ class FeedForward(keras.layers.Layer):
 
     def call(self, x):
         """[..., hidden_size] -> [..., hidden_size]."""
-        return self.output_projection(self.activation(self.intermediate(x)))
+        return inner(self.output_projection, self.activation(inner(self.intermediate, x)))
 
     def compute_output_shape(self, x_shape):
         return x_shape

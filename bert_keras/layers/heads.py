@@ -7,6 +7,7 @@ from keras import ops
 
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.feedforward import ACTIVATIONS
+from bert_keras.layers.inner import inner
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -29,7 +30,7 @@ class Pooler(keras.layers.Layer):
 
     def call(self, x):
         """[batch, length, hidden_size] -> [batch, hidden_size]."""
-        return self.dense(x[:, 0])
+        return inner(self.dense, x[:, 0])
 
     def compute_output_shape(self, x_shape):
         return (x_shape[0], self.dense.units)
@@ -94,8 +95,8 @@ class MaskedLMHead(keras.layers.Layer):
         first_rows = length * ops.arange(batch, dtype="int32")
         rows = ops.cast(mask_positions, "int32") + first_rows[:, None]
         x = ops.take(ops.reshape(x, (batch * length, hidden_size)), rows, axis=0)
-        x = self.layer_norm(self.activation(self.dense(x)))
-        logits = self.token_embedding(x, reverse=True)
+        x = inner(self.layer_norm, self.activation(inner(self.dense, x)))
+        logits = inner(self.token_embedding, x, reverse=True)
         return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
 
     def compute_output_spec(self, x, mask_positions):
@@ -125,7 +126,7 @@ class PairHead(keras.layers.Layer):
 
     def call(self, x):
         """[batch, hidden_size] -> float32 logits [batch, 2]."""
-        return ops.cast(self.dense(x), "float32")
+        return ops.cast(inner(self.dense, x), "float32")
 
     def compute_output_spec(self, x):
         return keras.KerasTensor((x.shape[0], 2), dtype="float32")
@@ -180,10 +181,10 @@ class ClassificationHead(keras.layers.Layer):
     def call(self, x, training=None):
         """[..., hidden_size] -> float32 logits [..., num_classes]."""
         if self.dense is not None:
-            x = self.hidden_dropout(x, training=training)
-            x = self.activation(self.dense(x))
-        x = self.dropout(x, training=training)
-        return ops.cast(self.output_projection(x), "float32")
+            x = inner(self.hidden_dropout, x, training=training)
+            x = self.activation(inner(self.dense, x))
+        x = inner(self.dropout, x, training=training)
+        return ops.cast(inner(self.output_projection, x), "float32")
 
     def compute_output_spec(self, x, training=None):
         return keras.KerasTensor((*x.shape[:-1], self.num_classes), dtype="float32")

@@ -27,8 +27,8 @@ from bert_keras.predictor.running import check_pairs, check_texts, softmax
 class Predictor(Base):
     """Answers for texts, in the order they are given.
 
-    Texts of similar length run together, padded to a few fixed sizes, so that a backend that
-    compiles for every shape compiles seldom. A text longer than `max_length` is cut; the words of
+    Texts of similar length run together; for JAX, which compiles for every shape, they are padded
+    to a few sizes. A text longer than `max_length` is cut; the words of
     `entities` and the context of `answers` are read in as many parts as it takes.
 
     Args:

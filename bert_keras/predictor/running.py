@@ -1,4 +1,4 @@
-"""Rows of similar length run together, padded to a few fixed sizes."""
+"""Rows of similar length run together, where shapes are compiled padded to a few sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from bert_keras import features
 from bert_keras.data.rows import Rows, encode, encode_apart
 from bert_keras.tokenizers import Tokenizer
 
-_SHORTEST = 16  # tokens: the smallest padded length
+# JAX compiles for every shape, the others need no padding.
+_SHORTEST = 16 if keras.backend.backend() == "jax" else 1  # tokens
 
 
 class Runner:
@@ -124,8 +125,11 @@ def check_pairs(firsts: Sequence[str], seconds: Sequence[str]) -> None:
 
 
 def _bucket(number: int) -> int:
-    """The next power of two."""
-    return 1 << (number - 1).bit_length()
+    """A size not below this, of few: powers of two and the middles between them."""
+    if keras.backend.backend() != "jax":
+        return number
+    above = 1 << (number - 1).bit_length()
+    return above * 3 // 4 if above >= _SHORTEST and number <= above * 3 // 4 else above
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

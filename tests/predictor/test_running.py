@@ -1,15 +1,18 @@
-"""Rows run in few shapes, and what fills a batch up is in no answer."""
+"""Rows run in few shapes where these are compiled, and what fills a batch up is in no answer."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
 from bert_keras.data.rows import Rows
 from bert_keras.predictor.running import Runner, check_pairs, check_texts, sigmoid, softmax
+
+ON_JAX = keras.backend.backend() == "jax"
 
 
 class Echo:
@@ -50,7 +53,8 @@ def test_every_row_is_run_once_beside_rows_like_it(tokenizer) -> None:
             assert outputs["token_ids"][row, :length].tolist() == rows[number].tolist()
     assert sorted(seen) == list(range(len(rows)))
     assert [LENGTHS[number] for number in seen] == sorted(LENGTHS)
-    assert made.model.shapes == [(4, 16), (4, 64), (4, 100)]
+    exact = [(4, 5), (4, 64), (3, 100)]
+    assert made.model.shapes == ([(4, 16), (4, 64), (4, 100)] if ON_JAX else exact)
 
 
 def test_shapes_are_few(tokenizer) -> None:
@@ -59,8 +63,8 @@ def test_shapes_are_few(tokenizer) -> None:
         for length in range(1, 81, 7):
             made.per_example("sum", rows_of(*[length] * count))
     sizes, widths = (set(sizes) for sizes in zip(*made.model.shapes, strict=True))
-    assert sizes == {1, 2, 4, 6}
-    assert widths == {16, 32, 64, 80}
+    assert sizes == ({1, 2, 4, 6} if ON_JAX else set(range(1, 7)))
+    assert widths == ({16, 24, 32, 48, 64, 80} if ON_JAX else set(range(1, 81, 7)))
 
 
 def test_a_short_model_is_given_no_more_than_it_reads(tokenizer) -> None:
@@ -91,7 +95,10 @@ def test_positions_are_padded_with_the_first(tokenizer) -> None:
     made.model = Echo("mask_positions")
     for batch, outputs in made.run(rows_of(5, 6, 7), positions=positions):
         assert batch == [0, 1, 2]
-        assert outputs["mask_positions"].tolist() == [[2, 1, 4, 0], [3, 0, 0, 0], [1, 2, 0, 0]]
+        found = outputs["mask_positions"]
+        assert found.shape[1] == (4 if ON_JAX else 3)
+        assert found[:, :3].tolist() == [[2, 1, 4], [3, 0, 0], [1, 2, 0]]
+        assert not found[:, 3:].any()
 
 
 def test_softmax_and_sigmoid() -> None:

@@ -1,0 +1,101 @@
+"""A training step of masked language modelling, beside KerasHub and transformers.
+
+    python -m benchmarks.train_step [--size small|base] [--dtype float32|mixed_bfloat16]
+        [--rounds 5] [--quick] [--only WORD …] [--out train_step.json]
+
+Each runs in a process of its own, all in turn (`contest.py`); shown are medians over the rounds,
+the spread, the peak of memory, and the ratio to the best of the others. Tokens are all useful: the
+rows are full.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contest import Contender, contest, summary
+from benchmarks.report import circumstances
+from benchmarks.train_steppers import SIZES
+
+BACKENDS = ("tensorflow", "jax", "torch")
+PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers")
+OURS = "bert_keras"
+
+
+def contenders(size: str, dtype: str) -> list[Contender]:
+    """Ours and KerasHub on each backend, and transformers as it is and compiled."""
+    common: dict[str, Any] = {"size": size, "dtype": dtype}
+    found = []
+    for backend in BACKENDS:
+        for name, function in ((OURS, "ours"), ("KerasHub", "keras_hub")):
+            place = f"benchmarks.train_steppers:{function}"
+            found.append(Contender(f"{name}, {backend}", place, common, backend))
+    place = "benchmarks.train_steppers:transformers"
+    found.append(Contender("transformers", place, common))
+    found.append(Contender("transformers, compiled", place, {**common, "compiled": True}))
+    return found
+
+
+def show(found: dict[str, Any], title: str, console: Console) -> None:
+    """The table."""
+    table = Table(title=title)
+    table.add_column("program")
+    for heading in ("tokens/s", "least - most", "s/step", "GiB", "ratio to the best peer"):
+        table.add_column(heading, justify="right")
+    rates = {name: figures["tokens_per_second"]["median"] for name, figures in found.items()}
+    best = max((rate for name, rate in rates.items() if not name.startswith(OURS)), default=None)
+    for name, figures in found.items():
+        rate = figures["tokens_per_second"]
+        table.add_row(
+            name,
+            f"{rate['median']:,.0f}",
+            f"{rate['least']:,.0f} - {rate['most']:,.0f}",
+            f"{figures['seconds_per_step']['median']:.3f}",
+            f"{figures['gigabytes']['most']:.2f}",
+            f"{rate['median'] / best:.2f}" if best else "",
+        )
+    console.print(table)
+
+
+def main() -> None:
+    """Measures, prints, writes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.train_step", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--size", choices=tuple(SIZES), default="small")
+    parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="one round, one backend")
+    parser.add_argument("--only", nargs="*", default=[], help="programs with these words in them")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    options, console = parser.parse_args(), Console()
+    words = options.only or (["tensorflow", "transformers"] if options.quick else [""])
+    chosen = [
+        each
+        for each in contenders(options.size, options.dtype)
+        if any(word in each.name for word in words)
+        and not (options.quick and "compiled" in each.name)
+    ]
+    rounds = 1 if options.quick else options.rounds
+    # Eight models of BERT-base with their optimizers are more than most machines hold.
+    found = summary(contest(chosen, rounds, console, together=options.size == "small"))
+    size = SIZES[options.size]
+    title = "{layers} layers, {width} wide, {batch} x {length}".format(**size)
+    show(found, f"{title}, {options.dtype}, {rounds} rounds", console)
+    if options.out:
+        report = {
+            "command": f"python -m benchmarks.train_step --size {options.size} "
+            f"--dtype {options.dtype} --rounds {rounds}",
+            **circumstances(PACKAGES),
+            "results": found,
+        }
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
