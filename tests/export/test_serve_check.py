@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bert_keras.export import serve_check
-from bert_keras.export.clients import Client, TextClient
+from bert_keras.export.clients import Client, RuntimeClient, TextClient
+from bert_keras.export.runtimes.manifest import Manifest
 
 
 class Lengths(Client):
@@ -36,7 +37,7 @@ class Lengths(Client):
 
 
 class Texts(Lengths, TextClient):
-    """The same as a SavedModel."""
+    """The same as a SavedModel, which takes bytes."""
 
     def answer(self, columns: Any) -> dict[str, np.ndarray]:
         if self.fault == "nothing" and not columns["text"]:
@@ -67,7 +68,16 @@ def failed(client: Client) -> list[str]:
 )
 def test_faults_are_found(fault: str, names: list[str]) -> None:
     assert failed(Texts(fault)) == names
-    assert len(list(serve_check.checks(Lengths()))) == 4
+
+
+def test_what_python_reads_is_not_given_broken_bytes() -> None:
+    class Ids(Lengths, RuntimeClient):
+        """The same as a model with a tokenizer in Python."""
+
+    client = Ids("bytes")
+    client.manifest = Manifest("onnx", None, "", 8, {}, False, 0, {}, {})
+    found = list(serve_check.checks(client))
+    assert (len(found), failed(client)) == (5, [])
 
 
 def test_what_is_told_is_one_line() -> None:
