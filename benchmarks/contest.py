@@ -1,8 +1,8 @@
 """Programs that are measured in turn, each in a process of its own.
 
-A Keras backend belongs to a process, and so does the memory that a program takes. Every contender
-is started and warmed up; then they take turns, one round each, while the others sleep. As a program
-this module is the process of a contender:
+A Keras backend belongs to a process, and so does the memory that a program takes. The contenders
+take turns, one round each, while the others sleep; before its first one each is started and warmed
+up. As a program this module is the process of a contender:
 
     python -m benchmarks.contest MODULE:FUNCTION ARGUMENTS
 
@@ -21,9 +21,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console
 
@@ -37,14 +37,12 @@ class Contender:
         function: "module:function" that prepares it.
         arguments: of the function, JSON values.
         backend: of Keras; "" where it uses none.
-        environment: more variables of its process.
     """
 
     name: str
     function: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     backend: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 Rounds = dict[str, list[dict[str, float]]]
@@ -62,29 +60,27 @@ def contest(
         together: whether all stay in memory between rounds; else each is started for each round.
     """
     found: Rounds = {}
+    running: dict[str, _Process] = {}
     with ExitStack() as stack, console.status("") as status:
-        running = {}
-        for contender in contenders if together else ():
-            status.update(f"{contender.name}: starting")
-            try:
+
+        def figures_of(contender: Contender) -> dict[str, float]:
+            if not together:
+                with _process(contender) as process:
+                    return process.round()
+            if contender.name not in running:
                 running[contender.name] = stack.enter_context(_process(contender))
-            except _FailedError as error:
-                console.print(f"{contender.name}: not measured: {error}")
+            return running[contender.name].round()
+
+        left = list(contenders)
         for number in range(rounds):
-            for contender in contenders:
+            for contender in tuple(left):
                 status.update(f"round {number + 1} of {rounds}: {contender.name}")
                 try:
-                    if not together:
-                        with _process(contender) as process:
-                            figures = process.round()
-                    elif contender.name in running:
-                        figures = running[contender.name].round()
-                    else:
-                        continue
+                    found.setdefault(contender.name, []).append(figures_of(contender))
                 except _FailedError as error:
                     console.print(f"{contender.name}: not measured: {error}")
-                    continue
-                found.setdefault(contender.name, []).append(figures)
+                    found.pop(contender.name)
+                    left.remove(contender)
     return found
 
 
@@ -105,35 +101,16 @@ class _FailedError(Exception):
 
 
 class _Process:
-    def __init__(self, contender: Contender, errors: Any):
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **contender.environment}
-        if contender.backend:
-            environment["KERAS_BACKEND"] = contender.backend
-        command = [sys.executable, "-m", "benchmarks.contest", contender.function]
-        self._errors = errors
-        self._process = subprocess.Popen(
-            [*command, json.dumps(dict(contender.arguments))],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
+    def __init__(self, process: subprocess.Popen[str], errors: IO[str]):
+        self._process, self._errors = process, errors
         self._answer()
 
     def round(self) -> dict[str, float]:
         assert self._process.stdin is not None
-        try:
+        with suppress(BrokenPipeError):  # its answer, or the lack of one, says why
             self._process.stdin.write("\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            pass
         return self._answer()
-
-    def stop(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
 
     def _answer(self) -> dict[str, float]:
         assert self._process.stdout is not None
@@ -148,12 +125,22 @@ class _Process:
 
 @contextmanager
 def _process(contender: Contender) -> Iterator[_Process]:
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
-        process = _Process(contender, errors)
-        try:
-            yield process
-        finally:
-            process.stop()
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    if contender.backend:
+        environment["KERAS_BACKEND"] = contender.backend
+    command = [sys.executable, "-m", "benchmarks.contest", contender.function]
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
+        subprocess.Popen(
+            [*command, json.dumps(dict(contender.arguments))],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        yield _Process(process, errors)
 
 
 def main() -> None:

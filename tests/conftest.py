@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
 import warnings
@@ -28,6 +29,13 @@ def shared_data() -> Path:
     if not _DATA.is_dir():
         pytest.skip(f"no real test data at {_DATA}")
     return _DATA
+
+
+@pytest.fixture(scope="session")
+def naughty() -> list[str]:
+    """The naughty strings of the real data; none where that is absent."""
+    path = _DATA / "blns" / "blns.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
 @pytest.fixture(scope="session")

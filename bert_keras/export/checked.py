@@ -35,7 +35,6 @@ def checked_predictor(
         NumericError: a weight is not finite.
     """
     require_new(path)
-    asked["options"] = dict(asked.get("options") or {})
     predictor = Predictor(task_or_encoder, tokenizer, **asked)
     for variable in task_or_encoder.weights:
         transfer.finite(variable)
@@ -87,13 +86,4 @@ def require_pairs(predictor: Predictor, kinds: tuple[type, ...]) -> None:
         raise ValueError(
             "`pairs` is for models that take one text or two. "
             f"Received: a {type(predictor.task).__name__}"
-        )
-
-
-def require_word_piece(tokenizer: Tokenizer) -> None:
-    """Raises `ValueError` for a tokenizer of another kind."""
-    if tokenizer.lowercase is None:
-        raise ValueError(
-            "Only WordPiece tokenizers have a graph: export the model without its tokenizer, and "
-            f"make ids in Python. Received: {tokenizer!r}"
         )

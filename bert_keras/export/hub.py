@@ -172,7 +172,7 @@ class _MaskedLM(_Module):
 
     def __init__(self, task: Any, run: _Run):
         variables = [*task.encoder.variables, *task.mlm.variables]  # the token table is in both
-        super().__init__(list({variable.path: variable for variable in variables}.values()))
+        super().__init__(list({id(variable): variable for variable in variables}.values()))
         self._head, self._run = task.mlm, run
         specs = {**run.specs, POSITIONS: tf.TensorSpec([None, None], tf.int32)}
         for training in (False, True):

@@ -14,7 +14,6 @@ from bert_keras.export.checked import (
     new_export,
     require_pairs,
     require_tensorflow,
-    require_word_piece,
 )
 from bert_keras.export.second_process import with_backend
 from bert_keras.models import (
@@ -31,6 +30,7 @@ from bert_keras.models import (
 )
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.code_points import require_word_piece
 
 _OF_ONE_OR_TWO = (SequenceClassifier, SentenceEncoder, SentencePairs)
 _ANSWERING = (*_OF_ONE_OR_TWO, TokenClassifier, QuestionAnswerer, MultipleChoice, BertEncoder)

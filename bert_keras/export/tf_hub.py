@@ -11,11 +11,11 @@ from bert_keras.export.checked import (
     checked_predictor,
     new_export,
     require_tensorflow,
-    require_word_piece,
 )
 from bert_keras.export.second_process import with_backend
 from bert_keras.models import BertEncoder, Task
 from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.code_points import require_word_piece
 
 PREPROCESSOR, ENCODER = "preprocessor", "encoder"
 _USUAL = 128  # tokens, as the API has it

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from tokenizers import normalizers, pre_tokenizers
+
+if TYPE_CHECKING:
+    from bert_keras.tokenizers.tokenizer import Tokenizer
 
 # The kinds of entry. Up to SPACE an entry is one output code point.
 LETTER, MARK, ISOLATED, SPACE, EXPANSION, BARRIER, DROPPED = range(7)
@@ -168,3 +171,12 @@ def _canonical_ordering(
     swapped = np.array([a != b for a, b in zip(pairs, sorted_pairs, strict=True)])
     ranks = 1 + swapped.reshape(len(marks), len(marks)).sum(axis=1)
     return marks, ranks.tolist(), transparent
+
+
+def require_word_piece(tokenizer: Tokenizer) -> None:
+    """Raises `ValueError` for a tokenizer of another kind."""
+    if tokenizer.lowercase is None:
+        raise ValueError(
+            "Only WordPiece tokenizers have a graph: export the model without its tokenizer, and "
+            f"make ids in Python. Received: {tokenizer!r}"
+        )

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.features import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_keras.tokenizers.code_points import code_point_table
+from bert_keras.tokenizers.code_points import code_point_table, require_word_piece
 from bert_keras.tokenizers.in_graph_pieces import FastPieces, PortablePieces
 from bert_keras.tokenizers.in_graph_words import InGraphWords, Words
 from bert_keras.tokenizers.tokenizer import Tokenizer
@@ -52,11 +52,7 @@ class InGraphTokenizer(tf.Module):
         portable: bool = False,
     ):
         super().__init__(name="tokenizer")
-        if tokenizer.lowercase is None:
-            raise ValueError(
-                "Only WordPiece tokenizers have a graph: export the model without its tokenizer, "
-                f"and make ids in Python. Received: {tokenizer!r}"
-            )
+        require_word_piece(tokenizer)
         self.vocab_size = tokenizer.vocab_size
         self.pad_id, self.cls_id = tokenizer.pad_id, tokenizer.cls_id
         self.sep_id, self.mask_id = tokenizer.sep_id, tokenizer.mask_id

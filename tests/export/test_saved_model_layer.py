@@ -101,7 +101,6 @@ def test_an_encoder_as_google_publishes_it(tmp_path: Path) -> None:
         def __init__(self) -> None:
             super().__init__()
             self.table = tf.Variable(tf.ones([9, 4]))
-            self.variables_ = [self.table]
             self.regularization_losses = [self.penalty]
 
         @tf.function(input_signature=[])

@@ -1,0 +1,52 @@
+"""Contenders take turns, in processes of their own; who fails is told and left out."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from benchmarks.contest import Contender, contest, summary
+
+HERE = "tests.benchmarks.test_contest"
+
+
+def counting(first: int) -> Callable[[], dict[str, float]]:
+    """Counts its rounds, and tells its process and backend."""
+    print("libraries print")
+    numbers = itertools.count(first)
+    is_jax = os.environ.get("KERAS_BACKEND") == "jax"
+    return lambda: {"number": next(numbers), "process": os.getpid(), "is_jax": is_jax}
+
+
+def failing() -> Callable[[], dict[str, float]]:
+    """Fails when it is prepared."""
+    raise ValueError("no such library")
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_turns(together: bool) -> None:
+    told = Console(file=io.StringIO())
+    contenders = [
+        Contender("one", f"{HERE}:counting", {"first": 1}, backend="jax"),
+        Contender("none", f"{HERE}:failing"),
+        Contender("two", f"{HERE}:counting", {"first": 10}, backend="torch"),
+    ]
+    found = contest(contenders, 2, told, together=together)
+    assert list(found) == ["one", "two"]
+    assert [each["is_jax"] for each in found["one"] + found["two"]] == [True, True, False, False]
+    numbers = [[each["number"] for each in found[name]] for name in ("one", "two")]
+    assert numbers == ([[1, 2], [10, 11]] if together else [[1, 1], [10, 10]])
+    processes = {each["process"] for figures in found.values() for each in figures}
+    assert len(processes) == (2 if together else 4)
+    assert all(each["gigabytes"] > 0 for figures in found.values() for each in figures)
+    assert told.file.getvalue().count("none: not measured: ValueError: no such library") == 1
+
+
+def test_summary() -> None:
+    found = summary({"one": [{"seconds": 3.0}, {"seconds": 1.0}, {"seconds": 2.0}]})
+    assert found == {"one": {"seconds": {"median": 2.0, "least": 1.0, "most": 3.0}}}
