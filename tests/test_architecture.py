@@ -43,7 +43,7 @@ FLOORS = {
     "config": Floor(),
     "features": Floor(),
     "presets": Floor(("config",)),
-    "layers": Floor((), ("keras",)),
+    "layers": Floor((), ("keras",), ("tensorflow", "torch")),
     "optimization": Floor((), ("keras",), ("tensorflow", "torch")),
     "viterbi": Floor((), ("numpy",)),
     "models": Floor(("config", "presets", "features", "layers"), ("keras",), ("checkpoints",)),
@@ -82,6 +82,8 @@ GRAPHS = {
         _TENSORFLOW,
     ),
     "export.runtimes.torch_program": ("torch",),
+    "layers.tensorflow_kernels": _TENSORFLOW,
+    "layers.torch_kernels": ("torch",),
     "export.runtimes.onnx_model": ("onnx",),
     "export.runtimes.openvino_model": ("openvino",),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+from bert_keras.layers import kernels
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.inner import inner
 from bert_keras.layers.relative_positions import RELATIVE
@@ -81,7 +82,7 @@ class SelfAttention(keras.layers.Layer):
             self.distance.build(None)
         self.built = True
 
-    def call(self, x, padding_mask=None, training=None, first_token: bool = False):
+    def call(self, x, padding_mask=None, training=None, first_token: bool = False, seed=None):
         """Attends.
 
         Args:
@@ -89,6 +90,7 @@ class SelfAttention(keras.layers.Layer):
             padding_mask: [batch, length], 1 for real tokens; None when there is no padding.
             training: whether dropout is active.
             first_token: whether the first token alone attends (to all).
+            seed: of the dropout, one of its `next_seed`; None to draw one.
 
         Returns:
             [batch, length, hidden_size]; the length is 1 for the first token alone.
@@ -99,7 +101,9 @@ class SelfAttention(keras.layers.Layer):
         mask_B11S = _mask(padding_mask)
         if (training and self.dropout.rate) or not _has_kernel(self.compute_dtype):
             probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, mask_B11S)
-            probabilities_BNTS = inner(self.dropout, probabilities_BNTS, training=training)
+            probabilities_BNTS = inner(
+                self.dropout, probabilities_BNTS, training=training, seed=seed
+            )
             context_BTNK = ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
         else:
             bias_BNTS = None
@@ -107,7 +111,7 @@ class SelfAttention(keras.layers.Layer):
                 bias_BNTS = self._scale * inner(self.distance, query_BTNK, key_BSNK)
                 bias_BNTS = _masked(bias_BNTS, mask_B11S, _lowest(self.compute_dtype))
                 mask_B11S = None
-            context_BTNK = ops.dot_product_attention(
+            context_BTNK = kernels.fused_attention(
                 query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask_B11S
             )
         batch, length, *_ = ops.shape(context_BTNK)
@@ -175,7 +179,10 @@ def _mask(padding_mask):
 
 
 def _masked(scores_BNTS, mask_B11S, low: float):
-    return scores_BNTS if mask_B11S is None else ops.where(mask_B11S, scores_BNTS, low)
+    if mask_B11S is None:
+        return scores_BNTS
+    # Added, not put in place: a sum's gradient is a view, a choice's another pass.
+    return scores_BNTS + ops.cast(ops.where(mask_B11S, 0.0, low), scores_BNTS.dtype)
 
 
 def _lowest(dtype: str) -> float:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import operator
+from typing import Any
+
 import keras
 
 from bert_keras.layers.attention import SelfAttention
 from bert_keras.layers.dropout import seeded_dropout
 from bert_keras.layers.feedforward import FeedForward
 from bert_keras.layers.inner import inner
+from bert_keras.layers.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -26,6 +30,10 @@ class TransformerBlock(keras.layers.Layer):
         relative_positions: of the attention; see `SelfAttention`.
         max_positions: the longest sequence, for relative positions.
         head_size: width of a head; None for hidden_size / num_heads.
+
+    Attributes:
+        checkpoints_gradients: whether training keeps the block's input alone, and computes the rest
+            again for the gradients (Chen et al., 2016); read where `fit` compiles its step.
     """
 
     def __init__(
@@ -44,6 +52,7 @@ class TransformerBlock(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.checkpoints_gradients = False
         self.attention = SelfAttention(
             num_heads,
             hidden_size,
@@ -64,9 +73,7 @@ class TransformerBlock(keras.layers.Layer):
             name="feedforward",
         )
         self.attention_layer_norm, self.feedforward_layer_norm = (
-            keras.layers.LayerNormalization(
-                epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name=name
-            )
+            LayerNorm(epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name=name)
             for name in ("attention_layer_norm", "feedforward_layer_norm")
         )
         self.attention_dropout = seeded_dropout(dropout, "attention_dropout", self.dtype_policy)
@@ -94,16 +101,35 @@ class TransformerBlock(keras.layers.Layer):
         Returns:
             [batch, length, hidden_size]; the length is 1 for the first token alone.
         """
-        attended = inner(
-            self.attention, x, padding_mask, training=training, first_token=first_token
+        # Drawn before, so that what is computed twice is dropped twice alike.
+        seeds = self._seeds() if training else (None,) * 3
+        if training and self.checkpoints_gradients:
+            # By Keras: when it is computed again, no scope of Keras's says in which dtype.
+            return keras.remat(
+                lambda x: self._outputs(operator.call, x, padding_mask, True, first_token, seeds)
+            )(x)
+        return self._outputs(inner, x, padding_mask, training, first_token, seeds)
+
+    def _seeds(self) -> tuple[Any, Any, Any]:
+        dropouts = (self.attention.dropout, self.attention_dropout, self.feedforward_dropout)
+        first, second, third = (dropout.next_seed() for dropout in dropouts)
+        return first, second, third
+
+    def _outputs(self, part, x, padding_mask, training, first_token, seeds):
+        in_attention, after_attention, after_feedforward = seeds
+        attended = part(
+            *(self.attention, x, padding_mask),
+            training=training,
+            first_token=first_token,
+            seed=in_attention,
         )
-        attended = inner(self.attention_dropout, attended, training=training)
+        attended = part(self.attention_dropout, attended, training=training, seed=after_attention)
         if first_token:
             x = x[:, :1]
-        x = inner(self.attention_layer_norm, x + attended)
-        transformed = inner(self.feedforward, x)
-        transformed = inner(self.feedforward_dropout, transformed, training=training)
-        return inner(self.feedforward_layer_norm, x + transformed)
+        x = part(self.attention_layer_norm, x + attended, training=training)
+        out = part(self.feedforward, x, training=training)
+        out = part(self.feedforward_dropout, out, training=training, seed=after_feedforward)
+        return part(self.feedforward_layer_norm, x + out, training=training)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return x_shape

@@ -10,6 +10,7 @@ from keras import ops
 
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.inner import inner
+from bert_keras.layers.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -67,7 +68,7 @@ class BertEmbeddings(keras.layers.Layer):
         self.segment = None
         if num_segments:
             self.segment = self._table(num_segments, truncated_normal(initializer_range), "segment")
-        self.layer_norm = keras.layers.LayerNormalization(
+        self.layer_norm = LayerNorm(
             epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
         )
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
@@ -121,7 +122,8 @@ class BertEmbeddings(keras.layers.Layer):
             if segment_ids is None:
                 segment_ids = ops.zeros_like(token_ids)
             x = x + inner(self.segment, segment_ids)
-        return inner(self.dropout, inner(self.layer_norm, x), training=training)
+        x = inner(self.layer_norm, x, training=training)
+        return inner(self.dropout, x, training=training)
 
     def compute_output_spec(self, token_ids, segment_ids=None, training=None):
         return keras.KerasTensor((*token_ids.shape, self.hidden_size), dtype=self.compute_dtype)

@@ -7,6 +7,7 @@ import math
 import keras
 from keras import ops
 
+from bert_keras.layers import kernels
 from bert_keras.layers.dropout import truncated_normal
 from bert_keras.layers.inner import inner
 
@@ -57,7 +58,9 @@ class FeedForward(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.intermediate_size = intermediate_size
-        self.activation = ACTIVATIONS[activation]
+        self.activation = self.activation_to_train = ACTIVATIONS[activation]
+        if self.activation is gelu and keras.backend.backend() == "tensorflow":
+            self.activation_to_train = kernels.gelu_to_train
         self.intermediate, self.output_projection = (
             keras.layers.Dense(
                 size,
@@ -73,9 +76,10 @@ class FeedForward(keras.layers.Layer):
         self.output_projection.build((*x_shape[:-1], self.intermediate_size))
         self.built = True
 
-    def call(self, x):
+    def call(self, x, training=None):
         """[..., hidden_size] -> [..., hidden_size]."""
-        return inner(self.output_projection, self.activation(inner(self.intermediate, x)))
+        activation = self.activation_to_train if training else self.activation
+        return inner(self.output_projection, activation(inner(self.intermediate, x)))
 
     def compute_output_shape(self, x_shape):
         return x_shape

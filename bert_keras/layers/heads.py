@@ -5,9 +5,11 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+from bert_keras.layers import kernels
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.feedforward import ACTIVATIONS
 from bert_keras.layers.inner import inner
+from bert_keras.layers.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -68,7 +70,7 @@ class MaskedLMHead(keras.layers.Layer):
             dtype=self.dtype_policy,
             name="dense",
         )
-        self.layer_norm = keras.layers.LayerNormalization(
+        self.layer_norm = LayerNorm(
             epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
         )
 
@@ -96,8 +98,10 @@ class MaskedLMHead(keras.layers.Layer):
         rows = ops.cast(mask_positions, "int32") + first_rows[:, None]
         x = ops.take(ops.reshape(x, (batch * length, hidden_size)), rows, axis=0)
         x = inner(self.layer_norm, self.activation(inner(self.dense, x)))
-        logits = inner(self.token_embedding, x, reverse=True)
-        return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
+        bias = ops.cast(self.bias, "float32")
+        if self.token_embedding.quantization_mode is None:
+            return kernels.tied_logits(x, self.token_embedding.embeddings, bias)
+        return ops.cast(inner(self.token_embedding, x, reverse=True), "float32") + bias
 
     def compute_output_spec(self, x, mask_positions):
         shape = (*mask_positions.shape, self.token_embedding.input_dim)

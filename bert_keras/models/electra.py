@@ -13,9 +13,10 @@ from bert_keras.layers import Generator, TokenReplacement, to_be_filled
 from bert_keras.models.classifier import text_head
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.encoder_layers import transformer_blocks
-from bert_keras.models.masked_lm import MaskedLM, masked_lm_head, masked_lm_loss
+from bert_keras.models.masked_lm import MaskedLM, masked_lm_head
 from bert_keras.models.replaced_token_detector import ReplacedTokenDetector
 from bert_keras.models.task import Task, task_inputs
+from bert_keras.models.token_loss import TokenAccuracy, TokenLoss
 
 GENERATOR = "generator"
 
@@ -100,13 +101,12 @@ class ElectraPretrainer(Task):
         Labels {"mlm": int32 [batch, predictions], "rtd": the original ids, int32 [batch, length]};
         sample weights of the same shapes, 0 in unused slots and for padding.
         """
-        mlm = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         rtd = keras.metrics.MeanMetricWrapper(replaced_token_accuracy, "accuracy", "float32")
         share = keras.metrics.MeanMetricWrapper(replaced_token_share, "share", "float32")
         return {
-            "loss": {features.MLM: masked_lm_loss(), features.RTD: ReplacedTokenLoss()},
+            "loss": {features.MLM: TokenLoss(), features.RTD: ReplacedTokenLoss()},
             "loss_weights": {features.MLM: 1.0, features.RTD: self.options["rtd_weight"]},
-            "weighted_metrics": {features.MLM: [mlm], features.RTD: [rtd, share]},
+            "weighted_metrics": {features.MLM: [TokenAccuracy()], features.RTD: [rtd, share]},
         }
 
     def to_discriminator(self) -> ReplacedTokenDetector:

@@ -10,6 +10,7 @@ import keras
 
 from bert_keras import features
 from bert_keras.config import BertConfig
+from bert_keras.layers import kernels
 from bert_keras.models.encoder_layers import EncoderLayers
 
 
@@ -116,6 +117,27 @@ class BertEncoder(EncoderView):
         from bert_keras.models import lora
 
         lora.merge_lora(self)
+
+    def checkpoint_gradients(self, on: bool = True) -> None:
+        """Lets training keep each block's input alone, and compute the rest again.
+
+        Chen et al., 2016. Memory grows with the width of a block instead of with all that it
+        computes; a step takes about a third longer. Outputs and gradients stay the same, and
+        dropout drops the same. Say it before `fit`; it is not saved.
+        """
+        for block in self.blocks:
+            block.checkpoints_gradients = on
+
+    def describe_kernels(self) -> dict[str, str]:
+        """Which attention kernel runs in "inference" and in "training" here, and why."""
+        fused = composed = kernels.attention_kernel()
+        if self.config.attention_dropout:
+            composed = (
+                "the backend's own operations, all probabilities in memory: "
+                f"attention_dropout={self.config.attention_dropout} drops some of them; with 0 it "
+                f"is as in inference"
+            )
+        return {"inference": fused, "training": composed}
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` rebuilds the encoder from."""

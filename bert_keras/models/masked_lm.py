@@ -10,6 +10,7 @@ from bert_keras import features
 from bert_keras.layers import MaskedLMHead
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
+from bert_keras.models.token_loss import TokenAccuracy, TokenLoss
 
 
 def masked_lm_head(
@@ -26,13 +27,6 @@ def masked_lm_head(
         initializer_range=config.initializer_range,
         dtype=encoder.dtype_policy,
         name=features.MLM,
-    )
-
-
-def masked_lm_loss() -> keras.losses.Loss:
-    """Mean negative log-likelihood (nats) of the masked tokens; unused slots have weight 0."""
-    return keras.losses.SparseCategoricalCrossentropy(
-        from_logits=True, reduction="mean_with_sample_weight"
     )
 
 
@@ -75,8 +69,7 @@ class MaskedLM(Task):
 
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of the masked tokens; labels {"mlm": int32 [batch, predictions]}."""
-        accuracy = keras.metrics.SparseCategoricalAccuracy(name="mlm_accuracy")
         return {
-            "loss": {features.MLM: masked_lm_loss()},
-            "weighted_metrics": {features.MLM: [accuracy]},
+            "loss": {features.MLM: TokenLoss()},
+            "weighted_metrics": {features.MLM: [TokenAccuracy(name="mlm_accuracy")]},
         }

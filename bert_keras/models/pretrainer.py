@@ -9,8 +9,9 @@ import keras
 from bert_keras import features
 from bert_keras.layers import PairHead
 from bert_keras.models.encoder import BertEncoder
-from bert_keras.models.masked_lm import masked_lm_head, masked_lm_loss
+from bert_keras.models.masked_lm import masked_lm_head
 from bert_keras.models.task import Task, task_inputs
+from bert_keras.models.token_loss import TokenAccuracy, TokenLoss
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -73,9 +74,6 @@ class Pretrainer(Task):
         pair = self.options["objective"]
         pair_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         return {
-            "loss": {features.MLM: masked_lm_loss(), pair: pair_loss},
-            "weighted_metrics": {
-                name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-                for name in (features.MLM, pair)
-            },
+            "loss": {features.MLM: TokenLoss(), pair: pair_loss},
+            "weighted_metrics": {name: [TokenAccuracy()] for name in (features.MLM, pair)},
         }

@@ -1,0 +1,100 @@
+"""What TensorFlow does in few passes over memory, with gradients of its own; see `kernels`.
+
+Not compiled by XLA, which would take half of the time again: on processors a compiled function
+within a step now and then never returned (decision 61).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tensorflow as tf
+
+_DRAWS = 2**16
+_ROOT_HALF, _LOG_DENSITY = math.sqrt(0.5), -0.5 * math.log(2.0 * math.pi)
+
+
+def dropped(x: Any, rate: float, seed: Any) -> Any:
+    """By 16 random bits for each number; see `kernels.dropped`."""
+    threshold = round(rate * _DRAWS)
+    scale = _DRAWS / (_DRAWS - threshold)
+    size = tf.size(x)
+    # The generator gives 32 bits at a time.
+    bits = tf.random.stateless_uniform([(size + 1) // 2], seed, None, None, tf.uint32)
+    draws = tf.reshape(tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size], tf.shape(x))
+    is_kept = draws >= tf.constant(threshold, draws.dtype)
+    is_kept.set_shape(x.shape)
+
+    def kept(x: Any) -> Any:
+        return tf.where(is_kept, x * scale, tf.zeros((), x.dtype))
+
+    @tf.custom_gradient
+    def drop(x: Any) -> Any:
+        return kept(x), kept
+
+    return drop(x)
+
+
+def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """In float32; see `kernels.layer_norm`."""
+    rows = list(range(len(x.shape) - 1))
+
+    @tf.custom_gradient
+    def normalise(x: Any, gamma: Any, beta: Any) -> Any:
+        centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+        scale = tf.math.rsqrt(variance + epsilon)
+        values = centred * scale
+
+        def gradients(gradient: Any) -> tuple[Any, Any, Any]:
+            inward, along = gradient * gamma, gradient * values
+            share = tf.reduce_mean(inward * values, axis=-1, keepdims=True)
+            inward -= tf.reduce_mean(inward, axis=-1, keepdims=True) + values * share
+            return inward * scale, tf.reduce_sum(along, rows), tf.reduce_sum(gradient, rows)
+
+        return values * gamma + beta, gradients
+
+    wide = (tf.cast(tf.convert_to_tensor(each), tf.float32) for each in (x, gamma, beta))
+    return tf.cast(normalise(*wide), x.dtype)
+
+
+@tf.custom_gradient
+def gelu(x: Any) -> Any:
+    """X times Phi(x), the normal distribution function; its slope alone is kept."""
+    share = 0.5 + 0.5 * tf.math.erf(x * _ROOT_HALF)
+    slope = share + x * tf.exp(-0.5 * tf.square(x) + _LOG_DENSITY)
+    return x * share, lambda gradient: gradient * slope
+
+
+def tied_logits(x: Any, table: Any, bias: Any) -> Any:
+    """Without a transposed table, nor a transposed gradient of it; see `kernels.tied_logits`."""
+    rows = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), table, transpose_b=True)
+    logits = tf.nn.bias_add(rows, bias)
+    return tf.reshape(logits, tf.concat([tf.shape(x)[:-1], [table.shape[0]]], axis=0))
+
+
+def token_losses(labels: Any, logits: Any) -> Any:
+    """From the softmax, for which TensorFlow has a quick kernel; see `kernels.token_losses`."""
+    classes = logits.shape[-1]
+    flat_labels = tf.reshape(tf.cast(labels, tf.int32), [-1])
+
+    @tf.custom_gradient
+    def losses(rows: Any) -> Any:
+        shares = tf.nn.softmax(rows)
+        # The highest share is 1/classes at least: its logarithm loses nothing.
+        log_sums = tf.reduce_max(rows, axis=-1) - tf.math.log(tf.reduce_max(shares, axis=-1))
+
+        def gradient_of_rows(gradient: Any) -> Any:
+            places = tf.stack([tf.range(tf.size(flat_labels)), flat_labels], axis=1)
+            return tf.tensor_scatter_nd_sub(shares * gradient[:, None], places, gradient)
+
+        return log_sums - tf.gather(rows, flat_labels, batch_dims=1), gradient_of_rows
+
+    found = losses(tf.reshape(logits, [-1, classes]))
+    return tf.reshape(found, tf.shape(logits)[:-1])
+
+
+def highest(logits: Any) -> Any:
+    """See `kernels.highest`."""
+    return tf.math.argmax(logits, axis=-1)

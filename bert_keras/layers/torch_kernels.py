@@ -1,0 +1,61 @@
+"""PyTorch's kernels of what Keras composes; see `kernels`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import torch
+from keras import ops
+from torch.nn import functional
+
+_DRAWS = 2**15  # what `random_` draws of int16: whole numbers from 0
+
+
+def dropped(x: Any, rate: float, seed: Any) -> Any:
+    """Dropout by a mask that one pass draws; a fresh generator holds the seed, as in Keras."""
+    if x.device.type == "meta":  # Keras asks for the shape
+        return x
+    threshold = round(rate * _DRAWS)
+    generator = torch.Generator(device=x.device)
+    generator.manual_seed(int(seed[0] + seed[1]) & 0xFFFFFFFF)
+    draws = torch.empty(x.shape, dtype=torch.int16, device=x.device).random_(generator=generator)
+    return (x * (draws >= threshold)).mul_(_DRAWS / (_DRAWS - threshold))
+
+
+def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """In float32, as Keras has it."""
+    wide = x.to(torch.float32)
+    gamma, beta = (ops.convert_to_tensor(each, dtype="float32") for each in (gamma, beta))
+    return functional.layer_norm(wide, gamma.shape, gamma, beta, epsilon)
+
+
+def tied_logits(x: Any, table: Any, bias: Any) -> Any:
+    """See `kernels.tied_logits`."""
+    return functional.linear(x, table, bias)
+
+
+def token_losses(labels: Any, logits: Any) -> Any:
+    """Without a row of zeros and a one for each label."""
+    rows = logits.reshape(-1, logits.shape[-1])
+    losses = functional.cross_entropy(rows, labels.reshape(-1).long(), reduction="none")
+    return losses.reshape(logits.shape[:-1])
+
+
+def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
+    """By views of the heads, which Keras copies."""
+    if mask is not None:
+        # Numbers: a row that may look nowhere averages, where a bool mask gives NaN.
+        low = keras.ops.cast(torch.finfo(query.dtype).min * 0.5, query.dtype)
+        bias = torch.where(mask, torch.zeros((), dtype=query.dtype, device=query.device), low)
+    context = functional.scaled_dot_product_attention(
+        *(each.transpose(1, 2) for each in (query, key, value)), attn_mask=bias
+    )
+    return context.transpose(1, 2)
+
+
+def attention_kernel() -> str:
+    """See `kernels.attention_kernel`."""
+    on_gpu = torch.cuda.is_available()
+    kernel = "the memory-efficient one, as flash takes no mask" if on_gpu else "flash"
+    return f"PyTorch's scaled_dot_product_attention ({kernel})"

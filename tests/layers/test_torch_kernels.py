@@ -1,0 +1,36 @@
+"""PyTorch's kernels, where they could differ from what Keras composes (see test_kernels.py)."""
+
+from __future__ import annotations
+
+import keras
+import pytest
+
+if keras.backend.backend() != "torch":
+    pytest.skip("kernels of the torch backend", allow_module_level=True)
+
+import torch
+
+from bert_keras.layers import torch_kernels
+
+
+def test_dropout_of_a_shape_alone() -> None:
+    """Keras asks on the meta device, which draws nothing."""
+    x = torch.ones((2, 3), device="meta")
+    assert torch_kernels.dropped(x, 0.5, torch.tensor([1, 2], device="meta")).shape == (2, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_dropout_keeps_the_dtype(dtype: torch.dtype) -> None:
+    dropped = torch_kernels.dropped(torch.ones((50, 40), dtype=dtype), 0.5, torch.tensor([1, 2]))
+    assert dropped.dtype == dtype
+    assert set(dropped.float().unique().tolist()) == {0.0, 2.0}
+
+
+def test_heads_may_be_views() -> None:
+    """Attention of heads that lie apart in memory is that of copies of them."""
+    heads = torch.randn((2, 6, 3, 2, 8), generator=torch.Generator().manual_seed(1)).unbind(2)
+    mask = torch.ones((2, 1, 1, 6), dtype=torch.bool)
+    torch.testing.assert_close(
+        torch_kernels.attention(*heads, None, mask),
+        torch_kernels.attention(*(head.contiguous() for head in heads), None, mask),
+    )
