@@ -12,9 +12,14 @@ TOKEN_IDS = "token_ids"
 SEGMENT_IDS = "segment_ids"
 PADDING_MASK = "padding_mask"  # 1 = a real token, 0 = padding
 MASK_POSITIONS = "mask_positions"
+# Of rows that hold several examples.
+EXAMPLE_IDS = "example_ids"  # a token's example within its row, from 1; 0 = padding
+POSITION_IDS = "position_ids"  # from 0 within each example
+FIRST_POSITIONS = "first_positions"  # where each example begins; 0 in unused slots
 
 SEQUENCE_OUTPUT = "sequence_output"
 POOLED_OUTPUT = "pooled_output"
+FIRST_OUTPUT = "first_output"  # of each example's first token, [CLS]
 BEFORE_LAST = "before_last"  # the last block's input
 HIDDEN_STATES = "hidden_states"
 ATTENTIONS = "attentions"

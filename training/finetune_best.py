@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_keras import atomic
 from bert_keras.errors import ArtifactError, NumericError, UsageError
-from bert_keras.models import Distiller, SentencePairs, Task
+from bert_keras.models import Distiller, PackedTask, SentencePairs, Task
 from bert_keras.tokenizers import Tokenizer
 from training.finetune_recipe import FinetuneRecipe
 from training.kinds import Evaluation, Kind
@@ -26,12 +26,12 @@ _MEASURING = "measuring on dev"
 
 def measure(
     kind: Kind,
-    task: Task | Distiller,
+    task: Task | PackedTask | Distiller,
     tokenizer: Tokenizer,
     data: Any,
     progress: Callable[[int, int | None, str], None] | None = None,
 ) -> Evaluation:
-    """Puts the examples to a task, or to what a `Distiller` or `SentencePairs` trains.
+    """Puts the examples to a task, or to what a view, `Distiller` or `SentencePairs` trains.
 
     Args:
         kind: measures.
@@ -195,8 +195,10 @@ def _step_of(folder: Path) -> int:
     return int(text)
 
 
-def _kept(task: Task | Distiller) -> Task:
+def _kept(task: Task | PackedTask | Distiller) -> Task:
     """What is left of a model when it is trained."""
+    if isinstance(task, PackedTask):
+        task = task.task
     if isinstance(task, Distiller):
         task = task.student
     if isinstance(task, SentencePairs) and task.head is None:

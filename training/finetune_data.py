@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_keras.data import Draws, Stream, SupervisedExamples
+from bert_keras.data import Draws, PackedExamples, Stream, SupervisedExamples
 from bert_keras.errors import DataError, UsageError
 from bert_keras.features import SEGMENT_IDS
 from bert_keras.models import Task
@@ -86,10 +86,10 @@ def read(kind: Kind, path: str, *, labelled: bool = True) -> Any:
 
 def training_examples(
     recipe: FinetuneRecipe, kind: Kind, data: Data, tokenizer: Tokenizer, task: Task, seed: int
-) -> SupervisedExamples:
-    """The batches that a task learns from."""
+) -> SupervisedExamples | PackedExamples:
+    """The batches that a task, or with `packing` its packed view, learns from."""
     multiple = _MULTIPLE.get(keras.backend.backend(), _MULTIPLE_ELSEWHERE)
-    return kind.examples(
+    examples = kind.examples(
         tokenizer,
         data.train,
         data.labels,
@@ -98,3 +98,8 @@ def training_examples(
         multiple_of=multiple,
         seed=seed,
     )
+    if not recipe.packing:
+        return examples
+    length = recipe.max_length
+    rows = round(recipe.batch_size * float(examples.lengths.mean()) / length)
+    return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows))

@@ -79,6 +79,7 @@ class FinetuneRecipe:
     # The optimisation.
     epochs: int = 3  # passes over the examples
     batch_size: int = 32
+    packing: bool = False  # several examples in a row of max_length, about batch_size in a batch
     learning_rate: float = 5e-5  # at the end of the warm-up
     warmup: float = 0.1  # share of the steps in which the rate rises from 0
     schedule: str = "linear"  # of the fall afterwards; "slanted_triangular" has its own rise
@@ -118,6 +119,9 @@ class FinetuneRecipe:
                     _RANGES.fail(name, f"is for {', '.join(tasks)} alone", value)
         if self.crf and self.all_pieces:  # tags are chosen for words
             _RANGES.fail("all_pieces", "must be false with crf=true", self.all_pieces)
+        for name in ("crf", "teacher"):  # these read rows of one example
+            if self.packing and getattr(self, name):
+                _RANGES.fail("packing", f"must be false with {name}=", self.packing)
         if self.language == "zh" and self.no_answer:
             _RANGES.fail("no_answer", "must be false with language='zh'", self.no_answer)
         if self.freeze and self.hidden:  # nothing that moves is behind the states
@@ -164,7 +168,7 @@ _ONLY = {
     "word_column tag_column numbered_characters scheme repair crf all_pieces": ("entities",),
     "highest": ("similarity",),
     "language stride max_question max_answer no_answer": ("questions",),
-    "representation": _OF_TOKENS,
+    "representation packing": _OF_TOKENS,
     "dropout": _WITH_DROPOUT,
     "freeze": (*_WITH_DROPOUT, "pair_labels"),
     "pooling": _VECTORS,

@@ -13,7 +13,14 @@ from bert_keras import atomic, strict_json
 from bert_keras.checkpoints import load_checkpoint, load_opened, open_checkpoint
 from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import NumericError, UsageError
-from bert_keras.models import BertEncoder, Distiller, SentenceEncoder, SentencePairs, Task
+from bert_keras.models import (
+    BertEncoder,
+    Distiller,
+    PackedTask,
+    SentenceEncoder,
+    SentencePairs,
+    Task,
+)
 from bert_keras.optimization import optimizer
 from bert_keras.tokenizers import Tokenizer
 from training import machine
@@ -104,7 +111,9 @@ def _train(
         task = kind.build(encoder, data.labels)
     except ValueError as error:
         raise UsageError(f"encoder={recipe.encoder}: {error}") from error
-    model = _taught(recipe, task, tokenizer) if recipe.teacher else task
+    model: Any = task.packed() if recipe.packing else task
+    if recipe.teacher:
+        model = _taught(recipe, task, tokenizer)
     opened = perf_counter() - start
     examples = training_examples(recipe, kind, data, tokenizer, task, seed)
     report_every = math.ceil(examples.num_batches() / recipe.evaluations)
@@ -199,7 +208,7 @@ def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distill
         raise UsageError(f"teacher={recipe.teacher}: {error}") from error
 
 
-def _compile(recipe: FinetuneRecipe, task: Task | Distiller, total_steps: int) -> None:
+def _compile(recipe: FinetuneRecipe, task: Task | PackedTask | Distiller, total_steps: int) -> None:
     task.compile(
         optimizer(
             recipe.learning_rate,

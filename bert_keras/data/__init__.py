@@ -1,5 +1,6 @@
 """Text to batches: documents, token stores, pretraining examples; supervised data to examples."""
 
+from bert_keras.data.bins import fill_rows
 from bert_keras.data.choices import read_choices, read_swag
 from bert_keras.data.conll import read_conll, write_conll
 from bert_keras.data.corpus import MANIFEST, Corpus
@@ -7,6 +8,8 @@ from bert_keras.data.corpus_writer import require_vacant, split_of, write
 from bert_keras.data.documents import LAYOUTS, Documents, read
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
 from bert_keras.data.feeding import Examples
+from bert_keras.data.packed import Packable, PackedExamples
+from bert_keras.data.packed_batch import pack_batch
 from bert_keras.data.pair_targets import pair_examples
 from bert_keras.data.pretraining import PretrainingExamples, py_dataset, tf_dataset
 from bert_keras.data.question_targets import choice_examples, question_examples
@@ -27,6 +30,8 @@ __all__ = [
     "Documents",
     "Draws",
     "Examples",
+    "Packable",
+    "PackedExamples",
     "PretrainingExamples",
     "Question",
     "Rows",
@@ -37,8 +42,10 @@ __all__ = [
     "Texts",
     "choice_examples",
     "encode",
+    "fill_rows",
     "from_bio",
     "label_names",
+    "pack_batch",
     "pair_examples",
     "py_dataset",
     "question_examples",

@@ -171,26 +171,29 @@ class PretrainingExamples:
             raise IndexError(
                 f"Epoch {epoch} has {self.num_batches(epoch)} batches. Received: {position=}"
             )
+        first = position * self.batch_size
+        return self.batch_of(epoch, np.arange(first, first + self.batch_size))
+
+    def batch_of(self, epoch: int, examples: np.ndarray) -> Batch:
+        """As `batch`, of the examples with these numbers in the epoch."""
         plan, draws = self.plan(epoch), Draws(self.seed, epoch)
-        first, size = position * self.batch_size, self.batch_size
-        example = slice(first, first + size)
-        length_a, length_b = plan.length_a[example], plan.length_b[example]
+        length_a, length_b = plan.length_a[examples], plan.length_b[examples]
         kept_a, kept_b = truncate(length_a, length_b, self._room)
         # At most the room and one more sentence go, or two more in "sop"; a bit for each.
         words = -(-2 * self._room // WORD_BITS)
-        coins = draws.rows(Stream.CROP, first, size, 2 * words)
+        coins = draws.rows_at(Stream.CROP, examples, 2 * words)
         rows = pack(
             self._tokens,
-            plan.start_a[example] + front_share(length_a - kept_a, coins[:, :words]),
+            plan.start_a[examples] + front_share(length_a - kept_a, coins[:, :words]),
             kept_a,
-            plan.start_b[example] + front_share(length_b - kept_b, coins[:, words:]),
+            plan.start_b[examples] + front_share(length_b - kept_b, coins[:, words:]),
             kept_b,
             length=self.sequence_length,
             cls_id=self.tokenizer.cls_id,
             sep_id=self.tokenizer.sep_id,
             pad_id=self.tokenizer.pad_id,
         )
-        raw = draws.rows(Stream.MASK, first, size, self.masking.width(self.sequence_length))
+        raw = draws.rows_at(Stream.MASK, examples, self.masking.width(self.sequence_length))
         masked = self.masking(rows.token_ids, rows.is_text, raw)
         x = {
             TOKEN_IDS: masked.token_ids,
@@ -203,9 +206,35 @@ class PretrainingExamples:
             y[RTD] = rows.token_ids
             sample_weight[RTD] = rows.padding_mask.astype(np.float32)
         elif self.objective != MLM:
-            y[self.objective] = plan.label[example].astype(np.int32)
-            sample_weight[self.objective] = np.ones(size, np.float32)
+            y[self.objective] = plan.label[examples].astype(np.int32)
+            sample_weight[self.objective] = np.ones(len(examples), np.float32)
         return x, y, sample_weight
+
+    @property
+    def pad_id(self) -> int:
+        """What rows are filled up with."""
+        return self.tokenizer.pad_id
+
+    @property
+    def token_names(self) -> tuple[str, ...]:
+        """The labels of all tokens."""
+        return (RTD,)
+
+    def drawn(self, epoch: int) -> np.ndarray:
+        """The numbers of an epoch's examples, which are drawn in their order."""
+        return np.arange(len(self.plan(epoch)))
+
+    def lengths_of(self, epoch: int) -> np.ndarray:
+        """Tokens of an epoch's examples, special ones included."""
+        plan = self.plan(epoch)
+        kept_a, kept_b = truncate(plan.length_a, plan.length_b, self._room)
+        return kept_a + kept_b + 2 + (kept_b > 0)
+
+    def most_predictions(self, tokens: int, examples: int) -> int:
+        """Masked tokens at most among so many tokens, of so many examples."""
+        # Each has its share, rounded, and at least one: less than one more than the share.
+        share = int(self.masking.rate * tokens) + examples
+        return min(share, examples * self.masking.max_predictions)
 
     def statistics(self, epoch: int = 0, batches: int = 100) -> dict[str, float]:
         """Padding, masks, labels and [UNK], counted over some batches: see `health.statistics`."""

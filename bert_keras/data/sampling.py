@@ -23,6 +23,7 @@ class Stream(IntEnum):
     ORDER = 3
     CROP = 4
     MASK = 5
+    ROWS = 6
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,15 @@ class Draws:
         )
         words = philox.random_raw(count * blocks * _WORDS_PER_BLOCK)
         return words.reshape(count, blocks * _WORDS_PER_BLOCK)[:, :width]
+
+    def rows_at(self, stream: Stream, numbers: np.ndarray, width: int) -> np.ndarray:
+        """The rows with these numbers, in their order: uint64 [numbers, width]."""
+        ends = np.flatnonzero(np.diff(numbers) != 1) + 1
+        parts = np.split(numbers, ends)  # of neighbours, which are drawn at once
+        return np.concatenate(
+            [self.rows(stream, int(part[0]), len(part), width) for part in parts if len(part)]
+            or [np.zeros((0, width), np.uint64)]
+        )
 
     def keys(self, stream: Stream, count: int) -> np.ndarray:
         """The first `count` words of a stream, to sort by: uint64 [count]."""

@@ -119,13 +119,47 @@ class SupervisedExamples:
                 del self._orders[next(iter(self._orders))]
             return order
 
+    @property
+    def pad_id(self) -> int:
+        """What rows are filled up with."""
+        return self.rows.pad_id
+
+    @property
+    def token_names(self) -> tuple[str, ...]:
+        """The labels of tokens."""
+        return tuple(self._token_labels)
+
+    def lengths_of(self, epoch: int) -> np.ndarray:
+        """Tokens of the examples, the same in each epoch.
+
+        Raises:
+            ValueError: choices, whose examples have several rows.
+        """
+        del epoch
+        if self.group is not None:
+            raise ValueError(
+                "Examples of several rows cannot share a row. "
+                f"Received: examples with group={self.group}"
+            )
+        return self.lengths
+
+    def most_predictions(self, tokens: int, examples: int) -> int:
+        """None: no token is masked."""
+        del tokens, examples
+        return 0
+
+    def drawn(self, epoch: int) -> np.ndarray:
+        """The numbers of the examples in the order of an epoch, whatever their lengths."""
+        if self.seed is None:
+            return np.arange(self.num_examples)
+        keys = Draws(self.seed, epoch).keys(Stream.ORDER, self.num_examples)
+        return np.argsort(keys, kind="stable")
+
     def _order(self, epoch: int) -> list[np.ndarray]:
-        size, numbers = self.batch_size, np.arange(self.num_examples)
+        size, numbers = self.batch_size, self.drawn(epoch)
         if self.seed is None:
             return [numbers[start : start + size] for start in range(0, len(numbers), size)]
-        draws = Draws(self.seed, epoch)
-        numbers = np.argsort(draws.keys(Stream.ORDER, len(numbers)), kind="stable")
-        batches = []
+        draws, batches = Draws(self.seed, epoch), []
         for start in range(0, len(numbers), size * self.window):
             window = numbers[start : start + size * self.window]
             window = window[np.argsort(self.lengths[window], kind="stable")]
@@ -137,7 +171,11 @@ class SupervisedExamples:
         """One batch: inputs, labels, sample weights; rows padded to a common length."""
         if not 0 <= position < self.num_batches():
             raise IndexError(f"An epoch has {self.num_batches()} batches. Received: {position=}")
-        examples = self.order(epoch)[position]
+        return self.batch_of(epoch, self.order(epoch)[position])
+
+    def batch_of(self, epoch: int, examples: np.ndarray) -> Batch:
+        """A batch of these examples, in whichever epoch."""
+        del epoch
         numbers = examples
         if self.group:
             numbers = examples[:, None] * self.group + np.arange(self.group)

@@ -10,6 +10,7 @@ from bert_keras.layers.embeddings import BertEmbeddings
 from bert_keras.layers.feedforward import FeedForward
 from bert_keras.layers.generator import Generator
 from bert_keras.layers.heads import ClassificationHead, MaskedLMHead, PairHead, Pooler
+from bert_keras.layers.packed import ExampleMask, TokensAt
 from bert_keras.layers.pooling import SentencePooling
 from bert_keras.layers.replacement import TokenReplacement
 from bert_keras.layers.scalar_mix import ScalarMix
@@ -19,6 +20,7 @@ __all__ = [
     "BertEmbeddings",
     "ClassificationHead",
     "ConditionalRandomField",
+    "ExampleMask",
     "FeedForward",
     "FirstToken",
     "Generator",
@@ -32,6 +34,7 @@ __all__ = [
     "SentencePooling",
     "SplitChoices",
     "TokenReplacement",
+    "TokensAt",
     "TransformerBlock",
     "log_likelihood",
     "to_be_filled",

@@ -87,7 +87,8 @@ class SelfAttention(keras.layers.Layer):
 
         Args:
             x: [batch, length, hidden_size].
-            padding_mask: [batch, length], 1 for real tokens; None when there is no padding.
+            padding_mask: [batch, length], 1 for real tokens; None when there is no padding; or
+                [batch, query, key], 1 where a token attends to a key (not with `first_token`).
             training: whether dropout is active.
             first_token: whether the first token alone attends (to all).
             seed: of the dropout, one of its `next_seed`; None to draw one.
@@ -174,8 +175,9 @@ class AttentionProbabilities(keras.layers.Layer):
 def _mask(padding_mask):
     if padding_mask is None:
         return None
+    axes = (1, 2) if len(padding_mask.shape) == 2 else 1
     # Numbers, and no slice: LiteRT has neither for bools.
-    return ops.cast(ops.expand_dims(padding_mask, (1, 2)), "bool")
+    return ops.cast(ops.expand_dims(padding_mask, axes), "bool")
 
 
 def _masked(scores_BNTS, mask_B11S, low: float):

@@ -94,7 +94,7 @@ class TransformerBlock(keras.layers.Layer):
 
         Args:
             x: [batch, length, hidden_size].
-            padding_mask: [batch, length], 1 for real tokens; None when there is no padding.
+            padding_mask: as of `SelfAttention`.
             training: whether dropout is active.
             first_token: whether it is for the first token alone.
 

@@ -81,7 +81,7 @@ class BertEmbeddings(keras.layers.Layer):
                 name="projection",
             )
 
-    def build(self, token_ids_shape, segment_ids_shape=None):
+    def build(self, token_ids_shape, segment_ids_shape=None, position_ids_shape=None):
         for table in (self.token, self.position, self.segment):
             if table is not None:
                 table.build(token_ids_shape)
@@ -90,34 +90,37 @@ class BertEmbeddings(keras.layers.Layer):
             self.projection.build((*token_ids_shape, self.embedding_size))
         self.built = True
 
-    def call(self, token_ids, segment_ids=None, training=None):
+    def call(self, token_ids, segment_ids=None, position_ids=None, training=None):
         """Embeds, and projects to `hidden_size`; see `embed`."""
-        x = self.embed(token_ids, segment_ids, training)
+        x = self.embed(token_ids, segment_ids, position_ids, training=training)
         return x if self.projection is None else inner(self.projection, x)
 
-    def embed(self, token_ids, segment_ids=None, training=None):
+    def embed(self, token_ids, segment_ids=None, position_ids=None, training=None):
         """The normalised sum of the table rows.
 
         Args:
             token_ids: [batch, length], in [0, vocab_size).
             segment_ids: [batch, length], in [0, num_segments); None for all zeros.
+            position_ids: [batch, length], in [0, max_positions); None for 0, 1, 2 and so on.
             training: whether dropout is active.
 
         Returns:
             [batch, length, embedding_size].
 
         Raises:
-            ValueError: the sequence is longer than `max_positions`.
+            ValueError: the sequence is longer than `max_positions`, and its positions are not
+                given, or not read here.
         """
-        if token_ids.shape[1] is not None and token_ids.shape[1] > self.max_positions:
+        is_given = position_ids is not None and self.position is not None
+        length = token_ids.shape[1]
+        if length is not None and length > self.max_positions and not is_given:
             raise ValueError(
                 f"The model has {self.max_positions} positions: shorten the sequences. "
                 f"Received: token_ids of shape {tuple(token_ids.shape)}"
             )
         x = inner(self.token, token_ids)
         if self.position is not None:
-            positions = ops.arange(ops.shape(token_ids)[1], dtype="int32") + self.position_offset
-            x = x + inner(self.position, positions)[None]
+            x = x + self._positions(token_ids, position_ids)
         if self.segment is not None:
             if segment_ids is None:
                 segment_ids = ops.zeros_like(token_ids)
@@ -125,8 +128,15 @@ class BertEmbeddings(keras.layers.Layer):
         x = inner(self.layer_norm, x, training=training)
         return inner(self.dropout, x, training=training)
 
-    def compute_output_spec(self, token_ids, segment_ids=None, training=None):
+    def compute_output_spec(self, token_ids, segment_ids=None, position_ids=None, training=None):
         return keras.KerasTensor((*token_ids.shape, self.hidden_size), dtype=self.compute_dtype)
+
+    def _positions(self, token_ids, position_ids=None):
+        """Rows of the position table: [batch, length, width], or [1, length, width]."""
+        if position_ids is not None:
+            return inner(self.position, position_ids + self.position_offset)
+        positions = ops.arange(ops.shape(token_ids)[1], dtype="int32") + self.position_offset
+        return inner(self.position, positions)[None]
 
     def _table(
         self, rows: int, initializer: Any, name: str, *, trainable: bool = True

@@ -62,7 +62,7 @@ class Generator(keras.layers.Layer):
         Returns:
             [batch, length, hidden_size].
         """
-        x = self.embeddings.embed(token_ids, segment_ids, training)
+        x = self.embeddings.embed(token_ids, segment_ids, training=training)
         if self.projection is not None:
             x = self.projection(x)
         for block in self.blocks:

@@ -10,6 +10,7 @@ from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.feedforward import ACTIVATIONS
 from bert_keras.layers.inner import inner
 from bert_keras.layers.layer_norm import LayerNorm
+from bert_keras.layers.packed import tokens_at
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -26,16 +27,26 @@ class Pooler(keras.layers.Layer):
             name="dense",
         )
 
-    def build(self, x_shape):
+    def build(self, x_shape, first_positions_shape=None):
         self.dense.build((x_shape[0], x_shape[2]))
         self.built = True
 
-    def call(self, x):
-        """[batch, length, hidden_size] -> [batch, hidden_size]."""
-        return inner(self.dense, x[:, 0])
+    def call(self, x, first_positions=None):
+        """Pools.
 
-    def compute_output_shape(self, x_shape):
-        return (x_shape[0], self.dense.units)
+        Args:
+            x: [batch, length, hidden_size].
+            first_positions: [batch, examples], where each example of a row begins; None where a
+                row is one example.
+
+        Returns:
+            [batch, hidden_size], or [batch, examples, hidden_size].
+        """
+        first = x[:, 0] if first_positions is None else tokens_at(x, first_positions)
+        return inner(self.dense, first)
+
+    def compute_output_shape(self, x_shape, first_positions_shape=None):
+        return (*(first_positions_shape or x_shape[:1]), self.dense.units)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -92,11 +103,7 @@ class MaskedLMHead(keras.layers.Layer):
         Returns:
             float32 logits [batch, predictions, vocab_size].
         """
-        batch, length, hidden_size = ops.shape(x)
-        # One flat gather: its gradient is a scatter over rows on every backend.
-        first_rows = length * ops.arange(batch, dtype="int32")
-        rows = ops.cast(mask_positions, "int32") + first_rows[:, None]
-        x = ops.take(ops.reshape(x, (batch * length, hidden_size)), rows, axis=0)
+        x = tokens_at(x, mask_positions)
         x = inner(self.layer_norm, self.activation(inner(self.dense, x)))
         bias = ops.cast(self.bias, "float32")
         if self.token_embedding.quantization_mode is None:
@@ -129,11 +136,11 @@ class PairHead(keras.layers.Layer):
         self.built = True
 
     def call(self, x):
-        """[batch, hidden_size] -> float32 logits [batch, 2]."""
+        """[..., hidden_size] -> float32 logits [..., 2]."""
         return ops.cast(inner(self.dense, x), "float32")
 
     def compute_output_spec(self, x):
-        return keras.KerasTensor((x.shape[0], 2), dtype="float32")
+        return keras.KerasTensor((*x.shape[:-1], 2), dtype="float32")
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -6,6 +6,7 @@ from bert_keras.models.electra import ElectraPretrainer
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.masked_lm import MaskedLM
 from bert_keras.models.multiple_choice import MultipleChoice
+from bert_keras.models.packed import PackedTask
 from bert_keras.models.pretrainer import Pretrainer
 from bert_keras.models.question_answerer import QuestionAnswerer
 from bert_keras.models.replaced_token_detector import ReplacedTokenDetector
@@ -20,6 +21,7 @@ __all__ = [
     "ElectraPretrainer",
     "MaskedLM",
     "MultipleChoice",
+    "PackedTask",
     "Pretrainer",
     "QuestionAnswerer",
     "ReplacedTokenDetector",

@@ -8,9 +8,9 @@ from typing import Any, final
 import keras
 
 from bert_keras import features
-from bert_keras.layers import ClassificationHead
+from bert_keras.layers import ClassificationHead, TokensAt
 from bert_keras.models.encoder import BertEncoder
-from bert_keras.models.representation import LAST, MIX, token_vectors
+from bert_keras.models.representation import LAST, MIX, packed_vectors, token_vectors
 from bert_keras.models.task import Task, class_names, task_inputs
 
 PROBLEMS = ("single_label", "multi_label", "regression")
@@ -91,6 +91,15 @@ class SequenceClassifier(Task):
     def reads_pooler(self) -> bool:
         """Unless the head has a layer of its own."""
         return self.options["hidden_activation"] is None
+
+    def packed_outputs(self, inputs: dict) -> dict:
+        """Those of each example: [rows, examples, num_classes]."""
+        if self.reads_pooler:
+            vectors = self.encoder.packed()(inputs)[features.POOLED_OUTPUT]
+        else:
+            first = TokensAt(dtype=self.dtype_policy, name="first_tokens")
+            vectors = first(packed_vectors(self, inputs), inputs[features.FIRST_POSITIONS])
+        return {features.LABEL: self.head(vectors)}
 
     def objective(self) -> dict[str, Any]:
         """What fits the problem; labels {"label": int [batch], or float [batch, num_classes]}."""

@@ -84,6 +84,24 @@ class BertEncoder(EncoderView):
         outputs = self._stack.first_token(inputs, self.config)
         return EncoderView(inputs, outputs, name=f"{self.name}_first_token")
 
+    def packed(self, *, hidden_states: bool = False) -> EncoderView:
+        """The same layers for rows of several examples: a view, and no example sees another.
+
+        Inputs, int32: `token_ids`, `segment_ids` (absent as in the encoder), `position_ids` (from 0
+        within each example) and `example_ids` (from 1 within each row, 0 = padding): [rows,
+        length]; `first_positions` [rows, examples], where each example begins, 0 in unused slots.
+        `data.PackedExamples` makes them.
+        Outputs: `sequence_output` [rows, length, hidden_size]; `first_output` and, with a pooler,
+        `pooled_output` [rows, examples, hidden_size], those of each example's [CLS], meaningless in
+        unused slots; on request `hidden_states`.
+
+        Rows may be longer than `max_positions`, which is about the examples, but for relative
+        positions.
+        """
+        inputs = packed_inputs(self.config)
+        outputs = self._stack.packed(inputs, self.config, hidden_states)
+        return EncoderView(inputs, outputs, name=f"{self.name}_packed")
+
     @property
     def _stack(self) -> EncoderLayers:
         return EncoderLayers(self.embeddings, self.blocks, self.pooler)
@@ -207,7 +225,16 @@ class BertEncoder(EncoderView):
 
 def encoder_inputs(config: BertConfig) -> dict[str, keras.KerasTensor]:
     """New symbolic inputs of an encoder with this config."""
-    names = [features.TOKEN_IDS, features.PADDING_MASK]
+    return _inputs(config, features.PADDING_MASK)
+
+
+def packed_inputs(config: BertConfig) -> dict[str, keras.KerasTensor]:
+    """New symbolic inputs of its view for rows of several examples."""
+    return _inputs(config, features.POSITION_IDS, features.EXAMPLE_IDS, features.FIRST_POSITIONS)
+
+
+def _inputs(config: BertConfig, *more: str) -> dict[str, keras.KerasTensor]:
+    names = [features.TOKEN_IDS, *more]
     if config.num_segments > 1:
         names.insert(1, features.SEGMENT_IDS)
     return {name: keras.Input((None,), dtype="int32", name=name) for name in names}

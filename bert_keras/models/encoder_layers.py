@@ -11,8 +11,10 @@ from bert_keras.config import BertConfig
 from bert_keras.layers import (
     AttentionProbabilities,
     BertEmbeddings,
+    ExampleMask,
     FirstToken,
     Pooler,
+    TokensAt,
     TransformerBlock,
 )
 
@@ -105,6 +107,30 @@ class EncoderLayers(NamedTuple):
             x = self._block(index, config)(x, padding_mask)
         first = FirstToken(self._block(last, config), name="first_token")(x, padding_mask)
         return {**self._read(first), features.BEFORE_LAST: x}
+
+    def packed(self, inputs: dict, config: BertConfig, hidden_states: bool) -> dict:
+        """The outputs of rows of several examples, who do not see each other."""
+        mask = ExampleMask(name="example_mask")(inputs[features.EXAMPLE_IDS])
+        x = self.embeddings(
+            inputs[features.TOKEN_IDS],
+            inputs.get(features.SEGMENT_IDS),
+            position_ids=inputs[features.POSITION_IDS],
+        )
+        states = [x]
+        for index in range(config.num_layers):
+            x = self._block(index, config)(x, mask)
+            states.append(x)
+        tokens = TokensAt(dtype=self.embeddings.dtype_policy, name="first_tokens")
+        first = inputs[features.FIRST_POSITIONS]
+        outputs = {
+            features.SEQUENCE_OUTPUT: x,
+            features.FIRST_OUTPUT: tokens(x, first),
+        }
+        if self.pooler is not None:
+            outputs[features.POOLED_OUTPUT] = self.pooler(x, first)
+        if hidden_states:
+            outputs[features.HIDDEN_STATES] = tuple(states)
+        return outputs
 
     def _read(self, x: Any) -> dict:
         """What is read of the last layer."""

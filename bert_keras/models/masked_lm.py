@@ -30,6 +30,11 @@ def masked_lm_head(
     )
 
 
+def mask_positions() -> keras.KerasTensor:
+    """A new symbolic input: which tokens are predicted, int32 [batch, predictions]."""
+    return keras.Input((None,), dtype="int32", name=features.MASK_POSITIONS)
+
+
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
 class MaskedLM(Task):
@@ -60,12 +65,18 @@ class MaskedLM(Task):
         # === Functional model ===
         inputs = task_inputs(encoder)
         sequence_output = encoder(inputs)[features.SEQUENCE_OUTPUT]
-        positions = keras.Input((None,), dtype="int32", name=features.MASK_POSITIONS)
+        positions = mask_positions()
         outputs = {features.MLM: head(sequence_output, positions)}
         inputs[features.MASK_POSITIONS] = positions
         options = {"activation": activation, "layer_norm_epsilon": layer_norm_epsilon}
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.mlm = head
+
+    def packed_outputs(self, inputs: dict) -> dict:
+        """Those of the masked tokens of a row, whichever example they are of."""
+        sequence_output = self.encoder.packed()(inputs)[features.SEQUENCE_OUTPUT]
+        inputs[features.MASK_POSITIONS] = positions = mask_positions()
+        return {features.MLM: self.mlm(sequence_output, positions)}
 
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of the masked tokens; labels {"mlm": int32 [batch, predictions]}."""

@@ -9,7 +9,7 @@ import keras
 from bert_keras import features
 from bert_keras.layers import PairHead
 from bert_keras.models.encoder import BertEncoder
-from bert_keras.models.masked_lm import masked_lm_head
+from bert_keras.models.masked_lm import mask_positions, masked_lm_head
 from bert_keras.models.task import Task, task_inputs
 from bert_keras.models.token_loss import TokenAccuracy, TokenLoss
 
@@ -55,7 +55,7 @@ class Pretrainer(Task):
         # === Functional model ===
         inputs = task_inputs(encoder)
         encoded = encoder(inputs)
-        positions = keras.Input((None,), dtype="int32", name=features.MASK_POSITIONS)
+        positions = mask_positions()
         outputs = {
             features.MLM: head(encoded[features.SEQUENCE_OUTPUT], positions),
             objective: pair_head(encoded[features.POOLED_OUTPUT]),
@@ -68,6 +68,15 @@ class Pretrainer(Task):
     def reads_pooler(self) -> bool:
         """Always."""
         return True
+
+    def packed_outputs(self, inputs: dict) -> dict:
+        """Of the masked tokens of a row, and of each of its pairs: [rows, examples, 2]."""
+        encoded = self.encoder.packed()(inputs)
+        inputs[features.MASK_POSITIONS] = positions = mask_positions()
+        return {
+            features.MLM: self.mlm(encoded[features.SEQUENCE_OUTPUT], positions),
+            self.options["objective"]: self.pair(encoded[features.POOLED_OUTPUT]),
+        }
 
     def objective(self) -> dict[str, Any]:
         """The sum of both mean cross-entropies, as in the paper; labels by output name."""

@@ -9,6 +9,7 @@ import keras
 from bert_keras import features
 from bert_keras.layers import ScalarMix
 from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.task import Task
 
 LAST = "last"
 CONCAT = "concat_last_4"
@@ -43,7 +44,26 @@ def token_vectors(encoder: BertEncoder, inputs: dict, representation: str = LAST
             f"representation={representation!r} needs an encoder of {_LAYERS} layers or more. "
             f"Received: num_layers={encoder.config.num_layers}"
         )
-    states = list(encoder.with_outputs(hidden_states=True)(inputs)[features.HIDDEN_STATES])
-    if representation == MIX:
-        return ScalarMix(dtype=encoder.dtype_policy, name=MIX)(states)
-    return keras.ops.concatenate(states[-_LAYERS:], axis=-1)
+    encoded = encoder.with_outputs(hidden_states=True)(inputs)
+    mix = ScalarMix(dtype=encoder.dtype_policy, name=MIX) if representation == MIX else None
+    return read(encoded, mix)
+
+
+def packed_vectors(task: Task, inputs: dict) -> Any:
+    """As `token_vectors`, of rows of several examples: what this task's head reads."""
+    representation = task.options.get("representation", LAST)
+    encoded = task.encoder.packed(hidden_states=representation != LAST)(inputs)
+    return read(encoded, task.get_layer(MIX) if representation == MIX else None)
+
+
+def read(encoded: dict, mix: ScalarMix | None = None) -> Any:
+    """The vectors of the tokens, of an encoder's outputs.
+
+    Args:
+        encoded: with `hidden_states` where more than the last layer is read.
+        mix: of the layers; None for the last four side by side.
+    """
+    if features.HIDDEN_STATES not in encoded:
+        return encoded[features.SEQUENCE_OUTPUT]
+    states = list(encoded[features.HIDDEN_STATES])
+    return keras.ops.concatenate(states[-_LAYERS:], axis=-1) if mix is None else mix(states)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 
 from bert_keras.models.encoder import BertEncoder, encoder_inputs
 from bert_keras.models.unread import WithoutUnread
+
+if TYPE_CHECKING:
+    from bert_keras.models.packed import PackedTask
 
 
 class Task(WithoutUnread):
@@ -47,6 +50,28 @@ class Task(WithoutUnread):
     @abc.abstractmethod
     def objective(self) -> dict[str, Any]:
         """Loss and metrics: `task.compile(optimizer, **task.objective())`."""
+
+    def packed(self) -> PackedTask:
+        """The same task on rows of several examples: a view to train; see `PackedTask`.
+
+        Raises:
+            ValueError: a task that cannot be so.
+        """
+        from bert_keras.models.packed import PackedTask
+
+        return PackedTask(self)
+
+    def packed_outputs(self, inputs: dict) -> dict:
+        """The outputs of `packed` for the inputs of its encoder, to which it adds its own.
+
+        Raises:
+            ValueError: a task that cannot be so.
+        """
+        del inputs
+        raise ValueError(
+            "Several examples in a row are for MaskedLM, Pretrainer, SequenceClassifier, and "
+            f"TokenClassifier without crf. Received: {type(self).__name__}"
+        )
 
     def make_train_function(self, force: bool = False):
         """Keras: compiles a step."""

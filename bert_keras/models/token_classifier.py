@@ -12,7 +12,7 @@ from bert_keras import features
 from bert_keras.layers import ConditionalRandomField, log_likelihood
 from bert_keras.models.classifier import text_head
 from bert_keras.models.encoder import BertEncoder
-from bert_keras.models.representation import LAST, MIX, token_vectors
+from bert_keras.models.representation import LAST, MIX, packed_vectors, token_vectors
 from bert_keras.models.task import Task, class_names, task_inputs
 
 _CRF = "crf"
@@ -71,6 +71,19 @@ class TokenClassifier(Task):
             options["representation"] = representation
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.head, self.crf = head, field
+
+    def packed_outputs(self, inputs: dict) -> dict:
+        """Those of all tokens of a row.
+
+        Raises:
+            ValueError: with `crf`, whose chain would go from one example to the next.
+        """
+        if self.crf is not None:
+            raise ValueError(
+                "A conditional random field goes from token to token: several examples in a row "
+                "are for crf=False. Received: crf=True"
+            )
+        return {features.TAGS: self.head(packed_vectors(self, inputs))}
 
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of a text's tags, `TagLoss`; with `crf` a `ConditionalRandomFieldLoss`.

@@ -37,6 +37,14 @@ def test_a_row_does_not_depend_on_its_neighbours(
     )
 
 
+@given(numbers=st.lists(st.integers(0, 20), max_size=12), width=SIZES)
+def test_rows_of_any_numbers(numbers: list[int], width: int) -> None:
+    draws = Draws(3, 4)
+    found = draws.rows_at(Stream.MASK, np.array(numbers, np.int64), width)
+    every = draws.rows(Stream.MASK, 0, 21, width)
+    np.testing.assert_array_equal(found, every[numbers], strict=True)
+
+
 def test_seed_epoch_stream_and_row_all_matter() -> None:
     rows = [
         Draws(seed, epoch).rows(stream, row, 1, 4).tolist()[0]

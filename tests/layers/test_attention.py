@@ -57,6 +57,20 @@ def test_probabilities_sum_to_one_over_real_tokens(attention):
     np.testing.assert_array_equal(probabilities[2, :, :, 0], 1.0)
 
 
+def test_every_token_may_have_a_mask_of_its_own(attention):
+    """Two halves of a row, each attending to itself, are two rows; with the kernel and without."""
+    x, _ = _arguments(7)
+    half = np.arange(7) < 3
+    mask = np.tile(half[:, None] == half, (3, 1, 1))
+    for given in (mask, mask.astype("int32")):
+        found = numpy(attention(x, given))
+        probabilities = numpy(attention.probabilities(x, given))
+        for part in (slice(0, 3), slice(3, 7)):
+            contracts.assert_close(found[:, part], numpy(attention(x[:, part])), 1e-5)
+            expected = numpy(attention.probabilities(x[:, part]))
+            contracts.assert_close(probabilities[:, :, part, part], expected, 1e-6)
+
+
 def test_no_mask_is_a_mask_of_ones(attention):
     x, _ = _arguments(7)
     ones = np.ones((3, 7), "int32")

@@ -76,6 +76,19 @@ def test_all_positions_can_be_used_but_no_more():
         layer(*_arguments(13))
 
 
+@pytest.mark.parametrize("kind", ["absolute", "sinusoidal"])
+def test_positions_may_be_given(kind):
+    """As of two examples in a row, which may then be longer than there are positions."""
+    layer = contracts.as_built(_make(position_embedding=kind, position_offset=2), *_arguments(7))
+    ids, segments = _arguments(7)
+    places = np.tile(np.arange(7, dtype="int32"), (3, 1))
+    expected = numpy(layer(ids, segments))
+    contracts.assert_close(numpy(layer(ids, segments, places)), expected, 1e-6)
+    both = (np.concatenate([each, each], axis=1) for each in (ids, segments, places))
+    found = numpy(layer(*both))
+    contracts.assert_close(found, np.concatenate([expected, expected], axis=1), 1e-6)
+
+
 def test_dropout_comes_last_and_in_training_only():
     """After the norm: what is left is scaled, the rest is zero."""
     layer = contracts.as_built(_make(dropout=0.5), *_arguments(7))

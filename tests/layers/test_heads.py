@@ -45,6 +45,15 @@ def test_pooler_reads_the_first_token_only():
     assert np.abs(expected).max() < 1.0
 
 
+def test_pooler_reads_the_first_token_of_each_example():
+    pooler, x = Pooler(8), _hidden(7)
+    found = numpy(pooler(x, _positions()))
+    for row, positions in enumerate(_positions()):
+        for slot, position in enumerate(positions):
+            expected = numpy(pooler(x[row : row + 1, position:]))[0]
+            contracts.assert_close(found[row, slot], expected, 1e-6)
+
+
 def test_pair_head_contract(tmp_path):
     # Its input has no length: the batch stands for both free axes.
     contracts.check_layer(

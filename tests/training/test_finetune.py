@@ -246,12 +246,20 @@ def test_a_student_and_its_teacher(finetuned, finetuning, tmp_path: Path, call: 
         ("lora=2",),
         ("unfreeze_every=1", "schedule=slanted_triangular", "warmup=0"),
         ("freeze=true", "class_weights=balanced"),
+        ("packing=true", "representation=mix", "lora=2", "class_weights=balanced"),
     ],
     ids="+".join,
 )
 def test_other_ways_to_train(values: tuple[str, ...], finetuning, call: Callable) -> None:
     done = call(main, finetuning("labels"), "--quicktest", "out=run", *values)
     assert done.code == 0, done.err
+
+
+def test_tags_of_several_sentences_in_a_row(finetuning, tmp_path: Path, call: Callable) -> None:
+    done = call(main, finetuning("entities"), "--quicktest", "out=run", "packing=true", "epochs=1")
+    assert done.code == 0, done.err
+    assert "packing" in (tmp_path / "run" / "report.md").read_text()
+    assert type(load_checkpoint(tmp_path / "run")).__name__ == "TokenClassifier"
 
 
 def test_a_random_field_over_tags(finetuning, tmp_path: Path, call: Callable) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 
+from bert_keras import BertEncoder, SequenceClassifier, Tokenizer
+from bert_keras.data import PackedExamples, SupervisedExamples
 from bert_keras.errors import DataError, UsageError
-from training.finetune_data import Data, read
+from tests.contracts import TINY
+from training.finetune_data import Data, read, training_examples
 from training.finetune_recipe import FinetuneRecipe
 from training.kinds import kind_of
 
@@ -76,3 +80,23 @@ def test_labels_of_dev_are_those_of_train(tmp_path: Path) -> None:
     dev.write_text('{"text": "t", "label": "c"}\n')
     with pytest.raises(DataError, match=r"d\.jsonl:1: unknown label 'c'. The labels are a, b"):
         _read(train=train, dev=str(dev))
+
+
+def test_packed_batches_have_about_as_many_examples(tmp_path: Path) -> None:
+    """Each of the 100 once in an epoch, in as few rows as hold them."""
+    train = _rows(tmp_path / "t.jsonl", 100)
+    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    task = SequenceClassifier(BertEncoder(TINY), 2)
+
+    def examples(**values) -> SupervisedExamples | PackedExamples:
+        recipe = FinetuneRecipe(task="labels", batch_size=16, max_length=12, **values)
+        kind = kind_of(recipe)
+        data = Data.read(dataclasses.replace(recipe, train=train, dev=train), kind)
+        return training_examples(recipe, kind, data, tokenizer, task, 0)
+
+    plain, packed = examples(), examples(packing=True)
+    assert isinstance(plain, SupervisedExamples)
+    assert isinstance(packed, PackedExamples)
+    assert packed.batch_size == 4  # rows of four examples of three tokens
+    assert packed.num_rows() == 25
+    assert packed.statistics()["tokens"] == plain.statistics()["tokens"] == 300

@@ -1,0 +1,115 @@
+"""Tasks on rows of several examples: no padding (Krell et al., 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_keras import features
+from bert_keras.models.encoder import packed_inputs
+from bert_keras.models.task import Task, build_optimizer
+from bert_keras.models.unread import WithoutUnread
+
+_OF_TOKENS = (features.MLM, features.TAGS)  # whose labels lie in the rows as the tokens do
+
+
+class PackedTask(WithoutUnread):
+    """A view of a task: its layers, so its weights, on rows of several examples.
+
+    Loss and gradients of a batch are those of its examples, each padded in a row of its own. What
+    is kept is `task`: save that one.
+
+    Inputs: those of `BertEncoder.packed`, and for masked tokens `mask_positions`, int32 [rows,
+    predictions], within the whole row.
+    Outputs: the task's; one for a text becomes one for each example: [rows, examples, ...]. In
+    unused slots they mean nothing.
+
+    Args:
+        task: a `MaskedLM`, `Pretrainer`, `SequenceClassifier`, or a `TokenClassifier` without a
+            conditional random field.
+
+    Raises:
+        ValueError: another task.
+    """
+
+    def __init__(self, task: Task):
+        inputs = packed_inputs(task.encoder.config)
+        outputs = task.packed_outputs(inputs)
+        super().__init__(inputs=inputs, outputs=outputs, name=f"{task.name}_packed")
+        self.task = task
+        self.dtype_policy = task.dtype_policy
+
+    @property
+    def unread(self) -> Sequence[Any]:
+        """Those of the task."""
+        return self.task.unread
+
+    def make_train_function(self, force: bool = False):
+        """Keras: compiles a step."""
+        build_optimizer(self)
+        return super().make_train_function(force)
+
+    def objective(self) -> dict[str, Any]:
+        """The task's own; sample weights must be given, as `data.PackedExamples` does.
+
+        They are 0 in unused slots and for padding. Those of tags count rows / examples times: the
+        mean of `TagLoss` is over the rows.
+        """
+        own = self.task.objective()
+        losses = {
+            name: loss if name in _OF_TOKENS else MeanOfExamples(loss)
+            for name, loss in own["loss"].items()
+        }
+        return {**own, "loss": losses}
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class MeanOfExamples(keras.losses.Loss):
+    """A loss of examples in slots, [rows, examples]: the mean of those that there are.
+
+    There are those whose sample weight is not 0; as in a batch without slots, they are counted, and
+    their weights are not.
+
+    Args:
+        loss: one of Keras's.
+        name: of this one.
+    """
+
+    def __init__(self, loss: keras.losses.Loss, name: str = "mean_of_examples", **kwargs):
+        super().__init__(name=name, **kwargs)
+        config = {**loss.get_config(), "reduction": "mean_with_sample_weight"}
+        self.loss = type(loss).from_config(config)
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """The loss of a batch.
+
+        Args:
+            y_true: labels [rows, examples, ...].
+            y_pred: logits [rows, examples, classes].
+            sample_weight: [rows, examples], 0 in unused slots.
+
+        Raises:
+            ValueError: without weights nobody knows which slots are used.
+        """
+        if sample_weight is None:
+            raise ValueError(
+                "Slots of packed rows may be unused: give sample weights, 0 in such slots. "
+                "Received: sample_weight=None"
+            )
+        weights = ops.convert_to_tensor(sample_weight, dtype=self.dtype)
+        count = ops.sum(ops.cast(weights != 0, self.dtype))
+        mean_weight = ops.divide_no_nan(ops.sum(weights), count)
+        return mean_weight * self.loss(y_true, y_pred, weights)
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` rebuilds the loss from."""
+        return {"loss": keras.saving.serialize_keras_object(self.loss), "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> MeanOfExamples:
+        """Rebuilds the loss."""
+        loss: Any = keras.saving.deserialize_keras_object(config["loss"])
+        return cls(loss, name=config["name"])
