@@ -90,6 +90,7 @@ class FinetuneRecipe:
     unfreeze_every: int = 0  # updates until the next block below moves too; 0: all move at once
     class_weights: str = "none"  # or "balanced": rare labels count more
     precision: str = "float32"  # Keras dtype policy
+    gradient_checkpointing: bool = False  # compute each block twice, for less memory
     # The run.
     seed: int = 0  # the first one: of new weights, dropout and order
     seeds: int = 1  # how often all is done, each time with another seed

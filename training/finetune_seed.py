@@ -177,12 +177,13 @@ def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -
 
 def _encoder(recipe: FinetuneRecipe) -> BertEncoder:
     encoder = BertEncoder.from_preset(recipe.encoder, dtype=recipe.precision)
-    if not recipe.layers:
-        return encoder
-    try:
-        return encoder.keep_layers([int(number) for number in recipe.layers.split(",")])
-    except ValueError as error:
-        raise UsageError(f"layers={recipe.layers}: {error}") from error
+    if recipe.layers:
+        try:
+            encoder = encoder.keep_layers([int(number) for number in recipe.layers.split(",")])
+        except ValueError as error:
+            raise UsageError(f"layers={recipe.layers}: {error}") from error
+    encoder.checkpoint_gradients(recipe.gradient_checkpointing)
+    return encoder
 
 
 def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distiller:

@@ -27,6 +27,7 @@ def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
         vocab_size: of the tokenizer, learned or given.
     """
     task = _begun(recipe, vocab_size) if recipe.start else _new(recipe, vocab_size)
+    task.encoder.checkpoint_gradients(recipe.gradient_checkpointing)
     task.compile(
         optimizer(
             recipe.learning_rate,

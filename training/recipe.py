@@ -59,6 +59,7 @@ class PretrainRecipe:
     accumulate: int = 1  # batches whose gradients make one update
     ema: float = 0.0  # momentum of the averaged weights that are saved; 0: off
     precision: str = "float32"  # Keras dtype policy
+    gradient_checkpointing: bool = False  # compute each block twice, for less memory
     # The run.
     seed: int = 0  # of weights, dropout and data
     report_every: int = 50  # steps of a line in metrics.jsonl

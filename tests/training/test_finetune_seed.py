@@ -118,7 +118,7 @@ def test_a_signal_stops_after_a_checkpoint(
     ("task", "values"),
     [
         ("labels", ("lora=2", "class_weights=balanced")),
-        ("labels", ("packing=true",)),
+        ("labels", ("packing=true", "gradient_checkpointing=true")),
         ("labels", ("hidden=1",)),  # with a teacher that is made up
         ("entities", ("crf=true", "unfreeze_every=2")),
         ("retrieval", ("precision=mixed_bfloat16",)),

@@ -79,6 +79,12 @@ def test_precision() -> None:
     assert {variable.dtype for variable in task.trainable_variables} == {"float32"}
 
 
+def test_gradient_checkpointing() -> None:
+    for on in (True, False):
+        task = build(recipe(gradient_checkpointing=on), 50)
+        assert [block.checkpoints_gradients for block in task.encoder.blocks] == [on, on]
+
+
 @pytest.mark.parametrize("objective", ["nsp", "mlm"])
 def test_a_head_that_sees_nothing_guesses_by_frequency(objective: str) -> None:
     task = build(recipe(objective=objective), 4)
