@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,6 +21,22 @@ def circumstances(packages: Iterable[str]) -> dict[str, Any]:
         },
         "versions": {name: _version(name) for name in packages},
     }
+
+
+def command(program: str, arguments: Sequence[str]) -> str:
+    """What a program was called with, less the files that it wrote.
+
+    Args:
+        program: of benchmarks/.
+        arguments: `sys.argv[1:]`, options before their values.
+    """
+    words = ["python", "-m", f"benchmarks.{program}"]
+    before = ""
+    for word in arguments:
+        if not {before, word} & {"--out", "--plot"}:
+            words.append(word)
+        before = word
+    return " ".join(words)
 
 
 def _version(name: str) -> str | None:

@@ -5,13 +5,15 @@
 
 Each runs in a process of its own, all in turn (`contest.py`); shown are medians over the rounds,
 the spread, the peak of memory, and the ratio to the best of the others. Tokens are all useful: the
-rows are full.
+rows are full. Matrix products are measured with them, and useful FLOP/s (`roofline.py`) shown as a
+share of the best of these.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.contest import Contender, contest, summary
-from benchmarks.report import circumstances
-from benchmarks.train_steppers import SIZES
+from benchmarks.report import circumstances, command
+from benchmarks.roofline import PEAK, peak_of, peaks, training_flops
+from benchmarks.train_steppers import SIZES, predictions_of, sizes_of
 
 BACKENDS = ("tensorflow", "jax", "torch")
 PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers")
@@ -28,7 +31,7 @@ OURS = "bert_keras"
 
 
 def contenders(size: str, dtype: str) -> list[Contender]:
-    """Ours and KerasHub on each backend, and transformers as it is and compiled."""
+    """Ours and KerasHub on each backend, transformers as it is and compiled, matrix products."""
     common: dict[str, Any] = {"size": size, "dtype": dtype}
     found = []
     for backend in BACKENDS:
@@ -38,25 +41,37 @@ def contenders(size: str, dtype: str) -> list[Contender]:
     place = "benchmarks.train_steppers:transformers"
     found.append(Contender("transformers", place, common))
     found.append(Contender("transformers, compiled", place, {**common, "compiled": True}))
-    return found
+    return [*found, *peaks(dtype, BACKENDS)]
 
 
-def show(found: dict[str, Any], title: str, console: Console) -> None:
-    """The table."""
+def show(found: dict[str, Any], operations: int, title: str, console: Console) -> None:
+    """The table.
+
+    Args:
+        found: the summary of all.
+        operations: useful ones of a step.
+        title: of the table.
+        console: where it is printed.
+    """
+    peak = peak_of(found)
+    found = {name: figures for name, figures in found.items() if not name.startswith(PEAK)}
     table = Table(title=title)
     table.add_column("program")
-    for heading in ("tokens/s", "least - most", "s/step", "GiB", "ratio to the best peer"):
+    headings = ("tokens/s", "least - most", "s/step", "GiB", "GFLOP/s", "of the peak")
+    for heading in (*headings, "ratio to the best peer"):
         table.add_column(heading, justify="right")
     rates = {name: figures["tokens_per_second"]["median"] for name, figures in found.items()}
     best = max((rate for name, rate in rates.items() if not name.startswith(OURS)), default=None)
     for name, figures in found.items():
-        rate = figures["tokens_per_second"]
+        rate, seconds = figures["tokens_per_second"], figures["seconds_per_step"]["median"]
         table.add_row(
             name,
             f"{rate['median']:,.0f}",
             f"{rate['least']:,.0f} - {rate['most']:,.0f}",
-            f"{figures['seconds_per_step']['median']:.3f}",
+            f"{seconds:.3f}",
             f"{figures['gigabytes']['most']:.2f}",
+            f"{operations / seconds / 1e9:.1f}",
+            f"{100 * operations / seconds / peak:.0f} %" if peak else "",
             f"{rate['median'] / best:.2f}" if best else "",
         )
     console.print(table)
@@ -74,7 +89,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="programs with these words in them")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
     options, console = parser.parse_args(), Console()
-    words = options.only or (["tensorflow", "transformers"] if options.quick else [""])
+    words = ["tensorflow", "transformers"] if options.quick else [""]
+    if options.only:
+        words = [*options.only, PEAK]
     chosen = [
         each
         for each in contenders(options.size, options.dtype)
@@ -84,14 +101,15 @@ def main() -> None:
     rounds = 1 if options.quick else options.rounds
     # Eight models of BERT-base with their optimizers are more than most machines hold.
     found = summary(contest(chosen, rounds, console, together=options.size == "small"))
-    size = SIZES[options.size]
+    size = sizes_of(options.size)
+    operations = training_flops(size, predictions_of(size["length"]))
     title = "{layers} layers, {width} wide, {batch} x {length}".format(**size)
-    show(found, f"{title}, {options.dtype}, {rounds} rounds", console)
+    show(found, operations, f"{title}, {options.dtype}, {rounds} rounds", console)
     if options.out:
         report = {
-            "command": f"python -m benchmarks.train_step --size {options.size} "
-            f"--dtype {options.dtype} --rounds {rounds}",
+            "command": command("train_step", sys.argv[1:]),
             **circumstances(PACKAGES),
+            "useful_flops": operations,
             "results": found,
         }
         options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.encoders import keras_hub_backbone, our_encoder, transformers_config
+
 VOCABULARY, MASK_ID = 30_522, 103
 SIZES: dict[str, dict[str, int]] = {
     "small": {"layers": 4, "width": 256, "heads": 4, "batch": 32, "length": 128, "steps": 6},
@@ -21,61 +23,81 @@ SIZES: dict[str, dict[str, int]] = {
 _LEARNING_RATE = 1e-4
 
 Round = Callable[[], dict[str, float]]
+Size = str | Mapping[str, int]
+
+
+def sizes_of(size: Size) -> dict[str, int]:
+    """Those of a name of `SIZES`, or these; with a vocabulary, and positions for the rows.
+
+    Args:
+        size: a name, or layers, width, heads, batch, length, steps (batches of a round), and
+            perhaps vocabulary and positions.
+    """
+    given = SIZES[size] if isinstance(size, str) else size
+    return {"vocabulary": VOCABULARY, "positions": max(512, given["length"]), **given}
+
+
+def at_length(size: Size, length: int) -> dict[str, int]:
+    """The same sizes with rows of this length, and as many tokens in a batch."""
+    sizes = dict(SIZES[size] if isinstance(size, str) else size)
+    tokens = sizes["batch"] * sizes["length"]
+    return sizes_of({**sizes, "length": length, "batch": max(1, tokens // length)})
+
+
+def predictions_of(length: int) -> int:
+    """How many tokens of a row are predicted."""
+    return round(0.15 * length)
 
 
 def rows(size: Mapping[str, int], steps: int) -> dict[str, np.ndarray]:
     """Rows of `steps` batches: ids with masks, where these are, and what stood there."""
     draw = np.random.default_rng(0)
     count, length = steps * size["batch"], size["length"]
-    ids = draw.integers(1_000, VOCABULARY, (count, length)).astype(np.int32)
-    predictions = round(0.15 * length)
+    vocabulary = size.get("vocabulary", VOCABULARY)
+    least = min(1_000, vocabulary // 2)
+    ids = draw.integers(least, vocabulary, (count, length)).astype(np.int32)
     order = np.argsort(draw.random((count, length)), axis=1)
-    places = np.sort(order[:, :predictions], axis=1).astype(np.int32)
+    places = np.sort(order[:, : predictions_of(length)], axis=1).astype(np.int32)
     labels = np.take_along_axis(ids, places, axis=1)
-    np.put_along_axis(ids, places, MASK_ID, axis=1)
+    np.put_along_axis(ids, places, min(MASK_ID, least - 1), axis=1)
     return {"ids": ids, "places": places, "labels": labels}
 
 
-def ours(size: str, dtype: str, **options: Any) -> Round:
+def ours(
+    size: Size,
+    dtype: str,
+    *,
+    attention_dropout: float = 0.1,
+    checkpointed: bool = False,
+    **options: Any,
+) -> Round:
     """`MaskedLM` by `fit`.
 
     Args:
-        size: a name of `SIZES`.
+        size: as for `sizes_of`.
         dtype: a Keras dtype policy.
-        options: of the encoder's config, or of `compile`.
+        attention_dropout: as for `our_encoder`.
+        checkpointed: likewise.
+        options: of `compile`.
     """
-    from bert_keras import BertConfig, BertEncoder
     from bert_keras.models import MaskedLM
     from bert_keras.optimization import AdamW
 
-    sizes = SIZES[size]
-    config = BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=sizes["width"],
-        num_layers=sizes["layers"],
-        num_heads=sizes["heads"],
-        intermediate_size=4 * sizes["width"],
-    )
-    task = MaskedLM(BertEncoder(config, dtype=dtype))
+    sizes = sizes_of(size)
+    kind = {"attention_dropout": attention_dropout, "checkpointed": checkpointed}
+    task = MaskedLM(our_encoder(sizes, dtype, **kind))
     task.compile(AdamW(_LEARNING_RATE), **task.objective(), **options)
     names = [tensor.name for tensor in task.inputs]
     return _by_fit(task, sizes, names, label_name="mlm")
 
 
-def keras_hub(size: str, dtype: str, **options: Any) -> Round:
+def keras_hub(size: Size, dtype: str, *, dropout: float = 0.1, **options: Any) -> Round:
     """KerasHub's `BertMaskedLM` by `fit`."""
     import keras
     import keras_hub
 
-    sizes = SIZES[size]
-    backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=VOCABULARY,
-        num_layers=sizes["layers"],
-        num_heads=sizes["heads"],
-        hidden_dim=sizes["width"],
-        intermediate_dim=4 * sizes["width"],
-        dtype=dtype,
-    )
+    sizes = sizes_of(size)
+    backbone = keras_hub_backbone(sizes, dtype, dropout=dropout)
     task = keras_hub.models.BertMaskedLM(backbone=backbone, preprocessor=None)
     task.compile(
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -115,56 +137,73 @@ def _by_fit(task: Any, sizes: Mapping[str, int], names: list[str], label_name: s
     def run() -> dict[str, float]:
         begin = time.perf_counter()
         fit(many)
-        return _figures(sizes, time.perf_counter() - begin)
+        return figures(sizes, time.perf_counter() - begin)
 
     return run
 
 
-def transformers(size: str, dtype: str, *, compiled: bool = False) -> Round:
-    """`BertForMaskedLM`, by PyTorch's usual loop; its attention is SDPA."""
+def transformers(
+    size: Size,
+    dtype: str,
+    *,
+    attention_dropout: float = 0.1,
+    checkpointed: bool = False,
+    compiled: bool = False,
+    masked: bool = True,
+) -> Round:
+    """`BertForMaskedLM`, by PyTorch's usual loop, on a GPU if there is one; SDPA's attention.
+
+    Args:
+        size: as for `sizes_of`.
+        dtype: "mixed_bfloat16" for PyTorch's autocast.
+        attention_dropout: share of the probabilities dropped.
+        checkpointed: whether its layers are computed again for their gradients.
+        compiled: whether by `torch.compile`.
+        masked: whether it is given a padding mask, which full rows can do without.
+    """
     import torch
-    from transformers import BertConfig, BertForMaskedLM
+    from transformers import BertForMaskedLM
 
     torch.manual_seed(0)
-    sizes = SIZES[size]
-    config = BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=sizes["width"],
-        num_hidden_layers=sizes["layers"],
-        num_attention_heads=sizes["heads"],
-        intermediate_size=4 * sizes["width"],
-    )
-    model = BertForMaskedLM(config).train()
+    sizes, device = sizes_of(size), "cuda" if torch.cuda.is_available() else "cpu"
+    config = transformers_config(sizes, attention_dropout=attention_dropout)
+    model: Any = BertForMaskedLM(config).train()
+    model.to(device)
+    if checkpointed:
+        renamed = "activation_checkpointing_enable"  # by 5.23, where the old name warns
+        getattr(model, renamed, model.gradient_checkpointing_enable)()
     optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE, fused=True)
-    call: Any = torch.compile(model) if compiled else model
+    call = torch.compile(model) if compiled else model
     found = rows(sizes, sizes["steps"])
     ids = torch.tensor(found["ids"], dtype=torch.long)
     labels = torch.full_like(ids, -100)
     labels.scatter_(1, torch.tensor(found["places"]).long(), torch.tensor(found["labels"]).long())
     is_mixed, batch = dtype == "mixed_bfloat16", sizes["batch"]
 
-    def step(start: int) -> None:
+    def step(start: int) -> Any:
         part = slice(start, start + batch)
-        mask = torch.ones_like(ids[part])
-        with torch.autocast("cpu", torch.bfloat16, enabled=is_mixed):
-            loss = call(input_ids=ids[part], attention_mask=mask, labels=labels[part]).loss
+        given, target = ids[part].to(device), labels[part].to(device)
+        mask = torch.ones_like(given) if masked else None
+        with torch.autocast(device, torch.bfloat16, enabled=is_mixed):
+            loss = call(input_ids=given, attention_mask=mask, labels=target).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        loss.item()
+        return loss.detach()
 
     step(0)
-    step(batch)
+    step(batch).item()
 
     def run() -> dict[str, float]:
         begin = time.perf_counter()
-        for start in range(0, len(ids), batch):
-            step(start)
-        return _figures(sizes, time.perf_counter() - begin)
+        # Losses are read at the end: on a GPU no step waits for the one before.
+        torch.stack([step(start) for start in range(0, len(ids), batch)]).tolist()
+        return figures(sizes, time.perf_counter() - begin)
 
     return run
 
 
-def _figures(sizes: Mapping[str, int], seconds: float) -> dict[str, float]:
+def figures(sizes: Mapping[str, int], seconds: float) -> dict[str, float]:
+    """Of a round that took these seconds."""
     tokens = sizes["steps"] * sizes["batch"] * sizes["length"]
     return {"seconds_per_step": seconds / sizes["steps"], "tokens_per_second": tokens / seconds}

@@ -1,0 +1,182 @@
+"""BERT-base and BERT-large on one GPU in bfloat16: Keras's JAX backend beside PyTorch's compiler.
+
+    python -m benchmarks.gpu [--sizes base large] [--lengths 512 128] [--modes training inference]
+        [--rounds 5] [--quick] [--only WORD …] [--out gpu.json]
+
+Training is a step of masked language modelling with AdamW (`train_steppers.py`), inference makes a
+mean vector of each row (`mean_vectors.py`), in mixed_bfloat16; the peer is transformers with
+torch.compile and SDPA, in autocast to train and with bfloat16 weights to infer, and without a mask,
+which full rows can do without. All run in turn, and products of bfloat16 matrices of 8192 x 8192
+with them, whose best median is the chip's measured peak. Useful FLOP/s are counted from the sizes
+(`roofline.py`) and shown as a share of that peak; memory is what the allocators handed out. Aimed
+at are half of the peak and 1.5 times the peer. With one model's weights, vectors are compared.
+
+Nothing but Keras with JAX is needed for ours. Where JAX has no GPU, all run on the processor, with
+a tiny model and nothing compiled by PyTorch, to see that it works: those figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.agreement import sharing, told
+from benchmarks.contest import Contender, contest, summary
+from benchmarks.gpu_report import rows_of, show
+from benchmarks.peak_memory import with_memory
+from benchmarks.programs import MODULES, OURS, TRANSFORMERS
+from benchmarks.report import circumstances, command
+from benchmarks.roofline import PEAK, forward_flops, peaks, training_flops
+from benchmarks.train_steppers import at_length, predictions_of
+
+PACKAGES = ("bert-keras", "keras", "jax", "jaxlib", "torch", "transformers")
+DTYPE = "mixed_bfloat16"
+SIZES: dict[str, dict[str, int]] = {
+    "base": {"layers": 12, "width": 768, "heads": 12, "batch": 64, "length": 512, "steps": 10},
+    "large": {"layers": 24, "width": 1024, "heads": 16, "batch": 32, "length": 512, "steps": 10},
+}
+TINY = {
+    "layers": 2,
+    "width": 32,
+    "heads": 2,
+    "batch": 4,
+    "length": 16,
+    "steps": 2,
+    "vocabulary": 128,
+    "positions": 64,
+}
+_KIND = "import jax; device = jax.devices()[0]; print(device.platform, device.device_kind)"
+
+
+def accelerator() -> str | None:
+    """What JAX calls the device that it computes with; None for a processor, or without JAX."""
+    done = subprocess.run(
+        [sys.executable, "-c", _KIND], capture_output=True, text=True, check=False
+    )
+    platform, _, kind = (done.stdout.strip().splitlines() or [""])[-1].partition(" ")
+    return kind if platform not in ("", "cpu") else None
+
+
+def programs(mode: str, sizes: Mapping[str, int], *, on_gpu: bool) -> list[Contender]:
+    """Ours and the peer, for "training" or "inference".
+
+    Args:
+        mode: "training": with attention dropout 0.1, as published, and 0; or "inference".
+        sizes: as for `train_steppers.sizes_of`.
+        on_gpu: whether the peer is compiled.
+    """
+    common = {"size": dict(sizes), "dtype": DTYPE}
+    peer = {**common, "compiled": on_gpu, "masked": False}
+    title = f"{TRANSFORMERS}, compiled" if on_gpu else TRANSFORMERS
+    place = MODULES[mode]
+    if mode == "inference":
+        return [
+            Contender(OURS, f"{place}:ours", common, "jax"),
+            Contender(title, f"{place}:transformers", peer),
+        ]
+    found = []
+    for rate in (0.1, 0.0):
+        ending, kind = f", attention dropout {rate:g}", {"attention_dropout": rate}
+        found.append(Contender(OURS + ending, f"{place}:ours", {**common, **kind}, "jax"))
+        found.append(Contender(title + ending, f"{place}:transformers", {**peer, **kind}))
+    return found
+
+
+def flops(mode: str, sizes: Mapping[str, int]) -> int:
+    """Useful floating-point operations of a step."""
+    if mode == "inference":
+        return forward_flops(sizes)
+    return training_flops(sizes, predictions_of(sizes["length"]))
+
+
+def kernels(sizes: Mapping[str, int], folder: Path, console: Console) -> Any:
+    """Which attention kernels ours uses, as it tells; None where it does not."""
+    path = folder / "kernels.json"
+    arguments = {"size": dict(sizes), "dtype": DTYPE, "told": str(path)}
+    teller = Contender("kernels", "benchmarks.encoders:tell_kernels", arguments, "jax")
+    contest([teller], 1, console)
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def measure(
+    mode: str, sizes: Mapping[str, int], options: argparse.Namespace, console: Console
+) -> dict[str, Any]:
+    """One size, length and mode, as a part of the report; prints its table."""
+    on_gpu, rounds = options.device is not None, options.rounds
+    runners = programs(mode, sizes, on_gpu=on_gpu)
+    runners = [each for each in runners if any(word in each.name for word in options.only)]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        if mode == "inference":
+            runners = sharing(runners, folder, console)
+        products = peaks(DTYPE, ("jax", "torch"), 0 if on_gpu else 256)
+        every = [*map(with_memory, runners), *products]
+        found = summary(contest(every, rounds, console))
+        peer = next((each.name for each in runners if each.name.startswith(TRANSFORMERS)), "")
+        apart = told(runners, peer, folder) if mode == "inference" else {}
+    rows = rows_of(found, flops(mode, sizes))
+    title = "{layers} layers, {width} wide, {batch} x {length}".format(**sizes)
+    show(rows, f"{title}, {mode}, {DTYPE}, {rounds} rounds", console)
+    measured = {name: each for name, each in found.items() if name.startswith(PEAK)}
+    for name, each in measured.items():
+        console.print(f"{name}: {each['flops_per_second']['median'] / 1e12:.2f} TFLOP/s")
+    for name, value in apart.items():
+        console.print(f"{name}: vectors differ from the peer's by {value:.1e} at most")
+    return {
+        "mode": mode,
+        "sizes": dict(sizes),
+        "useful_flops": flops(mode, sizes),
+        "peaks": measured,
+        "differences": apart,
+        "results": rows,
+    }
+
+
+def main() -> None:
+    """Measures, prints, writes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--sizes", nargs="+", choices=tuple(SIZES), default=list(SIZES))
+    parser.add_argument("--lengths", type=int, nargs="+", default=[512, 128], help="of rows")
+    parser.add_argument("--modes", nargs="+", choices=tuple(MODULES), default=list(MODULES))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="one size, length and round")
+    parser.add_argument("--only", nargs="*", default=[""], help="programs with these words in them")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    options, console = parser.parse_args(), Console()
+    # All of them share the GPU's memory, of which JAX would take three quarters at once.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    options.device = accelerator()
+    cases = [at_length(SIZES[size], length) for size in options.sizes for length in options.lengths]
+    if options.device is None:
+        console.print("JAX has no GPU here: a tiny model on the processor, to see that it works.")
+        cases = [at_length(TINY, TINY["length"])]
+    if options.quick:
+        cases, options.rounds = cases[:1], 1
+    with tempfile.TemporaryDirectory() as folder:
+        attention = kernels(cases[0], Path(folder), console)
+    console.print("attention kernels:", attention)
+    results = [measure(mode, sizes, options, console) for sizes in cases for mode in options.modes]
+    if options.out:
+        report = {
+            "command": command("gpu", sys.argv[1:]),
+            **circumstances(PACKAGES),
+            "accelerator": options.device,
+            "kernels": attention,
+            "results": results,
+        }
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Inference: ours and the others, each making one vector of each row, the mean of its tokens'.
+
+Used as the documentation recommends: ours and KerasHub by `predict`, transformers in PyTorch's
+inference mode, without gradients. Rows are full. With `weights`, a folder that `write_weights`
+wrote, all compute with the same weights, and write the first batch's vectors to `told`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.encoders import keras_hub_backbone, our_encoder, transformers_config
+from benchmarks.train_steppers import Round, Size, figures, rows, sizes_of
+
+
+def write_weights(size: Size, folder: str, activation: str) -> Round:
+    """Writes an encoder with new weights, in a layout that all of these open; no figures."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    our_encoder(sizes_of(size), "float32", activation=activation).save_to_preset(folder)
+    return dict
+
+
+def ours(size: Size, dtype: str, *, weights: str = "", told: str = "") -> Round:
+    """`SentenceEncoder` by `predict`.
+
+    Args:
+        size: as for `sizes_of`.
+        dtype: a Keras dtype policy.
+        weights: a folder that `write_weights` wrote; "" for new weights.
+        told: where the first batch's vectors are written, as NumPy's file; "" for nowhere.
+    """
+    from bert_keras import BertEncoder, SentenceEncoder
+
+    sizes = sizes_of(size)
+    if weights:
+        encoder = BertEncoder.from_preset(weights, dtype=dtype)
+    else:
+        encoder = our_encoder(sizes, dtype)
+    task = SentenceEncoder(encoder, normalize=False)
+    return _by_predict(task, sizes, told)
+
+
+def keras_hub(size: Size, dtype: str, *, weights: str = "", told: str = "") -> Round:
+    """KerasHub's `BertBackbone` by `predict`, with a mean over the tokens."""
+    import keras
+
+    sizes = sizes_of(size)
+    backbone = keras_hub_backbone(sizes, dtype)
+    if weights:
+        import bert_keras
+
+        source = bert_keras.BertEncoder.from_preset(weights)
+        backbone.set_weights(bert_keras.to_keras_hub(source).get_weights())
+    vectors = keras.ops.mean(keras.ops.cast(backbone.output["sequence_output"], "float32"), axis=1)
+    return _by_predict(keras.Model(backbone.input, vectors), sizes, told)
+
+
+def _by_predict(model: Any, sizes: dict[str, int], told: str) -> Round:
+    batch = sizes["batch"]
+    ids = rows(sizes, sizes["steps"])["ids"]
+    inputs = {
+        "token_ids": ids,
+        "segment_ids": np.zeros_like(ids),
+        "padding_mask": np.ones_like(ids),
+    }
+
+    def predict(count: int) -> np.ndarray:
+        part = {name: values[:count] for name, values in inputs.items()}
+        found = model.predict(part, batch_size=batch, verbose=0)
+        return found["sentence_vector"] if isinstance(found, dict) else found
+
+    return _rounds(predict, sizes, told)
+
+
+def transformers(
+    size: Size,
+    dtype: str,
+    *,
+    compiled: bool = False,
+    masked: bool = True,
+    weights: str = "",
+    told: str = "",
+) -> Round:
+    """`BertModel` with a mean over the tokens, on a GPU if there is one; SDPA's attention.
+
+    Args:
+        size: as for `sizes_of`.
+        dtype: "mixed_bfloat16" for weights in bfloat16, as from `from_pretrained(dtype=)`.
+        compiled: whether by `torch.compile`.
+        masked: whether it is given a padding mask, which full rows can do without.
+        weights: as for `ours`.
+        told: likewise.
+    """
+    import torch
+    from transformers import BertModel
+
+    torch.manual_seed(0)
+    sizes, device = sizes_of(size), "cuda" if torch.cuda.is_available() else "cpu"
+    config = transformers_config(sizes)
+    model: Any = BertModel.from_pretrained(weights) if weights else BertModel(config)
+    kind = torch.bfloat16 if dtype == "mixed_bfloat16" else torch.float32
+    model = model.eval().to(device, kind)
+    call = torch.compile(model) if compiled else model
+    batch = sizes["batch"]
+    ids = torch.tensor(rows(sizes, sizes["steps"])["ids"], dtype=torch.long)
+
+    def predict(count: int) -> np.ndarray:
+        vectors = []
+        with torch.inference_mode():
+            for start in range(0, count, batch):
+                given = ids[start : start + batch].to(device)
+                mask = torch.ones_like(given) if masked else None
+                states = call(input_ids=given, attention_mask=mask).last_hidden_state
+                vectors.append(states.float().mean(1))
+            return torch.cat(vectors).cpu().numpy()
+
+    return _rounds(predict, sizes, told)
+
+
+def _rounds(predict: Callable[[int], np.ndarray], sizes: dict[str, int], told: str) -> Round:
+    count = sizes["batch"] * sizes["steps"]
+    first = predict(sizes["batch"])
+    predict(count)
+    if told:
+        np.save(told, first)
+
+    def run() -> dict[str, float]:
+        begin = time.perf_counter()
+        predict(count)
+        return figures(sizes, time.perf_counter() - begin)
+
+    return run

@@ -1,0 +1,132 @@
+"""Peak memory of a training step and of inference, beside KerasHub and transformers.
+
+    python -m benchmarks.memory [--size small|base] [--lengths 128 512] [--rounds 3] [--quick]
+        [--only WORD …] [--out memory.json]
+
+For each length, tokens of a batch held constant, all run in turn, each round of each in a new
+process (`contest.py`, together=False). Counted is what a process takes beyond what it had before
+its model was made (`peak_memory.py`): weights, optimizer, activations. The options are those that
+save memory: no attention dropout, where kernels are fused (KerasHub: no dropout at all); gradient
+checkpointing; bfloat16. Ratios are to the peer that takes least with the same option.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contest import Contender, contest, summary
+from benchmarks.peak_memory import with_memory
+from benchmarks.programs import OURS, contenders
+from benchmarks.report import circumstances, command
+from benchmarks.roofline import training_bytes, weights
+from benchmarks.train_steppers import SIZES, at_length
+
+PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers")
+OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "training": {
+        "": {},
+        "attention dropout 0": {"attention_dropout": 0.0},
+        "gradients checkpointed": {"checkpointed": True},
+        "mixed_bfloat16": {"dtype": "mixed_bfloat16"},
+    },
+    "inference": {"": {}, "mixed_bfloat16": {"dtype": "mixed_bfloat16"}},
+}
+_TINY = {"layers": 4, "width": 128, "heads": 2, "batch": 8, "length": 128, "steps": 2}
+_QUICK = {"training": ("", "gradients checkpointed"), "inference": ("",)}
+
+
+def programs(mode: str, sizes: Mapping[str, int]) -> dict[str, list[Contender]]:
+    """Who is measured in "training" or "inference" of a model of these sizes, by option."""
+    return {
+        option: contenders(mode, sizes, **arguments, option=option)
+        for option, arguments in OPTIONS[mode].items()
+    }
+
+
+def ratios(found: dict[str, Any], by_option: dict[str, list[Contender]]) -> dict[str, float]:
+    """Of the peaks to the least of a peer with the same option; those without such a peer not."""
+    peaks = {name: figures["beyond"]["median"] for name, figures in found.items()}
+    shares = {}
+    for members in by_option.values():
+        names = [each.name for each in members if each.name in peaks]
+        least = min((peaks[name] for name in names if not name.startswith(OURS)), default=None)
+        if least:
+            shares |= {name: peaks[name] / least for name in names}
+    return shares
+
+
+def show(found: dict[str, Any], compared: dict[str, float], title: str, console: Console) -> None:
+    """The table of one length."""
+    table = Table(title=title)
+    table.add_column("program")
+    for heading in ("GiB", "least - most", "prepared, GiB", "s/step", "ratio to the leanest peer"):
+        table.add_column(heading, justify="right")
+    for name, figures in found.items():
+        beyond = figures["beyond"]
+        table.add_row(
+            name,
+            f"{beyond['median']:.3f}",
+            f"{beyond['least']:.3f} - {beyond['most']:.3f}",
+            f"{figures['prepared']['median']:.3f}",
+            f"{figures['seconds_per_step']['median']:.3f}",
+            f"{compared[name]:.2f}" if name in compared else "",
+        )
+    console.print(table)
+
+
+def main() -> None:
+    """Measures, prints, writes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.memory", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--size", choices=tuple(SIZES), default="small")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512], help="of rows")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="a tiny model, one backend, one round")
+    parser.add_argument("--only", nargs="*", default=[], help="programs with these words in them")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    options, console = parser.parse_args(), Console()
+    words = options.only or (["torch", "transformers"] if options.quick else [""])
+    size: Any = _TINY if options.quick else options.size
+    rounds = 1 if options.quick else options.rounds
+    results = []
+    for mode in OPTIONS:
+        for length in options.lengths[:1] if options.quick else options.lengths:
+            sizes = at_length(size, length)
+            by_option = programs(mode, sizes)
+            chosen = [
+                each
+                for option, members in by_option.items()
+                if not options.quick or option in _QUICK[mode]
+                for each in members
+                if any(word in each.name for word in words)
+            ]
+            found = summary(contest([*map(with_memory, chosen)], rounds, console, together=False))
+            compared = ratios(found, by_option)
+            title = "{layers} layers, {width} wide, {batch} x {length}".format(**sizes)
+            held = training_bytes(sizes) if mode == "training" else 4 * weights(sizes)
+            title += f", {mode}, {rounds} rounds; weights"
+            title += " with gradients and moments" if mode == "training" else ""
+            show(found, compared, f"{title}: {held / 2**30:.3f} GiB", console)
+            results.append(
+                {"mode": mode, "sizes": sizes, "weights": held, "ratios": compared, "found": found}
+            )
+    if options.out:
+        report = {
+            "command": command("memory", sys.argv[1:]),
+            **circumstances(PACKAGES),
+            "results": results,
+        }
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
