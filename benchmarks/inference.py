@@ -225,9 +225,11 @@ def main() -> None:
     show(results, cases, console)
     told = [f"--{name}" for name in ("quick", "sweep", "apart") if {**vars(options), **sizes}[name]]
     only = ["--only", *options.only] if options.only else []
-    command = ["python -m benchmarks.inference --data DIR", f"--rounds {rounds}"]
+    data = ["--data DIR"] if options.data else []
     report = {
-        "command": " ".join([*command, *told, *only]),
+        "command": " ".join(
+            ["python -m benchmarks.inference", *data, f"--rounds {rounds}", *told, *only]
+        ),
         **circumstances(PACKAGES),
         "cases": [{**asdict(case), "texts": len(case.texts)} for case in cases],
         "results": results,
