@@ -23,9 +23,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from rich.console import Console
+if TYPE_CHECKING:  # what a contender's process does not need is not loaded into it
+    from rich.console import Console
 
 
 @dataclass(frozen=True)

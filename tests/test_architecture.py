@@ -94,8 +94,8 @@ PROGRAM = Floor(
 )
 # Benchmarks are there to run other libraries.
 PEERS = (
-    *("jax", "keras_hub", "sentencex", "tensorflow", "tensorflow_text", "tokenizers", "torch"),
-    "transformers",
+    *("jax", "keras_hub", "onnxruntime", "sentence_transformers", "sentencex", "tensorflow"),
+    *("tensorflow_text", "tokenizers", "torch", "transformers"),
 )
 
 MOST_LINES, MOST_LINES_OF_TESTS_AND_TABLES = 250, 400

@@ -166,3 +166,31 @@ def test_pretraining_without_tensorflow() -> None:
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines()[-1] == f"trained {backend}"
+
+
+_CONFIGURING = """
+import bert_keras
+for name in bert_keras.__all__:
+    getattr(bert_keras, name)
+import keras
+if keras.backend.backend() == "jax":
+    import jax
+    jax.config.update("jax_num_cpu_devices", 3)
+    print(len(jax.devices("cpu")))
+else:
+    import tensorflow as tf
+    processor = tf.config.list_physical_devices("CPU")[0]
+    parts = [tf.config.LogicalDeviceConfiguration()] * 3
+    tf.config.set_logical_device_configuration(processor, parts)
+    print(len(tf.config.list_logical_devices("CPU")))
+"""
+
+
+def test_devices_can_be_configured_after_all_imports() -> None:
+    """No import makes a variable: whoever shares devices between processes does it before."""
+    if keras.backend.backend() == "torch":
+        pytest.skip("the backend torch has no such configuration")
+    command = [sys.executable, "-c", _CONFIGURING]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[-1] == "3"

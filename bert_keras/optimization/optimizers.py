@@ -33,12 +33,17 @@ class _KeepsExclusions:
         return {**super().get_config(), "undecayed": list(self.undecayed)}  # pyright: ignore
 
 
-# On PyTorch, Keras makes instances of another class, which updates all variables at once; so the
-# bases are the classes of instances.
+def _class_of(optimizer: Any) -> Any:
+    """The class of an optimizer's instances: on PyTorch another one, which updates all at once.
+
+    No instance is initialised, for it would have a variable, and start JAX's devices: after that
+    `jax.distributed.initialize` comes too late.
+    """
+    return type(optimizer.__new__(optimizer))
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class AdamW(_KeepsExclusions, LayerRates, FusedAdam, type(keras.optimizers.AdamW())):
+class AdamW(_KeepsExclusions, LayerRates, FusedAdam, _class_of(keras.optimizers.AdamW)):
     """Keras's AdamW whose exclusions from weight decay survive saving and loading; fast on a CPU.
 
     Args:
@@ -48,7 +53,7 @@ class AdamW(_KeepsExclusions, LayerRates, FusedAdam, type(keras.optimizers.AdamW
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class Lamb(_KeepsExclusions, LayerRates, type(keras.optimizers.Lamb())):
+class Lamb(_KeepsExclusions, LayerRates, _class_of(keras.optimizers.Lamb)):
     """Keras's LAMB, after You et al. (2020), whose exclusions from weight decay survive as well.
 
     Keras decays the weights beside the trust ratio, not within it.
@@ -60,7 +65,7 @@ class Lamb(_KeepsExclusions, LayerRates, type(keras.optimizers.Lamb())):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class Muon(_KeepsExclusions, LayerRates, type(keras.optimizers.Muon())):
+class Muon(_KeepsExclusions, LayerRates, _class_of(keras.optimizers.Muon)):
     """Keras's Muon (Jordan et al., 2024; Liu et al., 2025), with the exclusions of `AdamW`.
 
     Matrices inside the model take an orthogonal step: all their directions grow alike, also those

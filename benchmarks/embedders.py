@@ -1,0 +1,247 @@
+"""Ours and the others, each making the vectors of texts with the same sentence encoder.
+
+Each is used as its documentation recommends for whole lists of texts: ours, sentence-transformers
+and "sorted" put texts of similar length together, the others take them as they come. All pad a
+batch to its longest text, but KerasHub, which has one length for all: that of the longest text.
+ONNX Runtime runs its file as it was written: its optimizer for transformers (1.32) fuses no
+attention in what PyTorch 2.13 exports, and made nothing faster.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Case:
+    """Texts to make vectors of.
+
+    Attributes:
+        name: as tables call it.
+        texts: the texts.
+        batch_size: how many are given to the model together.
+        tokens: of all texts, [CLS] and [SEP] counted.
+        longest: tokens of the longest one.
+        one_by_one: whether each is a call of its own, whose time is taken.
+    """
+
+    name: str
+    texts: list[str]
+    batch_size: int
+    tokens: int
+    longest: int
+    one_by_one: bool = False
+
+
+Encode = Callable[[list[str], Case], np.ndarray]
+Round = Callable[[], dict[str, float]]
+
+
+def measured(encoder: str, cases: str, vectors: str, **options: Any) -> Round:
+    """A contender: its vectors are written once, and each round is timed.
+
+    Args:
+        encoder: a name of `ENCODERS`.
+        cases: file of the cases, a JSON list.
+        vectors: file to write what it makes of the texts of each case to, [texts, width].
+        options: of the encoder.
+    """
+    known = [Case(**each) for each in json.loads(Path(cases).read_text(encoding="utf-8"))]
+    encode = ENCODERS[encoder](**options)
+    made: dict[str, Any] = {case.name: np.concatenate(_calls(encode, case)[0]) for case in known}
+    np.savez(vectors, **made)
+
+    def run() -> dict[str, float]:
+        found: dict[str, float] = {}
+        for case in known:
+            found |= {f"{case.name}/{key}": value for key, value in _figures(encode, case).items()}
+        return found
+
+    run()  # what libraries do at a second call of a shape, such as compiling it, is not measured
+    return run
+
+
+def _calls(encode: Encode, case: Case) -> tuple[list[np.ndarray], list[float]]:
+    """Vectors and seconds of each call."""
+    vectors, seconds = [], []
+    parts = [[text] for text in case.texts] if case.one_by_one else [case.texts]
+    for part in parts:
+        begin = time.perf_counter()
+        vectors.append(np.asarray(encode(part, case)))
+        seconds.append(time.perf_counter() - begin)
+    return vectors, seconds
+
+
+def _figures(encode: Encode, case: Case) -> dict[str, float]:
+    _, seconds = _calls(encode, case)
+    if case.one_by_one:
+        p50, p99 = np.percentile(seconds, (50, 99)) * 1000
+        return {"p50": float(p50), "p99": float(p99)}
+    total = sum(seconds)
+    texts = len(case.texts)
+    return {"texts_per_second": texts / total, "tokens_per_second": case.tokens / total}
+
+
+def _in_batches(
+    answer: Callable[[list[str]], Any], texts: list[str], size: int, *, by_length: bool = False
+) -> np.ndarray:
+    """The vectors of all texts, `size` at a time."""
+    order = np.arange(len(texts))
+    if by_length:
+        order = np.argsort([len(text) for text in texts], kind="stable")
+    parts = [order[start : start + size] for start in range(0, len(texts), size)]
+    found = np.concatenate([answer([texts[number] for number in part]) for part in parts])
+    vectors = np.empty_like(found)
+    vectors[order] = found
+    return vectors
+
+
+def ours(preset: str, max_length: int) -> Encode:
+    """`Predictor`, on the backend of this process."""
+    from bert_keras import Predictor
+
+    opened = Predictor.from_preset(preset, max_length=max_length)
+
+    @functools.cache
+    def of_size(batch_size: int) -> Predictor:
+        model = opened.task, opened.tokenizer
+        return Predictor(*model, batch_size=batch_size, max_length=max_length)
+
+    return lambda texts, case: of_size(case.batch_size)(texts)
+
+
+def saved_model(folder: str) -> Encode:
+    """Our SavedModel, as a program does that has TensorFlow alone; the tokenizer is within."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  # its operations
+
+    model = tf.saved_model.load(folder)
+
+    def answer(texts: list[str]) -> np.ndarray:
+        # The model is asked for its signature, which does not keep the model alive.
+        found = model.signatures["serving_default"](text=tf.constant(texts))
+        return found["sentence_vector"].numpy()
+
+    return lambda texts, case: _in_batches(answer, texts, case.batch_size)
+
+
+def onnx(file: str, tokenizer: str, max_length: int, *, is_ours: bool, by_length: bool) -> Encode:
+    """ONNX Runtime, the texts tokenised by the library tokenizers.
+
+    Args:
+        file: the model.
+        tokenizer: a tokenizer.json.
+        max_length: where texts are cut.
+        is_ours: whether the inputs are named as ours.
+        by_length: whether texts of similar length are put together.
+    """
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    tokens = Tokenizer.from_file(tokenizer)
+    tokens.enable_truncation(max_length)
+    tokens.enable_padding()
+    names = OUR_INPUTS if is_ours else THEIR_INPUTS
+    kind = np.int32 if is_ours else np.int64
+
+    def answer(texts: list[str]) -> Any:
+        rows = tokens.encode_batch(texts)
+        inputs = {
+            name: np.array([getattr(row, field) for row in rows], kind)
+            for name, field in zip(names, _FIELDS, strict=True)
+        }
+        return session.run(None, inputs)[0]
+
+    return lambda texts, case: _in_batches(answer, texts, case.batch_size, by_length=by_length)
+
+
+_FIELDS = ("ids", "type_ids", "attention_mask")
+OUR_INPUTS = ("token_ids", "segment_ids", "padding_mask")
+THEIR_INPUTS = ("input_ids", "token_type_ids", "attention_mask")
+
+
+def sentence_transformers(preset: str, max_length: int) -> Encode:
+    """`SentenceTransformer.encode`, on PyTorch."""
+    from sentence_transformers import SentenceTransformer
+
+    model: Any = SentenceTransformer(preset, device="cpu")
+    model.max_seq_length = max_length
+    quiet = {"show_progress_bar": False}
+    return lambda texts, case: model.encode(texts, batch_size=case.batch_size, **quiet)
+
+
+def transformers(preset: str, max_length: int, *, compiled: bool = False) -> Encode:
+    """`AutoModel` with SDPA and the mean of the tokens, as the model's page says."""
+    import torch
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(preset)
+    module = mean_of_tokens(preset)
+    call: Any = torch.compile(module) if compiled else module
+
+    def answer(texts: list[str]) -> np.ndarray:
+        inputs = tokenizer(
+            texts, padding=True, truncation=True, max_length=max_length, return_tensors="pt"
+        )
+        with torch.inference_mode():
+            return call(*(inputs[name] for name in THEIR_INPUTS)).numpy()
+
+    return lambda texts, case: _in_batches(answer, texts, case.batch_size)
+
+
+def mean_of_tokens(preset: str) -> Any:
+    """A `torch.nn.Module` from `THEIR_INPUTS` to vectors of length 1."""
+    import torch
+    from transformers import AutoModel
+
+    class MeanOfTokens(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = AutoModel.from_pretrained(preset, attn_implementation="sdpa")
+
+        def forward(self, ids: Any, segments: Any, mask: Any) -> Any:
+            found = self.model(input_ids=ids, token_type_ids=segments, attention_mask=mask)
+            tokens = found.last_hidden_state
+            weights = mask.unsqueeze(-1).to(tokens.dtype)
+            mean = (tokens * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
+            return torch.nn.functional.normalize(mean, p=2, dim=1)
+
+    return MeanOfTokens().eval()
+
+
+def keras_hub(preset: str) -> Encode:
+    """`BertTextEmbedder`, on the backend of this process.
+
+    By `predict_on_batch`: `encode_text` is `predict`, which takes a second for one text on JAX.
+    """
+    from keras_hub.models import BertTextEmbedder
+
+    embedder = BertTextEmbedder.from_preset(preset)
+
+    def answer(texts: list[str]) -> np.ndarray:
+        return np.asarray(embedder.predict_on_batch(texts))
+
+    def encode(texts: list[str], case: Case) -> np.ndarray:
+        embedder.preprocessor.sequence_length = case.longest
+        return _in_batches(answer, texts, case.batch_size)
+
+    return encode
+
+
+ENCODERS: dict[str, Callable[..., Encode]] = {
+    "ours": ours,
+    "saved_model": saved_model,
+    "onnx": onnx,
+    "sentence_transformers": sentence_transformers,
+    "transformers": transformers,
+    "keras_hub": keras_hub,
+}

