@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 _DRAWS = 2**16
+_ANY: Any = None  # whole numbers without bounds
 _ROOT_HALF, _LOG_DENSITY = math.sqrt(0.5), -0.5 * math.log(2.0 * math.pi)
 
 
@@ -21,7 +22,7 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     scale = _DRAWS / (_DRAWS - threshold)
     size = tf.size(x)
     # The generator gives 32 bits at a time.
-    bits = tf.random.stateless_uniform([(size + 1) // 2], seed, None, None, tf.uint32)
+    bits = tf.random.stateless_uniform([(size + 1) // 2], seed, _ANY, _ANY, tf.uint32)
     draws = tf.reshape(tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size], tf.shape(x))
     is_kept = draws >= tf.constant(threshold, draws.dtype)
     is_kept.set_shape(x.shape)

@@ -60,7 +60,7 @@ def test_a_slope_has_a_slope() -> None:
         with tf.GradientTape() as inner:
             inner.watch(x)
             y = tensorflow_kernels.gelu(x)
-        slope = inner.gradient(y, x)
-    second = outer.gradient(slope, x)
+        slope: Any = inner.gradient(y, x)
+    second: Any = outer.gradient(slope, x)
     density = np.exp(-(X**2) / 2) / np.sqrt(2 * np.pi)
     np.testing.assert_allclose(second, density * (2 - X**2), atol=1e-5)

@@ -30,7 +30,10 @@ def test_heads_may_be_views() -> None:
     """Attention of heads that lie apart in memory is that of copies of them."""
     heads = torch.randn((2, 6, 3, 2, 8), generator=torch.Generator().manual_seed(1)).unbind(2)
     mask = torch.ones((2, 1, 1, 6), dtype=torch.bool)
+    query, key, value = heads
     torch.testing.assert_close(
-        torch_kernels.attention(*heads, None, mask),
-        torch_kernels.attention(*(head.contiguous() for head in heads), None, mask),
+        torch_kernels.attention(query, key, value, None, mask),
+        torch_kernels.attention(
+            query.contiguous(), key.contiguous(), value.contiguous(), None, mask
+        ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -19,7 +20,7 @@ CONFIG = TINY.replace(dropout=0.3, attention_dropout=0.2, initializer_range=0.5)
 def _learned(task_class: type[Task], policy: str, checkpointed: bool) -> dict[str, np.ndarray]:
     keras.utils.set_random_seed(5)
     encoder = BertEncoder(CONFIG, dtype=policy)
-    options = {"num_classes": 2} if task_class is SequenceClassifier else {}
+    options: dict[str, Any] = {"num_classes": 2} if task_class is SequenceClassifier else {}
     task = task_class(encoder, **options)
     encoder.checkpoint_gradients(checkpointed)
     task.compile(keras.optimizers.SGD(0.1), **task.objective())
