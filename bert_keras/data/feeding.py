@@ -35,6 +35,19 @@ class Examples(Protocol):
         ...
 
 
+def later(
+    num_batches: Callable[[int], int], epoch: int, position: int, steps: int
+) -> tuple[int, int]:
+    """The (epoch, position) that is `steps` >= 0 batches later, where epochs differ in length."""
+    if min(epoch, position, steps) < 0:
+        raise ValueError(f"Negative. Received: {epoch=}, {position=}, {steps=}")
+    position += steps
+    while position >= num_batches(epoch):
+        position -= num_batches(epoch)
+        epoch += 1
+    return epoch, position
+
+
 def tf_dataset(
     examples: Examples,
     *,

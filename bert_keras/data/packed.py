@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from bert_keras.data.bins import fill_rows
-from bert_keras.data.feeding import Batch
+from bert_keras.data.feeding import Batch, later
 from bert_keras.data.packed_batch import pack_batch
 from bert_keras.data.sampling import Draws, Stream
 
@@ -107,13 +107,7 @@ class PackedExamples:
 
     def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
         """The (epoch, position) that is `steps` >= 0 batches later."""
-        if min(epoch, position, steps) < 0:
-            raise ValueError(f"Negative. Received: {epoch=}, {position=}, {steps=}")
-        position += steps
-        while position >= self.num_batches(epoch):
-            position -= self.num_batches(epoch)
-            epoch += 1
-        return epoch, position
+        return later(self.num_batches, epoch, position, steps)
 
     def batch(self, epoch: int, position: int) -> Batch:
         """One batch: inputs, labels, sample weights.

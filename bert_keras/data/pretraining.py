@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_keras.data.feeding import Batch, py_dataset, tf_dataset
+from bert_keras.data.feeding import Batch, later, py_dataset, tf_dataset
 from bert_keras.data.health import statistics
 from bert_keras.data.masking import Masking
 from bert_keras.data.packing import WORD_BITS, front_share, pack, truncate
@@ -148,13 +148,7 @@ class PretrainingExamples:
 
     def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
         """The (epoch, position) that is `steps` >= 0 batches later."""
-        if min(epoch, position, steps) < 0:
-            raise ValueError(f"Negative. Received: {epoch=}, {position=}, {steps=}")
-        position += steps
-        while position >= self.num_batches(epoch):
-            position -= self.num_batches(epoch)
-            epoch += 1
-        return epoch, position
+        return later(self.num_batches, epoch, position, steps)
 
     def batch(self, epoch: int, position: int) -> Batch:
         """One batch: inputs, labels, sample weights.
