@@ -14,6 +14,19 @@ import keras
 from keras import ops
 
 
+def _own() -> Any:
+    """The backend's own kernels; None on JAX, whose compiler makes them."""
+    if keras.backend.backend() == "tensorflow":
+        from bert_keras.layers import tensorflow_kernels
+
+        return tensorflow_kernels
+    if keras.backend.backend() == "torch":
+        from bert_keras.layers import torch_kernels
+
+        return torch_kernels
+    return None
+
+
 def dropped(x: Any, rate: float, seed: Any) -> Any:
     """`x` without a random share, the rest scaled up: dropout (Srivastava et al., 2014).
 
@@ -25,15 +38,8 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
         rate: in (0, 1).
         seed: what `SeedGenerator.next` gives; the same seed drops the same.
     """
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
-        from bert_keras.layers import tensorflow_kernels
-
-        return tensorflow_kernels.dropped(x, rate, seed)
-    if backend == "torch":
-        from bert_keras.layers import torch_kernels
-
-        return torch_kernels.dropped(x, rate, seed)
+    if (own := _own()) is not None:
+        return own.dropped(x, rate, seed)
     return keras.random.dropout(x, rate, seed=seed)
 
 
@@ -49,17 +55,11 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
         epsilon: added to the variance.
         training: whether gradients are wanted.
     """
-    backend = keras.backend.backend()
-    is_double = keras.backend.standardize_dtype(x.dtype) == "float64"
-    if backend == "tensorflow" and training and not is_double:
-        from bert_keras.layers import tensorflow_kernels
-
-        return tensorflow_kernels.layer_norm(x, gamma, beta, epsilon)
-    if backend == "torch" and not is_double:
-        from bert_keras.layers import torch_kernels
-
-        return torch_kernels.layer_norm(x, gamma, beta, epsilon)
-    return ops.layer_normalization(x, gamma, beta, axis=-1, epsilon=epsilon)
+    own = _own()
+    is_known = keras.backend.backend() == "tensorflow" and not training
+    if own is None or is_known or keras.backend.standardize_dtype(x.dtype) == "float64":
+        return ops.layer_normalization(x, gamma, beta, axis=-1, epsilon=epsilon)
+    return own.layer_norm(x, gamma, beta, epsilon)
 
 
 def gelu_to_train(x: Any) -> Any:
@@ -81,15 +81,8 @@ def tied_logits(x: Any, table: Any, bias: Any) -> Any:
         float32 [..., classes].
     """
     x, table = (ops.cast(each, "float32") for each in (x, table))
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
-        from bert_keras.layers import tensorflow_kernels
-
-        return tensorflow_kernels.tied_logits(x, table, bias)
-    if backend == "torch":
-        from bert_keras.layers import torch_kernels
-
-        return torch_kernels.tied_logits(x, table, bias)
+    if (own := _own()) is not None:
+        return own.tied_logits(x, table, bias)
     return ops.matmul(x, ops.transpose(table)) + bias
 
 
@@ -103,15 +96,8 @@ def token_losses(labels: Any, logits: Any) -> Any:
     Returns:
         float32 [...].
     """
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
-        from bert_keras.layers import tensorflow_kernels
-
-        return tensorflow_kernels.token_losses(labels, logits)
-    if backend == "torch":
-        from bert_keras.layers import torch_kernels
-
-        return torch_kernels.token_losses(labels, logits)
+    if (own := _own()) is not None:
+        return own.token_losses(labels, logits)
     # Compared, not looked up: so the gradient is fused too, where a look-up's would be a scatter.
     is_label = ops.arange(logits.shape[-1]) == labels[..., None]
     return ops.logsumexp(logits, axis=-1) - ops.sum(ops.where(is_label, logits, 0.0), axis=-1)
@@ -122,7 +108,7 @@ def highest(logits: Any) -> Any:
     if keras.backend.backend() == "tensorflow":
         from bert_keras.layers import tensorflow_kernels
 
-        # Keras tells -0.0 from 0.0 before, in four times the time.
+        # Keras tells -0.0 from 0.0 before, in several passes.
         return tensorflow_kernels.highest(logits)
     return ops.argmax(logits, axis=-1)
 

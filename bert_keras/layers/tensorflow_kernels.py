@@ -1,7 +1,7 @@
 """What TensorFlow does in few passes over memory, with gradients of its own; see `kernels`.
 
-Not compiled by XLA, which would take half of the time again: on processors a compiled function
-within a step now and then never returned (decision 64).
+Not compiled by XLA, which would be quicker: on processors a compiled function within a step now and
+then never returned (decision 64).
 """
 
 from __future__ import annotations

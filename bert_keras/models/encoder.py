@@ -140,7 +140,7 @@ class BertEncoder(EncoderView):
         """Lets training keep each block's input alone, and compute the rest again.
 
         Chen et al., 2016. Memory grows with the width of a block instead of with all that it
-        computes; a step takes about a third longer. Outputs and gradients stay the same, and
+        computes; a step has one more forward pass. Outputs and gradients stay the same, and
         dropout drops the same. Say it before `fit`; it is not saved.
         """
         for block in self.blocks:
@@ -153,7 +153,7 @@ class BertEncoder(EncoderView):
             composed = (
                 "the backend's own operations, all probabilities in memory: "
                 f"attention_dropout={self.config.attention_dropout} drops some of them; with 0 it "
-                f"is as in inference"
+                "is as in inference"
             )
         return {"inference": fused, "training": composed}
 
