@@ -28,14 +28,15 @@ from rich.table import Table
 from benchmarks.report import circumstances
 from bert_keras import Predictor, export
 from bert_keras.data import read_table
+from bert_keras.export.runtimes.formats import FORMATS
 from bert_keras.metrics import spearman
 
 VARIANTS = [
     ("saved_model", None),
     *(
         (name, quantization)
-        for name in ("onnx", "openvino", "litert", "torch")
-        for quantization in (None, "float16", "int8")
+        for name in FORMATS
+        for quantization in (None, *FORMATS[name].quantizers)
     ),
 ]
 PACKAGES = (

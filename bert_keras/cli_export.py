@@ -21,7 +21,7 @@ _Formats = Annotated[
 ]
 _Quantizations = Annotated[
     list[str],
-    typer.Option("--quantization", help="none, float16 or int8; may be given several times"),
+    typer.Option("--quantization", help="none, float16, int8, or of onnx int8_dynamic; repeatable"),
 ]
 
 _TOGETHER = 32  # examples of a file that are asked at once

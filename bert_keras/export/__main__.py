@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         choices=("hidden_states", "attentions"),
         help="also of an encoder; may be given several times",
     )
-    parser.add_argument("--quantization", help="float16 or int8")
+    parser.add_argument("--quantization", help="float16, int8 or int8_dynamic")
     parser.add_argument("--portable", action="store_true", help="needs no tensorflow-text")
     options = parser.parse_args(arguments)
     try:

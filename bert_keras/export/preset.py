@@ -13,7 +13,7 @@ from bert_keras.checks import encoder_of
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.export.checked import require_tensorflow
 from bert_keras.export.runtime_model import runtime_model
-from bert_keras.export.runtimes.formats import FORMATS, QUANTIZATIONS
+from bert_keras.export.runtimes.formats import FORMATS, chosen
 from bert_keras.export.saved_model import saved_model
 from bert_keras.export.tf_hub import tf_hub
 from bert_keras.models import Task
@@ -43,12 +43,12 @@ class Wanted:
     def __post_init__(self) -> None:
         if self.format not in ALL:
             raise UsageError(f"A format is one of {', '.join(ALL)}. Received: {self.format}")
-        if self.quantization not in (None, *QUANTIZATIONS):
-            raise UsageError(
-                f"A quantisation is none, {' or '.join(QUANTIZATIONS)}. "
-                f"Received: {self.quantization}"
-            )
-        if self.quantization is not None and self.format not in FORMATS:
+        if self.format in FORMATS:
+            try:
+                chosen(self.format, self.quantization)
+            except ValueError as error:
+                raise UsageError(str(error)) from error
+        elif self.quantization is not None:
             raise UsageError(
                 f"Quantised models are of {', '.join(FORMATS)}. Received: {self.format}"
             )

@@ -12,7 +12,7 @@ import keras
 from bert_keras.export import card
 from bert_keras.export.checked import checked_predictor, new_export, require_pairs
 from bert_keras.export.runtimes.axes import input_axes, output_axes
-from bert_keras.export.runtimes.formats import FORMATS, QUANTIZATIONS
+from bert_keras.export.runtimes.formats import chosen
 from bert_keras.export.runtimes.manifest import Manifest
 from bert_keras.export.second_process import with_backend
 from bert_keras.models import BertEncoder, SentencePairs, SequenceClassifier, Task
@@ -45,11 +45,11 @@ def runtime_model(
         format: "onnx" (model.onnx), "openvino" (model.xml, model.bin), "litert" (model.tflite) or
             "torch" (model.pt2, for `torch.export.load`). From a backend that cannot write it a
             second process does, with one that can.
-        quantization: None; "float16", half the size; or "int8", a quarter of it: the weights of
-            the matrices, each column or row with its scale; for ONNX and LiteRT what they are
-            multiplied with becomes int8 too, when it runs: ONNX with one scale for a batch, so that
-            an answer depends a little on its neighbours. ONNX Runtime, OpenVINO and LiteRT are
-            faster for it; PyTorch widens them when it runs, and is slower.
+        quantization: None; "float16", half the size; "int8", a quarter of it: the weights of the
+            matrices, in rows, columns or blocks with a scale each (ONNX Runtime, OpenVINO and
+            LiteRT are faster for it; PyTorch widens them when it runs, and is slower); or, of
+            "onnx", "int8_dynamic": what they are multiplied with too, as it comes, which is twice
+            as fast and has one scale for a batch, so that an answer depends on its neighbours.
         max_length: what `export.json` says that texts are to be cut to; None for as many tokens as
             the model has positions.
         options: how answers are found, as `Predictor` has them; kept in `export.json`.
@@ -67,18 +67,18 @@ def runtime_model(
         ResourceError: the disk is full, or the second process failed.
     """
     path = Path(path)
-    _check(format, quantization)
+    target = chosen(format, quantization)
     asked = {"max_length": max_length, "options": options, "pairs": pairs}
     predictor = checked_predictor(task_or_encoder, tokenizer, path, **asked)
     require_pairs(predictor, (SequenceClassifier, SentencePairs))
     _check_size(task_or_encoder, format)
-    chosen, here = FORMATS[format], keras.backend.backend()
-    backend = chosen.backend(here, quantization)
+    here = keras.backend.backend()
+    backend = target.backend(here, quantization)
     if backend != here or predictor.encoder.compute_dtype != "float32":
         flags = [f"--format={format}", quantization and f"--quantization={quantization}"]
         with_backend(backend, predictor, path, "--dtype=float32", *filter(None, flags))
         return path
-    module = importlib.import_module(f"bert_keras.export.runtimes.{chosen.module}")
+    module = importlib.import_module(f"bert_keras.export.runtimes.{target.module}")
     inputs, outputs = input_axes(task_or_encoder), output_axes(task_or_encoder)
     manifest = Manifest(
         format=format,
@@ -92,10 +92,10 @@ def runtime_model(
         outputs={name: list(axes) for name, axes in outputs.items()},
     )
     with new_export(path) as folder:
-        module.write(task_or_encoder, folder / chosen.file, quantization)
+        module.write(task_or_encoder, folder / target.file, quantization)
         tokenizer.save_to_preset(folder)
         manifest.write(folder)
-        card.write(predictor, folder, path, {chosen.file: (inputs, outputs)})
+        card.write(predictor, folder, path, {target.file: (inputs, outputs)})
     return path
 
 
@@ -106,13 +106,4 @@ def _check_size(model: keras.Model, format: str) -> None:  # noqa: A002
         raise ValueError(
             f"A model of {size / 2**30:.1f} GiB in float32 does not fit the format {format}, whose "
             'files have 2 GiB at most. Take "torch", or a SavedModel.'
-        )
-
-
-def _check(format: str, quantization: str | None) -> None:  # noqa: A002
-    if format not in FORMATS:
-        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
-    if quantization not in (None, *QUANTIZATIONS):
-        raise ValueError(
-            f"`quantization` must be None, {' or '.join(QUANTIZATIONS)}. Received: {quantization!r}"
         )

@@ -12,6 +12,7 @@ import numpy as np
 from bert_keras.export import requests
 from bert_keras.export.clients import Client, Outputs, RuntimeClient
 from bert_keras.export.requests import Columns
+from bert_keras.export.runtimes.formats import INT8_DYNAMIC
 
 EXAMPLES = (
     "The film was a pleasure from beginning to end.",
@@ -114,9 +115,8 @@ def _rows_agree(client: Client, batch: Columns) -> str:
 def _tolerance(client: Client) -> float:
     if not isinstance(client, RuntimeClient) or client.manifest.quantization is None:
         return _TOLERANCE
-    # ONNX Runtime's int8 has one scale for the activations of a batch.
-    is_shared = (client.manifest.format, client.manifest.quantization) == ("onnx", "int8")
-    return math.inf if is_shared else _ROUNDED
+    # One scale for the activations of a batch: neighbours matter.
+    return math.inf if client.manifest.quantization == INT8_DYNAMIC else _ROUNDED
 
 
 def _gap(together: Outputs, row: int, alone: Outputs) -> float:

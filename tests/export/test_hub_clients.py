@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from functools import partial
 from pathlib import Path
 
 import keras
+import numpy as np
 import pytest
 
 from bert_keras import export
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.tokenizers import Tokenizer
+from tests import answering
+from tests.answering import CONFIG, LENGTH, texts_with
 from tests.contracts import TINY, as_trained
 from tests.processes import run_client, run_outside
 
@@ -19,6 +23,7 @@ if keras.backend.backend() != "tensorflow":
     pytest.skip("SavedModels are written on the TensorFlow backend", allow_module_level=True)
 pytest.importorskip("tensorflow")
 
+CLOSE = {"atol": 1e-5, "rtol": 0}
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "good", "bad"]
 
 # The classic snippet, and fine-tuning as TensorFlow's tutorial of BERT has it.
@@ -52,6 +57,82 @@ pack = hub.KerasLayer(preprocessor.bert_pack_inputs, arguments={"seq_length": 7}
 packed = pack([preprocessor.tokenize(texts[:1]), preprocessor.tokenize(texts[1:2])])
 print({name: value.shape.as_list() for name, value in packed.items()})
 """
+
+# 500 texts, and what breaks servers, to the pair by TensorFlow alone.
+PAIR = """
+import sys
+sys.modules["bert_keras"] = sys.modules["tensorflow_text"] = sys.modules["keras"] = None
+import json, numpy, tensorflow as tf
+folder = sys.argv[1]
+preprocessor = tf.saved_model.load(folder + "/moved/preprocessor")
+encoder = tf.saved_model.load(folder + "/moved/encoder")
+results = {}
+def keep(kind, texts):
+    inputs = preprocessor(tf.constant(texts, tf.string, [len(texts)]))
+    outputs = encoder(inputs, training=False)
+    del outputs["encoder_outputs"]
+    for key, value in (*inputs.items(), *outputs.items()):
+        results[f"{kind}/{key}"] = value.numpy()
+texts = json.load(open(folder + "/texts.json"))
+for start in range(0, len(texts), 50):
+    keep(start, texts[start : start + 50])
+for row in range(32):
+    keep(f"alone{row}", texts[row : row + 1])
+keep("empty", [])
+keep("odd", [b"\\xff a\\xe4\\xb8", b"the test " * 12_000, b"", b"a b"])
+keep("last", [b"a b"])
+numpy.savez(folder + "/results.npz", **results)
+"""
+
+
+@pytest.fixture(scope="module")
+def encoder() -> BertEncoder:
+    return as_trained(BertEncoder(CONFIG))
+
+
+@pytest.fixture(scope="module")
+def texts(naughty: list[str]) -> list[str]:
+    return texts_with(naughty, 500)
+
+
+@pytest.fixture(scope="module")
+def results(encoder, texts, tmp_path_factory) -> dict[str, np.ndarray]:
+    folder = tmp_path_factory.mktemp("pair")
+    export.tf_hub(encoder, Tokenizer(answering.VOCABULARY), folder / "1", portable=True)
+    (folder / "1").rename(folder / "moved")
+    (folder / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
+    run_client(PAIR, str(folder), folder=folder)
+    return dict(np.load(folder / "results.npz"))
+
+
+def test_the_pair_answers_as_predict_does(encoder, texts, results) -> None:
+    for start in range(0, len(texts), 50):
+        ids = Tokenizer(answering.VOCABULARY)(texts[start : start + 50], max_length=LENGTH)
+        expected = encoder.predict_on_batch(ids)
+        is_token = ids["padding_mask"].astype(bool)
+        width = is_token.shape[1]  # the preprocessor's own are of one length
+        mask = results[f"{start}/input_mask"]
+        np.testing.assert_array_equal(mask[:, :width], is_token)
+        assert not mask[:, width:].any()
+        np.testing.assert_allclose(
+            results[f"{start}/sequence_output"][:, :width][is_token],
+            expected["sequence_output"][is_token],
+            **CLOSE,
+        )
+        for name in ("pooled_output", "default"):
+            found = results[f"{start}/{name}"]
+            np.testing.assert_allclose(found, expected["pooled_output"], **CLOSE)
+
+
+def test_the_pairs_rows_do_not_disturb_each_other(results) -> None:
+    for name in ("pooled_output", "sequence_output"):
+        for row in range(32):
+            found = results[f"alone{row}/{name}"][0]
+            np.testing.assert_allclose(found, results[f"0/{name}"][row], **CLOSE)
+        assert results[f"empty/{name}"].shape[0] == 0
+        odd = results[f"odd/{name}"]
+        assert np.isfinite(odd).all()
+        np.testing.assert_allclose(odd[3], results[f"last/{name}"][0], **CLOSE)
 
 
 def test_tensorflow_hub_trains_it(tmp_path: Path) -> None:

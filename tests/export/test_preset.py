@@ -57,7 +57,7 @@ def test_names_and_what_does_not_go_together() -> None:
     assert Wanted("onnx", "int8").name == "onnx-int8"
     with pytest.raises(UsageError, match="A format is one of saved_model, tf_hub, onnx"):
         Wanted("keras")
-    with pytest.raises(UsageError, match=r"A quantisation is none, .*Received: int4"):
+    with pytest.raises(UsageError, match=r"The quantization of onnx is none, .*Received: 'int4'"):
         Wanted("onnx", "int4")
     with pytest.raises(UsageError, match="Quantised models are of onnx"):
         Wanted("saved_model", "int8")

@@ -5,125 +5,165 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
 
 from bert_keras.errors import NumericError, UsageError
-from bert_keras.export import runtime_model
+from bert_keras.export import requests, runtime_model
+from bert_keras.export.runtimes.axes import LENGTH as LENGTH_AXIS
+from bert_keras.export.runtimes.axes import flat, input_axes, output_axes
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.tokenizers import Tokenizer
-from tests.contracts import TINY, as_trained
+from tests.answering import LENGTH, PAIRS, VOCABULARY, columns_of, new_tasks, texts_with
 from tests.processes import run_client
 
 BACKEND = keras.backend.backend()
-# On TensorFlow all formats, one of them by a second process; on the others what goes that way.
-FORMATS = {
-    "tensorflow": ("onnx", "openvino", "litert", "torch"),
-    "torch": ("litert",),
-    "jax": ("onnx",),
-}[BACKEND]
-CHARACTERS = [*"abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'()-_", "中", "文", "é"]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *CHARACTERS]
-VOCABULARY += [f"##{character}" for character in CHARACTERS]
-LENGTH = 24
+# The formats that a backend writes itself, of every task; by a second process of one, on
+# TensorFlow what it cannot write, on the others what shows that way.
+OWN = {"tensorflow": ("onnx", "openvino", "litert"), "torch": ("onnx", "torch"), "jax": ()}[BACKEND]
+OTHERS = {"tensorflow": "torch", "torch": "litert", "jax": "onnx"}[BACKEND]
+TASKS = ("labels", "pairs", "entities", "questions", "choices", "vectors", "fills", "crf")
+TASKS += ("numbers", "several", "cosines", "encoder")
+EXPORTS = [(name, task) for name in OWN for task in TASKS] + [(OTHERS, "labels")]
+NAMES = ["/".join(pair) for pair in EXPORTS]
+ROWS, ALONE = 50, 32  # of a batch, and asked one by one
+TEXTS = 500
 
-# The tokenizer by the library tokenizers, from the folder; nothing of Keras, nothing of ours.
+# Of the labels the tokenizer is opened too, by the library tokenizers; nothing of Keras, nothing
+# of ours. The inputs of the others come ready.
 CLIENT = """
 import sys
 for name in ("bert_keras", "keras", "tensorflow"):
     sys.modules[name] = None
 import json, numpy, tokenizers
-folder = sys.argv[1]
+folder, exports = sys.argv[1], [each.split("/") for each in sys.argv[2:]]
 texts = json.load(open(folder + "/texts.json"))
+ready = numpy.load(folder + "/inputs.npz")
 
-def opened(name):
+def opened(name, path):
     if name == "onnx":
         import onnxruntime
-        session = onnxruntime.InferenceSession(f"{folder}/onnx/model.onnx")
+        session = onnxruntime.InferenceSession(f"{path}/model.onnx")
         names = [output.name for output in session.get_outputs()]
         return lambda inputs: dict(zip(names, session.run(names, inputs)))
     if name == "openvino":
         import openvino
         options = {"INFERENCE_PRECISION_HINT": "f32"}
-        model = openvino.Core().compile_model(f"{folder}/openvino/model.xml", "CPU", options)
+        model = openvino.Core().compile_model(f"{path}/model.xml", "CPU", options)
         return lambda inputs: {key.get_any_name(): value for key, value in model(inputs).items()}
     if name == "litert":
         from ai_edge_litert.interpreter import Interpreter
-        return lambda inputs, run=Interpreter(f"{folder}/litert/model.tflite"): (
+        return lambda inputs, run=Interpreter(f"{path}/model.tflite"): (
             run.get_signature_runner()(**inputs)
         )
     import torch
-    module = torch.export.load(f"{folder}/torch/model.pt2").module()
+    module = torch.export.load(f"{path}/model.pt2").module()
     def run(inputs):
         with torch.no_grad():
             return module({key: torch.from_numpy(value) for key, value in inputs.items()})
     return run
 
-results = {}
-for name in sys.argv[2:]:
-    told = json.load(open(f"{folder}/{name}/export.json"))
-    tokenizer = tokenizers.Tokenizer.from_file(f"{folder}/{name}/tokenizer.json")
+def tokenized(path, told, texts):
+    tokenizer = tokenizers.Tokenizer.from_file(f"{path}/tokenizer.json")
     tokenizer.enable_truncation(told["max_length"])
     tokenizer.enable_padding(pad_id=told["pad_id"])
-    run, found = opened(name), []
+    encoded = tokenizer.encode_batch(texts)
+    ours = {"token_ids": "ids", "segment_ids": "type_ids", "padding_mask": "attention_mask"}
+    return {
+        key: numpy.array([getattr(each, ours[key]) for each in encoded], "int32")
+        for key in told["inputs"]
+    }
+
+results = {}
+for name, task in exports:
+    path = f"{folder}/{name}/{task}"
+    told = json.load(open(f"{path}/export.json"))
+    run = opened(name, path)
+    def keep(kind, inputs):
+        for key, value in run(inputs).items():
+            results[f"{name}/{task}/{kind}/{key}"] = numpy.asarray(value)
     for start in range(0, len(texts), 50):
-        encoded = tokenizer.encode_batch(texts[start : start + 50])
-        ours = {"token_ids": "ids", "segment_ids": "type_ids", "padding_mask": "attention_mask"}
-        inputs = {
-            key: numpy.array([getattr(each, ours[key]) for each in encoded], "int32")
-            for key in told["inputs"]
-        }
-        found.append(numpy.asarray(run(inputs)["label"]))
-    results[name] = numpy.concatenate(found)
-    alone = {key: values[:1] for key, values in inputs.items()}
-    results[f"{name}/alone"] = numpy.asarray(run(alone)["label"])
-    results[f"{name}/among"] = numpy.asarray(run(inputs)["label"])
+        inputs = {key: ready[f"{task}/{start}/{key}"] for key in told["inputs"]}
+        keep(start, inputs)
+        if task == "labels":
+            keep(f"text{start}", tokenized(path, told, texts[start : start + 50]))
+    for row in range(32):
+        keep(f"alone{row}", {key: values[row : row + 1] for key, values in inputs.items()})
 numpy.savez(f"{folder}/results.npz", **results)
 """
 
 
 @pytest.fixture(scope="module")
-def task() -> SequenceClassifier:
-    config = TINY.replace(vocab_size=len(VOCABULARY), max_positions=LENGTH)
-    return as_trained(SequenceClassifier(BertEncoder(config), 3, labels=["a", "b", "c"]))
+def tasks() -> dict[str, Any]:
+    return new_tasks()
 
 
 @pytest.fixture(scope="module")
-def texts(naughty: list[str]) -> list[str]:
-    """500: the naughty strings where they are at hand, and made-up ones."""
-    draw = np.random.default_rng(0)
-    pool = [*CHARACTERS, " ", " ", "É", "e\u0301", "\u200d", "😀", "ａ", "½", "\t"]
-    made = ["".join(draw.choice(pool, draw.integers(0, 60))) for _ in range(500)]
-    return [*naughty, *made][:500]
+def inputs(tasks, naughty: list[str]) -> dict[str, np.ndarray]:
+    """What 500 texts are to each task, by task, row and name."""
+    found, texts = {}, texts_with(naughty, TEXTS)
+    for name, task in tasks.items():
+        columns, axes = columns_of(name, texts), input_axes(task)
+        for start in range(0, TEXTS, ROWS):
+            part = requests.part(columns, start, start + ROWS)
+            ids = requests.as_ids(part, Tokenizer(VOCABULARY), axes, max_length=LENGTH)
+            found |= {f"{name}/{start}/{key}": values for key, values in ids.items()}
+    return found
 
 
 @pytest.fixture(scope="module")
-def results(task, texts, tmp_path_factory) -> dict[str, np.ndarray]:
+def results(tasks, inputs, naughty: list[str], tmp_path_factory) -> dict[str, np.ndarray]:
+    """What a fresh process gets from the models, in another folder than they were written to."""
     written, folder = tmp_path_factory.mktemp("written"), tmp_path_factory.mktemp("moved")
-    for name in FORMATS:
-        path = runtime_model(task, Tokenizer(VOCABULARY), written / name, name)
-        path.rename(folder / name)
-    (folder / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
-    run_client(CLIENT, str(folder), *FORMATS, folder=folder)
+    for name, task in EXPORTS:
+        made = written / name / task
+        runtime_model(tasks[task], Tokenizer(VOCABULARY), made, name, pairs=task in PAIRS)
+        (folder / name).mkdir(exist_ok=True)
+        made.rename(folder / name / task)
+    (folder / "texts.json").write_text(json.dumps(texts_with(naughty, TEXTS)), encoding="utf-8")
+    np.savez(folder / "inputs.npz", **inputs)
+    run_client(CLIENT, str(folder), *NAMES, folder=folder)
     return dict(np.load(folder / "results.npz"))
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_it_answers_as_predict_does(name: str, results, task, texts) -> None:
-    expected = task.predict(Tokenizer(VOCABULARY)(texts, max_length=LENGTH), verbose=0)["label"]
-    np.testing.assert_allclose(results[name], expected, atol=1e-5)
-    np.testing.assert_allclose(results[f"{name}/alone"], results[f"{name}/among"][:1], atol=1e-5)
+@pytest.mark.parametrize(("name", "task"), EXPORTS, ids=NAMES)
+def test_it_answers_as_predict_does(name: str, task: str, results, tasks, inputs) -> None:
+    model = tasks[task]
+    axes = output_axes(model)
+    for start in range(0, TEXTS, ROWS):
+        batch = {key: inputs[f"{task}/{start}/{key}"] for key in input_axes(model)}
+        expected = flat(model.predict_on_batch(batch))
+        is_token = batch["padding_mask"].astype(bool)
+        for key, values in expected.items():
+            kept = is_token if LENGTH_AXIS in axes[key] else ...
+            found = results[f"{name}/{task}/{start}/{key}"]
+            np.testing.assert_allclose(found[kept], values[kept], atol=1e-5, rtol=0)
+            if task == "labels":  # its tokenizer.json gives the same ids
+                alike = results[f"{name}/{task}/text{start}/{key}"]
+                np.testing.assert_allclose(alike, values, atol=1e-5, rtol=0)
 
 
-def test_what_cannot_be(task, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "task"), EXPORTS, ids=NAMES)
+def test_rows_do_not_disturb_each_other(name: str, task: str, results, tasks) -> None:
+    """A batch and its rows one by one."""
+    for key in output_axes(tasks[task]):
+        together = results[f"{name}/{task}/{TEXTS - ROWS}/{key}"]
+        for row in range(ALONE):
+            alone = results[f"{name}/{task}/alone{row}/{key}"][0]
+            np.testing.assert_allclose(together[row], alone, atol=1e-5, rtol=0)
+
+
+def test_what_cannot_be(tasks, tmp_path: Path) -> None:
+    task = tasks["labels"]
     tokenizer = Tokenizer(VOCABULARY)
     with pytest.raises(UsageError, match="exists already"):
         runtime_model(task, tokenizer, tmp_path)
-    with pytest.raises(ValueError, match=r"`format` must be one of onnx, .*Received: 'onyx'"):
+    with pytest.raises(ValueError, match=r"A format is one of onnx, .*Received: 'onyx'"):
         runtime_model(task, tokenizer, tmp_path / "1", "onyx")
-    with pytest.raises(ValueError, match="`quantization` must be None, float16 or int8"):
+    with pytest.raises(ValueError, match="The quantization of onnx is none, or one of float16"):
         runtime_model(task, tokenizer, tmp_path / "1", quantization="int4")
     with pytest.raises(ValueError, match="Received: a BertEncoder"):
         runtime_model(task.encoder, tokenizer, tmp_path / "1", pairs=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-QUANTIZATIONS = ("float16", "int8")
+FLOAT16, INT8, INT8_DYNAMIC = "float16", "int8", "int8_dynamic"
 
 
 @dataclass(frozen=True)
@@ -17,15 +17,15 @@ class Format:
         file: its name in the folder.
         module: of this package; its `write` makes the file.
         writers: the libraries that write it, by the Keras backend that they need, the best first.
-        quantizers: more of them, by the quantization.
         extra: of this package, which brings them.
+        quantizers: by each quantization that it has, more libraries, which that needs.
     """
 
     file: str
     module: str
     writers: Mapping[str, tuple[str, ...]]
     extra: str
-    quantizers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    quantizers: Mapping[str, tuple[str, ...]]
 
     def backend(self, preferred: str, quantization: str | None) -> str:
         """The backend to write it with: that one if it can, else another that is installed.
@@ -58,23 +58,49 @@ FORMATS = {
         file="model.onnx",
         module="onnx_model",
         writers=_ONNX,
-        quantizers=dict.fromkeys(QUANTIZATIONS, ("onnxruntime",)),
         extra="onnx",
+        quantizers={
+            FLOAT16: ("onnxruntime",),
+            INT8: ("onnxruntime", "onnx_ir"),
+            INT8_DYNAMIC: ("onnxruntime",),
+        },
     ),
     "openvino": Format(
         file="model.xml",
         module="openvino_model",
         writers={name: (*libraries, "openvino") for name, libraries in _ONNX.items()},
-        quantizers={"int8": ("nncf",)},
         extra="openvino",
+        quantizers={FLOAT16: (), INT8: ("nncf",)},
     ),
     "litert": Format(
         file="model.tflite",
         module="litert",
         writers={"tensorflow": ("tensorflow",)},
         extra="litert",
+        quantizers={FLOAT16: (), INT8: ()},
     ),
     "torch": Format(
-        file="model.pt2", module="torch_program", writers={"torch": ("torch",)}, extra="torch"
+        file="model.pt2",
+        module="torch_program",
+        writers={"torch": ("torch",)},
+        extra="torch",
+        quantizers={FLOAT16: (), INT8: ()},
     ),
 }
+
+
+def chosen(name: str, quantization: str | None) -> Format:
+    """A format that has a quantization.
+
+    Raises:
+        ValueError: there is none of that name, or it has not that quantization.
+    """
+    if name not in FORMATS:
+        raise ValueError(f"A format is one of {', '.join(FORMATS)}. Received: {name!r}")
+    known = FORMATS[name].quantizers
+    if quantization is not None and quantization not in known:
+        raise ValueError(
+            f"The quantization of {name} is none, or one of {', '.join(known)}. "
+            f"Received: {quantization!r}"
+        )
+    return FORMATS[name]

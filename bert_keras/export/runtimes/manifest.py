@@ -18,7 +18,7 @@ class Manifest:
 
     Attributes:
         format: a name of `FORMATS`.
-        quantization: "float16", "int8" or None.
+        quantization: of the weights, as `runtime_model` has it; or None.
         task: the class of the model.
         max_length: most tokens of a text that the model is to be given.
         options: how its answers are found, as `Predictor` has them.

@@ -14,8 +14,10 @@ import keras
 import onnx
 
 from bert_keras.export.runtimes.axes import Axes, input_axes, output_axes
+from bert_keras.export.runtimes.formats import FLOAT16, INT8, INT8_DYNAMIC
 
 _OPSET = 18
+_BLOCK = 128  # weights of a column with one scale; smaller ones were no nearer, and slower
 
 
 def write(model: keras.Model, path: Path, quantization: str | None) -> None:
@@ -47,32 +49,53 @@ def _name(tensor: onnx.ValueInfoProto, axes: Axes) -> None:
 
 
 def _save(found: onnx.ModelProto, path: Path, quantization: str | None) -> None:
-    if quantization == "int8":
-        from onnxruntime.quantization import QuantType, quantize_dynamic
-
-        with tempfile.TemporaryDirectory(prefix="bert_keras_") as folder:
-            whole = Path(folder, path.name)
-            onnx.save(found, whole)
-            with _quiet():  # a hint at what would be worth while for other networks
-                quantize_dynamic(whole, path, weight_type=QuantType.QInt8, per_channel=True)
-        return
-    if quantization == "float16":
+    if quantization == INT8:
+        # The product of what is quantised row by row with blocks of a matrix; then the tables.
+        _with_dynamic(_in_blocks(found), path, op_types_to_quantize=["Gather"])
+    elif quantization == INT8_DYNAMIC:
+        _with_dynamic(found, path)
+    elif quantization == FLOAT16:
         from onnxruntime.transformers.float16 import convert_float_to_float16
 
-        found = convert_float_to_float16(found, keep_io_types=True)
-    onnx.save(found, path)
+        onnx.save(convert_float_to_float16(found, keep_io_types=True), path)
+    else:
+        onnx.save(found, path)
+
+
+def _with_dynamic(found: onnx.ModelProto, path: Path, **options: Any) -> None:
+    """Writes it with int8 weights, by ONNX Runtime's dynamic quantisation."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with tempfile.TemporaryDirectory(prefix="bert_keras_") as folder:
+        whole = Path(folder, path.name)
+        onnx.save(found, whole)
+        with _quiet():  # a hint at what would be worth while for other networks
+            quantize_dynamic(whole, path, weight_type=QuantType.QInt8, per_channel=True, **options)
+
+
+def _in_blocks(found: onnx.ModelProto) -> onnx.ModelProto:
+    """With products of matrices whose weights are int8."""
+    with _quiet():  # the import lets everybody's logging print
+        from onnxruntime.quantization import matmul_nbits_quantizer as blocks
+    options = {"block_size": _BLOCK, "accuracy_level": 4}  # 4: the sums are of int8 too
+    config = blocks.DefaultWeightOnlyQuantConfig(bits=8, **options)
+    quantizer = blocks.MatMulNBitsQuantizer(found, algo_config=config)
+    with _quiet(blocks.__name__):  # a line for each operation
+        quantizer.process()
+    return quantizer.model.model
 
 
 @contextmanager
 def _quiet(name: str | None = None) -> Iterator[None]:
-    """Without a logger's warnings."""
+    """Without a logger's warnings; as it was before, whatever is done to it."""
     logger = logging.getLogger(name)
-    level = logger.level
+    level, handlers = logger.level, list(logger.handlers)
     logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
         logger.setLevel(level)
+        logger.handlers[:] = handlers
 
 
 def _of_torch(model: keras.Model) -> onnx.ModelProto:

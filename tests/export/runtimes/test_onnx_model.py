@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from pathlib import Path
 
 import keras
+import numpy as np
 import pytest
 
-from tests.export.runtimes.conftest import MODELS
+from bert_keras.models import BertEncoder, SequenceClassifier
+from tests.contracts import TINY, as_trained
+from tests.export.runtimes.conftest import MODELS, batch_of
 
 ort = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -27,10 +32,37 @@ def test_it_answers_alike(name: str, check) -> None:
     check(name, onnx_model.write, "model.onnx", opened)
 
 
-@pytest.mark.parametrize(("quantization", "tolerance"), [("float16", 3e-3), ("int8", 0.2)])
+@pytest.mark.parametrize(
+    ("quantization", "tolerance"), [("float16", 3e-3), ("int8", 0.1), ("int8_dynamic", 0.2)]
+)
 def test_quantised(quantization: str, tolerance: float, check) -> None:
     options = {"quantization": quantization, "tolerance": tolerance}
     check("pretrainer", onnx_model.write, "model.onnx", opened, **options)
+
+
+def test_int8_answers_row_by_row(tmp_path: Path) -> None:
+    """Small and large rows together, each as it is alone; every matrix and table is int8."""
+    model = as_trained(SequenceClassifier(BertEncoder(TINY), 3))
+    onnx_model.write(model, tmp_path / "model.onnx", "int8")
+    operations = [node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node]
+    products = 6 * TINY.num_layers + 2  # the pooler and the classifier
+    assert operations.count("MatMulNBits") == products
+    assert not {"MatMulInteger", "Gemm"} & set(operations)
+    run = opened(tmp_path / "model.onnx")
+    inputs = batch_of(model, 5, 12)
+    together = run(inputs)["label"]
+    for row in range(5):
+        alone = run({name: values[row : row + 1] for name, values in inputs.items()})["label"]
+        np.testing.assert_allclose(together[row], alone[0], atol=1e-6, rtol=0)
+
+
+def test_nothing_begins_to_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX Runtime's quantisation by blocks sets logging up where nobody has."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.delitem(sys.modules, "onnxruntime.quantization.matmul_nbits_quantizer", False)
+    level = logging.root.level
+    onnx_model.write(as_trained(MODELS["pairs"]()), tmp_path / "model.onnx", "int8")
+    assert (logging.root.level, logging.root.handlers) == (level, [])
 
 
 def test_open_axes_have_names(tmp_path: Path) -> None:

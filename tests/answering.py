@@ -1,0 +1,75 @@
+"""A tiny model of every task that answers texts, and texts to ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.models import (
+    BertEncoder,
+    MaskedLM,
+    MultipleChoice,
+    QuestionAnswerer,
+    SentenceEncoder,
+    SentencePairs,
+    SequenceClassifier,
+    TokenClassifier,
+)
+from tests.contracts import TINY, as_trained
+
+CHARACTERS = [
+    *"abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"()[]{}<>/\\|@#$%^&*-_=+~`",
+    "中",
+    "文",
+    "é",
+]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *CHARACTERS]
+VOCABULARY += [f"##{character}" for character in CHARACTERS] + ["the", "##ing", "null", "test"]
+LENGTH = 32
+CONFIG = TINY.replace(vocab_size=len(VOCABULARY), max_positions=LENGTH)
+PAIRS = ("pairs", "cosines")  # that take two texts
+
+
+def new_tasks() -> dict[str, Any]:
+    """Every task, of weights as a trained model has them."""
+
+    def new() -> BertEncoder:
+        return BertEncoder(CONFIG)
+
+    made = {
+        "labels": SequenceClassifier(new(), 3, labels=["good", "bad", "中"]),
+        "pairs": SequenceClassifier(new(), 2),
+        "entities": TokenClassifier(new(), 3, labels=["O", "B-PER", "I-PER"]),
+        "questions": QuestionAnswerer(new()),
+        "choices": MultipleChoice(new()),
+        "vectors": SentenceEncoder(new()),
+        "fills": MaskedLM(new()),
+        "numbers": SequenceClassifier(new(), 2, problem="regression"),
+        "several": SequenceClassifier(new(), 3, problem="multi_label"),
+        "crf": TokenClassifier(new(), 3, labels=["O", "B-PER", "I-PER"], crf=True),
+        "cosines": SentencePairs(new()),
+        "encoder": new(),
+    }
+    return {name: as_trained(task) for name, task in made.items()}
+
+
+def texts_with(naughty: Sequence[str], count: int) -> list[str]:
+    """The naughty strings where they are at hand, and made-up ones."""
+    draw = np.random.default_rng(0)
+    pool = [*CHARACTERS, " ", " ", " ", "the ", "test", "é", "e\u0301", "\u200d", "😀", "ａ", "½"]
+    made = ["".join(draw.choice(pool, draw.integers(1, 90))) for _ in range(500)]
+    return [*naughty, *made][:count]
+
+
+def columns_of(name: str, texts: Sequence[str]) -> dict[str, Any]:
+    """What a task of `new_tasks` is asked with."""
+    others = texts[::-1]
+    return {
+        "pairs": {"text": texts, "pair": others},
+        "cosines": {"text": texts, "pair": others},
+        "questions": {"question": others, "context": texts},
+        "choices": {"prompt": texts, "options": [[a, "the test"] for a in others]},
+        "fills": {"text": [f"[MASK] {text}" for text in texts]},
+    }.get(name, {"text": texts})
