@@ -7,7 +7,8 @@ For each length, tokens of a batch held constant, all run in turn, each round of
 process (`contest.py`, together=False). Counted is what a process takes beyond what it had before
 its model was made (`peak_memory.py`): weights, optimizer, activations. The options are those that
 save memory: no attention dropout, where kernels are fused (KerasHub: no dropout at all); gradient
-checkpointing; bfloat16. Ratios are to the peer that takes least with the same option.
+checkpointing; a vocabulary in parts; bfloat16. Ratios are to the peer that takes least with the
+same option.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "": {},
         "attention dropout 0": {"attention_dropout": 0.0},
         "gradients checkpointed": {"checkpointed": True},
+        "vocabulary in 8 parts": {"chunks": 8},
         "mixed_bfloat16": {"dtype": "mixed_bfloat16"},
     },
     "inference": {"": {}, "mixed_bfloat16": {"dtype": "mixed_bfloat16"}},

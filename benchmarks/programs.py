@@ -20,6 +20,7 @@ def contenders(
     *,
     attention_dropout: float = 0.1,
     checkpointed: bool = False,
+    chunks: int = 1,
     option: str = "",
 ) -> list[Contender]:
     """Ours and KerasHub on each backend, and transformers; without those who cannot do this.
@@ -30,13 +31,16 @@ def contenders(
         dtype: a Keras dtype policy.
         attention_dropout: in training. KerasHub has one rate of dropout, which this one becomes.
         checkpointed: whether blocks are computed again for their gradients, in training.
+        chunks: parts of the vocabulary in the loss, in training.
         option: what of it all their names say.
     """
     common: dict[str, Any] = {"size": dict(size), "dtype": dtype}
     kind: dict[str, Any] = {}
+    ours_kind: dict[str, Any] = {}
     hub_kind: dict[str, Any] = {}
     if mode == "training":
         kind = {"attention_dropout": attention_dropout, "checkpointed": checkpointed}
+        ours_kind = {**kind, "chunks": chunks}
         hub_kind = {"dropout": attention_dropout}
 
     def contender(name: str, function: str, own: dict[str, Any], backend: str = "") -> Contender:
@@ -45,7 +49,7 @@ def contenders(
 
     found = []
     for backend in BACKENDS:
-        found.append(contender(OURS, "ours", kind, backend))
-        if not checkpointed:
+        found.append(contender(OURS, "ours", ours_kind, backend))
+        if not checkpointed and chunks == 1:
             found.append(contender(KERAS_HUB, "keras_hub", hub_kind, backend))
-    return [*found, contender(TRANSFORMERS, "transformers", kind)]
+    return found if chunks > 1 else [*found, contender(TRANSFORMERS, "transformers", kind)]

@@ -69,6 +69,7 @@ def ours(
     *,
     attention_dropout: float = 0.1,
     checkpointed: bool = False,
+    chunks: int = 1,
     **options: Any,
 ) -> Round:
     """`MaskedLM` by `fit`.
@@ -78,6 +79,7 @@ def ours(
         dtype: a Keras dtype policy.
         attention_dropout: as for `our_encoder`.
         checkpointed: likewise.
+        chunks: parts in which its loss takes the vocabulary.
         options: of `compile`.
     """
     from bert_keras.models import MaskedLM
@@ -85,7 +87,9 @@ def ours(
 
     sizes = sizes_of(size)
     kind = {"attention_dropout": attention_dropout, "checkpointed": checkpointed}
-    task = MaskedLM(our_encoder(sizes, dtype, **kind))
+    task: Any = MaskedLM(our_encoder(sizes, dtype, **kind))
+    if chunks > 1:
+        task = task.in_chunks(chunks)
     task.compile(AdamW(_LEARNING_RATE), **task.objective(), **options)
     names = [tensor.name for tensor in task.inputs]
     return _by_fit(task, sizes, names, label_name="mlm")

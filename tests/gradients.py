@@ -9,7 +9,24 @@ import keras
 import numpy as np
 from keras import ops
 
+from tests import contracts
 from tests.contracts import numpy
+
+
+def step_of(model: Any, batch: Any) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """What a step of training tells, and the gradient of every weight by its path.
+
+    The weights are as before.
+    """
+    x, y, weights = batch
+    before = contracts.weights(model)
+    # Without momentum or clipping, a step of rate 1 is the gradient.
+    model.compile(keras.optimizers.SGD(1.0), **model.objective())
+    logs = model.train_on_batch(x, y, sample_weight=weights, return_dict=True)
+    after = contracts.weights(model)
+    for weight in model.weights:
+        weight.assign(before[weight.path])
+    return logs, {path: before[path] - after[path] for path in before}
 
 
 def gradients(

@@ -11,6 +11,7 @@ import numpy as np
 from bert_keras.data import (
     MANIFEST,
     Corpus,
+    PackedExamples,
     PretrainingExamples,
     read,
 )
@@ -64,6 +65,23 @@ class TrainingCorpora:
         except DataError as error:
             part = "held-out documents (held_out=)" if held_out else "documents to train on"
             raise DataError(f"{corpus.num_documents:,} {part}: {error}") from error
+
+
+def rows_of(
+    recipe: PretrainRecipe, examples: PretrainingExamples
+) -> PretrainingExamples | PackedExamples:
+    """The examples, or with `row_length` rows of them: about as many in a batch."""
+    if not (length := recipe.row_length):
+        return examples
+    rows = round(recipe.batch_size * float(examples.lengths_of(0).mean()) / length)
+    return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows))
+
+
+def seen_in(examples: PretrainingExamples | PackedExamples) -> dict[str, float]:
+    """Statistics of what is learned from; of rows of one example those of the first batches."""
+    if isinstance(examples, PackedExamples):
+        return examples.statistics(0)
+    return examples.statistics(0, SAMPLED_BATCHES)
 
 
 def open_corpora(recipe: PretrainRecipe, folder: RunFolder) -> TrainingCorpora:
@@ -135,7 +153,9 @@ def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
     )
 
 
-def evaluation_batches(recipe: PretrainRecipe, examples: PretrainingExamples) -> int:
+def evaluation_batches(
+    recipe: PretrainRecipe, examples: PretrainingExamples | PackedExamples
+) -> int:
     """How many batches of held-out examples are measured."""
     wanted = math.ceil(recipe.evaluation_pairs / recipe.batch_size)
     return min(wanted, examples.num_batches(0))

@@ -17,12 +17,13 @@ from bert_keras.models import Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training import machine, unigram
-from training.corpora import SAMPLED_BATCHES, TrainingCorpora, evaluation_batches
+from training.corpora import TrainingCorpora, evaluation_batches, rows_of, seen_in
 from training.fitting import dataset
 from training.plot import loss_picture
 from training.recipe import PretrainRecipe
 from training.report import FilledMask, Report
 from training.run_folder import TEXT_VALUES, RunFolder
+from training.values import JIT
 
 _PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "numpy", "tokenizers")
 _RTD = ("rtd_loss", "rtd_accuracy", "rtd_share")
@@ -55,10 +56,13 @@ def examine(
     tokenizer, train, held_out = corpora.tokenizer, corpora.train, corpora.held_out
     examples = corpora.examples(recipe, held_out=True)
     batches = evaluation_batches(recipe, examples)
+    if not task.compiled:  # but a view of it
+        task.compile(**task.objective(), jit_compile=JIT[recipe.jit])
     measured = task.evaluate(
         dataset(examples, steps=batches), steps=batches, return_dict=True, verbose=0
     )
-    seen = corpora.examples(recipe).statistics(epoch=0, batches=SAMPLED_BATCHES)
+    learned_from = corpora.examples(recipe)
+    seen = seen_in(learned_from) | seen_in(rows_of(recipe, learned_from))
     measured_on = examples.statistics(epoch=0, batches=batches)
     entropy = unigram.entropy(held_out.tokens, tokenizer.special_ids)
     records = _records(folder.metrics.read_text(encoding="utf-8"))

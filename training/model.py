@@ -9,7 +9,15 @@ import numpy as np
 
 from bert_keras.errors import UsageError
 from bert_keras.features import PAIR_OBJECTIVES
-from bert_keras.models import BertEncoder, ElectraPretrainer, MaskedLM, Pretrainer, Task
+from bert_keras.models import (
+    BertEncoder,
+    ChunkedTask,
+    ElectraPretrainer,
+    MaskedLM,
+    PackedTask,
+    Pretrainer,
+    Task,
+)
 from bert_keras.optimization import optimizer
 from bert_keras.presets import PRESETS
 from training.recipe import PretrainRecipe
@@ -20,7 +28,7 @@ _HEADS = ("mlm", "nsp", "sop", "rtd", "label", "tags", "span", "choice", "pooler
 
 
 def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
-    """A compiled task: the recipe's model, new or begun, objective and optimizer.
+    """The recipe's model, new or begun.
 
     Args:
         recipe: what to train.
@@ -28,7 +36,15 @@ def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
     """
     task = _begun(recipe, vocab_size) if recipe.start else _new(recipe, vocab_size)
     task.encoder.checkpoint_gradients(recipe.gradient_checkpointing)
-    task.compile(
+    return task
+
+
+def learner(recipe: PretrainRecipe, task: Task) -> Task | PackedTask | ChunkedTask:
+    """What is fitted, the task or a view of it: compiled, with objective and optimizer."""
+    model: Any = task.packed() if recipe.row_length else task
+    if recipe.vocabulary_chunks > 1:
+        model = model.in_chunks(recipe.vocabulary_chunks)
+    model.compile(
         optimizer(
             recipe.learning_rate,
             total_steps=recipe.steps // recipe.accumulate,
@@ -41,9 +57,9 @@ def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
             ema=recipe.ema,
         ),
         jit_compile=JIT[recipe.jit],
-        **task.objective(),
+        **model.objective(),
     )
-    return task
+    return model
 
 
 def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:

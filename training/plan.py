@@ -169,7 +169,7 @@ def _memory(recipe: PretrainRecipe, config: BertConfig) -> int:
     activations = tokens * config.num_layers * per_token
     if recipe.gradient_checkpointing:  # of one block, and the inputs of all
         activations = tokens * (per_token + config.num_layers * config.hidden_size)
-    logits = 3 * tokens * recipe.mask_rate * config.vocab_size
+    logits = 3 * tokens * recipe.mask_rate * config.vocab_size / recipe.vocabulary_chunks
     width = _FLOAT if recipe.precision == "float32" else _FLOAT // 2
     return int(4 * _FLOAT * _parameters(recipe, config) + width * activations + _FLOAT * logits)
 

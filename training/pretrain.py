@@ -82,27 +82,27 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     import keras
 
     from training import machine
-    from training.corpora import SAMPLED_BATCHES, evaluation_batches, open_corpora
+    from training.corpora import evaluation_batches, open_corpora, rows_of, seen_in
     from training.fitting import Fitting, dataset
     from training.health import versions
-    from training.model import build, start_from_frequencies
+    from training.model import build, learner, start_from_frequencies
 
     start = perf_counter()
     folder.claim(recipe, keras.backend.backend(), versions())
 
     # === Text ===
     corpora = open_corpora(recipe, folder)
-    examples = corpora.examples(recipe)
-    held_out = corpora.examples(recipe, held_out=True)
-    seen = examples.statistics(epoch=0, batches=SAMPLED_BATCHES)
+    examples = rows_of(recipe, corpora.examples(recipe))
+    held_out = rows_of(recipe, corpora.examples(recipe, held_out=True))
 
     # === Model ===
     keras.utils.set_random_seed(recipe.seed)
     task = build(recipe, corpora.tokenizer.vocab_size)
+    model = learner(recipe, task)
 
     # === Resume ===
     fitting = Fitting(
-        task,
+        model,
         examples,
         checkpoints=folder.checkpoints,
         metrics=folder.metrics,
@@ -127,7 +127,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     step, steps = state["step"], recipe.steps
     stop = fitting.run(
         steps // recipe.report_every,
-        seen=seen,
+        seen=seen_in(examples),
         more=lambda: {"peak_memory": peak_memory(), "corpus": fingerprint},
         callbacks=[_event_files(folder)] if recipe.tensorboard else [],
         checkpoint_every=recipe.checkpoint_every,
@@ -146,7 +146,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
         return stop.exit_code
     if step == steps:
         # As `fit` ends: averaged weights, where wanted, take the place of the trained ones.
-        task.optimizer.finalize_variable_values(task.trainable_variables)
+        model.optimizer.finalize_variable_values(model.trainable_variables)
     command = shlex.join(["python", "-m", "training.pretrain", *arguments])
     _finish(
         recipe,

@@ -47,6 +47,7 @@ class PretrainRecipe:
     max_predictions: int = 0  # most masks of an example; 0: what mask_rate gives for its length
     generator_size: float = 0.25  # of "rtd": width of the generator, as a share of the preset's
     short_probability: float = 0.1  # share of the examples that aim at a shorter length
+    row_length: int = 0  # tokens of rows of several examples, without padding; 0: one in a row
     # The optimisation.
     batch_size: int = 32
     steps: int  # batches to train on, a multiple of report_every
@@ -60,6 +61,7 @@ class PretrainRecipe:
     ema: float = 0.0  # momentum of the averaged weights that are saved; 0: off
     precision: str = "float32"  # Keras dtype policy
     gradient_checkpointing: bool = False  # compute each block twice, for less memory
+    vocabulary_chunks: int = 1  # parts of the vocabulary in the loss, each computed twice: likewise
     # The run.
     seed: int = 0  # of weights, dropout and data
     report_every: int = 50  # steps of a line in metrics.jsonl
@@ -88,6 +90,13 @@ class PretrainRecipe:
                 _RANGES.fail(
                     "steps", f"must be a multiple of {name}={getattr(self, name)}", self.steps
                 )
+        if 0 < self.row_length < self.sequence_length:
+            rule = f"must be 0, or at least sequence_length={self.sequence_length}"
+            _RANGES.fail("row_length", rule, self.row_length)
+        for name, plain in (("row_length", 0), ("vocabulary_chunks", 1)):
+            if self.objective == "rtd" and getattr(self, name) != plain:
+                rule = f"must be {plain} with objective=rtd"
+                _RANGES.fail(name, rule, getattr(self, name))
         if self.held_out > 0.5:
             _RANGES.fail("held_out", "must be at most 0.5", self.held_out)
         if self.warmup_steps > self.steps:
@@ -108,6 +117,7 @@ class PretrainRecipe:
             _RANGES.fail("sequence_length", rule, self.sequence_length)
 
 
+_OPTIONAL = ("max_positions", "max_predictions", "row_length", "warmup_steps", "seed")
 _RANGES = Ranges(
     choices={
         "layout": ("text", "sentences"),
@@ -122,7 +132,7 @@ _RANGES = Ranges(
     },
     least={
         "sequence_length": 8,
-        **dict.fromkeys(("max_positions", "max_predictions", "warmup_steps", "seed"), 0),
+        **dict.fromkeys(_OPTIONAL, 0),
     },
     bounds={"seed": 2**32},  # what NumPy's seed takes
     above_zero=("learning_rate", "held_out", "mask_rate", "initializer_range", "generator_size"),
@@ -160,6 +170,7 @@ def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
         vocab_size=min(recipe.vocab_size, 1_000),
         sequence_length=min(recipe.sequence_length, 32),
         max_predictions=min(recipe.max_predictions, 5),
+        row_length=min(recipe.row_length, 64),
         batch_size=min(recipe.batch_size, 8),
         steps=6,
         warmup_steps=min(recipe.warmup_steps, 2),

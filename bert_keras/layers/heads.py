@@ -103,12 +103,16 @@ class MaskedLMHead(keras.layers.Layer):
         Returns:
             float32 logits [batch, predictions, vocab_size].
         """
-        x = tokens_at(x, mask_positions)
-        x = inner(self.layer_norm, self.activation(inner(self.dense, x)))
+        x = self.vectors(x, mask_positions)
         bias = ops.cast(self.bias, "float32")
         if self.token_embedding.quantization_mode is None:
             return kernels.tied_logits(x, self.token_embedding.embeddings, bias)
         return ops.cast(inner(self.token_embedding, x, reverse=True), "float32") + bias
+
+    def vectors(self, x, mask_positions):
+        """What the token table is multiplied with: [batch, predictions, width of the table]."""
+        x = tokens_at(x, mask_positions)
+        return inner(self.layer_norm, self.activation(inner(self.dense, x)))
 
     def compute_output_spec(self, x, mask_positions):
         shape = (*mask_positions.shape, self.token_embedding.input_dim)

@@ -1,5 +1,6 @@
 """Wiring: a config becomes a functional Keras model."""
 
+from bert_keras.models.chunked import ChunkedTask
 from bert_keras.models.classifier import SequenceClassifier
 from bert_keras.models.distiller import Distiller
 from bert_keras.models.electra import ElectraPretrainer
@@ -17,6 +18,7 @@ from bert_keras.models.token_classifier import TokenClassifier
 
 __all__ = [
     "BertEncoder",
+    "ChunkedTask",
     "Distiller",
     "ElectraPretrainer",
     "MaskedLM",

@@ -13,7 +13,7 @@ from bert_keras.layers import Generator, TokenReplacement, to_be_filled
 from bert_keras.models.classifier import text_head
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.encoder_layers import transformer_blocks
-from bert_keras.models.masked_lm import MaskedLM, masked_lm_head
+from bert_keras.models.masked_lm import MaskedLM, mask_positions, masked_lm_head
 from bert_keras.models.replaced_token_detector import ReplacedTokenDetector
 from bert_keras.models.task import Task, task_inputs
 from bert_keras.models.token_loss import TokenAccuracy, TokenLoss
@@ -77,19 +77,19 @@ class ElectraPretrainer(Task):
         replacement = TokenReplacement(dtype=encoder.dtype_policy, name="replacement")
         head = text_head(encoder, 1, config.activation, 0.0, features.RTD)
         # === Functional model ===
-        inputs = task_inputs(encoder)
-        positions = keras.Input((None,), dtype="int32", name=features.MASK_POSITIONS)
+        texts = task_inputs(encoder)
+        inputs = dict(texts)
         generated = generator(
             inputs[features.TOKEN_IDS],
             inputs.get(features.SEGMENT_IDS),
             inputs[features.PADDING_MASK],
         )
+        positions = mask_positions(inputs)
         logits = mlm(generated, positions)
         seen = replacement(inputs[features.TOKEN_IDS], logits, positions)
-        encoded = encoder({**inputs, features.TOKEN_IDS: seen})[features.SEQUENCE_OUTPUT]
+        encoded = encoder({**texts, features.TOKEN_IDS: seen})[features.SEQUENCE_OUTPUT]
         # Ids are exact in float32, up to 16 million.
         found = ops.concatenate([head(encoded), ops.cast(seen, "float32")[:, :, None]], axis=-1)
-        inputs[features.MASK_POSITIONS] = positions
         outputs = {features.MLM: logits, features.RTD: found}
         options = {"generator_size": generator_size, "rtd_weight": rtd_weight}
         super().__init__(encoder, inputs, outputs, options=options, name=name)

@@ -30,9 +30,11 @@ def masked_lm_head(
     )
 
 
-def mask_positions() -> keras.KerasTensor:
-    """A new symbolic input: which tokens are predicted, int32 [batch, predictions]."""
-    return keras.Input((None,), dtype="int32", name=features.MASK_POSITIONS)
+def mask_positions(inputs: dict) -> keras.KerasTensor:
+    """A further input, added to these: which tokens are predicted, int32 [batch, predictions]."""
+    positions = keras.Input((None,), dtype="int32", name=features.MASK_POSITIONS)
+    inputs[features.MASK_POSITIONS] = positions
+    return positions
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -65,18 +67,19 @@ class MaskedLM(Task):
         # === Functional model ===
         inputs = task_inputs(encoder)
         sequence_output = encoder(inputs)[features.SEQUENCE_OUTPUT]
-        positions = mask_positions()
-        outputs = {features.MLM: head(sequence_output, positions)}
-        inputs[features.MASK_POSITIONS] = positions
+        outputs = {features.MLM: head(sequence_output, mask_positions(inputs))}
         options = {"activation": activation, "layer_norm_epsilon": layer_norm_epsilon}
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.mlm = head
 
     def packed_outputs(self, inputs: dict) -> dict:
         """Those of the masked tokens of a row, whichever example they are of."""
-        sequence_output = self.encoder.packed()(inputs)[features.SEQUENCE_OUTPUT]
-        inputs[features.MASK_POSITIONS] = positions = mask_positions()
-        return {features.MLM: self.mlm(sequence_output, positions)}
+        return self.outputs_over(self.encoder.packed(), inputs, self.mlm)
+
+    def outputs_over(self, encoder: Any, inputs: dict, head: keras.layers.Layer) -> dict:
+        """Those over a view of the encoder, by another layer than the head; see `ChunkedTask`."""
+        sequence_output = encoder(inputs)[features.SEQUENCE_OUTPUT]
+        return {features.MLM: head(sequence_output, mask_positions(inputs))}
 
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of the masked tokens; labels {"mlm": int32 [batch, predictions]}."""

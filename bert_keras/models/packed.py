@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 from keras import ops
@@ -12,6 +12,9 @@ from bert_keras import features
 from bert_keras.models.encoder import packed_inputs
 from bert_keras.models.task import Task, build_optimizer
 from bert_keras.models.unread import WithoutUnread
+
+if TYPE_CHECKING:
+    from bert_keras.models.chunked import ChunkedTask
 
 _OF_TOKENS = (features.MLM, features.TAGS)  # whose labels lie in the rows as the tokens do
 
@@ -51,6 +54,12 @@ class PackedTask(WithoutUnread):
         """Keras: compiles a step."""
         build_optimizer(self)
         return super().make_train_function(force)
+
+    def in_chunks(self, chunks: int) -> ChunkedTask:
+        """As `Task.in_chunks`."""
+        from bert_keras.models.chunked import ChunkedTask
+
+        return ChunkedTask(self, chunks)
 
     def objective(self) -> dict[str, Any]:
         """The task's own; sample weights must be given, as `data.PackedExamples` does.

@@ -55,12 +55,10 @@ class Pretrainer(Task):
         # === Functional model ===
         inputs = task_inputs(encoder)
         encoded = encoder(inputs)
-        positions = mask_positions()
         outputs = {
-            features.MLM: head(encoded[features.SEQUENCE_OUTPUT], positions),
+            features.MLM: head(encoded[features.SEQUENCE_OUTPUT], mask_positions(inputs)),
             objective: pair_head(encoded[features.POOLED_OUTPUT]),
         }
-        inputs[features.MASK_POSITIONS] = positions
         super().__init__(encoder, inputs, outputs, options={"objective": objective}, name=name)
         self.mlm, self.pair = head, pair_head
 
@@ -71,10 +69,13 @@ class Pretrainer(Task):
 
     def packed_outputs(self, inputs: dict) -> dict:
         """Of the masked tokens of a row, and of each of its pairs: [rows, examples, 2]."""
-        encoded = self.encoder.packed()(inputs)
-        inputs[features.MASK_POSITIONS] = positions = mask_positions()
+        return self.outputs_over(self.encoder.packed(), inputs, self.mlm)
+
+    def outputs_over(self, encoder: Any, inputs: dict, head: keras.layers.Layer) -> dict:
+        """Those over a view of the encoder, by another layer than the head; see `ChunkedTask`."""
+        encoded = encoder(inputs)
         return {
-            features.MLM: self.mlm(encoded[features.SEQUENCE_OUTPUT], positions),
+            features.MLM: head(encoded[features.SEQUENCE_OUTPUT], mask_positions(inputs)),
             self.options["objective"]: self.pair(encoded[features.POOLED_OUTPUT]),
         }
 

@@ -13,6 +13,7 @@ from bert_keras.models.encoder import BertEncoder, encoder_inputs
 from bert_keras.models.unread import WithoutUnread
 
 if TYPE_CHECKING:
+    from bert_keras.models.chunked import ChunkedTask
     from bert_keras.models.packed import PackedTask
 
 
@@ -60,6 +61,16 @@ class Task(WithoutUnread):
         from bert_keras.models.packed import PackedTask
 
         return PackedTask(self)
+
+    def in_chunks(self, chunks: int) -> ChunkedTask:
+        """The same task, never with the logits of all the vocabulary: a view; see `ChunkedTask`.
+
+        Raises:
+            ValueError: a task without masked tokens.
+        """
+        from bert_keras.models.chunked import ChunkedTask
+
+        return ChunkedTask(self, chunks)
 
     def packed_outputs(self, inputs: dict) -> dict:
         """The outputs of `packed` for the inputs of its encoder, to which it adds its own.

@@ -45,3 +45,9 @@ def test_ours_is_asked_to_checkpoint_gradients() -> None:
     members = memory.programs("training", at_length("small", 128))["gradients checkpointed"]
     assert all(each.arguments["checkpointed"] for each in members)
     assert sum(each.name.startswith(memory.OURS) for each in members) == 3
+
+
+def test_the_vocabulary_in_parts_is_ours_alone() -> None:
+    members = memory.programs("training", at_length("small", 128))["vocabulary in 8 parts"]
+    assert [each.arguments["chunks"] for each in members] == [8, 8, 8]
+    assert all(each.name.startswith(memory.OURS) for each in members)

@@ -18,15 +18,12 @@ from bert_keras import (
     SentenceEncoder,
     SequenceClassifier,
     TokenClassifier,
-    Tokenizer,
     features,
     load_checkpoint,
     optimizer,
 )
 from bert_keras.data import (
-    Corpus,
     PackedExamples,
-    PretrainingExamples,
     Rows,
     SupervisedExamples,
     pack_batch,
@@ -37,6 +34,8 @@ from bert_keras.models import Task
 from bert_keras.models.packed import MeanOfExamples
 from tests import contracts
 from tests.contracts import FAMILIES, TINY, numpy
+from tests.gradients import step_of
+from tests.pretraining import few_examples
 
 # Keras's backends answer NumPy 2's question for a view with a deprecation warning.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -74,16 +73,6 @@ def _supervised(task: Task) -> SupervisedExamples:
     return SupervisedExamples(rows, {"label": labels}, weights={"label": weights}, **options)
 
 
-def _pretraining(objective: str) -> PretrainingExamples:
-    rng = np.random.default_rng(0)
-    words = [f"w{number}" for number in range(45)]
-    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
-    sizes = rng.integers(1, 5, (4, 5)).tolist()
-    corpus = Corpus.from_ids([[rng.integers(5, 50, n).tolist() for n in row] for row in sizes])
-    options: dict[str, Any] = {"sequence_length": 12, "batch_size": 1, "short_probability": 0.8}
-    return PretrainingExamples(corpus, tokenizer, objective=objective, **options)
-
-
 TASKS: dict[str, Callable[[], Task]] = {
     "mlm": lambda: MaskedLM(BertEncoder(_FIXED)),
     "nsp": lambda: Pretrainer(BertEncoder(_FIXED)),
@@ -104,20 +93,7 @@ TASKS: dict[str, Callable[[], Task]] = {
 
 
 def _source(name: str, task: Task) -> Any:
-    return _pretraining(name) if name in ("mlm", "nsp", "sop") else _supervised(task)
-
-
-def _step(model: Any, batch: Any) -> tuple[float, dict[str, np.ndarray]]:
-    """The loss, and the gradient of every weight by its path; the weights are as before."""
-    x, y, weights = batch
-    before = contracts.weights(model)
-    # Without momentum or clipping, a step of rate 1 is the gradient.
-    model.compile(keras.optimizers.SGD(1.0), **model.objective())
-    logs = model.train_on_batch(x, y, sample_weight=weights, return_dict=True)
-    after = contracts.weights(model)
-    for weight in model.weights:
-        weight.assign(before[weight.path])
-    return logs["loss"], {path: before[path] - after[path] for path in before}
+    return few_examples(name) if name in ("mlm", "nsp", "sop") else _supervised(task)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -127,11 +103,11 @@ def test_loss_and_gradients_are_those_of_the_examples(name: str) -> None:
     packed = PackedExamples(source, **_SHAPES)
     examples = source.drawn(0)
     assert 1 < packed.num_rows() < min(0.7 * len(examples), packed.batch_size)  # one row is empty
-    loss, gradients = _step(task, source.batch_of(0, examples))
+    logs, gradients = step_of(task, source.batch_of(0, examples))
     view = task.packed()
-    packed_loss, packed_gradients = _step(view, packed.batch(0, 0))
-    assert np.isfinite(loss)
-    np.testing.assert_allclose(packed_loss, loss, rtol=1e-5)
+    packed_logs, packed_gradients = step_of(view, packed.batch(0, 0))
+    assert np.isfinite(logs["loss"])
+    np.testing.assert_allclose(packed_logs["loss"], logs["loss"], rtol=1e-5)
     assert packed_gradients.keys() == gradients.keys()
     for path, gradient in gradients.items():
         np.testing.assert_allclose(packed_gradients[path], gradient, atol=1e-5, err_msg=path)
@@ -234,7 +210,7 @@ def test_mixed_precision(policy: str) -> None:
     task = Pretrainer(BertEncoder(TINY.replace(num_layers=1), dtype=policy))
     view = task.packed()
     assert view.dtype_policy.name == policy
-    x, y, weights = PackedExamples(_pretraining("nsp"), **_SHAPES).batch(0, 0)
+    x, y, weights = PackedExamples(few_examples("nsp"), **_SHAPES).batch(0, 0)
     logits = numpy(view(x))
     assert {str(values.dtype) for values in logits.values()} == {"float32"}
     view.compile(keras.optimizers.SGD(1e-3), **view.objective())

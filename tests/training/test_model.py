@@ -10,11 +10,11 @@ import pytest
 
 from bert_keras import BertEncoder, TokenClassifier, Tokenizer, load_checkpoint
 from bert_keras.errors import UsageError
-from bert_keras.models import ElectraPretrainer, MaskedLM, Pretrainer
+from bert_keras.models import ChunkedTask, ElectraPretrainer, MaskedLM, PackedTask, Pretrainer
 from bert_keras.optimization import Lamb
 from tests import contracts
 from tests.contracts import TINY
-from training.model import build, start_from_frequencies
+from training.model import build, learner, start_from_frequencies
 from training.plan import plan
 from training.recipe import PretrainRecipe
 
@@ -65,12 +65,33 @@ def test_size_of_the_generator() -> None:
 
 def test_optimizer() -> None:
     values = {"optimizer": "lamb", "accumulate": 2, "ema": 0.9, "clip_norm": 0.0}
-    optimizer = build(recipe(warmup_steps=4, **values), 50).optimizer
+    asked = recipe(warmup_steps=4, **values)
+    optimizer = learner(asked, build(asked, 50)).optimizer
     assert isinstance(optimizer, Lamb)
     assert optimizer.global_clipnorm is None
     assert (optimizer.gradient_accumulation_steps, optimizer.ema_momentum) == (2, 0.9)
     schedule = optimizer.get_config()["learning_rate"]["config"]
     assert (schedule["total_steps"], schedule["warmup_steps"]) == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ({}, Pretrainer),
+        ({"row_length": 256}, PackedTask),
+        ({"vocabulary_chunks": 3}, ChunkedTask),
+        ({"row_length": 256, "vocabulary_chunks": 3}, ChunkedTask),
+    ],
+)
+def test_the_task_or_a_view_of_it_learns(values: dict, kind: type) -> None:
+    asked = recipe(**values)
+    task = build(asked, 50)
+    model = learner(asked, task)
+    assert isinstance(model, kind)
+    assert model.compiled
+    names = {tensor.name for tensor in model.inputs}
+    assert ("example_ids" in names) == ("row_length" in values)
+    assert {id(weight) for weight in model.weights} == {id(weight) for weight in task.weights}
 
 
 def test_precision() -> None:

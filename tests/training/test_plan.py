@@ -68,6 +68,7 @@ def test_time_and_memory_follow_the_size() -> None:
     assert change(batch_size=32).memory > found.memory > 16 * found.parameters
     assert change(precision="mixed_bfloat16").memory < found.memory
     assert change(gradient_checkpointing=True).memory < found.memory
+    assert change(vocabulary_chunks=4).memory < found.memory
 
 
 def test_text_that_is_not_there() -> None:

@@ -80,6 +80,7 @@ def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) 
     [
         ("objective=mlm masking=whole_word optimizer=lamb accumulate=2 output_bias=zero", {"mlm"}),
         ("objective=sop masking=span precision=mixed_bfloat16 optimizer=muon", {"mlm", "sop"}),
+        ("objective=nsp row_length=80 vocabulary_chunks=3 short_probability=0.9", {"mlm", "nsp"}),
         ("objective=rtd generator_size=0.5", {"mlm", "rtd"}),
     ],
 )

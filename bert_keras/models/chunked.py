@@ -1,0 +1,118 @@
+"""Masked language models trained without ever having the logits of the whole vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_keras import features
+from bert_keras.layers import MaskedLMHead
+from bert_keras.layers.chunked_head import MaskedVectors, token_losses_in_chunks
+from bert_keras.models.encoder import packed_inputs
+from bert_keras.models.masked_lm import MaskedLM
+from bert_keras.models.packed import PackedTask
+from bert_keras.models.pretrainer import Pretrainer
+from bert_keras.models.task import Task, build_optimizer, task_inputs
+from bert_keras.models.unread import WithoutUnread
+
+
+class ChunkedTask(WithoutUnread):
+    """A view of a task: its layers, so its weights, whose loss takes the vocabulary in parts.
+
+    Loss, metrics and gradients are the task's. Of the logits, the largest tensor of a small model,
+    and of what their gradient needs there is one part at a time; each part is computed twice.
+    What is kept is `task`: save that one.
+
+    Inputs: those of `whole`.
+    Outputs: those of `whole`, but "mlm": the vectors [batch, predictions, width] that its logits
+    are products of.
+
+    Args:
+        whole: a `MaskedLM` or a `Pretrainer`, or the `PackedTask` of one.
+        chunks: in how many parts.
+
+    Raises:
+        ValueError: another task, or fewer than one part.
+    """
+
+    def __init__(self, whole: Task | PackedTask, chunks: int):
+        task = whole.task if isinstance(whole, PackedTask) else whole
+        if not isinstance(chunks, int) or chunks < 1:
+            raise ValueError(f"`chunks` must be at least 1. Received: chunks={chunks}")
+        if not isinstance(task, MaskedLM | Pretrainer):
+            raise ValueError(
+                "A vocabulary in parts is for MaskedLM and Pretrainer. "
+                f"Received: {type(task).__name__}"
+            )
+        encoder, inputs = task.encoder, task_inputs(task.encoder)
+        if whole is not task:
+            encoder, inputs = encoder.packed(), packed_inputs(encoder.config)
+        vectors = MaskedVectors(task.mlm, name=f"{features.MLM}_vectors")
+        outputs = task.outputs_over(encoder, inputs, vectors)
+        super().__init__(inputs=inputs, outputs=outputs, name=f"{whole.name}_chunked")
+        self.task, self._whole, self._chunks = task, whole, chunks
+        self.mlm_accuracy = keras.metrics.Mean(name=f"{features.MLM}_accuracy")
+        self.dtype_policy = task.dtype_policy
+
+    @property
+    def unread(self) -> Sequence[Any]:
+        """Those of the task."""
+        return self.task.unread
+
+    def make_train_function(self, force: bool = False):
+        """Keras: compiles a step."""
+        build_optimizer(self)
+        return super().make_train_function(force)
+
+    def objective(self) -> dict[str, Any]:
+        """The task's own; the accuracy of masked tokens is this view's, counted by the loss."""
+        own = self._whole.objective()
+        loss = ChunkedTokenLoss(self.task.mlm, self._chunks, self.mlm_accuracy)
+        metrics = {
+            name: each for name, each in own["weighted_metrics"].items() if name != features.MLM
+        }
+        return {"loss": {**own["loss"], features.MLM: loss}, "weighted_metrics": metrics}
+
+
+class ChunkedTokenLoss(keras.losses.Loss):
+    """`TokenLoss` of vectors, with the token table in parts.
+
+    It reads the head's weights, and so belongs to the models that have this head.
+
+    Args:
+        head: whose table and bias.
+        chunks: in how many parts.
+        accuracy: told which labels had the highest logits, a Keras metric; it is the loss that
+            knows, and knows once.
+        name: of the loss.
+    """
+
+    def __init__(
+        self,
+        head: MaskedLMHead,
+        chunks: int,
+        accuracy: keras.metrics.Mean,
+        name: str = "chunked_token_loss",
+    ):
+        super().__init__(name=name, reduction="mean_with_sample_weight", dtype="float32")
+        self._head, self._chunks, self._accuracy = head, chunks, accuracy
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """The loss of a batch.
+
+        Args:
+            y_true: labels [batch, predictions].
+            y_pred: vectors [batch, predictions, width].
+            sample_weight: [batch, predictions]; None for all alike.
+        """
+        labels = ops.cast(ops.convert_to_tensor(y_true), "int32")
+        table, bias = self._head.token_embedding.embeddings, self._head.bias
+        losses, is_right = token_losses_in_chunks(labels, y_pred, table, bias, chunks=self._chunks)
+        weights = ops.ones_like(losses)
+        if sample_weight is not None:
+            weights = ops.convert_to_tensor(sample_weight, dtype="float32")
+        self._accuracy.update_state(ops.cast(is_right, "float32"), sample_weight=weights)
+        return ops.divide_no_nan(ops.sum(losses * weights), ops.sum(weights))

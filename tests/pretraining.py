@@ -1,0 +1,21 @@
+"""A few examples to pretrain on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data import Corpus, PretrainingExamples
+from bert_keras.tokenizers import Tokenizer
+
+
+def few_examples(objective: str) -> PretrainingExamples:
+    """Of `contracts.TINY`'s vocabulary and at most its length; they are of many lengths."""
+    rng = np.random.default_rng(0)
+    words = [f"w{number}" for number in range(45)]
+    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
+    sizes = rng.integers(1, 5, (4, 5)).tolist()
+    corpus = Corpus.from_ids([[rng.integers(5, 50, n).tolist() for n in row] for row in sizes])
+    options: dict[str, Any] = {"sequence_length": 12, "batch_size": 1, "short_probability": 0.8}
+    return PretrainingExamples(corpus, tokenizer, objective=objective, **options)
