@@ -4,7 +4,7 @@ A Keras backend belongs to a process, and so does the memory that a program take
 take turns, one round each, while the others sleep; before its first one each is started and warmed
 up. As a program this module is the process of a contender:
 
-    python -m benchmarks.contest MODULE:FUNCTION ARGUMENTS
+    python -m benchmarks.contest MODULE:FUNCTION ARGUMENTS [keeping]
 
 FUNCTION, called with the arguments (a JSON object), gives a function of no arguments that runs one
 round and returns its figures, a dict of numbers.
@@ -25,8 +25,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
+from training import machine
+
 if TYPE_CHECKING:  # what a contender's process does not need is not loaded into it
     from rich.console import Console
+
+
+_KEEPING = "keeping"
 
 
 @dataclass(frozen=True)
@@ -38,12 +43,14 @@ class Contender:
         function: "module:function" that prepares it.
         arguments: of the function, JSON values.
         backend: of Keras; "" where it uses none.
+        keeps_freed_memory: whether its C library does, as in our programs (`training.machine`).
     """
 
     name: str
     function: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     backend: str = ""
+    keeps_freed_memory: bool = False
 
 
 Rounds = dict[str, list[dict[str, float]]]
@@ -130,10 +137,11 @@ def _process(contender: Contender) -> Iterator[_Process]:
     if contender.backend:
         environment["KERAS_BACKEND"] = contender.backend
     command = [sys.executable, "-m", "benchmarks.contest", contender.function]
+    keeping = [_KEEPING] if contender.keeps_freed_memory else []
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
         subprocess.Popen(
-            [*command, json.dumps(dict(contender.arguments))],
+            [*command, json.dumps(dict(contender.arguments)), *keeping],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -149,6 +157,8 @@ def main() -> None:
     # What libraries print goes where errors go.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    if sys.argv[3:] == [_KEEPING]:
+        machine.keep_freed_memory()
     module, _, function = sys.argv[1].partition(":")
     prepare = getattr(importlib.import_module(module), function)
     run = prepare(**json.loads(sys.argv[2]))

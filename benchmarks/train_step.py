@@ -1,12 +1,13 @@
 """A training step of masked language modelling, beside KerasHub and transformers.
 
     python -m benchmarks.train_step [--size small|base] [--dtype float32|mixed_bfloat16]
-        [--rounds 5] [--quick] [--only WORD …] [--out train_step.json]
+        [--rounds 5] [--keep-freed-memory] [--quick] [--only WORD …] [--out train_step.json]
 
 Each runs in a process of its own, all in turn (`contest.py`); shown are medians over the rounds,
 the spread, the peak of memory, and the ratio to the best of the others. Tokens are all useful: the
 rows are full. Matrix products are measured with them, and useful FLOP/s (`roofline.py`) shown as a
-share of the best of these.
+share of the best of these. With --keep-freed-memory the C library of each, ours or not, keeps what
+is freed, as in our programs (`training.machine`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,7 @@ def main() -> None:
     parser.add_argument("--size", choices=tuple(SIZES), default="small")
     parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--keep-freed-memory", action="store_true", help="for all of them")
     parser.add_argument("--quick", action="store_true", help="one round, one backend")
     parser.add_argument("--only", nargs="*", default=[], help="programs with these words in them")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
@@ -93,7 +96,7 @@ def main() -> None:
     if options.only:
         words = [*options.only, PEAK]
     chosen = [
-        each
+        replace(each, keeps_freed_memory=options.keep_freed_memory)
         for each in contenders(options.size, options.dtype)
         if any(word in each.name for word in words)
         and not (options.quick and "compiled" in each.name)

@@ -43,7 +43,7 @@ FLOORS = {
     "config": Floor(),
     "features": Floor(),
     "presets": Floor(("config",)),
-    "layers": Floor((), ("keras",), ("tensorflow", "torch")),
+    "layers": Floor((), ("keras",)),
     "optimization": Floor((), ("keras",), ("tensorflow", "torch")),
     "viterbi": Floor((), ("numpy",)),
     "models": Floor(("config", "presets", "features", "layers"), ("keras",), ("checkpoints",)),
@@ -84,6 +84,7 @@ GRAPHS = {
     "export.runtimes.torch_program": ("torch",),
     "layers.tensorflow_kernels": _TENSORFLOW,
     "layers.torch_kernels": ("torch",),
+    "layers.jax_kernels": ("jax",),
     "export.runtimes.onnx_model": ("onnx",),
     "export.runtimes.openvino_model": ("openvino",),
 }

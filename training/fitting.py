@@ -11,7 +11,6 @@ import keras
 
 from bert_keras.data import Examples, py_dataset, tf_dataset
 from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
-from training import machine
 from training.callbacks import WriteMetrics
 from training.progress import Progress
 
@@ -118,7 +117,6 @@ class Fitting:
         Raises:
             NumericError: the loss is not finite.
         """
-        machine.keep_freed_memory()
         self._metrics.cut(self.state["metrics"])
         self._speed.cut(self.state["speed"])
         step = self.state["step"]

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-# glibc's mallopt: numbers of malloc.h. The threshold is the largest that it takes.
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
-_KEPT = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 256 << 20}
+# glibc's mallopt: numbers of malloc.h. Nothing comes from the system apart, nothing goes back, and
+# threads share one heap: those of their own are too small for large tensors.
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
+_KEPT = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 256 << 20, _ARENA_MAX: 1}
 
 _UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")  # that multiply matrices
 
@@ -72,8 +73,9 @@ def _processor() -> str | None:
 def keep_freed_memory() -> None:
     """Has the C library keep what a training step frees for the next one; glibc only.
 
-    It would give dozens of megabytes back to the system and get them again as pages of zeros, in
-    every step (measured in docs/decisions.md).
+    It would give hundreds of megabytes back to the system and get them again as pages of zeros, in
+    every step (measured in docs/decisions.md). Best before a backend is imported, whose threads may
+    have heaps of their own by then.
     """
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError, OSError):  # another C library

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from bert_keras.programs import exit_code_of, forget_output, missing_backend, quiet
+from training import machine
 
 _INTERRUPTED = 130  # 128 + SIGINT and 128 + SIGPIPE, as a shell reports them
 _BROKEN_PIPE = 141
@@ -25,6 +26,7 @@ def run(program: Callable[[list[str]], int | None]) -> NoReturn:
     """
     arguments = sys.argv[1:]
     quiet()
+    machine.keep_freed_memory()
     try:
         if {"-h", "--help"}.intersection(arguments):
             print(inspect.getdoc(inspect.getmodule(program)) or "This program has no help.")

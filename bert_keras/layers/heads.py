@@ -104,10 +104,10 @@ class MaskedLMHead(keras.layers.Layer):
             float32 logits [batch, predictions, vocab_size].
         """
         x = self.vectors(x, mask_positions)
-        bias = ops.cast(self.bias, "float32")
         if self.token_embedding.quantization_mode is None:
-            return kernels.tied_logits(x, self.token_embedding.embeddings, bias)
-        return ops.cast(inner(self.token_embedding, x, reverse=True), "float32") + bias
+            return kernels.tied_logits(x, self.token_embedding.embeddings, self.bias)
+        logits = ops.cast(inner(self.token_embedding, x, reverse=True), "float32")
+        return logits + ops.cast(self.bias, "float32")
 
     def vectors(self, x, mask_positions):
         """What the token table is multiplied with: [batch, predictions, width of the table]."""

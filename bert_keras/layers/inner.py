@@ -6,6 +6,8 @@ from typing import Any
 
 import keras
 
+from bert_keras.layers import kernels
+
 
 def inner(layer: keras.layers.Layer, *inputs: Any, **options: Any) -> Any:
     """`layer(...)` of a built layer that is a part of the one that calls it, at less cost.
@@ -17,4 +19,7 @@ def inner(layer: keras.layers.Layer, *inputs: Any, **options: Any) -> Any:
     """
     if layer.quantization_mode is not None or keras.distribution.distribution() is not None:
         return layer(*inputs, **options)
+    if type(layer) is keras.layers.Dense and layer.bias is not None:
+        (x,) = inputs
+        return layer.activation(kernels.affine(x, layer.kernel, layer.bias))
     return layer.call(*inputs, **options)

@@ -1,46 +1,58 @@
 """What a backend computes quicker than Keras's composition of it: same outputs, same gradients.
 
 Keras composes a layer normalisation or a cross-entropy of many operations. JAX's compiler fuses
-them; PyTorch has kernels; TensorFlow on a processor walks through memory once for each. What is
-here answers within rounding as Keras does (tests/layers/test_kernels.py), so a model is the same
-model on every backend.
+most of them; PyTorch has kernels; TensorFlow on a processor walks through memory
+once for each. What is here answers within rounding as Keras does (tests/layers/test_kernels.py), so
+a model is the same model on every backend.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 from typing import Any
 
 import keras
 from keras import ops
 
+_MODULES = {name: f"bert_keras.layers.{name}_kernels" for name in ("tensorflow", "jax", "torch")}
 
-def _own() -> Any:
-    """The backend's own kernels; None on JAX, whose compiler makes them."""
-    if keras.backend.backend() == "tensorflow":
-        from bert_keras.layers import tensorflow_kernels
 
-        return tensorflow_kernels
-    if keras.backend.backend() == "torch":
-        from bert_keras.layers import torch_kernels
-
-        return torch_kernels
-    return None
+@functools.cache
+def _own(name: str) -> Any:
+    """The backend's own kernel of that name; None where Keras's operations are as quick."""
+    if (module := _MODULES.get(keras.backend.backend())) is None:
+        return None
+    return getattr(importlib.import_module(module), name, None)
 
 
 def dropped(x: Any, rate: float, seed: Any) -> Any:
     """`x` without a random share, the rest scaled up: dropout (Srivastava et al., 2014).
 
-    Half as many random bits as for a float of each number: the rate is one of 65,536 on TensorFlow
-    and of 32,768 on PyTorch.
+    By fewer random bits than a float of each number takes: the rate is one of 65,536 on TensorFlow
+    and of 32,768 on PyTorch; on JAX by bits that cost less.
 
     Args:
         x: floats of any shape.
         rate: in (0, 1).
         seed: what `SeedGenerator.next` gives; the same seed drops the same.
     """
-    if (own := _own()) is not None:
-        return own.dropped(x, rate, seed)
+    if (own := _own("dropped")) is not None:
+        return own(x, rate, seed)
     return keras.random.dropout(x, rate, seed=seed)
+
+
+def affine(x: Any, kernel: Any, bias: Any) -> Any:
+    """What a dense layer computes before its activation.
+
+    Args:
+        x: [..., inputs].
+        kernel: [inputs, outputs].
+        bias: [outputs].
+    """
+    if (own := _own("affine")) is not None:
+        return own(x, kernel, bias)
+    return ops.matmul(x, kernel) + bias
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
@@ -55,18 +67,16 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
         epsilon: added to the variance.
         training: whether gradients are wanted.
     """
-    own = _own()
+    own = _own("layer_norm")
     is_known = keras.backend.backend() == "tensorflow" and not training
     if own is None or is_known or keras.backend.standardize_dtype(x.dtype) == "float64":
         return ops.layer_normalization(x, gamma, beta, axis=-1, epsilon=epsilon)
-    return own.layer_norm(x, gamma, beta, epsilon)
+    return own(x, gamma, beta, epsilon)
 
 
 def gelu_to_train(x: Any) -> Any:
     """The exact GELU where gradients are wanted; see `feedforward.gelu`."""
-    from bert_keras.layers import tensorflow_kernels
-
-    return tensorflow_kernels.gelu(x)
+    return _own("gelu")(x)
 
 
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:
@@ -75,14 +85,14 @@ def tied_logits(x: Any, table: Any, bias: Any) -> Any:
     Args:
         x: [..., width].
         table: [classes, width].
-        bias: float32 [classes].
+        bias: [classes].
 
     Returns:
         float32 [..., classes].
     """
-    x, table = (ops.cast(each, "float32") for each in (x, table))
-    if (own := _own()) is not None:
-        return own.tied_logits(x, table, bias)
+    x, table, bias = (ops.cast(each, "float32") for each in (x, table, bias))
+    if (own := _own("tied_logits")) is not None:
+        return own(x, table, bias)
     return ops.matmul(x, ops.transpose(table)) + bias
 
 
@@ -96,21 +106,24 @@ def token_losses(labels: Any, logits: Any) -> Any:
     Returns:
         float32 [...].
     """
-    if (own := _own()) is not None:
-        return own.token_losses(labels, logits)
-    # Compared, not looked up: so the gradient is fused too, where a look-up's would be a scatter.
-    is_label = ops.arange(logits.shape[-1]) == labels[..., None]
-    return ops.logsumexp(logits, axis=-1) - ops.sum(ops.where(is_label, logits, 0.0), axis=-1)
+    if (own := _own("token_losses")) is not None:
+        return own(labels, logits)
+    return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 
 
-def highest(logits: Any) -> Any:
-    """The index of the highest number of the last axis, the first of several: int [...]."""
-    if keras.backend.backend() == "tensorflow":
-        from bert_keras.layers import tensorflow_kernels
+def is_highest(labels: Any, logits: Any) -> Any:
+    """Whether each label has the highest logit; of several as high the first, on JAX none.
 
-        # Keras tells -0.0 from 0.0 before, in several passes.
-        return tensorflow_kernels.highest(logits)
-    return ops.argmax(logits, axis=-1)
+    Args:
+        labels: whole numbers [...], in [0, classes).
+        logits: [..., classes].
+
+    Returns:
+        bool [...].
+    """
+    if (own := _own("is_highest")) is not None:
+        return own(labels, logits)
+    return ops.equal(labels, ops.cast(ops.argmax(logits, axis=-1), labels.dtype))
 
 
 def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask: Any = None) -> Any:
@@ -126,10 +139,8 @@ def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask:
     Returns:
         BTNK.
     """
-    if keras.backend.backend() == "torch":
-        from bert_keras.layers import torch_kernels
-
-        return torch_kernels.attention(query, key, value, bias, mask)
+    if (own := _own("attention")) is not None:
+        return own(query, key, value, bias, mask)
     return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
 
 
@@ -139,9 +150,7 @@ def attention_kernel() -> str:
     if backend == "tensorflow":
         return "TensorFlow's own operations, all probabilities in memory: it has no kernel of them"
     if backend == "torch":
-        from bert_keras.layers import torch_kernels
-
-        return torch_kernels.attention_kernel()
+        return _own("attention_kernel")()
     if any(device.startswith("gpu") for device in keras.distribution.list_devices()):
         return "cuDNN's flash attention in half precision, XLA's operations in float32"
     return "XLA's operations, all probabilities in memory: cuDNN's kernel needs a GPU"

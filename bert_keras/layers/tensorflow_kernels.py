@@ -96,6 +96,6 @@ def token_losses(labels: Any, logits: Any) -> Any:
     return tf.reshape(found, tf.shape(logits)[:-1])
 
 
-def highest(logits: Any) -> Any:
-    """See `kernels.highest`."""
-    return tf.math.argmax(logits, axis=-1)
+def is_highest(labels: Any, logits: Any) -> Any:
+    """See `kernels.is_highest`; Keras's argmax tells -0.0 from 0.0 before, in several passes."""
+    return labels == tf.math.argmax(logits, axis=-1, output_type=labels.dtype)

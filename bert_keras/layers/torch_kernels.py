@@ -23,10 +23,20 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     return (x * (draws >= threshold)).mul_(_DRAWS / (_DRAWS - threshold))
 
 
+def affine(x: Any, kernel: Any, bias: Any) -> Any:
+    """One operation, where Keras takes a product and a sum.
+
+    But of a vector for each text: ONNX has one for these too, which its quantisation does not know.
+    """
+    kernel, bias = _tensor(kernel), _tensor(bias)
+    x = _tensor(x).to(kernel.dtype)
+    return x @ kernel + bias if x.ndim == 2 else functional.linear(x, kernel.t(), bias)
+
+
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     """In float32, as Keras has it."""
     wide = x.to(torch.float32)
-    gamma, beta = (ops.convert_to_tensor(each, dtype="float32") for each in (gamma, beta))
+    gamma, beta = (_tensor(each).to(torch.float32) for each in (gamma, beta))
     return functional.layer_norm(wide, gamma.shape, gamma, beta, epsilon)
 
 
@@ -52,6 +62,13 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
         *(each.transpose(1, 2) for each in (query, key, value)), attn_mask=bias
     )
     return context.transpose(1, 2)
+
+
+def _tensor(x: Any) -> Any:
+    """As `ops.convert_to_tensor`, with less to ask of what mostly comes."""
+    if isinstance(x, torch.Tensor):
+        return x
+    return x.value if isinstance(x, keras.Variable) else ops.convert_to_tensor(x)
 
 
 def attention_kernel() -> str:

@@ -43,4 +43,4 @@ class TokenAccuracy(keras.metrics.MeanMetricWrapper):
 
 
 def _matches(labels: Any, logits: Any) -> Any:
-    return ops.equal(ops.cast(labels, "int32"), ops.cast(kernels.highest(logits), "int32"))
+    return kernels.is_highest(ops.cast(labels, "int32"), ops.convert_to_tensor(logits))

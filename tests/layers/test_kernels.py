@@ -37,6 +37,11 @@ def _same(
         np.testing.assert_allclose(mine, theirs, atol=atol)
 
 
+def test_affine() -> None:
+    kernel, bias = DRAW.normal(size=(16, 7)).astype("float32"), np.arange(7, dtype="float32")
+    _same(kernels.affine, lambda x, kernel, bias: ops.matmul(x, kernel) + bias, X, kernel, bias)
+
+
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-5])
 def test_layer_norm(training: bool, epsilon: float) -> None:
@@ -100,9 +105,11 @@ def test_token_losses_of_certain_and_of_hopeless_logits() -> None:
     np.testing.assert_allclose(numpy(found), [0.0, 200.0, 400.0], atol=1e-5)
 
 
-def test_highest() -> None:
-    logits = np.array([[0.0, 2.0, 2.0], [-1.0, -3.0, -0.5], [0.0, 0.0, 0.0]], "float32")
-    np.testing.assert_array_equal(numpy(kernels.highest(ops.convert_to_tensor(logits))), [1, 2, 0])
+def test_is_highest() -> None:
+    logits = np.array([[0.0, 2.0, 1.9], [-1.0, -3.0, -0.5], [0.0, -0.0, -1.0]], "float32")
+    for labels, expected in (([1, 2, 2], [1, 1, 0]), ([0, 0, 1], [0, 0, 0])):
+        given = ops.convert_to_tensor(labels, dtype="int32"), ops.convert_to_tensor(logits)
+        np.testing.assert_array_equal(numpy(kernels.is_highest(*given)), expected)
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 5, 16), (1, 1)])

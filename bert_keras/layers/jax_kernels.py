@@ -1,0 +1,94 @@
+"""What JAX computes quicker than Keras has it compute; see `kernels`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax import lax
+from jax import numpy as jnp
+
+_DRAWS = 2**32
+_STRIDE, _TURN = 0x9E3779B9, 0x85EBCA6B  # odd, so that no two places and no two calls are one
+
+
+def dropped(x: Any, rate: float, seed: Any) -> Any:
+    """By a hash of place and seed, which XLA computes within the operation that drops.
+
+    JAX's own generator, Threefry, is a loop over memory on a processor. Nothing is kept for the
+    gradient, which hashes again.
+    """
+    threshold = jnp.uint32(round(rate * _DRAWS))
+    first, second = (seed[number].astype(jnp.uint32) for number in (0, 1))
+    places = lax.iota(jnp.uint32, x.size).reshape(x.shape)
+    draws = _mixed(places * jnp.uint32(_STRIDE) + first)
+    draws = _mixed(draws ^ (second * jnp.uint32(_TURN) + jnp.uint32(1)))
+    return jnp.where(draws >= threshold, x * (1 / (1 - rate)), jnp.zeros((), x.dtype))
+
+
+@jax.custom_vjp
+def tied_logits(x: Any, table: Any, bias: Any) -> Any:
+    """With a bias whose gradient is a product; see `kernels.tied_logits`.
+
+    XLA on a processor sums rows of tens of thousands of numbers far slower than it multiplies them
+    with ones.
+    """
+    rows = x.reshape(-1, x.shape[-1])
+    return (rows @ table.T + bias).reshape(*x.shape[:-1], table.shape[0])
+
+
+def _tied_logits_forward(x: Any, table: Any, bias: Any) -> tuple[Any, Any]:
+    return tied_logits(x, table, bias), (x, table)
+
+
+def _tied_logits_backward(kept: Any, gradient: Any) -> tuple[Any, Any, Any]:
+    x, table = kept
+    rows = gradient.reshape(-1, table.shape[0])
+    of_table = rows.T @ x.reshape(-1, x.shape[-1])
+    return (rows @ table).reshape(x.shape), of_table, jnp.ones(len(rows), rows.dtype) @ rows
+
+
+tied_logits.defvjp(_tied_logits_forward, _tied_logits_backward)
+
+
+@jax.custom_vjp
+def token_losses(labels: Any, logits: Any) -> Any:
+    """Its gradient is one pass over the logits; see `kernels.token_losses`."""
+    return _token_losses_forward(labels, logits)[0]
+
+
+def _token_losses_forward(labels: Any, logits: Any) -> tuple[Any, Any]:
+    log_sums = jax.scipy.special.logsumexp(logits, axis=-1)
+    return log_sums - _of_labels(labels, logits), (labels, logits, log_sums)
+
+
+def _token_losses_backward(kept: Any, gradient: Any) -> tuple[Any, Any]:
+    labels, logits, log_sums = kept
+    # Compared, not scattered: so it is fused with the softmax.
+    is_label = (
+        lax.broadcasted_iota(labels.dtype, logits.shape, logits.ndim - 1) == labels[..., None]
+    )
+    shares = jnp.exp(logits - log_sums[..., None])
+    return None, jnp.where(is_label, shares - 1, shares) * gradient[..., None]
+
+
+token_losses.defvjp(_token_losses_forward, _token_losses_backward)
+
+
+def is_highest(labels: Any, logits: Any) -> Any:
+    """Counts, where XLA's argmax is slow: no other logit is as high; see `kernels.is_highest`."""
+    return jnp.sum(logits >= _of_labels(labels, logits)[..., None], axis=-1) == 1
+
+
+def _of_labels(labels: Any, logits: Any) -> Any:
+    return jnp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+
+
+def _mixed(x: Any) -> Any:
+    """Each bit of a whole number changes each other one half of the time (lowbias32, Wellons 2018).
+
+    A one-to-one function of 32 bits.
+    """
+    x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
+    x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
+    return x ^ (x >> 16)
