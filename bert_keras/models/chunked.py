@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -15,11 +14,11 @@ from bert_keras.models.encoder import packed_inputs
 from bert_keras.models.masked_lm import MaskedLM
 from bert_keras.models.packed import PackedTask
 from bert_keras.models.pretrainer import Pretrainer
-from bert_keras.models.task import Task, build_optimizer, task_inputs
-from bert_keras.models.unread import WithoutUnread
+from bert_keras.models.task import Task, task_inputs
+from bert_keras.models.view import TaskView
 
 
-class ChunkedTask(WithoutUnread):
+class ChunkedTask(TaskView):
     """A view of a task: its layers, so its weights, whose loss takes the vocabulary in parts.
 
     Loss, metrics and gradients are the task's. Of the logits, the largest tensor of a small model,
@@ -52,20 +51,9 @@ class ChunkedTask(WithoutUnread):
             encoder, inputs = encoder.packed(), packed_inputs(encoder.config)
         vectors = MaskedVectors(task.mlm, name=f"{features.MLM}_vectors")
         outputs = task.outputs_over(encoder, inputs, vectors)
-        super().__init__(inputs=inputs, outputs=outputs, name=f"{whole.name}_chunked")
-        self.task, self._whole, self._chunks = task, whole, chunks
+        super().__init__(task, inputs, outputs, name=f"{whole.name}_chunked")
+        self._whole, self._chunks = whole, chunks
         self.mlm_accuracy = keras.metrics.Mean(name=f"{features.MLM}_accuracy")
-        self.dtype_policy = task.dtype_policy
-
-    @property
-    def unread(self) -> Sequence[Any]:
-        """Those of the task."""
-        return self.task.unread
-
-    def make_train_function(self, force: bool = False):
-        """Keras: compiles a step."""
-        build_optimizer(self)
-        return super().make_train_function(force)
 
     def objective(self) -> dict[str, Any]:
         """The task's own; the accuracy of masked tokens is this view's, counted by the loss."""

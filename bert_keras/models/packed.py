@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -10,8 +9,8 @@ from keras import ops
 
 from bert_keras import features
 from bert_keras.models.encoder import packed_inputs
-from bert_keras.models.task import Task, build_optimizer
-from bert_keras.models.unread import WithoutUnread
+from bert_keras.models.task import Task
+from bert_keras.models.view import TaskView
 
 if TYPE_CHECKING:
     from bert_keras.models.chunked import ChunkedTask
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _OF_TOKENS = (features.MLM, features.TAGS)  # whose labels lie in the rows as the tokens do
 
 
-class PackedTask(WithoutUnread):
+class PackedTask(TaskView):
     """A view of a task: its layers, so its weights, on rows of several examples.
 
     Loss and gradients of a batch are those of its examples, each padded in a row of its own. What
@@ -41,19 +40,7 @@ class PackedTask(WithoutUnread):
     def __init__(self, task: Task):
         inputs = packed_inputs(task.encoder.config)
         outputs = task.packed_outputs(inputs)
-        super().__init__(inputs=inputs, outputs=outputs, name=f"{task.name}_packed")
-        self.task = task
-        self.dtype_policy = task.dtype_policy
-
-    @property
-    def unread(self) -> Sequence[Any]:
-        """Those of the task."""
-        return self.task.unread
-
-    def make_train_function(self, force: bool = False):
-        """Keras: compiles a step."""
-        build_optimizer(self)
-        return super().make_train_function(force)
+        super().__init__(task, inputs, outputs, name=f"{task.name}_packed")
 
     def in_chunks(self, chunks: int) -> ChunkedTask:
         """As `Task.in_chunks`."""
