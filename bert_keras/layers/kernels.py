@@ -52,7 +52,7 @@ def affine(x: Any, kernel: Any, bias: Any) -> Any:
     """
     if (own := _own("affine")) is not None:
         return own(x, kernel, bias)
-    return ops.matmul(x, kernel) + bias
+    return ops.add(ops.matmul(x, kernel), bias)  # as TensorFlow's optimizer knows it
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
