@@ -1,0 +1,87 @@
+"""Where the time of a training step goes, ours beside KerasHub's, on each backend.
+
+    python -m benchmarks.step_profile [--size small|base] [--rounds 3] [--quick]
+        [--out profile.json]
+
+KerasHub's step is of Keras's own layers, as ours was before it had kernels of its own. Each runs in
+a process of its own, all in turn; shown are medians of the milliseconds that all threads together
+spent in a step, by kind of operation, as the backend's profiler tells them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contest import Contender, contest, summary
+from benchmarks.programs import BACKENDS, KERAS_HUB, OURS
+from benchmarks.report import circumstances, command
+from benchmarks.step_profilers import KINDS
+from benchmarks.train_steppers import SIZES, sizes_of
+
+PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch")
+
+
+def contenders(size: str) -> list[Contender]:
+    """Ours and KerasHub on each backend."""
+    return [
+        Contender(
+            f"{name}, {backend}",
+            f"benchmarks.step_profilers:{backend}",
+            {"function": function, "size": size},
+            backend,
+        )
+        for backend in BACKENDS
+        for name, function in ((OURS, "ours"), (KERAS_HUB, "keras_hub"))
+    ]
+
+
+def show(found: dict[str, Any], title: str, console: Console) -> None:
+    """The table: a column for each program."""
+    table = Table(title=title)
+    table.add_column("milliseconds of all threads")
+    for name in found:
+        table.add_column(name, justify="right")
+    for kind in KINDS:
+        table.add_row(kind, *(f"{figures[kind]['median']:.0f}" for figures in found.values()))
+    sums = (sum(figures[kind]["median"] for kind in KINDS) for figures in found.values())
+    table.add_row("all", *(f"{each:.0f}" for each in sums))
+    console.print(table)
+
+
+def main() -> None:
+    """Measures, prints, writes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.step_profile", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--size", choices=tuple(SIZES), default="small")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="one round, one backend")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    options, console = parser.parse_args(), Console()
+    chosen = [
+        each for each in contenders(options.size) if not options.quick or each.backend == "torch"
+    ]
+    rounds = 1 if options.quick else options.rounds
+    found = summary(contest(chosen, rounds, console, together=options.size == "small"))
+    title = "{layers} layers, {width} wide, {batch} x {length}, float32".format(
+        **sizes_of(options.size)
+    )
+    show(found, title, console)
+    if options.out:
+        report = {
+            "command": command("step_profile", sys.argv[1:]),
+            **circumstances(PACKAGES),
+            "results": found,
+        }
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Where the time of a training step goes, by kind of operation, from each backend's own profiler.
+
+Each function here prepares a contender (`contest.py`): its rounds answer the milliseconds of a step
+that all threads together spent in operations of each of `KINDS`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks import train_steppers
+
+PRODUCTS, RANDOM, SUMS, LAYOUT, OPTIMIZER, REST = KINDS = (
+    *("matrix products", "random numbers", "sums and maxima", "copies and transposes"),
+    *("optimizer", "elementwise and the rest"),
+)
+# Words in the names of operations, in lower case: of TensorFlow's and PyTorch's, and of XLA's.
+_WORDS = {
+    OPTIMIZER: ("resourceapply", "assign", "_fused_adam", "adam", "foreach"),
+    PRODUCTS: ("matmul", "::mm", "::addmm", "::bmm", "baddbmm", "scaled_dot_product", "einsum"),
+    RANDOM: ("random", "bernoulli", "bitcast", "native_dropout"),
+    SUMS: ("sum", "mean", "biasaddgrad", "addn", "argmax", "::max", "logsumexp"),
+    LAYOUT: ("transpose", "copy", "concat", "::cat", "slice", "split", "pack", "reshape", "clone"),
+}
+_HLO = {PRODUCTS: ("dot", "custom-call"), SUMS: ("reduce",), LAYOUT: ("transpose", "copy")}
+_STEP = "jit_train_step"
+
+Round = Callable[[], dict[str, float]]
+Function = str  # of `train_steppers`: "ours" or "keras_hub"
+
+
+def kind_of(operation: str) -> str:
+    """The kind of an operation of TensorFlow or PyTorch, by its name."""
+    name = operation.lower()
+    return next((kind for kind, words in _WORDS.items() if any(w in name for w in words)), REST)
+
+
+def kinds_of_hlo(text: str) -> dict[str, str]:
+    """The kind of each instruction of an XLA program, by its name; a fusion is what is in it.
+
+    Args:
+        text: of the module after XLA's optimisations.
+    """
+    bodies: dict[str, list[str]] = {}
+    body: list[str] = []
+    for line in text.splitlines():
+        if head := re.match(r"(?:ENTRY )?%?([\w.\-]+) .*\{$", line):
+            body = bodies.setdefault(head[1], [])
+        else:
+            body.append(line)
+    found = {}
+    for lines in bodies.values():
+        for line in lines:
+            if not (
+                instruction := re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = .*? ([a-z][\w\-]*)\(", line)
+            ):
+                continue
+            called = re.search(r"calls=%?([\w.\-]+)", line)
+            inside = "\n".join([line, *bodies.get(called[1] if called else "", ())])
+            found[instruction[1]] = _kind_of_fusion(inside)
+    return found
+
+
+def _kind_of_fusion(text: str) -> str:
+    operations = set(re.findall(r" ([a-z][\w\-]*)\(", text))
+    if operations & set(_HLO[PRODUCTS]):
+        return PRODUCTS
+    scopes = " ".join(re.findall(r'op_name="([^"]*)"', text))
+    if "adam" in scopes.lower():
+        return OPTIMIZER
+    if "threefry" in scopes or "random" in scopes or "xor" in operations:
+        return RANDOM
+    return next((kind for kind in (SUMS, LAYOUT) if operations & set(_HLO[kind])), REST)
+
+
+def tensorflow(function: Function, size: train_steppers.Size) -> Round:
+    """By TensorFlow's profiler."""
+    import tensorflow as tf
+
+    xplane_pb2: Any = importlib.import_module("tensorflow.tsl.profiler.protobuf.xplane_pb2")
+
+    def traced(run: Round) -> Counter[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            tf.profiler.experimental.start(folder)
+            run()
+            tf.profiler.experimental.stop()
+            (path,) = Path(folder).rglob("*.xplane.pb")
+            space = xplane_pb2.XSpace.FromString(path.read_bytes())
+        found: Counter[str] = Counter()
+        for plane in space.planes:
+            for event in (event for line in plane.lines for event in line.events):
+                # An operation's is "its name in the graph:its type".
+                told = plane.event_metadata[event.metadata_id].name
+                name, _, kind = told.rpartition(":")
+                if name and "::" not in told and " " not in told:
+                    found[kind_of(kind)] += event.duration_ps / 1e6
+        return found
+
+    return _profiled(function, size, traced)
+
+
+def jax(function: Function, size: train_steppers.Size) -> Round:
+    """By JAX's profiler, and what XLA says is in its fusions."""
+    dumped = tempfile.TemporaryDirectory(prefix="bert_keras_hlo_")  # as long as `traced` is there
+    flags = f"--xla_dump_to={dumped.name} --xla_dump_hlo_as_text"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
+    profiler = importlib.import_module("jax").profiler
+
+    def traced(run: Round) -> Counter[str]:
+        newest = max(Path(dumped.name).glob(f"*{_STEP}*after_optimizations.txt"))
+        kinds = kinds_of_hlo(newest.read_text(encoding="utf-8"))
+        with tempfile.TemporaryDirectory() as folder:
+            with profiler.trace(folder):
+                run()
+            (path,) = Path(folder).rglob("*.trace.json.gz")
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+        found: Counter[str] = Counter()
+        for event in events:
+            if event.get("ph") == "X" and event["name"] in kinds:
+                found[kinds[event["name"]]] += event["dur"]
+        return found
+
+    return _profiled(function, size, traced)
+
+
+def torch(function: Function, size: train_steppers.Size) -> Round:
+    """By PyTorch's profiler."""
+    from torch import profiler
+
+    def traced(run: Round) -> Counter[str]:
+        with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as seen:
+            run()
+        found: Counter[str] = Counter()
+        for average in seen.key_averages():
+            found[kind_of(average.key)] += average.self_cpu_time_total
+        return found
+
+    return _profiled(function, size, traced)
+
+
+def _profiled(
+    function: Function, size: train_steppers.Size, traced: Callable[[Round], Counter[str]]
+) -> Round:
+    run = getattr(train_steppers, function)(size, "float32")
+    steps = train_steppers.sizes_of(size)["steps"]
+
+    def round_() -> dict[str, float]:
+        found: Mapping[str, Any] = traced(run)
+        return {kind: found[kind] / 1000 / steps for kind in KINDS}
+
+    return round_

@@ -1,0 +1,29 @@
+"""The table has what each program spends, by kind and in all."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+
+from rich.console import Console
+
+from benchmarks import step_profile
+from benchmarks.step_profilers import KINDS
+
+
+def test_functions_take_their_arguments() -> None:
+    found = step_profile.contenders("small")
+    assert len({each.name for each in found}) == 6
+    for each in found:
+        module, _, name = each.function.partition(":")
+        inspect.signature(getattr(importlib.import_module(module), name)).bind(**each.arguments)
+
+
+def test_table() -> None:
+    figures = {kind: {"median": 10.0 + number} for number, kind in enumerate(KINDS)}
+    console = Console(file=io.StringIO(), width=200)
+    step_profile.show({"one": figures}, "a step", console)
+    told = console.file.getvalue()
+    assert all(kind in told for kind in KINDS)
+    assert " 75 " in told
