@@ -99,7 +99,7 @@ class SelfAttention(keras.layers.Layer):
         query_BTNK = self._split(inner(self.query, x[:, :1] if first_token else x))
         key_BSNK = self._split(inner(self.key, x))
         value_BSNK = self._split(inner(self.value, x))
-        mask_B11S = _mask(padding_mask)
+        mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)
         if (training and self.dropout.rate) or not _has_kernel(self.compute_dtype):
             probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, mask_B11S)
             probabilities_BNTS = inner(
@@ -115,15 +115,14 @@ class SelfAttention(keras.layers.Layer):
             context_BTNK = kernels.fused_attention(
                 query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask_B11S
             )
-        batch, length, *_ = ops.shape(context_BTNK)
-        context_BTH = ops.reshape(context_BTNK, (batch, length, self.num_heads * self.head_size))
-        return inner(self.output_projection, context_BTH)
+        return inner(self.output_projection, kernels.merge_heads(context_BTNK))
 
     def probabilities(self, x, padding_mask=None):
         """How much each token attends to each: [batch, num_heads, length, length], no dropout."""
         query_BTNK = self._split(inner(self.query, x))
         key_BSNK = self._split(inner(self.key, x))
-        return self._probabilities(query_BTNK, key_BSNK, _mask(padding_mask))
+        mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)
+        return self._probabilities(query_BTNK, key_BSNK, mask_B11S)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return x_shape
@@ -133,8 +132,7 @@ class SelfAttention(keras.layers.Layer):
         return self.head_size**-0.5
 
     def _split(self, x_BTH):
-        batch, length, _ = ops.shape(x_BTH)
-        return ops.reshape(x_BTH, (batch, length, self.num_heads, self.head_size))
+        return kernels.split_heads(x_BTH, self.num_heads, self.head_size)
 
     def _probabilities(self, query_BTNK, key_BSNK, mask_B11S):
         scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * self._scale, key_BSNK)
@@ -170,14 +168,6 @@ class AttentionProbabilities(keras.layers.Layer):
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         batch, length, _ = x_shape
         return (batch, self.attention.num_heads, length, length)
-
-
-def _mask(padding_mask):
-    if padding_mask is None:
-        return None
-    axes = (1, 2) if len(padding_mask.shape) == 2 else 1
-    # Numbers, and no slice: LiteRT has neither for bools.
-    return ops.cast(ops.expand_dims(padding_mask, axes), "bool")
 
 
 def _masked(scores_BNTS, mask_B11S, low: float):

@@ -126,6 +126,31 @@ def is_highest(labels: Any, logits: Any) -> Any:
     return ops.equal(labels, ops.cast(ops.argmax(logits, axis=-1), labels.dtype))
 
 
+def split_heads(x: Any, num_heads: int, head_size: int) -> Any:
+    """[batch, length, num_heads * head_size] -> [batch, length, num_heads, head_size]."""
+    if (own := _own("split_heads")) is not None:
+        return own(x, num_heads, head_size)
+    batch, length, _ = ops.shape(x)
+    return ops.reshape(x, (batch, length, num_heads, head_size))
+
+
+def merge_heads(x: Any) -> Any:
+    """[batch, length, num_heads, head_size] -> [batch, length, num_heads * head_size]."""
+    if (own := _own("merge_heads")) is not None:
+        return own(x)
+    batch, length, num_heads, head_size = ops.shape(x)
+    return ops.reshape(x, (batch, length, num_heads * head_size))
+
+
+def over_heads(mask: Any) -> Any:
+    """A mask of numbers, [batch, key] or [batch, query, key], as `fused_attention` takes it."""
+    if (own := _own("over_heads")) is not None:
+        return own(mask)
+    axes = (1, 2) if len(mask.shape) == 2 else 1
+    # Numbers, and no slice: LiteRT has neither for bools.
+    return ops.cast(ops.expand_dims(mask, axes), "bool")
+
+
 def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask: Any = None) -> Any:
     """The backend's kernel of softmax(query key / sqrt(K)) value; axes as in `SelfAttention`.
 

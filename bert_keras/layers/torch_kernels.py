@@ -52,12 +52,28 @@ def token_losses(labels: Any, logits: Any) -> Any:
     return losses.reshape(logits.shape[:-1])
 
 
+def split_heads(x: Any, num_heads: int, head_size: int) -> Any:
+    """A view; see `kernels.split_heads`."""
+    return x.unflatten(-1, (num_heads, head_size))
+
+
+def merge_heads(x: Any) -> Any:
+    """See `kernels.merge_heads`."""
+    return x.flatten(-2)
+
+
+def over_heads(mask: Any) -> Any:
+    """See `kernels.over_heads`."""
+    mask = _tensor(mask).bool()
+    return mask[:, None, None] if mask.ndim == 2 else mask[:, None]
+
+
 def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
     """By views of the heads, which Keras copies."""
     if mask is not None:
         # Numbers: a row that may look nowhere averages, where a bool mask gives NaN.
-        low = keras.ops.cast(torch.finfo(query.dtype).min * 0.5, query.dtype)
-        bias = torch.where(mask, torch.zeros((), dtype=query.dtype, device=query.device), low)
+        bias = torch.zeros(mask.shape, dtype=query.dtype, device=query.device)
+        bias = bias.masked_fill(~mask, torch.finfo(query.dtype).min * 0.5)
     context = functional.scaled_dot_product_attention(
         *(each.transpose(1, 2) for each in (query, key, value)), attn_mask=bias
     )
