@@ -62,7 +62,9 @@ def examine(
         dataset(examples, steps=batches), steps=batches, return_dict=True, verbose=0
     )
     learned_from = corpora.examples(recipe)
-    seen = seen_in(learned_from) | seen_in(rows_of(recipe, learned_from))
+    seen = seen_in(learned_from)
+    if recipe.row_length:
+        seen |= seen_in(rows_of(recipe, learned_from))
     measured_on = examples.statistics(epoch=0, batches=batches)
     entropy = unigram.entropy(held_out.tokens, tokenizer.special_ids)
     records = _records(folder.metrics.read_text(encoding="utf-8"))

@@ -48,8 +48,8 @@ def runtime_model(
         quantization: None; "float16", half the size; "int8", a quarter of it: the weights of the
             matrices, in rows, columns or blocks with a scale each (ONNX Runtime, OpenVINO and
             LiteRT are faster for it; PyTorch widens them when it runs, and is slower); or, of
-            "onnx", "int8_dynamic": what they are multiplied with too, as it comes, which is twice
-            as fast and has one scale for a batch, so that an answer depends on its neighbours.
+            "onnx", "int8_dynamic": what they are multiplied with too, as it comes, which is
+            faster and has one scale for a batch, so that an answer depends on its neighbours.
         max_length: what `export.json` says that texts are to be cut to; None for as many tokens as
             the model has positions.
         options: how answers are found, as `Predictor` has them; kept in `export.json`.
