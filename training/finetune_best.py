@@ -197,10 +197,8 @@ def _step_of(folder: Path) -> int:
 
 def _kept(task: Task | PackedTask | Distiller) -> Task:
     """What is left of a model when it is trained."""
-    if isinstance(task, PackedTask):
+    if isinstance(task, PackedTask | Distiller):
         task = task.task
-    if isinstance(task, Distiller):
-        task = task.student
     if isinstance(task, SentencePairs) and task.head is None:
         return task.sentence_encoder
     return task

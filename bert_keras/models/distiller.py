@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -12,9 +11,9 @@ from bert_keras import features
 from bert_keras.layers import HiddenDistance, MergeChoices
 from bert_keras.models.encoder import EncoderView
 from bert_keras.models.sentence_pairs import InBatchLoss
-from bert_keras.models.task import Task, build_optimizer
+from bert_keras.models.task import Task
 from bert_keras.models.token_classifier import TagLoss
-from bert_keras.models.unread import WithoutUnread
+from bert_keras.models.view import TaskView
 
 _STATE = "last_state"
 # What the logits of an output are; the others are one choice among the last axis.
@@ -22,11 +21,11 @@ _LINEAR = (keras.losses.MeanSquaredError,)
 _BINARY = (keras.losses.BinaryCrossentropy,)
 
 
-class Distiller(WithoutUnread):
+class Distiller(TaskView):
     """Trains a student on what a teacher answers (Hinton et al., 2015; Sanh et al., 2019).
 
-    What is kept is `student`: save that one. The teacher runs on every batch, without dropout, and
-    stays as it is; set `teacher.trainable` again to train it later.
+    What is kept is `task`, the student: save that one. The teacher runs on every batch, without
+    dropout, and stays as it is; set `teacher.trainable` again to train it later.
 
     Inputs: the student's.
     Outputs: those of the student, each with the teacher's beside it: [..., 2].
@@ -70,25 +69,19 @@ class Distiller(WithoutUnread):
             outputs[name] = HiddenDistance(hidden, name="distance")(
                 outputs[name], answers[_STATE], wanted[_STATE], inputs[features.PADDING_MASK]
             )
-        super().__init__(inputs=inputs, outputs=outputs, name="distiller")
-        self.student, self.teacher = student, teacher
+        super().__init__(student, inputs, outputs, name="distiller")
+        self.teacher = teacher
         self.temperature, self.alpha = temperature, alpha
-        self.dtype_policy = student.dtype_policy
 
     @property
-    def unread(self) -> Sequence[Any]:
-        """Those of the student."""
-        return self.student.unread
+    def student(self) -> Task:
+        """The task that learns."""
+        return self.task
 
     @property
     def fixed_variables(self) -> list[Any]:
         """Those of the teacher, which training checkpoints leave out."""
         return self.teacher.variables
-
-    def make_train_function(self, force: bool = False):
-        """Keras: compiles a step."""
-        build_optimizer(self)
-        return super().make_train_function(force)
 
     def objective(self) -> dict[str, Any]:
         """The losses of the student's own objective, each with the teacher's part; no metrics."""

@@ -84,11 +84,6 @@ class Task(WithoutUnread):
             f"TokenClassifier without crf. Received: {type(self).__name__}"
         )
 
-    def make_train_function(self, force: bool = False):
-        """Keras: compiles a step."""
-        build_optimizer(self)
-        return super().make_train_function(force)
-
     def get_config(self) -> dict[str, Any]:
         """What `from_config` rebuilds the task from."""
         encoder = keras.saving.serialize_keras_object(self.encoder)
@@ -156,17 +151,6 @@ class Task(WithoutUnread):
         from bert_keras.checkpoints import api
 
         api.save_checkpoint(self, directory)
-
-
-def build_optimizer(model: keras.Model) -> None:
-    """Makes the variables of a model's optimizer.
-
-    TensorFlow traces a step twice that makes variables: half of the time before the first batch.
-    """
-    optimizer = model.optimizer
-    if keras.backend.backend() == "tensorflow" and optimizer is not None and not optimizer.built:
-        with model.distribute_strategy.scope():  # pyright: ignore
-            optimizer.build(model.trainable_variables)
 
 
 def task_inputs(encoder: BertEncoder) -> dict[str, keras.KerasTensor]:

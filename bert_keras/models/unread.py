@@ -1,4 +1,4 @@
-"""Variables that nothing reads: they are the model's, and do not train."""
+"""What all models that are fitted share: variables that nothing reads do not train."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ class WithoutUnread(keras.Model):
     They would have no gradient: Keras warns of each, and on JAX, where it is zero, they would
     decay. `trainable` of a variable stays as it is, for another model may share and read it.
     """
+
+    def make_train_function(self, force: bool = False):
+        """Keras: compiles a step."""
+        _build_optimizer(self)
+        return super().make_train_function(force)
 
     @property
     def unread(self) -> Sequence[Any]:
@@ -39,6 +44,17 @@ class WithoutUnread(keras.Model):
     def non_trainable_weights(self) -> list[Any]:
         """Keras: all other weights."""
         return _others(self.weights, self.trainable_weights)
+
+
+def _build_optimizer(model: keras.Model) -> None:
+    """Makes the variables of a model's optimizer.
+
+    TensorFlow traces a step twice that makes variables: half of the time before the first batch.
+    """
+    optimizer = model.optimizer
+    if keras.backend.backend() == "tensorflow" and optimizer is not None and not optimizer.built:
+        with model.distribute_strategy.scope():  # pyright: ignore
+            optimizer.build(model.trainable_variables)
 
 
 def _others(variables: Sequence[Any], left_out: Sequence[Any]) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bert_keras.models.task import Task, build_optimizer
+from bert_keras.models.task import Task
 from bert_keras.models.unread import WithoutUnread
 
 
@@ -28,8 +28,3 @@ class TaskView(WithoutUnread):
     def unread(self) -> Sequence[Any]:
         """Those of the task."""
         return self.task.unread
-
-    def make_train_function(self, force: bool = False):
-        """Keras: compiles a step."""
-        build_optimizer(self)
-        return super().make_train_function(force)
