@@ -11,7 +11,6 @@ does not stretch. Exit code 1 if the goal is missed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -30,6 +29,7 @@ import numpy as np  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from benchmarks import report  # noqa: E402
 from benchmarks.batch_builders import (  # noqa: E402
     SPECIALS,
     Builder,
@@ -37,7 +37,6 @@ from benchmarks.batch_builders import (  # noqa: E402
     masking_alone,
     synthetic,
 )
-from benchmarks.report import circumstances  # noqa: E402
 from bert_keras import Tokenizer  # noqa: E402
 from bert_keras.data import Corpus, PretrainingExamples  # noqa: E402
 
@@ -137,17 +136,16 @@ def main() -> None:
     console.print(f"Plan of an epoch, one document of {planned:,} sentences: {plan:.2f} s")
     reached = found[0]["tokens_per_second"] >= GOAL
     console.print(f"Goal of {GOAL:,} real tokens/s: {'reached' if reached else 'MISSED'}")
-    if options.out:
-        report = {
-            "command": " ".join(["python -m benchmarks.data", *sys.argv[1:]]),
-            **circumstances(PACKAGES),
-            "corpus": {"tokens": corpus.num_tokens, "sentences": corpus.num_sentences},
-            "tokens_per_batch": tokens,
-            "statistics": contents,
-            "results": found,
-            "plan": {"sentences": planned, "seconds": plan},
-        }
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    report.write(
+        options.out,
+        " ".join(["python -m benchmarks.data", *sys.argv[1:]]),
+        PACKAGES,
+        corpus={"tokens": corpus.num_tokens, "sentences": corpus.num_sentences},
+        tokens_per_batch=tokens,
+        statistics=contents,
+        results=found,
+        plan={"sentences": planned, "seconds": plan},
+    )
     sys.exit(0 if reached else 1)
 
 

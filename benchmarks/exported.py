@@ -10,7 +10,6 @@ and answer out, in batches of 1 and 32, all formats in turn, three rounds; shown
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -25,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.report import circumstances
+from benchmarks import report
 from bert_keras import Predictor, export
 from bert_keras.data import read_table
 from bert_keras.export.runtimes.formats import FORMATS
@@ -210,14 +209,13 @@ def main() -> None:
     options, console = parser.parse_args(), Console()
     rows = results(options, console)
     show(rows, console)
-    if options.out:
-        report = {
-            "command": "python -m benchmarks.exported --sst2 RUN --sentences PRESET --data DIR",
-            **circumstances(PACKAGES),
-            "backend": keras.backend.backend(),
-            "results": rows,
-        }
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    report.write(
+        options.out,
+        "python -m benchmarks.exported --sst2 RUN --sentences PRESET --data DIR",
+        PACKAGES,
+        backend=keras.backend.backend(),
+        results=rows,
+    )
 
 
 if __name__ == "__main__":

@@ -29,12 +29,12 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks import report
 from benchmarks.agreement import sharing, told
 from benchmarks.contest import Contender, contest, summary
 from benchmarks.gpu_report import rows_of, show
 from benchmarks.peak_memory import with_memory
 from benchmarks.programs import MODULES, OURS, TRANSFORMERS
-from benchmarks.report import circumstances, command
 from benchmarks.roofline import PEAK, forward_flops, peaks, training_flops
 from benchmarks.train_steppers import at_length, predictions_of
 
@@ -167,15 +167,14 @@ def main() -> None:
         attention = kernels(cases[0], Path(folder), console)
     console.print("attention kernels:", attention)
     results = [measure(mode, sizes, options, console) for sizes in cases for mode in options.modes]
-    if options.out:
-        report = {
-            "command": command("gpu", sys.argv[1:]),
-            **circumstances(PACKAGES),
-            "accelerator": options.device,
-            "kernels": attention,
-            "results": results,
-        }
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    report.write(
+        options.out,
+        report.command("gpu", sys.argv[1:]),
+        PACKAGES,
+        accelerator=options.device,
+        kernels=attention,
+        results=results,
+    )
 
 
 if __name__ == "__main__":

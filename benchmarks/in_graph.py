@@ -30,7 +30,7 @@ import tensorflow_text
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.report import circumstances
+from benchmarks import report
 from bert_keras import Tokenizer
 from bert_keras.tokenizers.in_graph import InGraphTokenizer
 
@@ -147,14 +147,13 @@ def main() -> None:
         measured[name] = speeds(cut, texts_of(options.data, name), console)
         table.add_row(name, *(f"{measured[name][key]:.1f}" for key in cut))
     console.print(table)
-    if options.out:
-        report = {
-            "command": "python -m benchmarks.in_graph --data DIR",
-            **circumstances(("tensorflow", "tensorflow-text", "tokenizers")),
-            "exactness": rows,
-            "megabytes_per_second": measured,
-        }
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    report.write(
+        options.out,
+        "python -m benchmarks.in_graph --data DIR",
+        ("tensorflow", "tensorflow-text", "tokenizers"),
+        exactness=rows,
+        megabytes_per_second=measured,
+    )
     sys.exit(any(any(row["differ"].values()) for row in rows))
 
 

@@ -29,12 +29,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import report
 from benchmarks.contest import Contender, contest, summary
 from benchmarks.embedder_files import mini_lm
 from benchmarks.embedders import Case
 from benchmarks.inference_cases import PARAGRAPHS, SENTENCES, SINGLE, cases_of, texts_of
 from benchmarks.inference_plot import picture
-from benchmarks.report import circumstances
 from bert_keras import Tokenizer
 
 BACKENDS = ("tensorflow", "jax", "torch")
@@ -226,18 +226,16 @@ def main() -> None:
     told = [f"--{name}" for name in ("quick", "sweep", "apart") if {**vars(options), **sizes}[name]]
     only = ["--only", *options.only] if options.only else []
     data = ["--data DIR"] if options.data else []
-    report = {
-        "command": " ".join(
-            ["python -m benchmarks.inference", *data, f"--rounds {rounds}", *told, *only]
-        ),
-        **circumstances(PACKAGES),
-        "cases": [{**asdict(case), "texts": len(case.texts)} for case in cases],
-        "results": results,
-    }
-    if options.out:
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    words = ["python -m benchmarks.inference", *data, f"--rounds {rounds}", *told, *only]
+    report.write(
+        options.out,
+        " ".join(words),
+        PACKAGES,
+        cases=[{**asdict(case), "texts": len(case.texts)} for case in cases],
+        results=results,
+    )
     if options.plot:
-        picture(report, options.plot)
+        picture(results, options.plot)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ _PANELS = (
 )
 
 
-def picture(report: Mapping[str, Any], path: Path) -> None:
+def picture(results: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Draws a report's sweep as a PNG: ours as full lines, peers as broken ones.
 
     Raises:
@@ -33,7 +33,7 @@ def picture(report: Mapping[str, Any], path: Path) -> None:
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(_PANELS))
     for axes, (kind, key, x_label, y_label) in zip(panels, _PANELS, strict=True):
-        _curves(axes, curves(report["results"], kind, key))
+        _curves(axes, curves(results, kind, key))
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
     handles, labels = panels[0].get_legend_handles_labels()
@@ -87,7 +87,8 @@ def main() -> None:
     parser.add_argument("figures", type=Path, help="what --out of benchmarks.inference wrote")
     parser.add_argument("picture", type=Path, help="the PNG file")
     options = parser.parse_args()
-    picture(json.loads(options.figures.read_text(encoding="utf-8")), options.picture)
+    told = json.loads(options.figures.read_text(encoding="utf-8"))
+    picture(told["results"], options.picture)
 
 
 if __name__ == "__main__":

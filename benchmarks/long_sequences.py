@@ -24,12 +24,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import report
 from benchmarks.agreement import differences
 from benchmarks.contest import Contender, contest, summary
 from benchmarks.length_picture import length_picture
 from benchmarks.peak_memory import with_memory
 from benchmarks.programs import OURS, TRANSFORMERS, contenders
-from benchmarks.report import circumstances, command
 from benchmarks.train_steppers import at_length
 
 PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers")
@@ -108,8 +108,8 @@ def main() -> None:
     parser.add_argument("--drawn-from", type=Path, help="measure nothing, draw this JSON file")
     options, console = parser.parse_args(), Console()
     if options.drawn_from:
-        report = json.loads(options.drawn_from.read_text(encoding="utf-8"))
-        length_picture(report["results"], options.plot or options.drawn_from.with_suffix(".png"))
+        drawn = json.loads(options.drawn_from.read_text(encoding="utf-8"))
+        length_picture(drawn["results"], options.plot or options.drawn_from.with_suffix(".png"))
         return
     quick = options.quick
     words = options.only or (["bert_keras, torch", "transformers"] if quick else [""])
@@ -132,15 +132,14 @@ def main() -> None:
             found = rows_of(mode, length, figures)
             show(found, f"rows of {length}, {mode}, {rounds} rounds", console)
             results += found
-    if options.out:
-        report = {
-            "command": command("long_sequences", sys.argv[1:]),
-            **circumstances(PACKAGES),
-            "sizes": QUICK if quick else SIZES,
-            "differences": apart,
-            "results": results,
-        }
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    report.write(
+        options.out,
+        report.command("long_sequences", sys.argv[1:]),
+        PACKAGES,
+        sizes=QUICK if quick else SIZES,
+        differences=apart,
+        results=results,
+    )
     if options.plot:
         length_picture(results, options.plot)
 

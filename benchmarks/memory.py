@@ -14,7 +14,6 @@ same option.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,10 +22,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import report
 from benchmarks.contest import Contender, contest, summary
 from benchmarks.peak_memory import with_memory
 from benchmarks.programs import OURS, contenders
-from benchmarks.report import circumstances, command
 from benchmarks.roofline import training_bytes, weights
 from benchmarks.train_steppers import SIZES, at_length
 
@@ -121,13 +120,12 @@ def main() -> None:
             results.append(
                 {"mode": mode, "sizes": sizes, "weights": held, "ratios": compared, "found": found}
             )
-    if options.out:
-        report = {
-            "command": command("memory", sys.argv[1:]),
-            **circumstances(PACKAGES),
-            "results": results,
-        }
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    report.write(
+        options.out,
+        report.command("memory", sys.argv[1:]),
+        PACKAGES,
+        results=results,
+    )
 
 
 if __name__ == "__main__":

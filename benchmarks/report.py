@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import time
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
+
+
+def write(path: Path | None, command: str, packages: Iterable[str], **facts: Any) -> None:
+    """Writes a report as JSON.
+
+    Args:
+        path: of the file; None to write none.
+        command: that gave the figures.
+        packages: whose versions matter.
+        facts: JSON values by name: the figures.
+    """
+    if path is not None:
+        found = {"command": command, **circumstances(packages), **facts}
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def circumstances(packages: Iterable[str]) -> dict[str, Any]:

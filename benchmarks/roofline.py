@@ -33,18 +33,25 @@ def forward_flops(sizes: Sizes, predictions: int = 0) -> int:
     - its scores with all T tokens, and their vectors' sum, T x K in each of the N heads, N K = H:
       2 * 2 T H = 4 T H.
 
-    For each predicted token the MLM head's dense layer, 2 H^2, and its scores of the vocabulary,
-    2 H V. So B (L T (24 H^2 + 4 T H) + P (2 H^2 + 2 H V)). Norms, activations, softmax, dropout
-    and the tables' rows are no matrix products; the pooler, 2 H^2 a row, is not counted.
+    Where P tokens of a row are predicted, nobody reads others of the last layer: of these it must
+    compute keys and values, 4 H^2. For each predicted token the MLM head's dense layer, 2 H^2, and
+    its scores of the vocabulary, 2 H V. So B ((L - 1) T (24 H^2 + 4 T H) + T 4 H^2 + P (20 H^2 +
+    4 T H + 2 H^2 + 2 H V)); for the encoder alone B L T (24 H^2 + 4 T H). Norms, activations,
+    softmax, dropout and the tables' rows are no matrix products; the pooler, 2 H^2 a row, is not
+    counted.
 
     Args:
         sizes: the model's and the batch's.
         predictions: P, tokens of a row that are predicted; 0 for the encoder alone.
     """
     width, length = sizes["width"], sizes["length"]
-    a_token = sizes["layers"] * ((8 + 4 * _INNER) * width**2 + 4 * length * width)
-    a_prediction = 2 * width**2 + 2 * width * sizes["vocabulary"]
-    return sizes["batch"] * (length * a_token + predictions * a_prediction)
+    keys_and_values = 4 * width**2
+    rest = (4 + 4 * _INNER) * width**2 + 4 * length * width
+    head = 2 * width**2 + 2 * width * sizes["vocabulary"]
+    row = length * sizes["layers"] * (keys_and_values + rest)
+    if predictions:
+        row += predictions * (rest + head) - length * rest
+    return sizes["batch"] * row
 
 
 def training_flops(sizes: Sizes, predictions: int) -> int:
@@ -52,7 +59,8 @@ def training_flops(sizes: Sizes, predictions: int) -> int:
 
     Each product x W has two in its backward pass, one for the gradient of x and one for that of W,
     of the same size as itself. What is computed again (gradient checkpointing) and what need not
-    be (scores of the vocabulary where nothing is predicted) are not useful: they are not counted.
+    be (scores of the vocabulary and vectors of the last layer where nothing is predicted) are not
+    useful: they are not counted.
     """
     return 3 * forward_flops(sizes, predictions)
 

@@ -13,7 +13,6 @@ its backend, or PyTorch) is a stage of its own.
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,9 +21,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import report
 from benchmarks.contest import Contender, contest, summary
 from benchmarks.embedder_files import mini_lm
-from benchmarks.report import circumstances
 
 BACKENDS = ("tensorflow", "jax", "torch")
 PACKAGES = (
@@ -127,13 +126,12 @@ def main() -> None:
         chosen = [each for each in programs if any(word in each.name for word in words)]
         results[what] = summary(contest(chosen, rounds, console, together=False))
         show(what, results[what], rounds, console)
-    if options.out:
-        report = {
-            "command": f"python -m benchmarks.startup --rounds {rounds} --only {shlex.join(words)}",
-            **circumstances(PACKAGES),
-            "results": results,
-        }
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    report.write(
+        options.out,
+        f"python -m benchmarks.startup --rounds {rounds} --only {shlex.join(words)}",
+        PACKAGES,
+        results=results,
+    )
 
 
 if __name__ == "__main__":

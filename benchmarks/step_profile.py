@@ -11,7 +11,6 @@ spent in a step, by kind of operation, as the backend's profiler tells them.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import report
 from benchmarks.contest import Contender, contest, summary
 from benchmarks.programs import BACKENDS, KERAS_HUB, OURS
-from benchmarks.report import circumstances, command
 from benchmarks.step_profilers import KINDS
 from benchmarks.train_steppers import SIZES, sizes_of
 
@@ -74,13 +73,12 @@ def main() -> None:
         **sizes_of(options.size)
     )
     show(found, title, console)
-    if options.out:
-        report = {
-            "command": command("step_profile", sys.argv[1:]),
-            **circumstances(PACKAGES),
-            "results": found,
-        }
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    report.write(
+        options.out,
+        report.command("step_profile", sys.argv[1:]),
+        PACKAGES,
+        results=found,
+    )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ is freed, as in our programs (`training.machine`).
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +21,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import report
 from benchmarks.contest import Contender, contest, summary
-from benchmarks.report import circumstances, command
 from benchmarks.roofline import PEAK, peak_of, peaks, training_flops
 from benchmarks.train_steppers import SIZES, predictions_of, sizes_of
 
@@ -108,14 +107,13 @@ def main() -> None:
     operations = training_flops(size, predictions_of(size["length"]))
     title = "{layers} layers, {width} wide, {batch} x {length}".format(**size)
     show(found, operations, f"{title}, {options.dtype}, {rounds} rounds", console)
-    if options.out:
-        report = {
-            "command": command("train_step", sys.argv[1:]),
-            **circumstances(PACKAGES),
-            "useful_flops": operations,
-            "results": found,
-        }
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    report.write(
+        options.out,
+        report.command("train_step", sys.argv[1:]),
+        PACKAGES,
+        useful_flops=operations,
+        results=found,
+    )
 
 
 if __name__ == "__main__":

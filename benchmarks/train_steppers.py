@@ -133,17 +133,42 @@ def _by_fit(task: Any, sizes: Mapping[str, int], names: list[str], label_name: s
     many = data(steps)
 
     def fit(given: dict[str, Any]) -> None:
-        task.fit(**given, batch_size=sizes["batch"], shuffle=False, verbose=0)
+        task.fit(**given, shuffle=False, verbose=0)
 
-    fit(once)
-    fit(many)
+    feed = _fed(sizes["batch"])
+    fit(feed(once))
+    fit(feed(many))
 
     def run() -> dict[str, float]:
+        given = feed(many)
         begin = time.perf_counter()
-        fit(many)
+        fit(given)
         return figures(sizes, time.perf_counter() - begin)
 
     return run
+
+
+def _fed(batch: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Arrays as arguments of `fit`: on TensorFlow as a `tf.data.Dataset` that is not tuned.
+
+    Of arrays Keras makes one that is, and at the end of `fit` TensorFlow 2.21 often waits for the
+    tuner's thread: for as long again as it trained, at worst.
+    """
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        return lambda given: {**given, "batch_size": batch}
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+
+    def dataset(given: dict[str, Any]) -> dict[str, Any]:
+        parts = tuple(given[name] for name in ("x", "y", "sample_weight"))
+        rows = tf.data.Dataset.from_tensor_slices(parts)
+        return {"x": rows.batch(batch).prefetch(2).with_options(options)}
+
+    return dataset
 
 
 def transformers(

@@ -1,7 +1,7 @@
 """Bricks: Keras layers that take numbers and compute one thing."""
 
 from bert_keras.layers.attention import AttentionProbabilities, SelfAttention
-from bert_keras.layers.block import FirstToken, TransformerBlock
+from bert_keras.layers.block import FirstToken, TokensOf, TransformerBlock
 from bert_keras.layers.choices import MergeChoices, SplitChoices
 from bert_keras.layers.crf import ConditionalRandomField, log_likelihood
 from bert_keras.layers.distance import HiddenDistance
@@ -35,6 +35,7 @@ __all__ = [
     "SplitChoices",
     "TokenReplacement",
     "TokensAt",
+    "TokensOf",
     "TransformerBlock",
     "log_likelihood",
     "to_be_filled",

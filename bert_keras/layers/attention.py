@@ -82,21 +82,22 @@ class SelfAttention(keras.layers.Layer):
             self.distance.build(None)
         self.built = True
 
-    def call(self, x, padding_mask=None, training=None, first_token: bool = False, seed=None):
+    def call(self, x, padding_mask=None, training=None, queries=None, seed=None):
         """Attends.
 
         Args:
             x: [batch, length, hidden_size].
             padding_mask: [batch, length], 1 for real tokens; None when there is no padding; or
-                [batch, query, key], 1 where a token attends to a key (not with `first_token`).
+                [batch, query, key], 1 where a token attends to a key.
             training: whether dropout is active.
-            first_token: whether the first token alone attends (to all).
+            queries: [batch, queries, hidden_size], the tokens that attend, to all; None for `x`.
+                With relative positions they are the first ones.
             seed: of the dropout, one of its `next_seed`; None to draw one.
 
         Returns:
-            [batch, length, hidden_size]; the length is 1 for the first token alone.
+            [batch, queries, hidden_size].
         """
-        query_BTNK = self._split(inner(self.query, x[:, :1] if first_token else x))
+        query_BTNK = self._split(inner(self.query, x if queries is None else queries))
         key_BSNK = self._split(inner(self.key, x))
         value_BSNK = self._split(inner(self.value, x))
         mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)

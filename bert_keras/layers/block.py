@@ -6,12 +6,14 @@ import operator
 from typing import Any
 
 import keras
+from keras import ops
 
 from bert_keras.layers.attention import SelfAttention
 from bert_keras.layers.dropout import seeded_dropout
 from bert_keras.layers.feedforward import FeedForward
 from bert_keras.layers.inner import inner
 from bert_keras.layers.layer_norm import LayerNorm
+from bert_keras.layers.packed import tokens_at
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -89,43 +91,46 @@ class TransformerBlock(keras.layers.Layer):
             sublayer.build(x_shape)
         self.built = True
 
-    def call(self, x, padding_mask=None, training=None, first_token: bool = False):
+    def call(self, x, padding_mask=None, training=None, queries=None):
         """Applies the block.
 
         Args:
             x: [batch, length, hidden_size].
             padding_mask: as of `SelfAttention`.
             training: whether dropout is active.
-            first_token: whether it is for the first token alone.
+            queries: [batch, queries, hidden_size], the tokens for which it is; None for all of `x`.
 
         Returns:
-            [batch, length, hidden_size]; the length is 1 for the first token alone.
+            [batch, queries, hidden_size].
         """
         # Drawn before, so that what is computed twice is dropped twice alike.
         seeds = self._seeds() if training else (None,) * 3
         if training and self.checkpoints_gradients:
             # By Keras: when it is computed again, no scope of Keras's says in which dtype.
+            given = (x,) if queries is None else (x, queries)
             return keras.remat(
-                lambda x: self._outputs(operator.call, x, padding_mask, True, first_token, seeds)
-            )(x)
-        return self._outputs(inner, x, padding_mask, training, first_token, seeds)
+                lambda x, queries=None: self._outputs(
+                    operator.call, x, padding_mask, True, queries, seeds
+                )
+            )(*given)
+        return self._outputs(inner, x, padding_mask, training, queries, seeds)
 
     def _seeds(self) -> tuple[Any, Any, Any]:
         dropouts = (self.attention.dropout, self.attention_dropout, self.feedforward_dropout)
         first, second, third = (dropout.next_seed() for dropout in dropouts)
         return first, second, third
 
-    def _outputs(self, part, x, padding_mask, training, first_token, seeds):
+    def _outputs(self, part, x, padding_mask, training, queries, seeds):
         in_attention, after_attention, after_feedforward = seeds
         attended = part(
             *(self.attention, x, padding_mask),
             training=training,
-            first_token=first_token,
+            queries=queries,
             seed=in_attention,
         )
         attended = part(self.attention_dropout, attended, training=training, seed=after_attention)
-        if first_token:
-            x = x[:, :1]
+        if queries is not None:
+            x = queries
         x = part(self.attention_layer_norm, x + attended, training=training)
         out = part(self.feedforward, x, training=training)
         out = part(self.feedforward_dropout, out, training=training, seed=after_feedforward)
@@ -135,26 +140,91 @@ class TransformerBlock(keras.layers.Layer):
         return x_shape
 
 
-@keras.saving.register_keras_serializable(package="bert_keras")
-class FirstToken(keras.layers.Layer):
-    """A view of a `TransformerBlock`: what it makes of the first token, [CLS], alone.
+class _SomeTokens(keras.layers.Layer):
+    """A view of a `TransformerBlock`: what it makes of some tokens, and nothing else.
 
-    A text's label is read from nothing else of the last block, and nothing else is computed: of
-    its products those for keys and values stay, a sixth.
+    Of its products those for keys and values are of all tokens, a sixth.
     """
 
     def __init__(self, block: TransformerBlock, **kwargs):
         super().__init__(dtype=block.dtype_policy, **kwargs)
         self.block = block
 
-    def build(self, x_shape, padding_mask_shape=None):
+    def build(self, x_shape, *_args, **_kwargs):
         if not self.block.built:
             self.block.build(x_shape)
         self.built = True
 
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class FirstToken(_SomeTokens):
+    """A view of a `TransformerBlock`: what it makes of the first token, [CLS], alone."""
+
     def call(self, x, padding_mask=None, training=None):
         """[batch, length, hidden_size] -> [batch, 1, hidden_size]."""
-        return inner(self.block, x, padding_mask, training=training, first_token=True)
+        return inner(self.block, x, padding_mask, training=training, queries=x[:, :1])
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return (x_shape[0], 1, x_shape[2])
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class TokensOf(_SomeTokens):
+    """A view of a `TransformerBlock`: what it makes of the tokens that are read.
+
+    Those of a masked language model are 15 of a hundred.
+
+    Args:
+        block: the block.
+        first: whether the first token of each example, [CLS], is read as well.
+    """
+
+    def __init__(self, block: TransformerBlock, first: bool = False, **kwargs):
+        super().__init__(block, **kwargs)
+        self.first = first
+
+    def call(self, x, positions, padding_mask=None, first_positions=None, training=None):
+        """Applies the block to them.
+
+        Args:
+            x: [batch, length, hidden_size].
+            positions: [batch, tokens], in [0, length).
+            padding_mask: as of `SelfAttention`.
+            first_positions: [batch, examples], where each example of a row begins; None where a
+                row is one example.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, tokens, hidden_size]; with `first` a tuple, whose second is [batch, examples,
+            hidden_size].
+        """
+        if self.block.attention.distance is not None:  # it knows the distances of all or none
+            whole = inner(self.block, x, padding_mask, training=training)
+            found = self._read(whole, positions, first_positions)
+        else:
+            if padding_mask is not None and len(padding_mask.shape) == 3:
+                padding_mask = self._read(padding_mask, positions, first_positions)
+            queries = self._read(x, positions, first_positions)
+            found = inner(self.block, x, padding_mask, training=training, queries=queries)
+        if not self.first:
+            return found
+        count = 1 if first_positions is None else ops.shape(first_positions)[1]
+        return found[:, count:], found[:, :count]
+
+    def _read(self, x, positions, first_positions):
+        """The rows of these tokens: before them, where they are read, the first ones."""
+        found = tokens_at(x, positions)
+        if not self.first:
+            return found
+        first = x[:, :1] if first_positions is None else tokens_at(x, first_positions)
+        return ops.concatenate([first, found], axis=1)
+
+    def compute_output_spec(
+        self, x, positions, padding_mask=None, first_positions=None, training=None
+    ):
+        batch, _, width = x.shape
+        found = keras.KerasTensor((*positions.shape, width), dtype=self.compute_dtype)
+        if not self.first:
+            return found
+        examples = 1 if first_positions is None else first_positions.shape[1]
+        return found, keras.KerasTensor((batch, examples, width), dtype=self.compute_dtype)

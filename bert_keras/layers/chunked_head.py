@@ -19,17 +19,17 @@ class MaskedVectors(keras.layers.Layer):
         super().__init__(dtype=head.dtype_policy, **kwargs)
         self.head = head
 
-    def build(self, x_shape, mask_positions_shape=None):
+    def build(self, x_shape):
         if not self.head.built:
             self.head.build(x_shape)
         self.built = True
 
-    def call(self, x, mask_positions):
-        """[batch, length, hidden_size], [batch, predictions] -> [batch, predictions, width]."""
-        return self.head.vectors(x, mask_positions)
+    def call(self, x):
+        """[batch, predictions, hidden_size] -> [batch, predictions, width of the table]."""
+        return self.head.vectors(x)
 
-    def compute_output_spec(self, x, mask_positions):
-        shape = (*mask_positions.shape, self.head.token_embedding.output_dim)
+    def compute_output_spec(self, x):
+        shape = (*x.shape[:-1], self.head.token_embedding.output_dim)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
 

@@ -93,12 +93,13 @@ class MaskedLMHead(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, x, mask_positions):
+    def call(self, x, mask_positions=None):
         """Scores.
 
         Args:
             x: [batch, length, hidden_size].
-            mask_positions: [batch, predictions], in [0, length).
+            mask_positions: [batch, predictions], in [0, length); None where `x` is of the
+                predicted tokens alone.
 
         Returns:
             float32 logits [batch, predictions, vocab_size].
@@ -109,13 +110,15 @@ class MaskedLMHead(keras.layers.Layer):
         logits = ops.cast(inner(self.token_embedding, x, reverse=True), "float32")
         return logits + ops.cast(self.bias, "float32")
 
-    def vectors(self, x, mask_positions):
+    def vectors(self, x, mask_positions=None):
         """What the token table is multiplied with: [batch, predictions, width of the table]."""
-        x = tokens_at(x, mask_positions)
+        if mask_positions is not None:
+            x = tokens_at(x, mask_positions)
         return inner(self.layer_norm, self.activation(inner(self.dense, x)))
 
-    def compute_output_spec(self, x, mask_positions):
-        shape = (*mask_positions.shape, self.token_embedding.input_dim)
+    def compute_output_spec(self, x, mask_positions=None):
+        read = x.shape[:-1] if mask_positions is None else mask_positions.shape
+        shape = (*read, self.token_embedding.input_dim)
         return keras.KerasTensor(shape, dtype="float32")
 
 

@@ -24,13 +24,9 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
 
 
 def affine(x: Any, kernel: Any, bias: Any) -> Any:
-    """One operation, where Keras takes a product and a sum.
-
-    But of a vector for each text: ONNX has one for these too, which its quantisation does not know.
-    """
+    """One operation, where Keras takes a product and a sum."""
     kernel, bias = _tensor(kernel), _tensor(bias)
-    x = _tensor(x).to(kernel.dtype)
-    return x @ kernel + bias if x.ndim == 2 else functional.linear(x, kernel.t(), bias)
+    return functional.linear(_tensor(x).to(kernel.dtype), kernel.t(), bias)
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:

@@ -46,11 +46,10 @@ class ChunkedTask(TaskView):
                 "A vocabulary in parts is for MaskedLM and Pretrainer. "
                 f"Received: {type(task).__name__}"
             )
-        encoder, inputs = task.encoder, task_inputs(task.encoder)
-        if whole is not task:
-            encoder, inputs = encoder.packed(), packed_inputs(encoder.config)
+        packed = whole is not task
+        inputs = packed_inputs(task.encoder.config) if packed else task_inputs(task.encoder)
         vectors = MaskedVectors(task.mlm, name=f"{features.MLM}_vectors")
-        outputs = task.outputs_over(encoder, inputs, vectors)
+        outputs = task.outputs_by(vectors, inputs, packed=packed)
         super().__init__(task, inputs, outputs, name=f"{whole.name}_chunked")
         self._whole, self._chunks = whole, chunks
         self.mlm_accuracy = keras.metrics.Mean(name=f"{features.MLM}_accuracy")

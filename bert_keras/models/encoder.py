@@ -84,6 +84,19 @@ class BertEncoder(EncoderView):
         outputs = self._stack.first_token(inputs, self.config)
         return EncoderView(inputs, outputs, name=f"{self.name}_first_token")
 
+    def at_positions(self, *, packed: bool = False, pooled: bool = False) -> EncoderView:
+        """The same layers for those who read masked tokens alone: a view without other vectors.
+
+        Inputs: the encoder's, or those of `packed`; and `mask_positions`, int32 [batch, tokens].
+        Outputs: `sequence_output` [batch, tokens, hidden_size]; `before_last`, as of `first_token`;
+        with `pooled` also `pooled_output`, of the encoder, or of each example.
+        """
+        inputs = packed_inputs(self.config) if packed else encoder_inputs(self.config)
+        name = features.MASK_POSITIONS
+        inputs[name] = keras.Input((None,), dtype="int32", name=name)
+        outputs = self._stack.at_positions(inputs, self.config, pooled)
+        return EncoderView(inputs, outputs, name=f"{self.name}_at_positions")
+
     def packed(self, *, hidden_states: bool = False) -> EncoderView:
         """The same layers for rows of several examples: a view, and no example sees another.
 
@@ -195,11 +208,8 @@ class BertEncoder(EncoderView):
                 checkpoint may lack; they keep new weights.
             allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there
                 are no safetensors files.
-            trust: also read a SavedModel of TensorFlow Hub or Kaggle, one of Google's encoders. Of
-                this program only the variables are read, and none of it is run; what they do not
-                tell is as Google published it: activation "gelu_tanh", layer_norm_epsilon 1e-12,
-                dropout 0.1 (ALBERT: 0), ALBERT's number of layers. A bert_config.json or
-                albert_config.json of Google's beside saved_model.pb is believed instead.
+            trust: also read a SavedModel of TensorFlow Hub or Kaggle, one of Google's encoders, of
+                which none is run; what its variables do not tell: see `Task.from_preset`.
             options: `hidden_states`, `attentions`, `dtype`, `name`.
 
         Raises:

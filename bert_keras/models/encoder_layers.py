@@ -15,6 +15,7 @@ from bert_keras.layers import (
     FirstToken,
     Pooler,
     TokensAt,
+    TokensOf,
     TransformerBlock,
 )
 
@@ -80,8 +81,7 @@ class EncoderLayers(NamedTuple):
         self, inputs: dict, config: BertConfig, hidden_states: bool, attentions: bool
     ) -> dict:
         """The encoder's outputs for its inputs; hidden states and attentions on request."""
-        padding_mask = inputs[features.PADDING_MASK]
-        x = self.embeddings(inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS))
+        x, padding_mask = self._embedded(inputs)
         states, probabilities = [x], []
         for index in range(config.num_layers):
             block = self._block(index, config)
@@ -100,22 +100,30 @@ class EncoderLayers(NamedTuple):
 
     def first_token(self, inputs: dict, config: BertConfig) -> dict:
         """The outputs with the first token alone in the last layer, and what that is given."""
-        padding_mask = inputs[features.PADDING_MASK]
-        x = self.embeddings(inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS))
-        last = config.num_layers - 1
-        for index in range(last):
-            x = self._block(index, config)(x, padding_mask)
-        first = FirstToken(self._block(last, config), name="first_token")(x, padding_mask)
+        x, mask = self._before_last(inputs, config)
+        first = FirstToken(self._block(-1, config), name="first_token")(x, mask)
         return {**self._read(first), features.BEFORE_LAST: x}
+
+    def at_positions(self, inputs: dict, config: BertConfig, pooled: bool) -> dict:
+        """The outputs with the masked tokens, and perhaps [CLS], alone in the last layer.
+
+        Of rows of several examples too.
+        """
+        x, mask = self._before_last(inputs, config)
+        pooler = self.pooler if pooled else None
+        read = TokensOf(self._block(-1, config), pooler is not None, name="tokens")
+        first = inputs.get(features.FIRST_POSITIONS)
+        found = read(x, inputs[features.MASK_POSITIONS], mask, first)
+        outputs = {features.BEFORE_LAST: x, features.SEQUENCE_OUTPUT: found}
+        if pooler is not None:
+            outputs[features.SEQUENCE_OUTPUT], vectors = found
+            pool = pooler if first is None else pooler.dense
+            outputs[features.POOLED_OUTPUT] = pool(vectors)
+        return outputs
 
     def packed(self, inputs: dict, config: BertConfig, hidden_states: bool) -> dict:
         """The outputs of rows of several examples, who do not see each other."""
-        mask = ExampleMask(name="example_mask")(inputs[features.EXAMPLE_IDS])
-        x = self.embeddings(
-            inputs[features.TOKEN_IDS],
-            inputs.get(features.SEGMENT_IDS),
-            position_ids=inputs[features.POSITION_IDS],
-        )
+        x, mask = self._embedded(inputs)
         states = [x]
         for index in range(config.num_layers):
             x = self._block(index, config)(x, mask)
@@ -132,6 +140,23 @@ class EncoderLayers(NamedTuple):
             outputs[features.HIDDEN_STATES] = tuple(states)
         return outputs
 
+    def _embedded(self, inputs: dict) -> tuple[Any, Any]:
+        """What the first layer is given, and which tokens attend to which."""
+        positions = inputs.get(features.POSITION_IDS)
+        x = self.embeddings(
+            inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS), position_ids=positions
+        )
+        if positions is None:
+            return x, inputs[features.PADDING_MASK]
+        return x, ExampleMask(name="example_mask")(inputs[features.EXAMPLE_IDS])
+
+    def _before_last(self, inputs: dict, config: BertConfig) -> tuple[Any, Any]:
+        """What the last layer is given, and which tokens attend to which."""
+        x, mask = self._embedded(inputs)
+        for index in range(config.num_layers - 1):
+            x = self._block(index, config)(x, mask)
+        return x, mask
+
     def _read(self, x: Any) -> dict:
         """What is read of the last layer."""
         outputs = {features.SEQUENCE_OUTPUT: x}
@@ -141,4 +166,5 @@ class EncoderLayers(NamedTuple):
 
     def _block(self, layer: int, config: BertConfig) -> TransformerBlock:
         # Fewer blocks than layers: neighbouring layers share one (ALBERT's groups).
+        layer %= config.num_layers
         return self.blocks[layer * len(self.blocks) // config.num_layers]

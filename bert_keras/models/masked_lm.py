@@ -66,20 +66,18 @@ class MaskedLM(Task):
         head = masked_lm_head(encoder, activation, layer_norm_epsilon)
         # === Functional model ===
         inputs = task_inputs(encoder)
-        sequence_output = encoder(inputs)[features.SEQUENCE_OUTPUT]
-        outputs = {features.MLM: head(sequence_output, mask_positions(inputs))}
+        outputs = _outputs(encoder, inputs, head)
         options = {"activation": activation, "layer_norm_epsilon": layer_norm_epsilon}
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.mlm = head
 
     def packed_outputs(self, inputs: dict) -> dict:
         """Those of the masked tokens of a row, whichever example they are of."""
-        return self.outputs_over(self.encoder.packed(), inputs, self.mlm)
+        return self.outputs_by(self.mlm, inputs, packed=True)
 
-    def outputs_over(self, encoder: Any, inputs: dict, head: keras.layers.Layer) -> dict:
-        """Those over a view of the encoder, by another layer than the head; see `ChunkedTask`."""
-        sequence_output = encoder(inputs)[features.SEQUENCE_OUTPUT]
-        return {features.MLM: head(sequence_output, mask_positions(inputs))}
+    def outputs_by(self, head: keras.layers.Layer, inputs: dict, *, packed: bool = False) -> dict:
+        """Those of another layer than the head; see `ChunkedTask`."""
+        return _outputs(self.encoder, inputs, head, packed)
 
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of the masked tokens; labels {"mlm": int32 [batch, predictions]}."""
@@ -87,3 +85,9 @@ class MaskedLM(Task):
             "loss": {features.MLM: TokenLoss()},
             "weighted_metrics": {features.MLM: [TokenAccuracy(name="mlm_accuracy")]},
         }
+
+
+def _outputs(encoder: BertEncoder, inputs: dict, head: Any, packed: bool = False) -> dict:
+    mask_positions(inputs)
+    encoded = encoder.at_positions(packed=packed)(inputs)
+    return {features.MLM: head(encoded[features.SEQUENCE_OUTPUT])}

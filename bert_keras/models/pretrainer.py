@@ -54,9 +54,10 @@ class Pretrainer(Task):
         )
         # === Functional model ===
         inputs = task_inputs(encoder)
-        encoded = encoder(inputs)
+        mask_positions(inputs)
+        encoded = encoder.at_positions(pooled=True)(inputs)
         outputs = {
-            features.MLM: head(encoded[features.SEQUENCE_OUTPUT], mask_positions(inputs)),
+            features.MLM: head(encoded[features.SEQUENCE_OUTPUT]),
             objective: pair_head(encoded[features.POOLED_OUTPUT]),
         }
         super().__init__(encoder, inputs, outputs, options={"objective": objective}, name=name)
@@ -69,13 +70,14 @@ class Pretrainer(Task):
 
     def packed_outputs(self, inputs: dict) -> dict:
         """Of the masked tokens of a row, and of each of its pairs: [rows, examples, 2]."""
-        return self.outputs_over(self.encoder.packed(), inputs, self.mlm)
+        return self.outputs_by(self.mlm, inputs, packed=True)
 
-    def outputs_over(self, encoder: Any, inputs: dict, head: keras.layers.Layer) -> dict:
-        """Those over a view of the encoder, by another layer than the head; see `ChunkedTask`."""
-        encoded = encoder(inputs)
+    def outputs_by(self, head: keras.layers.Layer, inputs: dict, *, packed: bool = False) -> dict:
+        """Those of another layer than the head; see `ChunkedTask`."""
+        mask_positions(inputs)
+        encoded = self.encoder.at_positions(packed=packed, pooled=True)(inputs)
         return {
-            features.MLM: head(encoded[features.SEQUENCE_OUTPUT], mask_positions(inputs)),
+            features.MLM: head(encoded[features.SEQUENCE_OUTPUT]),
             self.options["objective"]: self.pair(encoded[features.POOLED_OUTPUT]),
         }
 

@@ -33,10 +33,10 @@ def test_curves() -> None:
 
 def test_picture(tmp_path: Path) -> None:
     path = tmp_path / "pictures" / "speeds.png"
-    picture({"results": RESULTS}, path)
+    picture(RESULTS, path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_figures_without_a_sweep(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="hold no lengths: measure with --sweep"):
-        picture({"results": {"sentences": RESULTS["sentences"]}}, tmp_path / "speeds.png")
+        picture({"sentences": RESULTS["sentences"]}, tmp_path / "speeds.png")

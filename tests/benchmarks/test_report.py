@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+from benchmarks import report
 from benchmarks.report import circumstances, command
 
 
@@ -17,3 +21,13 @@ def test_what_is_not_installed_has_no_version() -> None:
     assert found["versions"]["no-such-package"] is None
     assert found["versions"]["keras"]
     assert found["machine"]["cores"]
+
+
+def test_a_report_is_written_where_a_file_is_named(tmp_path: Path) -> None:
+    report.write(None, "python -m benchmarks.memory", ["keras"], results={"a": 1})
+    assert not list(tmp_path.iterdir())
+    report.write(tmp_path / "memory.json", "python -m benchmarks.memory", ["keras"], results=[1.5])
+    found = json.loads((tmp_path / "memory.json").read_text(encoding="utf-8"))
+    assert found["results"] == [1.5]
+    assert found["command"] == "python -m benchmarks.memory"
+    assert found["versions"].keys() == {"keras"}

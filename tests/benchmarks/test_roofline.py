@@ -25,9 +25,19 @@ def test_a_hand_count() -> None:
     encoder = 2 * (projections + scores + sums + feedforward)
     assert encoder == 2 * (1920 + 600 + 600 + 3840)
     assert roofline.forward_flops(TINY) == encoder
-    head = 2 * (3 * 2) * 4 * 4 + 2 * (3 * 2) * 4 * 7  # 2 predictions a row
-    assert roofline.forward_flops(TINY, predictions=2) == encoder + head
-    assert roofline.training_flops(TINY, predictions=2) == 3 * (encoder + head)
+
+
+def test_a_hand_count_of_a_masked_language_model() -> None:
+    """2 predictions in each of 3 rows; of the other tokens the last layer's keys and values."""
+    keys_and_values = 2 * (2 * 15 * 4 * 4)
+    queries_and_output = 2 * (2 * 6 * 4 * 4)
+    scores = sums = 3 * 2 * (2 * 2 * 2 * 5)
+    feedforward = 2 * 6 * 4 * 16 + 2 * 6 * 16 * 4
+    last = keys_and_values + queries_and_output + scores + sums + feedforward
+    head = 2 * 6 * 4 * 4 + 2 * 6 * 4 * 7
+    first = roofline.forward_flops({**TINY, "layers": 1})
+    assert roofline.forward_flops(TINY, predictions=2) == first + last + head
+    assert roofline.training_flops(TINY, predictions=2) == 3 * (first + last + head)
 
 
 def test_bert_base_is_about_its_weights_twice_a_token() -> None:

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.layers import TransformerBlock
+from bert_keras.layers import FirstToken, TokensOf, TransformerBlock
 from tests import contracts
 from tests.contracts import numpy
 
@@ -63,3 +63,27 @@ def _dropouts(block: TransformerBlock) -> dict[str, keras.layers.Dropout]:
         "attention_dropout": block.attention_dropout,
         "feedforward_dropout": block.feedforward_dropout,
     }
+
+
+@pytest.mark.parametrize("relative", [None, "relative_key"])
+@pytest.mark.parametrize("each_its_own", [False, True])
+def test_a_view_of_some_tokens(relative: str | None, each_its_own: bool) -> None:
+    block = _make(relative_positions=relative, max_positions=7)
+    x, mask = _arguments(7)
+    if each_its_own:
+        mask = np.tril(np.ones((3, 7, 7), "int32"))
+    whole = numpy(block(x, mask))
+    positions = np.array([[1, 6], [4, 0], [2, 2]], "int32")
+    first = np.array([[0], [3], [5]], "int32")
+    rows = np.arange(3)[:, None]
+    found = numpy(TokensOf(block)(x, positions, mask))
+    contracts.assert_close(found, whole[rows, positions], 1e-5)
+    found, of_first = TokensOf(block, first=True)(x, positions, mask)
+    contracts.assert_close(numpy(found), whole[rows, positions], 1e-5)
+    contracts.assert_close(numpy(of_first), whole[:, :1], 1e-5)
+    found, of_first = TokensOf(block, first=True)(x, positions, mask, first)
+    contracts.assert_close(numpy(found), whole[rows, positions], 1e-5)
+    contracts.assert_close(numpy(of_first), whole[rows, first], 1e-5)
+    contracts.assert_close(
+        numpy(FirstToken(block)(x, mask[..., :1, :] if each_its_own else mask)), whole[:, :1], 1e-5
+    )

@@ -17,7 +17,6 @@ from bert_keras.export.runtimes.axes import Axes, input_axes, output_axes
 from bert_keras.export.runtimes.formats import FLOAT16, INT8, INT8_DYNAMIC
 
 _OPSET = 18
-_BLOCK = 128  # weights of a column with one scale; what ONNX Runtime takes where nobody says
 
 
 def write(model: keras.Model, path: Path, quantization: str | None) -> None:
@@ -77,9 +76,10 @@ def _in_blocks(found: onnx.ModelProto) -> onnx.ModelProto:
     """With products of matrices whose weights are int8."""
     with _quiet():  # the import lets everybody's logging print
         from onnxruntime.quantization import matmul_nbits_quantizer as blocks
-    options = {"block_size": _BLOCK, "accuracy_level": 4}  # 4: the sums are of int8 too
-    config = blocks.DefaultWeightOnlyQuantConfig(bits=8, **options)
+    # 4: the sums are of int8 too.
+    config = blocks.DefaultWeightOnlyQuantConfig(bits=8, accuracy_level=4)
     quantizer = blocks.MatMulNBitsQuantizer(found, algo_config=config)
+    quantizer.model.replace_gemm_with_matmul()  # PyTorch's of vectors, which it would leave
     with _quiet(blocks.__name__):  # a line for each operation
         quantizer.process()
     return quantizer.model.model
