@@ -75,7 +75,7 @@ def our_answer(preset: str) -> Stages:
 def our_step(preset: str) -> Stages:
     """`SequenceClassifier` by `fit`."""
     from bert_keras import SequenceClassifier, Tokenizer, optimizer
-    from bert_keras.data import Texts, py_dataset, text_examples
+    from bert_keras.data import Texts, dataset, text_examples
 
     yield "import"
     tokenizer = Tokenizer.from_preset(preset)
@@ -86,7 +86,7 @@ def our_step(preset: str) -> Stages:
     yield "open"
     texts = Texts(TEXTS, targets=[str(label) for label in LABELS])
     examples = text_examples(tokenizer, texts, labels=["0", "1"], batch_size=len(TEXTS))
-    task.fit(py_dataset(examples), steps_per_epoch=1, shuffle=False, verbose=0)
+    task.fit(dataset(examples), steps_per_epoch=1, shuffle=False, verbose=0)
     yield "first"
 
 

@@ -1,13 +1,16 @@
 """A training step of masked language modelling, beside KerasHub and transformers.
 
     python -m benchmarks.train_step [--size small|base] [--dtype float32|mixed_bfloat16]
-        [--rounds 5] [--keep-freed-memory] [--quick] [--only WORD …] [--out train_step.json]
+        [--rounds 5] [--keep-freed-memory] [--variants] [--quick]
+        [--only WORD …] [--out train_step.json]
 
 Each runs in a process of its own, all in turn (`contest.py`); shown are medians over the rounds,
 the spread, the peak of memory, and the ratio to the best of the others. Tokens are all useful: the
 rows are full. Matrix products are measured with them, and useful FLOP/s (`roofline.py`) shown as a
 share of the best of these. With --keep-freed-memory the C library of each, ours or not, keeps what
-is freed, as in our programs (`training.machine`).
+is freed, as in our programs (`training.machine`). With --variants ours also runs as `compile`
+may be asked: compiled where "auto" does not, by XLA on TensorFlow and `torch.compile` on PyTorch,
+and with several steps in an execution.
 """
 
 from __future__ import annotations
@@ -29,16 +32,33 @@ from benchmarks.train_steppers import SIZES, predictions_of, sizes_of
 BACKENDS = ("tensorflow", "jax", "torch")
 PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers")
 OURS = "bert_keras"
+# Arguments of `compile` that are not its default, and where.
+COMPILED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "jit_compile": ({"jit_compile": True}, ("tensorflow", "torch")),
+    "steps_per_execution": ({"steps_per_execution": 3}, ("tensorflow", "jax")),
+}
 
 
-def contenders(size: str, dtype: str) -> list[Contender]:
-    """Ours and KerasHub on each backend, transformers as it is and compiled, matrix products."""
+def contenders(size: str, dtype: str, *, variants: bool = False) -> list[Contender]:
+    """Ours and KerasHub on each backend, transformers as it is and compiled, matrix products.
+
+    Args:
+        size: a name of `SIZES`.
+        dtype: a Keras dtype policy.
+        variants: whether ours also by what is not the default of `compile`.
+    """
     common: dict[str, Any] = {"size": size, "dtype": dtype}
     found = []
     for backend in BACKENDS:
         for name, function in ((OURS, "ours"), ("KerasHub", "keras_hub")):
             place = f"benchmarks.train_steppers:{function}"
             found.append(Contender(f"{name}, {backend}", place, common, backend))
+    for name, (given, backends) in (COMPILED if variants else {}).items():
+        place = "benchmarks.train_steppers:ours"
+        found += [
+            Contender(f"{OURS}, {backend}, {name}", place, common | given, backend)
+            for backend in backends
+        ]
     place = "benchmarks.train_steppers:transformers"
     found.append(Contender("transformers", place, common))
     found.append(Contender("transformers, compiled", place, {**common, "compiled": True}))
@@ -87,6 +107,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--keep-freed-memory", action="store_true", help="for all of them")
+    parser.add_argument("--variants", action="store_true", help="ours compiled otherwise too")
     parser.add_argument("--quick", action="store_true", help="one round, one backend")
     parser.add_argument("--only", nargs="*", default=[], help="programs with these words in them")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
@@ -96,7 +117,7 @@ def main() -> None:
         words = [*options.only, PEAK]
     chosen = [
         replace(each, keeps_freed_memory=options.keep_freed_memory)
-        for each in contenders(options.size, options.dtype)
+        for each in contenders(options.size, options.dtype, variants=options.variants)
         if any(word in each.name for word in words)
         and not (options.quick and "compiled" in each.name)
     ]

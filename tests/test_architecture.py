@@ -84,6 +84,7 @@ GRAPHS = {
     "export.runtimes.torch_program": ("torch",),
     "layers.tensorflow_kernels": _TENSORFLOW,
     "layers.torch_kernels": ("torch",),
+    "layers.torch_linear": ("torch",),
     "layers.jax_kernels": ("jax",),
     "export.runtimes.onnx_model": ("onnx",),
     "export.runtimes.openvino_model": ("openvino",),

@@ -136,7 +136,7 @@ import keras
 import numpy as np
 import bert_keras as bk
 from bert_keras.data.corpus import Corpus
-from bert_keras.data.pretraining import PretrainingExamples, py_dataset
+from bert_keras.data import PretrainingExamples, py_dataset
 
 keras.utils.set_random_seed(0)
 words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]

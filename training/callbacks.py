@@ -7,6 +7,7 @@ every line of the log and the state is whole on every backend when it is written
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -30,6 +31,7 @@ class WriteMetrics(keras.callbacks.Callback):
         report_every: steps of a report.
         tokens_per_step: real tokens of a batch, on average.
         padding_share: share of the batches' positions, shown only.
+        waited: told when a step began, how many seconds it waited for its batch.
     """
 
     def __init__(
@@ -41,15 +43,18 @@ class WriteMetrics(keras.callbacks.Callback):
         report_every: int,
         tokens_per_step: float,
         padding_share: float,
+        waited: Callable[[float], float],
     ):
         super().__init__()
         self._metrics, self._speed, self._display = metrics, speed, display
         self._report_every = report_every
         self._tokens_per_step = tokens_per_step
         self._padding_share = padding_share
+        self._waited = waited
         self._first_step = 0
-        self._start = 0.0
-        self._seconds = 0.0
+        # When a report and a step of it began, and when the step before that was done.
+        self._start = self._begun = self._free = 0.0
+        self._seconds = self._waiting = 0.0  # of the report
         self._rate = 0.0  # of the report's first step
         self._shown = 0.0
 
@@ -57,19 +62,32 @@ class WriteMetrics(keras.callbacks.Callback):
         """Keras: a report begins."""
         self._first_step = epoch * self._report_every
         self._rate = float(keras.ops.convert_to_numpy(self._optimizer.learning_rate))
-        self._start = perf_counter()
+        self._waiting = 0.0
+        self._start = self._free = perf_counter()
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+        """Keras: a step begins; its batch is there already, or is read within it (TensorFlow)."""
+        self._begun = perf_counter()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Keras: a step is done; the last of a report is timed before the evaluation."""
         if batch + 1 == self._report_every:
             _plain(logs)  # waits for an accelerator, which may be steps behind
         self._seconds = perf_counter() - self._start
-        if perf_counter() - self._shown < _SHOW_SECONDS:
-            return  # reading a metric makes an accelerator wait
+        self._waiting += self._begun - self._free + self._waited(self._begun)
+        if perf_counter() - self._shown >= _SHOW_SECONDS:
+            self._show(batch + 1, logs)
+        self._free = perf_counter()
+
+    def _show(self, steps: int, logs: dict[str, Any] | None) -> None:
+        # Not after each step: reading a metric makes an accelerator wait.
         self._shown = perf_counter()
-        speed = (batch + 1) * self._tokens_per_step / self._seconds
-        values = {"tokens_per_second": speed, "padding_share": self._padding_share}
-        self._display.update(self._first_step + batch + 1, {**_plain(logs), **values})
+        values = {
+            "tokens_per_second": steps * self._tokens_per_step / self._seconds,
+            "padding_share": self._padding_share,
+            "waiting_share": self._waiting / self._seconds,
+        }
+        self._display.update(self._first_step + steps, {**_plain(logs), **values})
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """Keras: the evaluation after a report begins."""
@@ -96,7 +114,14 @@ class WriteMetrics(keras.callbacks.Callback):
             )
         self._metrics.append({"step": step, **values})
         speed = self._report_every * self._tokens_per_step / self._seconds
-        self._speed.append({"step": step, "seconds": self._seconds, "tokens_per_second": speed})
+        self._speed.append(
+            {
+                "step": step,
+                "seconds": self._seconds,
+                "tokens_per_second": speed,
+                "waiting_share": self._waiting / self._seconds,
+            }
+        )
         self._display.update(step, values, report=True)
 
     @property

@@ -9,19 +9,13 @@ from typing import Any
 
 import keras
 
-from bert_keras.data import Examples, py_dataset, tf_dataset
+from bert_keras.data import Examples, dataset
 from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
 from training.callbacks import WriteMetrics
 from training.progress import Progress
+from training.waiting import Watched
 
 _START = {**dict.fromkeys(("step", "epoch", "position", "metrics", "speed"), 0), "seconds": 0.0}
-
-
-def dataset(examples: Examples, **where: Any) -> Any:
-    """The examples as the backend likes them best; the batches are the same."""
-    if keras.backend.backend() == "tensorflow":
-        return tf_dataset(examples, **where)
-    return py_dataset(examples, **where)
 
 
 class Fitting:
@@ -125,6 +119,7 @@ class Fitting:
         with StopOnSignal(tell=display.note) as stop, display:
             if note:
                 display.note(note)
+            watched = Watched(self._examples, self.state["epoch"], self.state["position"])
             logged = WriteMetrics(
                 self._metrics,
                 self._speed,
@@ -132,6 +127,7 @@ class Fitting:
                 report_every=self._report_every,
                 tokens_per_step=seen["tokens"] / seen["batches"],
                 padding_share=seen["padding_share"],
+                waited=watched.waited,
             )
             save = SaveCheckpoint(
                 self._checkpoints,
@@ -141,7 +137,7 @@ class Fitting:
             if done < reports and not is_over:
                 self._model.fit(
                     dataset(
-                        self._examples,
+                        watched,
                         epoch=self.state["epoch"],
                         position=self.state["position"],
                         workers=workers,

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from bert_keras.data import Corpus
+from bert_keras.data import Corpus, dataset
 from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from training import machine, unigram
 from training.corpora import TrainingCorpora, evaluation_batches, rows_of, seen_in
-from training.fitting import dataset
 from training.plot import loss_picture
 from training.recipe import PretrainRecipe
 from training.report import FilledMask, Report
@@ -108,6 +107,7 @@ def examine(
         parameters=task.count_params(),
         steps=recipe.steps,
         tokens_per_second=float(np.median([record["tokens_per_second"] for record in speeds])),
+        waiting_share=float(np.median([record["waiting_share"] for record in speeds])),
         wall_seconds=seconds,
         peak_memory=peak_memory,
         filled=fill_held_out(task, tokenizer, held_out, recipe.sequence_length),

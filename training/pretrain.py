@@ -81,9 +81,10 @@ def main(arguments: list[str]) -> int:
 def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -> int:
     import keras
 
+    from bert_keras.data import dataset
     from training import machine
     from training.corpora import evaluation_batches, open_corpora, rows_of, seen_in
-    from training.fitting import Fitting, dataset
+    from training.fitting import Fitting
     from training.health import versions
     from training.model import build, learner, start_from_frequencies
 

@@ -24,7 +24,6 @@ from training.pace import Pace
 
 _LINE_SECONDS = 10.0  # between two plain lines
 _DRAW_SECONDS = 0.1  # between two pictures of the live display
-
 # What is shown of the values, in this order: how, by the key of metrics.jsonl.
 _SHOWN = {
     "loss": "loss {:.3f}",
@@ -36,6 +35,7 @@ _SHOWN = {
     "val_score": "dev {:.4f}",
     "tokens_per_second": "{:,.0f} tokens/s",
     "padding_share": "padding {:.1%}",
+    "waiting_share": "waiting for data {:.1%}",
 }
 
 

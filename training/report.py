@@ -73,6 +73,7 @@ class Report:
     parameters: int
     steps: int
     tokens_per_second: float  # useful ones, without padding
+    waiting_share: float  # of the steps' time, for batches
     wall_seconds: float
     peak_memory: int | None  # bytes, of machine.peak_memory_bytes()
     filled: Sequence[FilledMask] = ()
@@ -162,6 +163,7 @@ def _cost(facts: Report) -> list[Row]:
         ("parameters", f"{facts.parameters:,}", ""),
         ("steps", f"{facts.steps:,}", f"in {clock(facts.wall_seconds)}"),
         ("speed", f"{facts.tokens_per_second:,.0f} tokens/s", "padding not counted"),
+        ("waiting", _percent(facts.waiting_share), "of the steps' time, for batches"),
         ("memory", machine.gibibytes(facts.peak_memory), "at the peak"),
     ]
 

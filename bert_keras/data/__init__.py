@@ -7,11 +7,11 @@ from bert_keras.data.corpus import MANIFEST, Corpus
 from bert_keras.data.corpus_writer import require_vacant, split_of, write
 from bert_keras.data.documents import LAYOUTS, Documents, read
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
-from bert_keras.data.feeding import Examples
+from bert_keras.data.feeding import Batch, Examples, dataset, py_dataset, tf_dataset
 from bert_keras.data.packed import Packable, PackedExamples
 from bert_keras.data.packed_batch import pack_batch
 from bert_keras.data.pair_targets import pair_examples
-from bert_keras.data.pretraining import PretrainingExamples, py_dataset, tf_dataset
+from bert_keras.data.pretraining import PretrainingExamples
 from bert_keras.data.question_targets import choice_examples, question_examples
 from bert_keras.data.rows import Rows, encode
 from bert_keras.data.sampling import Draws, Stream
@@ -25,6 +25,7 @@ __all__ = [
     "LAYOUTS",
     "MANIFEST",
     "Answer",
+    "Batch",
     "Choices",
     "Corpus",
     "Documents",
@@ -41,6 +42,7 @@ __all__ = [
     "TaggedWords",
     "Texts",
     "choice_examples",
+    "dataset",
     "encode",
     "fill_rows",
     "from_bio",

@@ -48,6 +48,23 @@ def later(
     return epoch, position
 
 
+def dataset(examples: Examples, **where: Any) -> Any:
+    """The batches as the backend reads them best: `tf_dataset` on TensorFlow, else `py_dataset`.
+
+    Of a `PyDataset` Keras makes a dataset for TensorFlow that is tuned, and at the end of `fit`
+    TensorFlow 2.21 often waits for the tuner's thread.
+
+    Args:
+        examples: what is read.
+        where: `epoch`, `position`, `steps` and `workers`, the same for both.
+    """
+    import keras
+
+    if keras.backend.backend() == "tensorflow":
+        return tf_dataset(examples, **where)
+    return py_dataset(examples, **where)
+
+
 def tf_dataset(
     examples: Examples,
     *,

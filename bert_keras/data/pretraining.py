@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_keras.data.feeding import Batch, later, py_dataset, tf_dataset
+from bert_keras.data.feeding import Batch, later
 from bert_keras.data.health import statistics
 from bert_keras.data.masking import Masking
 from bert_keras.data.packing import WORD_BITS, front_share, pack, truncate
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bert_keras.data.corpus import Corpus
     from bert_keras.tokenizers import Tokenizer
 
-__all__ = ["OBJECTIVES", "Batch", "PretrainingExamples", "py_dataset", "tf_dataset"]
+__all__ = ["OBJECTIVES", "PretrainingExamples"]
 
 OBJECTIVES = (NSP, SOP, MLM, RTD)
 _PLANS_KEPT = 2  # workers may still build the end of one epoch when the next has begun

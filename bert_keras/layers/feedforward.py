@@ -9,7 +9,7 @@ from keras import ops
 
 from bert_keras.layers import kernels
 from bert_keras.layers.dropout import truncated_normal
-from bert_keras.layers.inner import inner
+from bert_keras.layers.inner import inner, is_prepared
 
 
 def gelu(x):
@@ -78,8 +78,14 @@ class FeedForward(keras.layers.Layer):
 
     def call(self, x, training=None):
         """[..., hidden_size] -> [..., hidden_size]."""
-        activation = self.activation_to_train if training else self.activation
-        return inner(self.output_projection, activation(inner(self.intermediate, x)))
+        activation, wider = self.activation, self.intermediate
+        if training:
+            x = self.activation_to_train(inner(wider, x))
+        elif activation is gelu and kernels.has_affine_gelu() and is_prepared(wider):
+            x = kernels.affine_gelu(x, wider.kernel, wider.bias)
+        else:
+            x = activation(inner(wider, x))
+        return inner(self.output_projection, x)
 
     def compute_output_shape(self, x_shape):
         return x_shape

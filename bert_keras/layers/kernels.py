@@ -55,6 +55,16 @@ def affine(x: Any, kernel: Any, bias: Any) -> Any:
     return ops.add(ops.matmul(x, kernel), bias)  # as TensorFlow's optimizer knows it
 
 
+def has_affine_gelu() -> bool:
+    """Whether the backend has `affine_gelu`."""
+    return _own("affine_gelu") is not None
+
+
+def affine_gelu(x: Any, kernel: Any, bias: Any) -> Any:
+    """The exact GELU of `affine`, in one operation where no gradient is wanted."""
+    return _own("affine_gelu")(x, kernel, bias)
+
+
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
     """Normalised over the last axis, in float32, then scaled and shifted (Ba et al., 2016).
 

@@ -9,6 +9,8 @@ import torch
 from keras import ops
 from torch.nn import functional
 
+from bert_keras.layers.torch_linear import linear
+
 _DRAWS = 2**15  # what `random_` draws of int16: whole numbers from 0
 
 
@@ -26,7 +28,13 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
 def affine(x: Any, kernel: Any, bias: Any) -> Any:
     """One operation, where Keras takes a product and a sum."""
     kernel, bias = _tensor(kernel), _tensor(bias)
-    return functional.linear(_tensor(x).to(kernel.dtype), kernel.t(), bias)
+    return linear(_tensor(x).to(kernel.dtype), kernel.t(), bias)
+
+
+def affine_gelu(x: Any, kernel: Any, bias: Any) -> Any:
+    """See `kernels.affine_gelu`."""
+    kernel, bias = _tensor(kernel), _tensor(bias)
+    return linear(_tensor(x).to(kernel.dtype), kernel.t(), bias, gelu=True)
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
@@ -38,7 +46,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
 
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:
     """See `kernels.tied_logits`."""
-    return functional.linear(x, table, bias)
+    return linear(x, table, bias)
 
 
 def token_losses(labels: Any, logits: Any) -> Any:

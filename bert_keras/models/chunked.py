@@ -10,7 +10,7 @@ from keras import ops
 from bert_keras import features
 from bert_keras.layers import MaskedLMHead
 from bert_keras.layers.chunked_head import MaskedVectors, token_losses_in_chunks
-from bert_keras.models.encoder import packed_inputs
+from bert_keras.models.encoder_inputs import packed_inputs
 from bert_keras.models.masked_lm import MaskedLM
 from bert_keras.models.packed import PackedTask
 from bert_keras.models.pretrainer import Pretrainer

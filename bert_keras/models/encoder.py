@@ -11,10 +11,12 @@ import keras
 from bert_keras import features
 from bert_keras.config import BertConfig
 from bert_keras.layers import kernels
+from bert_keras.models.direct import DirectModel
+from bert_keras.models.encoder_inputs import encoder_inputs, packed_inputs
 from bert_keras.models.encoder_layers import EncoderLayers
 
 
-class EncoderView(keras.Model):
+class EncoderView(DirectModel):
     """Some outputs of an encoder's layers."""
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
@@ -72,7 +74,7 @@ class BertEncoder(EncoderView):
         """The same layers, so the same weights, with more outputs: a view for looking inside."""
         inputs = encoder_inputs(self.config)
         outputs = self._stack.outputs(inputs, self.config, hidden_states, attentions)
-        return EncoderView(inputs, outputs, name=f"{self.name}_outputs")
+        return self._view(inputs, outputs, "outputs")
 
     def first_token(self) -> EncoderView:
         """The same layers for those who read [CLS] alone: a view that computes no other vector.
@@ -82,7 +84,7 @@ class BertEncoder(EncoderView):
         """
         inputs = encoder_inputs(self.config)
         outputs = self._stack.first_token(inputs, self.config)
-        return EncoderView(inputs, outputs, name=f"{self.name}_first_token")
+        return self._view(inputs, outputs, "first_token")
 
     def at_positions(self, *, packed: bool = False, pooled: bool = False) -> EncoderView:
         """The same layers for those who read masked tokens alone: a view without other vectors.
@@ -95,7 +97,7 @@ class BertEncoder(EncoderView):
         name = features.MASK_POSITIONS
         inputs[name] = keras.Input((None,), dtype="int32", name=name)
         outputs = self._stack.at_positions(inputs, self.config, pooled)
-        return EncoderView(inputs, outputs, name=f"{self.name}_at_positions")
+        return self._view(inputs, outputs, "at_positions")
 
     def packed(self, *, hidden_states: bool = False) -> EncoderView:
         """The same layers for rows of several examples: a view, and no example sees another.
@@ -113,7 +115,12 @@ class BertEncoder(EncoderView):
         """
         inputs = packed_inputs(self.config)
         outputs = self._stack.packed(inputs, self.config, hidden_states)
-        return EncoderView(inputs, outputs, name=f"{self.name}_packed")
+        return self._view(inputs, outputs, "packed")
+
+    def _view(self, inputs: dict, outputs: dict, name: str) -> EncoderView:
+        view = EncoderView(inputs, outputs, name=f"{self.name}_{name}")
+        view.dtype_policy = self.dtype_policy
+        return view
 
     @property
     def _stack(self) -> EncoderLayers:
@@ -231,20 +238,3 @@ class BertEncoder(EncoderView):
         from bert_keras.checkpoints import api
 
         api.save_checkpoint(self, directory)
-
-
-def encoder_inputs(config: BertConfig) -> dict[str, keras.KerasTensor]:
-    """New symbolic inputs of an encoder with this config."""
-    return _inputs(config, features.PADDING_MASK)
-
-
-def packed_inputs(config: BertConfig) -> dict[str, keras.KerasTensor]:
-    """New symbolic inputs of its view for rows of several examples."""
-    return _inputs(config, features.POSITION_IDS, features.EXAMPLE_IDS, features.FIRST_POSITIONS)
-
-
-def _inputs(config: BertConfig, *more: str) -> dict[str, keras.KerasTensor]:
-    names = [features.TOKEN_IDS, *more]
-    if config.num_segments > 1:
-        names.insert(1, features.SEGMENT_IDS)
-    return {name: keras.Input((None,), dtype="int32", name=name) for name in names}

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from bert_keras import features
-from bert_keras.models.encoder import packed_inputs
+from bert_keras.models.encoder_inputs import packed_inputs
 from bert_keras.models.task import Task
 from bert_keras.models.view import TaskView
 

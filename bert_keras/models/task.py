@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 
-from bert_keras.models.encoder import BertEncoder, encoder_inputs
+from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.encoder_inputs import encoder_inputs
 from bert_keras.models.unread import WithoutUnread
 
 if TYPE_CHECKING:

@@ -7,8 +7,10 @@ from typing import Any
 
 import keras
 
+from bert_keras.models.direct import DirectModel
 
-class WithoutUnread(keras.Model):
+
+class WithoutUnread(DirectModel):
     """A model that trains all but its `unread` variables.
 
     They would have no gradient: Keras warns of each, and on JAX, where it is zero, they would

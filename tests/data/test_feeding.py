@@ -10,9 +10,10 @@ import keras
 import numpy as np
 import pytest
 
+from bert_keras.data import feeding
 from bert_keras.data.corpus import Corpus
-from bert_keras.data.feeding import Examples
-from bert_keras.data.pretraining import Batch, PretrainingExamples, py_dataset, tf_dataset
+from bert_keras.data.feeding import Batch, Examples, py_dataset, tf_dataset
+from bert_keras.data.pretraining import PretrainingExamples
 from bert_keras.data.rows import Rows
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.tokenizers import Tokenizer
@@ -57,6 +58,14 @@ def assert_same(one: Any, other: Any) -> None:
         assert sorted(part) == sorted(same)
         for name in part:
             np.testing.assert_array_equal(np.asarray(part[name]), same[name], strict=True)
+
+
+def test_the_dataset_of_the_backend() -> None:
+    source = supervised()
+    batches = feeding.dataset(source, position=1, steps=2)
+    assert isinstance(batches, keras.utils.PyDataset) == (keras.backend.backend() != "tensorflow")
+    first = batches[0] if isinstance(batches, keras.utils.PyDataset) else next(iter(batches))
+    assert_same(first, source.batch(0, 1))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from bert_keras.data.corpus import Corpus
-from bert_keras.data.pretraining import OBJECTIVES, Batch, PretrainingExamples
+from bert_keras.data.feeding import Batch
+from bert_keras.data.pretraining import OBJECTIVES, PretrainingExamples
 from bert_keras.errors import DataError
 from bert_keras.tokenizers import Tokenizer
 

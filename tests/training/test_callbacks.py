@@ -43,6 +43,7 @@ def callback(tmp_path: Path, screen: io.StringIO) -> WriteMetrics:
         report_every=REPORT_EVERY,
         tokens_per_step=100.0,
         padding_share=0.25,
+        waited=lambda _: 0.05,
     )
     callback.set_model(model)
     callback.on_epoch_begin(3)
@@ -57,7 +58,10 @@ def _record(path: Path) -> dict[str, Any]:
 def test_a_report(
     callback: WriteMetrics, tmp_path: Path, screen: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = callback._start + 0.5
+    start = callback._start
+    monkeypatch.setattr("training.callbacks.perf_counter", lambda: start + 0.05)
+    callback.on_train_batch_begin(REPORT_EVERY - 1)
+    clock = start + 0.5
     monkeypatch.setattr("training.callbacks.perf_counter", lambda: clock)
     callback.on_train_batch_end(REPORT_EVERY - 1, {"loss": 3.0})
     # The evaluation comes before the end of the report and takes its time.
@@ -75,6 +79,7 @@ def test_a_report(
         "step": 16,
         "seconds": pytest.approx(0.5),
         "tokens_per_second": pytest.approx(800),
+        "waiting_share": pytest.approx(0.2),  # half of it before the step, half within
     }
     (line,) = screen.getvalue().splitlines()
     assert line.startswith("step 16/100 (16 %)  loss 2.500  MLM 50.0 %  800 tokens/s  padding 25.0")

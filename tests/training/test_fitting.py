@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data import Rows, SupervisedExamples
-from training.fitting import Fitting, dataset
+from training.fitting import Fitting
 
 
 @pytest.fixture
@@ -17,13 +17,6 @@ def examples() -> SupervisedExamples:
     """Five batches in each epoch."""
     rows = Rows.of([np.arange(5, 9)] * 10, [np.zeros(4)] * 10, pad_id=0)
     return SupervisedExamples(rows, {"label": np.arange(10)}, batch_size=2, seed=0)
-
-
-def test_the_dataset_of_the_backend(examples: SupervisedExamples) -> None:
-    batches = dataset(examples, epoch=0, position=1, steps=2)
-    assert isinstance(batches, keras.utils.PyDataset) == (keras.backend.backend() != "tensorflow")
-    _, y, _ = next(iter(batches)) if hasattr(batches, "map") else batches[0]
-    np.testing.assert_array_equal(y["label"], examples.batch(0, 1)[1]["label"])
 
 
 def test_the_state_of_a_new_run(examples: SupervisedExamples, tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def facts() -> Report:
         parameters=7_600_000,
         steps=6_000,
         tokens_per_second=12_345.6,
+        waiting_share=0.0123,
         wall_seconds=3_600.0,
         peak_memory=3 * 2**29,
         filled=[
@@ -74,6 +75,7 @@ def test_the_report_says_it_all(tmp_path: Path, facts: Report) -> None:
         "| parameters | 7,600,000 |  |",
         "| steps | 6,000 | in 1:00:00 |",
         "| speed | 12,346 tokens/s | padding not counted |",
+        "| waiting | 1.2 % | of the steps' time, for batches |",
         "| memory | 1.5 GiB | at the peak |",
         r"| a \| \*b\* [MASK] . | c\_d | x 50.0 %, **c\_d 25.0 %** |",
         r"| he was [MASK] | born | \#\#ing 12.5 % |",

@@ -1,0 +1,84 @@
+"""Models that are run without Keras's preparations answer as with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras.models import direct
+from tests.contracts import numpy
+
+CONFIG = bk.BertConfig(
+    vocab_size=40, hidden_size=8, num_layers=2, num_heads=2, intermediate_size=16, max_positions=12
+)
+IDS = np.random.default_rng(0).integers(5, 40, (3, 7)).astype("int32")
+INPUTS = {
+    "token_ids": IDS,
+    "segment_ids": IDS % 2,
+    "padding_mask": (np.arange(7) < np.array([[7], [4], [1]])).astype("int32"),
+}
+MODELS = {
+    "encoder": lambda dtype: bk.BertEncoder(CONFIG, hidden_states=True, dtype=dtype),
+    "view": lambda dtype: bk.BertEncoder(CONFIG, dtype=dtype).with_outputs(attentions=True),
+    "classifier": lambda dtype: bk.SequenceClassifier(bk.BertEncoder(CONFIG, dtype=dtype), 3),
+    "tagger": lambda dtype: bk.TokenClassifier(bk.BertEncoder(CONFIG, dtype=dtype), 3),
+    "sentences": lambda dtype: bk.SentenceEncoder(bk.BertEncoder(CONFIG, dtype=dtype)),
+}
+
+
+def _outputs(model: keras.Model) -> list[np.ndarray]:
+    found = keras.tree.flatten(model(INPUTS))
+    assert found
+    return [numpy(keras.ops.cast(each, "float32")) for each in found]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("name", MODELS)
+def test_answers(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MODELS[name](dtype)
+    found = _outputs(model)
+    monkeypatch.setattr(direct, "_IS_EAGER", False)
+    # oneDNN's GELU is PyTorch's within rounding, and halves round at other places.
+    atol = 1e-5 if dtype == "float32" else 0.05
+    for one, other in zip(found, _outputs(model), strict=True):
+        np.testing.assert_allclose(one, other, atol=atol)
+
+
+torch_alone = pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="this backend compiles its models"
+)
+
+
+@torch_alone
+def test_blocks_are_not_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = bk.BertEncoder(CONFIG)
+    monkeypatch.setattr(type(encoder.blocks[0]), "__call__", _refuses)
+    assert keras.tree.flatten(encoder(INPUTS))
+    with pytest.raises(AssertionError, match="prepared"):
+        encoder(INPUTS, training=True)
+
+
+@torch_alone
+def test_hooks_of_pytorch_are_called() -> None:
+    encoder, seen = bk.BertEncoder(CONFIG), []
+    block: Any = encoder.blocks[1]
+    block.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    encoder(INPUTS)
+    assert [tuple(output.shape) for output in seen] == [(3, 7, 8)]
+
+
+@torch_alone
+def test_a_keras_without_its_own_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = bk.BertEncoder(CONFIG)
+    found = _outputs(encoder)
+    monkeypatch.setattr(direct, "_STANDARDIZE", "_renamed")
+    for one, other in zip(found, _outputs(encoder), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def _refuses(*_: Any, **__: Any) -> None:
+    raise AssertionError("prepared")

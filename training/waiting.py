@@ -1,0 +1,50 @@
+"""How long a training waits for its batches."""
+
+from __future__ import annotations
+
+import threading
+from time import perf_counter
+
+from bert_keras.data import Batch, Examples
+
+
+class Watched:
+    """Examples that know when each batch was ready, whoever built it ahead.
+
+    Args:
+        examples: what is read.
+        epoch: of the first batch that a step learns from,
+        position: and its place there.
+
+    Attributes:
+        fixed_shapes: that of the examples.
+    """
+
+    def __init__(self, examples: Examples, epoch: int, position: int):
+        self.fixed_shapes = examples.fixed_shapes
+        self._examples, self._next = examples, (epoch, position)
+        self._ready: dict[tuple[int, int], float] = {}
+        self._lock = threading.Lock()
+
+    def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
+        """The (epoch, position) that is so many batches later."""
+        return self._examples.locate(epoch, position, steps)
+
+    def batch(self, epoch: int, position: int) -> Batch:
+        """One batch: inputs, labels, sample weights."""
+        found = self._examples.batch(epoch, position)
+        with self._lock:
+            self._ready[epoch, position] = perf_counter()
+        return found
+
+    def waited(self, begun: float) -> float:
+        """Seconds that a step waited for its batch; asked once of every step, in their order.
+
+        Args:
+            begun: when the step began, by `perf_counter`.
+        """
+        place = self._next
+        self._next = self._examples.locate(*place, 1)
+        with self._lock:
+            ready = self._ready.pop(place, begun)
+        return max(0.0, ready - begun)
