@@ -1,6 +1,6 @@
 """How fast pretraining batches are built on one core, beside other libraries.
 
-    python -m benchmarks.data [--quick] [--corpus DIR] [--out data.json]
+    python -m benchmarks.data [--quick] [--corpus DIR] [--sequence-length 128] [--out data.json]
 
 Ours go all the way from the token store to a batch: pairs, truncation, packing, masking. The others
 only mask rows that lie ready; to compare like with like, ours does that too. All take turns within
@@ -79,9 +79,9 @@ def results(builders: list[Builder], times: Times, tokens: float) -> list[dict[s
     return found
 
 
-def show(found: list[dict[str, Any]], turns: int, console: Console) -> None:
+def show(found: list[dict[str, Any]], turns: int, sizes: dict[str, int], console: Console) -> None:
     """The table."""
-    shape = "{batch_size} x {sequence_length}".format(**SIZES)
+    shape = "{batch_size} x {sequence_length}".format(**sizes)
     table = Table(title=f"Pretraining batches of {shape}, one core, {turns} turns")
     table.add_column("builder")
     for heading in ("ms", "fastest - slowest", "CPU ms", "M tokens/s", "time : ours"):
@@ -117,20 +117,23 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="less text, fewer and shorter turns")
     parser.add_argument("--corpus", type=Path, help="a prepared token store; default: made-up text")
     parser.add_argument("--tokenizer", type=Path, help="folder of its vocabulary; default: DIR's")
+    length = SIZES["sequence_length"]
+    parser.add_argument("--sequence-length", type=int, default=length, help="tokens of a row")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
     options, console = parser.parse_args(), Console()
+    sizes = {**SIZES, "sequence_length": options.sequence_length}
     turns, seconds = (3, 0.1) if options.quick else (9, 0.5)
     if options.corpus:
         corpus = Corpus.open(options.corpus)
         tokenizer = Tokenizer.from_preset(options.tokenizer or options.corpus.parent)
     else:
         corpus, tokenizer = synthetic(8_000 if options.quick else 100_000)
-    examples = PretrainingExamples(corpus, tokenizer, **SIZES)
+    examples = PretrainingExamples(corpus, tokenizer, **sizes)
     contents = examples.statistics(0, batches=50)
     tokens = contents["tokens"] / contents["batches"]
-    builders = [*from_corpus(corpus, tokenizer, **SIZES), *masking_alone(examples)]
+    builders = [*from_corpus(corpus, tokenizer, **sizes), *masking_alone(examples)]
     found = results(builders, measure(builders, turns, seconds, console), tokens)
-    show(found, turns, console)
+    show(found, turns, sizes, console)
     planned = 100_000 if options.quick else 1_000_000
     plan = plan_seconds(planned)
     console.print(f"Plan of an epoch, one document of {planned:,} sentences: {plan:.2f} s")
@@ -138,8 +141,9 @@ def main() -> None:
     console.print(f"Goal of {GOAL:,} real tokens/s: {'reached' if reached else 'MISSED'}")
     report.write(
         options.out,
-        " ".join(["python -m benchmarks.data", *sys.argv[1:]]),
+        report.command("data", sys.argv[1:]),
         PACKAGES,
+        sizes=sizes,
         corpus={"tokens": corpus.num_tokens, "sentences": corpus.num_sentences},
         tokens_per_batch=tokens,
         statistics=contents,

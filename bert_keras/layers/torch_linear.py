@@ -1,7 +1,7 @@
 """Products with weights on PyTorch, on a processor by oneDNN.
 
-There `torch.nn.functional.linear` asks MKL, which takes a fifth longer, twice as long for the few
-rows of one text, and writes a bias first. PyTorch's own compiler calls oneDNN as it is called here.
+There `torch.nn.functional.linear` asks MKL, which takes longer, most of all for the few rows of one
+text, and writes a bias first. PyTorch's own compiler calls oneDNN as it is called here.
 """
 
 from __future__ import annotations
@@ -59,9 +59,12 @@ class _Linear(torch.autograd.Function):
     """oneDNN's product with its gradients, which have gradients in turn."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, weight: Any, bias: Any) -> Any:
-        ctx.save_for_backward(x, weight)
+    def forward(x: Any, weight: Any, bias: Any) -> Any:
         return _product(x, weight, bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
+        ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, Any, Any]:

@@ -16,7 +16,7 @@ _RUN, _STANDARDIZE = "_run_through_graph", "_standardize_inputs"
 
 
 class DirectModel(keras.Model):
-    """A functional model, on PyTorch quicker at inference: a third of the time of one text.
+    """A functional model, on PyTorch quicker at inference, most of all with one text.
 
     Layers of the model's own policy are called as its parts are (`layers.inner`): their inputs come
     from each other. Keras prepares the model itself, and layers of another policy.

@@ -89,6 +89,17 @@ def test_gradients_of_gradients(torch: Any) -> None:
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-5)
 
 
+def test_gradients_as_a_function(torch: Any) -> None:
+    from bert_keras.layers.torch_linear import linear
+
+    x, weight = torch.randn(5, 16), torch.randn(7, 16)
+    mine, same = (
+        torch.func.grad(lambda weight, product=product: product(x, weight).sin().sum())(weight)
+        for product in (linear, torch.nn.functional.linear)
+    )
+    torch.testing.assert_close(mine, same, atol=1e-5, rtol=0)
+
+
 def test_what_is_frozen_has_no_gradient(torch: Any) -> None:
     from bert_keras.layers.torch_linear import linear
 

@@ -1,0 +1,110 @@
+"""From a text file to a token store, beside the tokenizers library and KerasHub's tokenizer.
+
+    python -m benchmarks.preparation [--text FILE] [--vocab-size 16000] [--rounds 3] [--quick]
+        [--out preparation.json]
+
+FILE has a paragraph per line and a blank line between documents; without it, the English inside
+CPython. Ours reads, splits into sentences, tokenises and writes; the others tokenise paragraphs
+that lie in memory (`preparers.py`). Each runs in a process of its own, all in turn; shown are
+medians over the rounds. The vocabulary is learned from the text first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import report
+from benchmarks.contest import Contender, contest, summary
+from bert_keras import Tokenizer, data
+from training import demo_corpus
+
+PACKAGES = ("bert-keras", "keras-hub", "tensorflow", "tensorflow-text", "tokenizers")
+OURS, LIBRARY, HUB = "bert_keras", "tokenizers", "KerasHub"
+TARGETS = {LIBRARY: 1.0, HUB: 5.0}  # at least so many times their speed
+_QUICK_DOCUMENTS = 40
+
+
+def contenders(text: Path, tokenizer: Path) -> list[Contender]:
+    """Ours, the tokenizers library and KerasHub."""
+    given = {"file": str(text), "tokenizer": str(tokenizer)}
+    workers = {"workers": os.cpu_count() or 1}
+    return [
+        Contender(OURS, "benchmarks.preparers:ours", given | workers),
+        Contender(LIBRARY, "benchmarks.preparers:tokenizers", given),
+        Contender(HUB, "benchmarks.preparers:keras_hub", given, "tensorflow"),
+    ]
+
+
+def written(path: Path, *, quick: bool) -> Path:
+    """The English inside CPython as a text file; of --quick a part of it."""
+    documents = list(demo_corpus.documents())[: _QUICK_DOCUMENTS if quick else None]
+    path.write_text("\n\n".join("\n".join(lines) for lines in documents), encoding="utf-8")
+    return path
+
+
+def show(found: dict[str, Any], title: str, console: Console) -> dict[str, float]:
+    """The table; how many times as fast as each peer ours is."""
+    table = Table(title=title)
+    for heading in ("program", "MB/s", "least - most", "M tokens/s", "tokens", "ours / this"):
+        table.add_column(heading, justify="left" if heading == "program" else "right")
+    speeds = {name: each["megabytes_per_second"] for name, each in found.items()}
+    ratios = {
+        name: speeds[OURS]["median"] / speed["median"]
+        for name, speed in speeds.items()
+        if name != OURS
+    }
+    for name, each in found.items():
+        table.add_row(
+            name,
+            f"{speeds[name]['median']:.2f}",
+            f"{speeds[name]['least']:.2f} - {speeds[name]['most']:.2f}",
+            f"{each['tokens_per_second']['median'] / 1e6:.2f}",
+            f"{each['tokens']['median']:,.0f}",
+            f"{ratios[name]:.2f}" if name in ratios else "",
+        )
+    console.print(table)
+    for name, least in TARGETS.items():
+        if name in ratios:
+            reached = "reached" if ratios[name] >= least else "missed"
+            console.print(f"Target, at least {least:g} x {name}: {reached}, {ratios[name]:.2f}.")
+    return ratios
+
+
+def main() -> None:
+    """Measures, prints, writes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.preparation", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--text", type=Path, help="the text file")
+    parser.add_argument("--vocab-size", type=int, default=16_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="little text, one round")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    options, console = parser.parse_args(), Console()
+    rounds = 1 if options.quick else options.rounds
+    size = 2_000 if options.quick else options.vocab_size
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        text = options.text or written(scratch / "text.txt", quick=options.quick)
+        tokenizer = Tokenizer.learn(data.read(text), vocab_size=size)
+        tokenizer.save_to_preset(scratch)
+        found = summary(contest(contenders(text.resolve(), scratch), rounds, console))
+        megabytes = text.stat().st_size / 1e6
+    cores = os.cpu_count()
+    ratios = show(found, f"{megabytes:.1f} MB of text, {cores} cores, {rounds} rounds", console)
+    words = ["python -m benchmarks.preparation", *(["--text FILE"] if options.text else [])]
+    command = " ".join([*words, f"--vocab-size {size}", f"--rounds {rounds}"])
+    report.write(
+        options.out, command, PACKAGES, megabytes=megabytes, times_as_fast=ratios, results=found
+    )
+
+
+if __name__ == "__main__":
+    main()
