@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 Round = Callable[[], dict[str, float]]
 _BATCH = 1_000  # paragraphs given to a peer at once
@@ -60,13 +61,22 @@ def tokenizers(file: str, tokenizer: str) -> Round:
     return run
 
 
-def keras_hub(file: str, tokenizer: str) -> Round:
-    """KerasHub's `BertTokenizer`, mapped over a `tf.data.Dataset`."""
+def keras_hub(file: str, tokenizer: str, *, masks: bool = False) -> Round:
+    """KerasHub's `BertTokenizer`, mapped over a `tf.data.Dataset`.
+
+    Args:
+        file: the text.
+        tokenizer: a folder.
+        masks: whether its `BertMaskedLMPreprocessor` is, which also packs rows of 128 tokens and
+            masks them, and cuts what is longer.
+    """
     import keras_hub
     import tensorflow as tf
 
     vocabulary = Path(tokenizer, "vocab.txt").read_text(encoding="utf-8").splitlines()
-    made = keras_hub.models.BertTokenizer(vocabulary=vocabulary, lowercase=True)
+    made: Any = keras_hub.models.BertTokenizer(vocabulary=vocabulary, lowercase=True)
+    if masks:
+        made = keras_hub.models.BertMaskedLMPreprocessor(made, sequence_length=128)
     batches = list(_batches(file))
 
     def run() -> dict[str, float]:
@@ -75,7 +85,10 @@ def keras_hub(file: str, tokenizer: str) -> Round:
             lambda: iter(batches), output_signature=tf.TensorSpec((None,), tf.string)
         )
         for found in lines.map(made, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2):
-            tokens += int(found.flat_values.shape[0])
+            if masks:
+                tokens += int(tf.math.count_nonzero(found[0]["padding_mask"]))
+            else:
+                tokens += int(found.flat_values.shape[0])
         return figures(file, time.perf_counter() - begin, tokens)
 
     return run

@@ -44,6 +44,9 @@ def test_keras_hub(given: dict[str, str], tokens: int) -> None:
     pytest.importorskip("tensorflow")
     pytest.importorskip("keras_hub")
     assert preparers.keras_hub(**given)()["tokens"] == tokens
+    specials = 2 * 60  # [CLS] and [SEP] of each paragraph
+    masked = preparers.keras_hub(given["file"], given["tokenizer"], masks=True)
+    assert masked()["tokens"] == tokens + specials
 
 
 def test_figures(tmp_path: Path) -> None:
