@@ -43,9 +43,10 @@ def test_the_tokenizers_library(given: dict[str, str], tokens: int) -> None:
 def test_keras_hub(given: dict[str, str], tokens: int) -> None:
     pytest.importorskip("tensorflow")
     pytest.importorskip("keras_hub")
-    assert preparers.keras_hub(**given)()["tokens"] == tokens
+    places = given["file"], given["tokenizer"]
+    assert preparers.keras_hub(*places)()["tokens"] == tokens
     specials = 2 * 60  # [CLS] and [SEP] of each paragraph
-    masked = preparers.keras_hub(given["file"], given["tokenizer"], masks=True)
+    masked = preparers.keras_hub(*places, masks=True)
     assert masked()["tokens"] == tokens + specials
 
 
