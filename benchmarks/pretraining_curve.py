@@ -176,9 +176,10 @@ def main() -> None:
     options, console = parser.parse_args(), Console()
     if options.quick:
         options.corpus, options.steps = "demo", 4 * _REPORT
-    elif not options.corpus:
+    elif options.corpus:
+        options.corpus = str(Path(options.corpus).resolve())  # programs run from other folders
+    else:
         parser.error("--corpus FILES, or --quick")
-    options.corpus = options.corpus if options.quick else str(Path(options.corpus).resolve())
     curves = measured({"before": options.before, "after": ""}, options, console)
     ratio = show(curves, console)
     size = ["--quick"] if options.quick else ["--corpus FILES", f"--steps {options.steps}"]

@@ -82,12 +82,15 @@ class WriteMetrics(keras.callbacks.Callback):
     def _show(self, steps: int, logs: dict[str, Any] | None) -> None:
         # Not after each step: reading a metric makes an accelerator wait.
         self._shown = perf_counter()
-        values = {
+        values = {**_plain(logs), **self._speeds(steps), "padding_share": self._padding_share}
+        self._display.update(self._first_step + steps, values)
+
+    def _speeds(self, steps: int) -> dict[str, float]:
+        """Of so many steps of the report."""
+        return {
             "tokens_per_second": steps * self._tokens_per_step / self._seconds,
-            "padding_share": self._padding_share,
             "waiting_share": self._waiting / self._seconds,
         }
-        self._display.update(self._first_step + steps, {**_plain(logs), **values})
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """Keras: the evaluation after a report begins."""
@@ -113,15 +116,8 @@ class WriteMetrics(keras.callbacks.Callback):
                 "precision=float32 help most often, in a new run (out=FOLDER)."
             )
         self._metrics.append({"step": step, **values})
-        speed = self._report_every * self._tokens_per_step / self._seconds
-        self._speed.append(
-            {
-                "step": step,
-                "seconds": self._seconds,
-                "tokens_per_second": speed,
-                "waiting_share": self._waiting / self._seconds,
-            }
-        )
+        speeds = self._speeds(self._report_every)
+        self._speed.append({"step": step, "seconds": self._seconds, **speeds})
         self._display.update(step, values, report=True)
 
     @property

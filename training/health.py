@@ -69,6 +69,8 @@ def examine(
     records = _records(folder.metrics.read_text(encoding="utf-8"))
     picture = loss_picture(records, folder.picture, entropy)
     speeds = _records(folder.speed.read_text(encoding="utf-8"))
+    # A run that an earlier version began has reports without it.
+    waiting = [record["waiting_share"] for record in speeds if "waiting_share" in record]
     pair = recipe.objective if recipe.objective in PAIR_OBJECTIVES else None
     return Report(
         recipe=recipe.name,
@@ -107,7 +109,7 @@ def examine(
         parameters=task.count_params(),
         steps=recipe.steps,
         tokens_per_second=float(np.median([record["tokens_per_second"] for record in speeds])),
-        waiting_share=float(np.median([record["waiting_share"] for record in speeds])),
+        waiting_share=float(np.median(waiting)) if waiting else None,
         wall_seconds=seconds,
         peak_memory=peak_memory,
         filled=fill_held_out(task, tokenizer, held_out, recipe.sequence_length),

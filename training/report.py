@@ -73,7 +73,7 @@ class Report:
     parameters: int
     steps: int
     tokens_per_second: float  # useful ones, without padding
-    waiting_share: float  # of the steps' time, for batches
+    waiting_share: float | None  # of the steps' time, for batches
     wall_seconds: float
     peak_memory: int | None  # bytes, of machine.peak_memory_bytes()
     filled: Sequence[FilledMask] = ()
@@ -159,11 +159,14 @@ def _data(facts: Report) -> list[Row]:
 
 
 def _cost(facts: Report) -> list[Row]:
+    waited: list[Row] = []
+    if facts.waiting_share is not None:
+        waited = [("waiting", _percent(facts.waiting_share), "of the steps' time, for batches")]
     return [
         ("parameters", f"{facts.parameters:,}", ""),
         ("steps", f"{facts.steps:,}", f"in {clock(facts.wall_seconds)}"),
         ("speed", f"{facts.tokens_per_second:,.0f} tokens/s", "padding not counted"),
-        ("waiting", _percent(facts.waiting_share), "of the steps' time, for batches"),
+        *waited,
         ("memory", machine.gibibytes(facts.peak_memory), "at the peak"),
     ]
 

@@ -145,3 +145,8 @@ def test_nothing_heavy_is_imported() -> None:
         check=True,
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_run_that_an_earlier_version_began(tmp_path: Path, facts: Report) -> None:
+    path = write_report(tmp_path / "report.md", dataclasses.replace(facts, waiting_share=None))
+    assert "| waiting |" not in path.read_text(encoding="utf-8")
