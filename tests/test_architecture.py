@@ -85,6 +85,7 @@ GRAPHS = {
     "layers.tensorflow_kernels": _TENSORFLOW,
     "layers.torch_kernels": ("torch",),
     "layers.torch_linear": ("torch",),
+    "layers.jax_attention": ("jax",),
     "layers.jax_kernels": ("jax",),
     "export.runtimes.onnx_model": ("onnx",),
     "export.runtimes.openvino_model": ("openvino",),

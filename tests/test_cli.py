@@ -133,7 +133,8 @@ def test_predict_a_file(call, classifier: Path, tmp_path: Path) -> None:
     done = call("predict", classifier, path)
     assert done.code == 0, done.err
     answers = [json.loads(line) for line in done.out.splitlines()]
-    assert answers[0] == answers[2]
+    assert answers[0]["label"] == answers[2]["label"]
+    assert answers[0]["score"] == pytest.approx(answers[2]["score"], abs=1e-5)
     task = load_checkpoint(classifier)
     expected = Predictor(task, Tokenizer(_WORDS))(["w1 w2", "w3"])
     for answer, label in zip(answers, expected, strict=False):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import importlib.metadata
-import json
 from collections.abc import Iterator
 
 import keras
@@ -15,6 +14,7 @@ from bert_keras.data import Corpus, dataset
 from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor
+from bert_keras.resume import MetricsLog
 from bert_keras.tokenizers import Tokenizer
 from training import machine, unigram
 from training.corpora import TrainingCorpora, evaluation_batches, rows_of, seen_in
@@ -66,9 +66,9 @@ def examine(
         seen |= seen_in(rows_of(recipe, learned_from))
     measured_on = examples.statistics(epoch=0, batches=batches)
     entropy = unigram.entropy(held_out.tokens, tokenizer.special_ids)
-    records = _records(folder.metrics.read_text(encoding="utf-8"))
+    records = MetricsLog(folder.metrics).records()
     picture = loss_picture(records, folder.picture, entropy)
-    speeds = _records(folder.speed.read_text(encoding="utf-8"))
+    speeds = MetricsLog(folder.speed).records()
     # A run that an earlier version began has reports without it.
     waiting = [record["waiting_share"] for record in speeds if "waiting_share" in record]
     pair = recipe.objective if recipe.objective in PAIR_OBJECTIVES else None
@@ -158,7 +158,3 @@ def _maskable(corpus: Corpus, tokenizer: Tokenizer, longest: int) -> Iterator[tu
         found += 1
         if found == _FILLED:
             return
-
-
-def _records(text: str) -> list[dict[str, float]]:
-    return [json.loads(line) for line in text.splitlines()]

@@ -9,12 +9,11 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from bert_keras.tokenizers import Tokenizer
 
 BLOCK = 2**20  # characters of text that are tokenised at once
-WINDOW = 3  # blocks per worker that are on their way
+WINDOW = 8  # blocks per worker that are on their way: while the first is slow the others go on
+_WAITING = 6  # of them per worker process, which must not wait while this one tokenises a block
 
 
 @dataclass
@@ -54,33 +54,38 @@ def blocks(documents: Iterable[Iterable[str]], split_of: Callable[[int], str]) -
         split_of: the split of a document, from its index.
     """
     open_blocks: dict[str, Block] = {}
-    sizes: dict[str, int] = {}
+    sizes: dict[str, int] = defaultdict(int)
     for index, document in enumerate(documents):
         split = split_of(index)
+        block = open_blocks.setdefault(split, Block(split))
         for text in document:
-            open_blocks.setdefault(split, Block(split)).texts.append(text)
-            sizes[split] = sizes.get(split, 0) + len(text)
+            block.texts.append(text)
+            sizes[split] += len(text)
             if sizes[split] >= BLOCK:
                 yield open_blocks.pop(split)
+                block = open_blocks[split] = Block(split)
                 sizes[split] = 0
-        block = open_blocks.setdefault(split, Block(split))
         block.ends.append(len(block.texts))
     yield from open_blocks.values()
 
 
 def encode(tokenizer: Tokenizer, texts: list[str]) -> Encoded:
     """The ids of a block's sentences."""
-    ids = tokenizer.text_ids(texts)
-    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-    dtype = token_dtype(tokenizer.vocab_size)
-    tokens = np.fromiter(chain.from_iterable(ids), dtype, int(lengths.sum()))
-    return Encoded(tokens, lengths, len("".join(texts).encode(errors="surrogatepass")))
+    ids, lengths = tokenizer.ragged_ids(texts)
+    tokens = ids.astype(token_dtype(tokenizer.vocab_size))
+    return Encoded(tokens, lengths, sum(map(_num_bytes, texts)))
+
+
+def _num_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def encode_all(
     source: Iterable[Block], tokenizer: Tokenizer, workers: int
 ) -> Generator[tuple[Block, Encoded], None, None]:
-    """Tokenises blocks in `workers` new processes, or for 1 in this one; yields them in order.
+    """Tokenises blocks in `workers` processes, of which this is one; yields them in order.
+
+    This one reads, and takes what the others, which take a while to start, have no time for.
 
     Raises:
         ResourceError: a worker was killed or could not start.
@@ -91,23 +96,33 @@ def encode_all(
         return
     # Spawned: a fork of a process that runs a framework's threads may hang.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _start_worker, (tokenizer,))
+    pool = ProcessPoolExecutor(workers - 1, context, _start_worker, (tokenizer,))
     pending: deque[tuple[Block, Future[Encoded]]] = deque()
     try:
         for block in source:
-            pending.append((block, pool.submit(_encode_in_worker, block.texts)))
-            if len(pending) == WINDOW * workers:
+            if sum(not encoded.done() for _, encoded in pending) < _WAITING * (workers - 1):
+                future = pool.submit(_encode_in_worker, block.texts)
+            else:
+                future = _done(encode(tokenizer, block.texts))
+            pending.append((block, future))
+            while pending and (pending[0][1].done() or len(pending) == WINDOW * workers):
                 first, encoded = pending.popleft()
                 yield first, encoded.result()
         for block, encoded in pending:
             yield block, encoded.result()
     except BrokenProcessPool as error:
         raise ResourceError(
-            f"One of {workers} workers was killed, perhaps for want of memory, or could not start "
+            "A worker process was killed, perhaps for want of memory, or could not start "
             '(a script needs `if __name__ == "__main__":`). Try fewer workers.'
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _done(encoded: Encoded) -> Future[Encoded]:
+    future: Future[Encoded] = Future()
+    future.set_result(encoded)
+    return future
 
 
 _tokenizer: Tokenizer | None = None  # of a worker process

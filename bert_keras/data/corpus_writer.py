@@ -51,8 +51,8 @@ def write(
         tokenizer: makes the ids.
         held_out: share of the documents that become `held_out`, rounded to one of every
             `stride(held_out)`; 0: none.
-        workers: processes that tokenise. They are started afresh: a script must call this below
-            `if __name__ == "__main__":`. 1: this process does it.
+        workers: processes that tokenise, this one included. The others are started afresh: a
+            script must call this below `if __name__ == "__main__":`.
         overwrite: replace a corpus that is there, once the new one is complete.
         progress: called with (documents written, None, "documents").
 

@@ -137,7 +137,8 @@ def sentences_of(text: str, language: str | None = "en") -> list[str]:
     while start < len(text):
         window = text[start : start + MAX_SENTENCE]
         # Wide spaces can make the splitter panic ("A", U+2028, "."), so it sees plain ones.
-        pieces = [window] if language is None else segment(language, _WIDE_SPACE.sub(" ", window))
+        plain = window if window.isascii() else _WIDE_SPACE.sub(" ", window)
+        pieces = [window] if language is None else segment(language, plain)
         if start + len(window) < len(text):  # the last piece may go on behind the window
             pieces = pieces[:-1] or window.rsplit(maxsplit=1)[:1] or [window]
         for piece in pieces:

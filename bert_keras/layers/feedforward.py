@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import keras
 from keras import ops
 
 from bert_keras.layers import kernels
 from bert_keras.layers.dropout import truncated_normal
-from bert_keras.layers.inner import inner, is_prepared
-
-
-def gelu(x):
-    """The exact Gaussian error linear unit (Hendrycks & Gimpel, 2016).
-
-    PyTorch has a kernel of it; TensorFlow's and JAX's own form uses erfc, for which ONNX has no
-    operator, so there it is written with erf.
-    """
-    if keras.backend.backend() == "torch":
-        return ops.gelu(x, approximate=False)
-    return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
+from bert_keras.layers.inner import inner
 
 
 def gelu_tanh(x):
@@ -29,7 +16,7 @@ def gelu_tanh(x):
 
 
 ACTIVATIONS = {
-    "gelu": gelu,
+    "gelu": kernels.gelu,
     "gelu_tanh": gelu_tanh,
     "relu": ops.relu,
     "silu": ops.silu,
@@ -59,7 +46,7 @@ class FeedForward(keras.layers.Layer):
         super().__init__(**kwargs)
         self.intermediate_size = intermediate_size
         self.activation = self.activation_to_train = ACTIVATIONS[activation]
-        if self.activation is gelu and keras.backend.backend() == "tensorflow":
+        if self.activation is kernels.gelu:
             self.activation_to_train = kernels.gelu_to_train
         self.intermediate, self.output_projection = (
             keras.layers.Dense(
@@ -78,14 +65,8 @@ class FeedForward(keras.layers.Layer):
 
     def call(self, x, training=None):
         """[..., hidden_size] -> [..., hidden_size]."""
-        activation, wider = self.activation, self.intermediate
-        if training:
-            x = self.activation_to_train(inner(wider, x))
-        elif activation is gelu and kernels.has_affine_gelu() and is_prepared(wider):
-            x = kernels.affine_gelu(x, wider.kernel, wider.bias)
-        else:
-            x = activation(inner(wider, x))
-        return inner(self.output_projection, x)
+        activation = self.activation_to_train if training else self.activation
+        return inner(self.output_projection, inner(self.intermediate, x, activation=activation))
 
     def compute_output_shape(self, x_shape):
         return x_shape

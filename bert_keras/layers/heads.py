@@ -114,7 +114,7 @@ class MaskedLMHead(keras.layers.Layer):
         """What the token table is multiplied with: [batch, predictions, width of the table]."""
         if mask_positions is not None:
             x = tokens_at(x, mask_positions)
-        return inner(self.layer_norm, self.activation(inner(self.dense, x)))
+        return inner(self.layer_norm, inner(self.dense, x, activation=self.activation))
 
     def compute_output_spec(self, x, mask_positions=None):
         read = x.shape[:-1] if mask_positions is None else mask_positions.shape
@@ -200,7 +200,7 @@ class ClassificationHead(keras.layers.Layer):
         """[..., hidden_size] -> float32 logits [..., num_classes]."""
         if self.dense is not None:
             x = inner(self.hidden_dropout, x, training=training)
-            x = self.activation(inner(self.dense, x))
+            x = inner(self.dense, x, activation=self.activation)
         x = inner(self.dropout, x, training=training)
         return ops.cast(inner(self.output_projection, x), "float32")
 

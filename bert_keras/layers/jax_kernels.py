@@ -8,6 +8,9 @@ import jax
 from jax import lax
 from jax import numpy as jnp
 
+from bert_keras.layers.jax_attention import attention as attention
+from bert_keras.layers.jax_attention import attention_kernel as attention_kernel
+
 _DRAWS = 2**32
 _STRIDE, _TURN = 0x9E3779B9, 0x85EBCA6B  # odd, so that no two places and no two calls are one
 

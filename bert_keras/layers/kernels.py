@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
+
+from bert_keras.layers import written_out
 
 _MODULES = {name: f"bert_keras.layers.{name}_kernels" for name in ("tensorflow", "jax", "torch")}
 
@@ -42,33 +46,45 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     return keras.random.dropout(x, rate, seed=seed)
 
 
-def affine(x: Any, kernel: Any, bias: Any) -> Any:
-    """What a dense layer computes before its activation.
+def affine(x: Any, kernel: Any, bias: Any, activation: Callable[[Any], Any]) -> Any:
+    """What a dense layer computes, in as few operations as the backend has.
 
     Args:
         x: [..., inputs].
         kernel: [inputs, outputs].
         bias: [outputs].
+        activation: a function of the product and sum.
     """
-    if (own := _own("affine")) is not None:
+    if activation is gelu and (own := _own("affine_gelu")) is not None:
         return own(x, kernel, bias)
-    return ops.add(ops.matmul(x, kernel), bias)  # as TensorFlow's optimizer knows it
+    if (own := _own("affine")) is not None:
+        return activation(own(x, kernel, bias))
+    # As TensorFlow's optimizer knows it: for the CPU it makes one operation of these.
+    return activation(ops.add(ops.matmul(x, kernel), bias))
 
 
-def has_affine_gelu() -> bool:
-    """Whether the backend has `affine_gelu`."""
-    return _own("affine_gelu") is not None
+def gelu(x: Any) -> Any:
+    """The exact Gaussian error linear unit (Hendrycks & Gimpel, 2016).
+
+    PyTorch has a kernel of it; TensorFlow's and JAX's own form uses erfc, for which ONNX has no
+    operator, so there it is written with erf.
+    """
+    if keras.backend.backend() == "torch":
+        return ops.gelu(x, approximate=False)
+    return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
 
 
-def affine_gelu(x: Any, kernel: Any, bias: Any) -> Any:
-    """The exact GELU of `affine`, in one operation where no gradient is wanted."""
-    return _own("affine_gelu")(x, kernel, bias)
+def gelu_to_train(x: Any) -> Any:
+    """The same where gradients are wanted."""
+    if (own := _own("gelu")) is not None:
+        return own(x)
+    return gelu(x)
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
     """Normalised over the last axis, in float32, then scaled and shifted (Ba et al., 2016).
 
-    Where TensorFlow does not train it has the operations of Keras, which runtimes know.
+    Where TensorFlow does not train, Keras's operations are as quick.
 
     Args:
         x: [..., width].
@@ -77,16 +93,13 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
         epsilon: added to the variance.
         training: whether gradients are wanted.
     """
+    if written_out.is_asked():
+        return written_out.layer_norm(x, gamma, beta, epsilon)
     own = _own("layer_norm")
-    is_known = keras.backend.backend() == "tensorflow" and not training
-    if own is None or is_known or keras.backend.standardize_dtype(x.dtype) == "float64":
+    is_as_quick = keras.backend.backend() == "tensorflow" and not training
+    if own is None or is_as_quick or keras.backend.standardize_dtype(x.dtype) == "float64":
         return ops.layer_normalization(x, gamma, beta, axis=-1, epsilon=epsilon)
     return own(x, gamma, beta, epsilon)
-
-
-def gelu_to_train(x: Any) -> Any:
-    """The exact GELU where gradients are wanted; see `feedforward.gelu`."""
-    return _own("gelu")(x)
 
 
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:
@@ -174,18 +187,20 @@ def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask:
     Returns:
         BTNK.
     """
+    if written_out.is_asked():
+        return written_out.attention(query, key, value, bias, mask)
     if (own := _own("attention")) is not None:
         return own(query, key, value, bias, mask)
     return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
 
 
-def attention_kernel() -> str:
-    """Which kernel `fused_attention` is on this machine, and why where it is a slow one."""
+def attention_kernel(dtype: str) -> str:
+    """Which kernel `fused_attention` is on this machine, and why where it is a slow one.
+
+    Args:
+        dtype: of the queries.
+    """
     backend = keras.backend.backend()
     if backend == "tensorflow":
         return "TensorFlow's own operations, all probabilities in memory: it has no kernel of them"
-    if backend == "torch":
-        return _own("attention_kernel")()
-    if any(device.startswith("gpu") for device in keras.distribution.list_devices()):
-        return "cuDNN's flash attention in half precision, XLA's operations in float32"
-    return "XLA's operations, all probabilities in memory: cuDNN's kernel needs a GPU"
+    return _own("attention_kernel")(dtype)

@@ -25,16 +25,15 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     return (x * (draws >= threshold)).mul_(_DRAWS / (_DRAWS - threshold))
 
 
-def affine(x: Any, kernel: Any, bias: Any) -> Any:
+def affine(x: Any, kernel: Any, bias: Any, *, gelu: bool = False) -> Any:
     """One operation, where Keras takes a product and a sum."""
     kernel, bias = _tensor(kernel), _tensor(bias)
-    return linear(_tensor(x).to(kernel.dtype), kernel.t(), bias)
+    return linear(_tensor(x).to(kernel.dtype), kernel.t(), bias, gelu=gelu)
 
 
 def affine_gelu(x: Any, kernel: Any, bias: Any) -> Any:
-    """See `kernels.affine_gelu`."""
-    kernel, bias = _tensor(kernel), _tensor(bias)
-    return linear(_tensor(x).to(kernel.dtype), kernel.t(), bias, gelu=True)
+    """The exact GELU of `affine`, one operation where no gradient is wanted."""
+    return affine(x, kernel, bias, gelu=True)
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
@@ -91,8 +90,9 @@ def _tensor(x: Any) -> Any:
     return x.value if isinstance(x, keras.Variable) else ops.convert_to_tensor(x)
 
 
-def attention_kernel() -> str:
+def attention_kernel(dtype: str) -> str:
     """See `kernels.attention_kernel`."""
+    del dtype  # all have one
     on_gpu = torch.cuda.is_available()
     kernel = "the memory-efficient one, as flash takes no mask" if on_gpu else "flash"
     return f"PyTorch's scaled_dot_product_attention ({kernel})"

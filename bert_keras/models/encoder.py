@@ -168,7 +168,7 @@ class BertEncoder(EncoderView):
 
     def describe_kernels(self) -> dict[str, str]:
         """Which attention kernel runs in "inference" and in "training" here, and why."""
-        fused = composed = kernels.attention_kernel()
+        fused = composed = kernels.attention_kernel(self.dtype_policy.compute_dtype)
         if self.config.attention_dropout:
             composed = (
                 "the backend's own operations, all probabilities in memory: "

@@ -27,6 +27,24 @@ class MetricsLog:
         """The length of the file in bytes: where the next record begins."""
         return self._path.stat().st_size if self._path.exists() else 0
 
+    def records(self) -> list[dict[str, Any]]:
+        """All records; none where there is no file.
+
+        Raises:
+            ArtifactError: a line is no record: names it.
+        """
+        lines = self._path.read_bytes().splitlines() if self._path.exists() else []
+        found = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                record = json.loads(line)
+            except ValueError as error:  # of UTF-8 or of JSON
+                raise ArtifactError(f"{self._path}:{number}: no record: {error}.") from error
+            if not isinstance(record, dict):
+                raise ArtifactError(f"{self._path}:{number}: no record. Received: {record!r}.")
+            found.append(record)
+        return found
+
     def append(self, record: Mapping[str, Any]) -> None:
         """Adds one record and brings it to the disk.
 

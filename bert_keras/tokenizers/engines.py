@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
@@ -62,6 +64,12 @@ class Engine:
         """The ids of each text, to which special tokens are text."""
         clean = [without_surrogates(text) for text in texts]
         return [part.ids for part in self.plain.encode_batch_fast(clean, add_special_tokens=False)]
+
+    def ragged_ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The same in two arrays: all ids, and how many each text has."""
+        rows = self.text_ids(texts)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
     def continues(self, piece: str) -> bool:
         """Whether the piece goes on with a word."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from bert_keras.tokenizers import engines
 from bert_keras.tokenizers.scheme import BERT
 from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, check_vocabulary
-from bert_keras.tokenizers.words import WordIds, WordSplitter
+from bert_keras.tokenizers.word_table import WordTable
+from bert_keras.tokenizers.words import WordSplitter
 
 
 class WordPiece:
@@ -61,7 +64,7 @@ class WordPiece:
         self.plain, self.marked = self._engine(model), self._engine(model)
         self.marked.add_special_tokens(list(BERT.special_tokens))
         self.split = WordSplitter(self.plain.normalizer, self.plain.pre_tokenizer)
-        self._word_ids = WordIds(model)
+        self._table = WordTable(model, self.split)
 
     def _engine(self, model: models.WordPiece) -> hf.Tokenizer:
         engine = hf.Tokenizer(model)
@@ -78,7 +81,15 @@ class WordPiece:
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, to which special tokens are text."""
-        return [self._word_ids.of(self.split(text)) for text in texts]
+        ids, lengths = self.ragged_ids(texts)
+        flat, ends = ids.tolist(), np.cumsum(lengths).tolist()
+        return [flat[start:end] for start, end in pairwise([0, *ends])]
+
+    def ragged_ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The same in two arrays: all ids, and how many each text has."""
+        if len(texts) == 0:
+            return np.zeros(0, np.int32), np.zeros(0, np.int64)
+        return self._table.ids(self.split.cleaned(texts))
 
     def continues(self, piece: str) -> bool:
         """Whether the piece goes on with a word."""

@@ -40,7 +40,7 @@ from bert_keras.errors import ArtifactError
 from tests import contracts
 from tests.contracts import TINY
 
-_HARMLESS = ("builtins.id", "gc.", "object.__", "sys._getframe")
+_HARMLESS = ("array.__new__", "builtins.id", "gc.", "object.__", "sys._getframe")
 _LISTING = ("glob.glob", "os.listdir", "os.scandir", "pathlib.Path.glob", "pathlib.Path.rglob")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras.data import blocks as module
-from bert_keras.data.blocks import WINDOW, Block, blocks, encode, encode_all
+from bert_keras.data.blocks import WINDOW, Block, Encoded, blocks, encode, encode_all
 from bert_keras.errors import ResourceError
 from bert_keras.tokenizers import Tokenizer
 
@@ -73,6 +73,21 @@ def test_results_come_in_order_and_few_are_on_their_way(workers: int) -> None:
     assert len(taken) == 50
 
 
+def test_this_process_takes_what_others_have_no_time_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here: list[int] = []
+
+    def encode_here(tokenizer: Tokenizer, texts: list[str]) -> Encoded:
+        here.append(len(texts))
+        return encode(tokenizer, texts)
+
+    monkeypatch.setattr(module, "encode", encode_here)
+    found = list(encode_all(_source(20, []), TOKENIZER, 2))
+    assert [len(block.texts) for block, _ in found] == [index % 7 + 1 for index in range(20)]
+    assert 0 < len(here) < 20
+
+
 def test_a_killed_worker_is_an_error_not_a_hang() -> None:
     def source() -> Iterator[Block]:
         for index, block in enumerate(_source(1000, [])):
@@ -80,7 +95,7 @@ def test_a_killed_worker_is_an_error_not_a_hang() -> None:
                 os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
             yield block
 
-    with pytest.raises(ResourceError, match="One of 2 workers was killed"):
+    with pytest.raises(ResourceError, match="A worker process was killed"):
         list(encode_all(source(), TOKENIZER, 2))
 
 
@@ -107,7 +122,7 @@ def source():
 
 if __name__ == "__main__":
     tokenizer = Tokenizer(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"))
-    list(encode_all(source(), tokenizer, 2))
+    list(encode_all(source(), tokenizer, 3))
 """
 
 

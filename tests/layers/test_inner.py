@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.layers import TransformerBlock
+from bert_keras.layers import TransformerBlock, kernels
 from bert_keras.layers.inner import inner
 from tests.contracts import POLICIES
 
@@ -29,6 +29,20 @@ def test_a_part(policy: str) -> None:
         *(keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")) for x in (found, expected)),
         atol=1e-6 if policy == "float32" else 0.02,
     )
+
+
+@pytest.mark.parametrize("own", [None, "tanh"])
+@pytest.mark.parametrize("quantised", [False, True])
+def test_a_part_and_an_activation(own: str | None, quantised: bool) -> None:
+    """It comes after the part's own."""
+    dense = keras.layers.Dense(5, activation=own)
+    dense.build(X.shape)
+    if quantised:
+        dense.quantize("int8")
+    x = keras.ops.convert_to_tensor(X)
+    for activation in (kernels.gelu, keras.ops.sigmoid):
+        found, expected = inner(dense, x, activation=activation), activation(dense(x))
+        np.testing.assert_allclose(*map(keras.ops.convert_to_numpy, (found, expected)), atol=1e-6)
 
 
 def test_a_part_with_adapters() -> None:

@@ -11,7 +11,6 @@ import pytest
 from keras import ops
 
 from bert_keras.layers import kernels
-from bert_keras.layers.feedforward import gelu
 from tests.contracts import numpy
 from tests.gradients import gradients
 
@@ -37,9 +36,14 @@ def _same(
         np.testing.assert_allclose(mine, theirs, atol=atol)
 
 
-def test_affine() -> None:
+@pytest.mark.parametrize("activation", [kernels.gelu, keras.activations.linear, ops.tanh])
+def test_affine(activation: Callable[[Any], Any]) -> None:
     kernel, bias = DRAW.normal(size=(16, 7)).astype("float32"), np.arange(7, dtype="float32")
-    _same(kernels.affine, lambda x, kernel, bias: ops.matmul(x, kernel) + bias, X, kernel, bias)
+    _same(
+        lambda x, kernel, bias: kernels.affine(x, kernel, bias, activation),
+        lambda x, kernel, bias: activation(ops.matmul(x, kernel) + bias),
+        *(X, kernel, bias),
+    )
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -71,12 +75,14 @@ def test_layer_norm_of_doubles_stays_one() -> None:
     assert keras.backend.standardize_dtype(found.dtype) == "float64"
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="other backends have one GELU for both"
-)
 def test_gelu_to_train() -> None:
-    _same(kernels.gelu_to_train, gelu, 4.0 * X)
-    _same(kernels.gelu_to_train, gelu, np.array([-30.0, -5.0, 0.0, 5.0, 30.0], "float32"))
+    def composed(x):
+        return 0.5 * x * (1.0 + ops.erf(x / 2**0.5))
+
+    far = np.array([-30.0, -5.0, 0.0, 5.0, 30.0], "float32")
+    for function in (kernels.gelu, kernels.gelu_to_train):
+        for x in (4.0 * X, far):
+            _same(function, composed, x)
 
 
 def test_tied_logits() -> None:
@@ -165,7 +171,7 @@ def test_fused_attention_that_may_look_nowhere_is_finite() -> None:
 
 def test_the_kernel_is_told() -> None:
     word = {"tensorflow": "TensorFlow", "torch": "scaled_dot_product_attention", "jax": "XLA"}
-    assert word[keras.backend.backend()] in kernels.attention_kernel()
+    assert word[keras.backend.backend()] in kernels.attention_kernel("float32")
 
 
 def _seed(values: np.ndarray) -> Any:

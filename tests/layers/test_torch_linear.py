@@ -20,6 +20,13 @@ def torch() -> Any:
     return module
 
 
+@pytest.fixture
+def linear() -> Any:
+    from bert_keras.layers import torch_linear
+
+    return torch_linear.linear
+
+
 def _weights(torch: Any, *, transposed: bool) -> tuple[Any, Any]:
     """A leaf, and what is made of it: [7, 16]."""
     leaf = torch.randn((16, 7) if transposed else (7, 16), requires_grad=True)
@@ -31,10 +38,8 @@ def _weights(torch: Any, *, transposed: bool) -> tuple[Any, Any]:
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("gelu", [False, True])
 def test_outputs_and_gradients(
-    torch: Any, shape: tuple[int, ...], transposed: bool, with_bias: bool, gelu: bool
+    torch: Any, linear: Any, shape: tuple[int, ...], transposed: bool, with_bias: bool, gelu: bool
 ) -> None:
-    from bert_keras.layers.torch_linear import linear
-
     x = torch.randn(shape, requires_grad=True)
     leaf, weight = _weights(torch, transposed=transposed)
     bias = torch.randn(7, requires_grad=True) if with_bias else None
@@ -55,9 +60,7 @@ def test_outputs_and_gradients(
         torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
 
 
-def test_of_a_slice(torch: Any) -> None:
-    from bert_keras.layers.torch_linear import linear
-
+def test_of_a_slice(torch: Any, linear: Any) -> None:
     x, (_, weight) = torch.randn(4, 6, 16), _weights(torch, transposed=True)
     for part in (x[:, :1], x.transpose(0, 1), x[:, ::2], x.expand(4, 6, 16)):
         found = linear(part, weight.detach())
@@ -65,18 +68,14 @@ def test_of_a_slice(torch: Any) -> None:
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_a_gradient_lies_as_its_weight(torch: Any, transposed: bool) -> None:
+def test_a_gradient_lies_as_its_weight(torch: Any, linear: Any, transposed: bool) -> None:
     """Else PyTorch copies it for the optimizer."""
-    from bert_keras.layers.torch_linear import linear
-
     leaf, weight = _weights(torch, transposed=transposed)
     linear(torch.randn(3, 5, 16), weight).sum().backward()
     assert leaf.grad.stride() == leaf.stride()
 
 
-def test_gradients_of_gradients(torch: Any) -> None:
-    from bert_keras.layers.torch_linear import linear
-
+def test_gradients_of_gradients(torch: Any, linear: Any) -> None:
     x, (leaf, weight) = torch.randn(5, 16, requires_grad=True), _weights(torch, transposed=True)
     bias = torch.randn(7, requires_grad=True)
 
@@ -89,9 +88,7 @@ def test_gradients_of_gradients(torch: Any) -> None:
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-5)
 
 
-def test_gradients_as_a_function(torch: Any) -> None:
-    from bert_keras.layers.torch_linear import linear
-
+def test_gradients_as_a_function(torch: Any, linear: Any) -> None:
     x, weight = torch.randn(5, 16), torch.randn(7, 16)
     mine, same = (
         torch.func.grad(lambda weight, product=product: product(x, weight).sin().sum())(weight)
@@ -100,26 +97,21 @@ def test_gradients_as_a_function(torch: Any) -> None:
     torch.testing.assert_close(mine, same, atol=1e-5, rtol=0)
 
 
-def test_what_is_frozen_has_no_gradient(torch: Any) -> None:
-    from bert_keras.layers.torch_linear import linear
-
+def test_what_is_frozen_has_no_gradient(torch: Any, linear: Any) -> None:
     x, bias = torch.randn(5, 16), torch.randn(7, requires_grad=True)
     _, weight = _weights(torch, transposed=True)
     linear(x, weight.detach(), bias).sum().backward()
     assert bias.grad.tolist() == [5.0] * 7
 
 
-def test_of_doubles_and_halves(torch: Any) -> None:
-    from bert_keras.layers.torch_linear import linear
-
+def test_of_doubles_and_halves(torch: Any, linear: Any) -> None:
     for dtype in (torch.float64, torch.bfloat16):
         x, weight = torch.ones(2, 16, dtype=dtype), torch.ones(7, 16, dtype=dtype)
         assert linear(x, weight, gelu=True).dtype == dtype
 
 
-def test_a_traced_program_has_pytorchs_product(torch: Any) -> None:
+def test_a_traced_program_has_pytorchs_product(torch: Any, linear: Any) -> None:
     """So that an exported one needs no oneDNN."""
-    from bert_keras.layers.torch_linear import linear
 
     class Program(torch.nn.Module):
         def forward(self, x: Any, weight: Any) -> Any:

@@ -56,6 +56,18 @@ def test_cut_refuses_a_file_of_another_run(tmp_path):
     assert path.read_text() == '{"step": 1}\n'
 
 
+def test_records_are_read_back(tmp_path):
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    assert log.records() == []
+    log.append({"loss": 0.5, "step": 1})
+    log.append({"loss": float("nan"), "step": 2})
+    assert log.records() == [{"step": 1, "loss": 0.5}, {"step": 2, "loss": None}]
+    for line in (b'{"ste', b"5", b'{"step": "\xff"}'):
+        (tmp_path / "metrics.jsonl").write_bytes(b'{"step": 1}\n' + line)
+        with pytest.raises(ArtifactError, match=r"metrics\.jsonl:2: no record"):
+            log.records()
+
+
 def test_a_full_disk(tmp_path, monkeypatch):
     def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")

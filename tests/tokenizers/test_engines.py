@@ -135,6 +135,16 @@ def test_special_tokens_in_a_corpus_are_text(name: str, foreign_folders):
         assert tokenizer.id_to_token(index) == token
 
 
+@pytest.mark.parametrize("name", CLASSES)
+def test_ids_in_two_arrays(name: str, foreign_folders):
+    tokenizer = Tokenizer.from_preset(foreign_folders[name])
+    texts = ["a bird", "", "the bird 42"]
+    ids, lengths = tokenizer.ragged_ids(texts)
+    assert (ids.dtype, lengths.dtype) == (np.int32, np.int64)
+    rows = np.split(ids, np.cumsum(lengths)[:-1])
+    assert [row.tolist() for row in rows] == tokenizer.text_ids(texts)
+
+
 @pytest.mark.parametrize("name", ["roberta", "albert", "xlm_roberta"])
 def test_round_trip(name: str, foreign_folders, tmp_path):
     import transformers

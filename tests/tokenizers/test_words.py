@@ -1,4 +1,4 @@
-"""The fast way from text to ids is the engine's way."""
+"""The fast way from text to words is the engine's way."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.tokenizers import words as words_module
 from bert_keras.tokenizers.wordpiece import WordPiece
+from bert_keras.tokenizers.words import TEXT_END
 from tests.tokenizers.samples import SWITCHES, TRICKY, VOCABULARY
 
 SPLITTERS = [WordPiece(VOCABULARY, **switches).split for switches in SWITCHES]
@@ -33,10 +33,10 @@ def test_any_text_is_split_as_the_engine_does(text):
         assert splitter(text) == splitter.by_engine(text)
 
 
-def test_word_ids_are_remembered_within_bounds(monkeypatch):
-    monkeypatch.setattr(words_module, "_MAX_CACHED_WORDS", 3)
-    kind = WordPiece(VOCABULARY)
-    texts = ["the world hello un unaffable", "a" * 101, "the the"]
-    engine = [kind.plain.encode(text, add_special_tokens=False).ids for text in texts]
-    assert kind.text_ids(texts) == kind.text_ids(texts) == engine
-    assert len(kind._word_ids) <= 3
+def test_many_texts_are_cleaned_as_each_is():
+    texts = ["", "The\0 world!", "caf\u00e9, \u4e16\u754c", "\ud800", " ", "\ua953\u0301"]
+    for splitter in SPLITTERS:
+        parts = splitter.cleaned(texts).split(TEXT_END)
+        assert [splitter.words(part) for part in parts] == [
+            [word.encode() for word in splitter.by_engine(text)] for text in texts
+        ]

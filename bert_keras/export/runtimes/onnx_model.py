@@ -15,6 +15,7 @@ import onnx
 
 from bert_keras.export.runtimes.axes import Axes, input_axes, output_axes
 from bert_keras.export.runtimes.formats import FLOAT16, INT8, INT8_DYNAMIC
+from bert_keras.layers.written_out import written_out
 
 _OPSET = 18
 
@@ -123,7 +124,8 @@ def _of_tensorflow(model: keras.Model) -> onnx.ModelProto:
 
     from bert_keras.export.runtimes import litert
 
-    _, run = litert.signature(model)
+    with written_out():
+        _, run = litert.signature(model)
     names = list(input_axes(model))
     specs = [run.structured_input_signature[1][name] for name in names]
     function = tf.function(lambda *inputs: run(**dict(zip(names, inputs, strict=True))))

@@ -40,6 +40,23 @@ def test_quantised(quantization: str, tolerance: float, check) -> None:
     check("pretrainer", onnx_model.write, "model.onnx", opened, **options)
 
 
+def test_the_runtime_knows_what_it_reads(tmp_path: Path) -> None:
+    """Layer normalisations are one operation each, and attention is two products."""
+    model = as_trained(SequenceClassifier(BertEncoder(TINY), 3))
+    onnx_model.write(model, tmp_path / "model.onnx", None)
+    options = ort.SessionOptions()
+    options.log_severity_level = 3  # a warning that such a file fits this machine only
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    ort.InferenceSession(tmp_path / "model.onnx", options)
+    operations = [node.op_type for node in onnx.load(tmp_path / "optimised.onnx").graph.node]
+    normalisations = operations.count("LayerNormalization"), operations.count("ReduceMean")
+    assert normalisations == (2 * TINY.num_layers + 1, 0)
+    # The pooler and the classifier may be another kind of product.
+    products = operations.count("MatMul") + operations.count("FusedMatMul")
+    assert 8 * TINY.num_layers <= products <= 8 * TINY.num_layers + 2
+    assert "Einsum" not in operations
+
+
 def test_int8_answers_row_by_row(tmp_path: Path) -> None:
     """Small and large rows together, each as it is alone; every matrix and table is int8."""
     model = as_trained(SequenceClassifier(BertEncoder(TINY), 3))

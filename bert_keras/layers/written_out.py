@@ -1,0 +1,55 @@
+"""Attention and layer normalisation in the operations that runtimes' optimizers look for.
+
+A runtime fuses what it knows. TensorFlow's own forms, `tf.einsum` and a normalisation of fewer
+passes, become many small operations of ONNX, which ONNX Runtime leaves as they are and which count
+where a text is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from keras import ops
+
+_MASKED = -1e9
+
+_is_asked: ContextVar[bool] = ContextVar("is_written_out", default=False)
+
+
+@contextmanager
+def written_out() -> Iterator[None]:
+    """While it lasts, `kernels` has these forms: for tracing a model that another runtime runs."""
+    token = _is_asked.set(True)
+    try:
+        yield
+    finally:
+        _is_asked.reset(token)
+
+
+def is_asked() -> bool:
+    """Whether `written_out` lasts."""
+    return _is_asked.get()
+
+
+def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """See `kernels.layer_norm`."""
+    wide, gamma, beta = (ops.cast(each, "float32") for each in (x, gamma, beta))
+    centred = wide - ops.mean(wide, axis=-1, keepdims=True)
+    variance = ops.mean(ops.power(centred, 2.0), axis=-1, keepdims=True)
+    return ops.cast(centred / ops.sqrt(variance + epsilon) * gamma + beta, x.dtype)
+
+
+def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
+    """See `kernels.fused_attention`."""
+    query, key, value = (ops.transpose(each, (0, 2, 1, 3)) for each in (query, key, value))
+    scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+    scores = ops.cast(scores, "float32") * query.shape[-1] ** -0.5
+    if bias is not None:
+        scores += ops.cast(bias, "float32")
+    if mask is not None:
+        scores = ops.where(mask, scores, _MASKED)
+    found = ops.matmul(ops.cast(ops.softmax(scores), value.dtype), value)
+    return ops.transpose(found, (0, 2, 1, 3))
