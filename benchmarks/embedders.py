@@ -30,6 +30,7 @@ class Case:
         batch_size: how many are given to the model together.
         tokens: of all texts, [CLS] and [SEP] counted.
         longest: tokens of the longest one.
+        operations: of the matrix products that the texts need, each as long as it is.
         one_by_one: whether each is a call of its own, whose time is taken.
     """
 
@@ -38,6 +39,7 @@ class Case:
     batch_size: int
     tokens: int
     longest: int
+    operations: int
     one_by_one: bool = False
 
 

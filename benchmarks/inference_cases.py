@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benchmarks.embedders import Case
@@ -40,15 +40,27 @@ def cases_of(
     sentences: list[str],
     paragraphs: list[str],
     max_length: int,
+    operations: Callable[[int], int],
     *,
     quick: bool = False,
     sweep: bool = False,
 ) -> list[Case]:
-    """What is measured, of texts taken evenly from all."""
+    """What is measured, of texts taken evenly from all.
+
+    Args:
+        tokenizer: tells lengths.
+        sentences: short texts.
+        paragraphs: long ones.
+        max_length: where texts are cut.
+        operations: of a text of so many tokens.
+        quick: few texts.
+        sweep: lengths and batches of many sizes too.
+    """
 
     def case(name: str, texts: list[str], batch_size: int, *, one_by_one: bool = False) -> Case:
         lengths = tokenizer(texts, max_length=max_length)["padding_mask"].sum(axis=1)
         sizes = {"tokens": int(lengths.sum()), "longest": int(lengths.max())}
+        sizes["operations"] = sum(map(operations, lengths.tolist()))
         return Case(name, texts, batch_size, **sizes, one_by_one=one_by_one)
 
     counts = (64, 16, 20) if quick else (512, 128, 200)

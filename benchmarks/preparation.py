@@ -103,7 +103,8 @@ def main() -> None:
     cores = os.cpu_count()
     ratios = show(found, f"{megabytes:.1f} MB of text, {cores} cores, {rounds} rounds", console)
     words = ["python -m benchmarks.preparation", *(["--text FILE"] if options.text else [])]
-    command = " ".join([*words, f"--vocab-size {size}", f"--rounds {rounds}"])
+    sizes = ["--quick"] if options.quick else [f"--vocab-size {size}", f"--rounds {rounds}"]
+    command = " ".join([*words, *sizes])
     report.write(
         options.out, command, PACKAGES, megabytes=megabytes, times_as_fast=ratios, results=found
     )

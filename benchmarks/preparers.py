@@ -28,9 +28,8 @@ def ours(file: str, tokenizer: str, workers: int) -> Round:
     """
     from bert_keras import Tokenizer, data
 
-    opened = Tokenizer.from_preset(tokenizer)
-
     def run() -> dict[str, float]:
+        opened = Tokenizer.from_preset(tokenizer)  # anew: it remembers the words that it has seen
         with tempfile.TemporaryDirectory() as folder:
             begin = time.perf_counter()
             documents = data.read(file)

@@ -11,7 +11,6 @@ is not counted. Of several rounds a report's time is the median. Needs git and t
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -69,8 +68,10 @@ def measured(
 
 def points(run: Path) -> list[Point]:
     """Where a run measured: the steps and their seconds until there, and the held-out loss."""
+    from bert_keras.resume import MetricsLog  # brings Keras, of which the runs have their own
+
     seconds, total = {}, 0.0
-    for record in _records(run / "speed.jsonl"):
+    for record in MetricsLog(run / "speed.jsonl").records():
         total += record["seconds"]
         seconds[record["step"]] = total
     return [
@@ -79,7 +80,7 @@ def points(run: Path) -> list[Point]:
             "seconds": seconds[record["step"]],
             "loss": record["val_mlm_loss"],
         }
-        for record in _records(run / "metrics.jsonl")
+        for record in MetricsLog(run / "metrics.jsonl").records()
         if "val_mlm_loss" in record
     ]
 
@@ -155,10 +156,6 @@ def _program(
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{module} ended with {done.returncode}:\n{done.stderr[-3000:]}")
-
-
-def _records(path: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def main() -> None:

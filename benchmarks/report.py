@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import time
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from training import machine
 
 
 def write(path: Path | None, command: str, packages: Iterable[str], **facts: Any) -> None:
@@ -30,11 +30,7 @@ def circumstances(packages: Iterable[str]) -> dict[str, Any]:
     """Date, machine and versions; None for what is not installed."""
     return {
         "date": time.strftime("%Y-%m-%d"),
-        "machine": {
-            "platform": platform.platform(),
-            "python": platform.python_version(),
-            "cores": os.cpu_count(),
-        },
+        "machine": machine.facts(),
         "versions": {name: _version(name) for name in packages},
     }
 

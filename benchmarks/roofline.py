@@ -1,7 +1,7 @@
 """What a step must compute and hold, counted from a model's sizes, and how fast products can be.
 
-Sizes are those of `train_steppers.sizes_of`: layers L, width H, an inner width of 4 H, batch B,
-length T, vocabulary V, positions.
+Sizes are those of `train_steppers.sizes_of`: layers L, width H, batch B, length T, vocabulary V,
+positions; and perhaps the inner width, which else is 4 H.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ def forward_flops(sizes: Sizes, predictions: int = 0) -> int:
     """
     width, length = sizes["width"], sizes["length"]
     keys_and_values = 4 * width**2
-    rest = (4 + 4 * _INNER) * width**2 + 4 * length * width
-    head = 2 * width**2 + 2 * width * sizes["vocabulary"]
+    inner = sizes.get("inner", _INNER * width)
+    rest = 4 * width**2 + 4 * inner * width + 4 * length * width
     row = length * sizes["layers"] * (keys_and_values + rest)
     if predictions:
+        head = 2 * width**2 + 2 * width * sizes["vocabulary"]
         row += predictions * (rest + head) - length * rest
     return sizes["batch"] * row
 

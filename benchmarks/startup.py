@@ -126,12 +126,10 @@ def main() -> None:
         chosen = [each for each in programs if any(word in each.name for word in words)]
         results[what] = summary(contest(chosen, rounds, console, together=False))
         show(what, results[what], rounds, console)
-    report.write(
-        options.out,
-        f"python -m benchmarks.startup --rounds {rounds} --only {shlex.join(words)}",
-        PACKAGES,
-        results=results,
-    )
+    how = ["--quick"] if options.quick else [f"--rounds {rounds}"]
+    only = ["--only", shlex.join(options.only)] if options.only else []
+    command = " ".join(["python -m benchmarks.startup", *how, *only])
+    report.write(options.out, command, PACKAGES, results=results)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Where the time of a training step goes, ours beside KerasHub's, on each backend.
 
     python -m benchmarks.step_profile [--size small|base] [--rounds 3] [--quick]
-        [--out profile.json]
+        [--out profile.json] [--plot FILE.png]
 
 KerasHub's step is of Keras's own layers, as ours was before it had kernels of its own. Each runs in
 a process of its own, all in turn; shown are medians of the milliseconds that all threads together
@@ -20,6 +20,7 @@ from rich.table import Table
 
 from benchmarks import report
 from benchmarks.contest import Contender, contest, summary
+from benchmarks.profile_picture import profile_picture
 from benchmarks.programs import BACKENDS, KERAS_HUB, OURS
 from benchmarks.step_profilers import KINDS
 from benchmarks.train_steppers import SIZES, sizes_of
@@ -63,6 +64,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one round, one backend")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    parser.add_argument("--plot", type=Path, help="draw them into this PNG file")
     options, console = parser.parse_args(), Console()
     chosen = [
         each for each in contenders(options.size) if not options.quick or each.backend == "torch"
@@ -79,6 +81,8 @@ def main() -> None:
         PACKAGES,
         results=found,
     )
+    if options.plot:
+        profile_picture(found, KINDS, options.plot)
 
 
 if __name__ == "__main__":

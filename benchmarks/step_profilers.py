@@ -26,7 +26,16 @@ PRODUCTS, RANDOM, SUMS, LAYOUT, OPTIMIZER, REST = KINDS = (
 # Words in the names of operations, in lower case: of TensorFlow's and PyTorch's, and of XLA's.
 _WORDS = {
     OPTIMIZER: ("resourceapply", "assign", "_fused_adam", "adam", "foreach"),
-    PRODUCTS: ("matmul", "::mm", "::addmm", "::bmm", "baddbmm", "scaled_dot_product", "einsum"),
+    PRODUCTS: (
+        "matmul",
+        "::mm",
+        "::addmm",
+        "::bmm",
+        "baddbmm",
+        "scaled_dot_product",
+        "einsum",
+        "linear",
+    ),
     RANDOM: ("random", "bernoulli", "bitcast", "native_dropout"),
     SUMS: ("sum", "mean", "biasaddgrad", "addn", "argmax", "::max", "logsumexp"),
     LAYOUT: ("transpose", "copy", "concat", "::cat", "slice", "split", "pack", "reshape", "clone"),

@@ -17,8 +17,8 @@ from bert_keras import Predictor
 TEXTS = ["a dog.", "cats", "b c d e f g h i j k l m a b c", "the dogs and a cat."]
 MAX_LENGTH = 12
 CASES = [
-    Case("all", TEXTS, 3, tokens=30, longest=MAX_LENGTH),
-    Case("each", TEXTS[:2], 1, tokens=9, longest=5, one_by_one=True),
+    Case("all", TEXTS, 3, tokens=30, longest=MAX_LENGTH, operations=1_000),
+    Case("each", TEXTS[:2], 1, tokens=9, longest=5, operations=1_000, one_by_one=True),
 ]
 
 

@@ -10,18 +10,20 @@ from benchmarks.inference_cases import BATCHES, cases_of, texts_of
 from bert_keras import Tokenizer
 
 _SENTENCES = [f"a dog {'b ' * number}." for number in range(1, 9)]
+_OPERATIONS = (1_000).__mul__  # a thousand for each token
 _PARAGRAPHS = ["c d e f g h i j k l m " * 20] * 3
 
 
 @pytest.mark.parametrize("sweep", [False, True])
 def test_cases(sweep: bool, tiny_preset: Path) -> None:
     tokenizer = Tokenizer.from_preset(tiny_preset)
-    found = cases_of(tokenizer, _SENTENCES, _PARAGRAPHS, 12, sweep=sweep)
+    found = cases_of(tokenizer, _SENTENCES, _PARAGRAPHS, 12, _OPERATIONS, sweep=sweep)
     named = {case.name: case for case in found}
     swept = ["length 8", *(f"batch {size}" for size in BATCHES)] if sweep else []
     assert list(named) == ["sentences", "paragraphs", "single texts", *swept]
     assert named["sentences"].texts == _SENTENCES
     assert named["sentences"].tokens == sum(min(12, 5 + number) for number in range(1, 9))
+    assert named["sentences"].operations == 1_000 * named["sentences"].tokens
     assert named["paragraphs"].longest == 12
     assert [case.name for case in found if case.one_by_one] == ["single texts"]
     if sweep:
@@ -32,7 +34,7 @@ def test_cases(sweep: bool, tiny_preset: Path) -> None:
 def test_few_texts_are_taken_evenly(tiny_preset: Path) -> None:
     tokenizer = Tokenizer.from_preset(tiny_preset)
     many = [f"{text} {number}" for number in range(40) for text in _SENTENCES]
-    case, *_ = cases_of(tokenizer, many, _PARAGRAPHS, 12, quick=True)
+    case, *_ = cases_of(tokenizer, many, _PARAGRAPHS, 12, _OPERATIONS, quick=True)
     assert case.texts == many[::5]
 
 

@@ -49,6 +49,7 @@ ENTRY %main (a: f32[4,4]) -> f32[4] {
         ("MatMul", PRODUCTS),
         ("BatchMatMulV2", PRODUCTS),
         ("aten::addmm", PRODUCTS),
+        ("mkldnn::_linear_pointwise", PRODUCTS),
         ("ResourceApplyAdam", OPTIMIZER),
         ("StatelessRandomUniformFullIntV2", RANDOM),
         ("aten::random_", RANDOM),

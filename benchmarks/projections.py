@@ -1,0 +1,178 @@
+"""Query, key and value by three products or by one: what one with weights side by side would gain.
+
+    python -m benchmarks.projections [--rounds 5] [--quick] [--out projections.json]
+
+Checkpoints and adapters know three matrices, and so does `SelfAttention`. Measured are the products
+with their biases, compiled as `fit` and `predict` compile them, forward alone and with all
+gradients, for the rows of texts and of training steps. Each backend has a process of its own, all
+in turn; within a round both ways take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import report
+from benchmarks.contest import Contender, contest, summary
+from benchmarks.programs import BACKENDS
+
+PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
+# Rows, which are tokens, and the width of the model.
+SHAPES = {
+    "a text, MiniLM": (17, 384),
+    "32 texts, MiniLM": (544, 384),
+    "8 x 128 tokens, BERT-base": (1_024, 768),
+    "32 x 128 tokens, 256 wide": (4_096, 256),
+}
+WAYS = ("apart", "together")
+_SECONDS = 0.3  # of a way in a round
+
+Function = Callable[..., Sequence[Any]]
+
+
+def measured(seconds: float) -> Callable[[], dict[str, float]]:
+    """A round of a contender: microseconds of each shape and way, with gradients and without.
+
+    Args:
+        seconds: that each takes about.
+    """
+    runs = {
+        f"{shape}/{way}{kind}": run
+        for shape, sizes in SHAPES.items()
+        for way, (function, arguments) in _ways(*sizes).items()
+        for kind, run in zip(("", ", gradients"), _compiled(function, arguments), strict=True)
+    }
+    for run in runs.values():
+        run()
+
+    def round_() -> dict[str, float]:
+        return {name: _microseconds(run, seconds) for name, run in runs.items()}
+
+    return round_
+
+
+def _ways(rows: int, width: int) -> dict[str, tuple[Function, list[np.ndarray]]]:
+    """Both, with their arguments: the rows, kernels and biases."""
+    from keras import activations, ops
+
+    from bert_keras.layers import kernels
+
+    draw = np.random.default_rng(0)
+    x, kernel = (draw.standard_normal((size, 3 * width), np.float32) for size in (rows, width))
+    x, bias = x[:, :width].copy(), kernel[0].copy()
+
+    def apart(x: Any, *parameters: Any) -> list[Any]:
+        pairs = zip(parameters[:3], parameters[3:], strict=True)
+        return [kernels.affine(x, kernel, bias, activations.linear) for kernel, bias in pairs]
+
+    def together(x: Any, kernel: Any, bias: Any) -> Sequence[Any]:
+        return ops.split(kernels.affine(x, kernel, bias, activations.linear), 3, axis=-1)
+
+    parts = [part.copy() for whole in (kernel, bias) for part in np.split(whole, 3, axis=-1)]
+    return {"apart": (apart, [x, *parts]), "together": (together, [x, kernel, bias])}
+
+
+def _compiled(
+    function: Function, arguments: list[np.ndarray]
+) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """What runs it once, and what also takes the gradients of all arguments."""
+    import keras
+
+    return {"jax": _jax, "tensorflow": _tensorflow, "torch": _torch}[keras.backend.backend()](
+        function, arguments
+    )
+
+
+def _jax(function: Function, arguments: list[np.ndarray]) -> Any:
+    import jax
+
+    given = [*map(jax.numpy.asarray, arguments)]
+    forward = jax.jit(function)
+    backward = jax.jit(jax.grad(lambda *x: sum(y.sum() for y in function(*x)), range(len(given))))
+    return tuple(lambda f=f: jax.block_until_ready(f(*given)) for f in (forward, backward))
+
+
+def _tensorflow(function: Function, arguments: list[np.ndarray]) -> Any:
+    import tensorflow as tf
+
+    given = [*map(tf.constant, arguments)]
+
+    def gradients(*x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            found = function(*x)
+        return tape.gradient(found, x)
+
+    forward, backward = tf.function(function), tf.function(gradients)
+    return tuple(lambda f=f: f(*given)[0][0, 0].numpy() for f in (forward, backward))
+
+
+def _torch(function: Function, arguments: list[np.ndarray]) -> Any:
+    import torch
+
+    given = [torch.tensor(argument, requires_grad=True) for argument in arguments]
+
+    def forward() -> None:
+        with torch.inference_mode():
+            function(*given)
+
+    def backward() -> None:
+        torch.autograd.grad(torch.stack([y.sum() for y in function(*given)]).sum(), given)
+
+    return forward, backward
+
+
+def _microseconds(run: Callable[[], Any], seconds: float) -> float:
+    begin, count = time.perf_counter(), 0
+    while (spent := time.perf_counter() - begin) < seconds or not count:
+        run()
+        count += 1
+    return 1e6 * spent / count
+
+
+def show(found: dict[str, Any], console: Console) -> None:
+    """The table: for each backend and shape both ways, and how many times as fast the second is."""
+    table = Table(title="Three products, one product: microseconds")
+    for heading in ("backend", "rows of"):
+        table.add_column(heading)
+    for heading in ("apart", "together", "gain", "apart, gradients", "together, gradients", "gain"):
+        table.add_column(heading, justify="right")
+    for backend, figures in found.items():
+        for shape in SHAPES:
+            cells = []
+            for kind in ("", ", gradients"):
+                apart, together = (figures[f"{shape}/{way}{kind}"]["median"] for way in WAYS)
+                cells += [f"{apart:,.0f}", f"{together:,.0f}", f"{apart / together:.2f}"]
+            table.add_row(backend, shape, *cells)
+    console.print(table)
+
+
+def main() -> None:
+    """Measures, prints, writes."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.projections", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="one round, short ones")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    options, console = parser.parse_args(), Console()
+    rounds = 1 if options.quick else options.rounds
+    given = {"seconds": 0.05 if options.quick else _SECONDS}
+    every = [Contender(name, "benchmarks.projections:measured", given, name) for name in BACKENDS]
+    found = summary(contest(every, rounds, console))
+    show(found, console)
+    command = report.command("projections", sys.argv[1:])
+    report.write(options.out, command, PACKAGES, results=found)
+
+
+if __name__ == "__main__":
+    main()
