@@ -73,11 +73,7 @@ def encode(tokenizer: Tokenizer, texts: list[str]) -> Encoded:
     """The ids of a block's sentences."""
     ids, lengths = tokenizer.ragged_ids(texts)
     tokens = ids.astype(token_dtype(tokenizer.vocab_size))
-    return Encoded(tokens, lengths, sum(map(_num_bytes, texts)))
-
-
-def _num_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+    return Encoded(tokens, lengths, len("".join(texts).encode(errors="surrogatepass")))
 
 
 def encode_all(

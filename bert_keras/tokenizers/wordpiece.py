@@ -12,6 +12,7 @@ import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from bert_keras.tokenizers import engines
+from bert_keras.tokenizers.longest_match import LongestMatch
 from bert_keras.tokenizers.scheme import BERT
 from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, check_vocabulary
 from bert_keras.tokenizers.word_table import WordTable
@@ -64,7 +65,8 @@ class WordPiece:
         self.plain, self.marked = self._engine(model), self._engine(model)
         self.marked.add_special_tokens(list(BERT.special_tokens))
         self.split = WordSplitter(self.plain.normalizer, self.plain.pre_tokenizer)
-        self._table = WordTable(model, self.split)
+        match = LongestMatch(self.vocabulary, ids[BERT.unk])
+        self._table = WordTable(model, match, self.split)
 
     def _engine(self, model: models.WordPiece) -> hf.Tokenizer:
         engine = hf.Tokenizer(model)

@@ -19,6 +19,7 @@ SPACE, PART, ALONE = range(3)  # what a byte of cleaned text is: of a word, or a
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _FOREIGN = re.compile("[^\0-\x7f]+")
+_END = "\udcff"  # TEXT_END by "surrogateescape"; a text's own surrogates are cleaned away
 _ASK_THE_ENGINE = "\0"  # never in normalised text
 _FIRST_MARK, _LAST_MARK = "\ua953", "\U0001d16d"  # combining classes 9 and 226
 
@@ -65,7 +66,7 @@ class WordSplitter:
         But no spaces around ASCII's punctuation, which `kinds` tells.
         """
         parts = [text if text.isascii() else self._without_foreign(text) for text in texts]
-        joined = TEXT_END.join([part.encode() for part in parts])
+        joined = _END.join(parts).encode(errors="surrogateescape")
         return joined.translate(self._ascii, self._dropped)
 
     def by_engine(self, text: str) -> list[str]:

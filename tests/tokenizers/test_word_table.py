@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,25 +54,35 @@ def test_words_of_every_length_are_told_apart(short):
     assert kind.text_ids([" ".join(words)]) == [[*chain.from_iterable(expected)]]
 
 
-def test_words_in_one_slot_are_told_apart(monkeypatch):
-    """As if all had one hash."""
-    monkeypatch.setattr(word_table, "_SHORT_TEXT", 0)
-    monkeypatch.setattr(
-        word_table, "_first_slots", lambda keys: np.full(keys.shape[1], 2**word_table._BITS - 2)
-    )
+def test_a_small_table_is_filled_again_and_again(monkeypatch):
+    """Also in the middle of a text."""
+    for name, value in {
+        "_SHORT_TEXT": 0,
+        "_BITS": 5,
+        "_MAX_WORDS": 16,
+        "_WORDS_AT_ONCE": 8,
+    }.items():
+        monkeypatch.setattr(word_table, name, value)
     kind = WordPiece(VOCABULARY)
-    texts = ["the world hello un unaffable", "hello , the . world ##un", "hello world"]
+    texts = [" ".join(f"un{n} the{n}" for n in range(40)), "the un3 the7 hello", "", "a" * 30]
     for _ in range(2):
         assert kind.text_ids(texts) == [engine_ids(kind, text) for text in texts]
+        assert len(kind._table) <= 24
 
 
-def test_a_table_without_room_still_answers(monkeypatch):
+def test_what_was_interrupted_is_forgotten(monkeypatch):
     monkeypatch.setattr(word_table, "_SHORT_TEXT", 0)
-    monkeypatch.setattr(word_table, "_BITS", 3)  # room for six words
     kind = WordPiece(VOCABULARY)
-    texts = [" ".join(f"un{n} the{n}" for n in range(40)), "the un3 the7 hello"]
-    for _ in range(2):
-        assert kind.text_ids(texts) == [engine_ids(kind, text) for text in texts]
+    texts = ["the world hello", "unaffable"]
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind._table, "_match", stop)
+        with pytest.raises(KeyboardInterrupt):
+            kind.text_ids(texts)
+    assert kind.text_ids(texts) == [engine_ids(kind, text) for text in texts]
 
 
 def test_words_are_remembered_within_bounds(monkeypatch, short):
@@ -81,10 +90,10 @@ def test_words_are_remembered_within_bounds(monkeypatch, short):
     kind = WordPiece(VOCABULARY)
     texts = ["the world hello un unaffable", "a" * 101, "the the"]
     engine = [engine_ids(kind, text) for text in texts]
-    assert kind.text_ids(texts) == kind.text_ids(texts) == engine
-    assert len(kind._table) == 6  # five words, and what ends a text
+    assert kind.text_ids(texts) == engine
+    assert len(kind._table) == 7  # five words, what ends a text, what is too long
     assert kind.text_ids(["a"] * 3) == [engine_ids(kind, "a")] * 3
-    assert len(kind._table) == 2
+    assert len(kind._table) == 3
 
 
 def test_texts_may_be_empty_or_hold_what_ends_a_text(short):
