@@ -92,17 +92,27 @@ def _record(options: argparse.Namespace, path: Path) -> dict[str, Any]:
         "quick": options.quick,
         "epochs": options.epochs or "the recipes'",
         "date": datetime.date.today().isoformat(),
+        "command": _command(options),
         "runs": {},
     }
     if not path.is_file():
         return record
     before = json.loads(path.read_text(encoding="utf-8"))
+    may_differ = ("date", "command", "runs")
     differ = [
-        name for name in record if name not in ("date", "runs") if before[name] != record[name]
+        name for name in record if name not in may_differ and before.get(name) != record[name]
     ]
     if differ:
         raise SystemExit(f"{path} was measured with other {', '.join(differ)}: name another --out.")
     return before
+
+
+def _command(options: argparse.Namespace) -> str:
+    words = ["python -m benchmarks.finetune_parity --data DIR --encoder DIR"]
+    words += [f"--tasks {options.tasks}", f"--seeds {options.seeds}"]
+    words += [f"--epochs {options.epochs}"] * bool(options.epochs)
+    words += ["--mixed"] * options.mixed + ["--quick"] * options.quick
+    return " ".join(words)
 
 
 def _recipe(task: str, options: argparse.Namespace) -> FinetuneRecipe:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -48,7 +49,7 @@ def command(program: str, arguments: Sequence[str]) -> str:
         if not {before, word} & {"--out", "--plot"}:
             words.append(word)
         before = word
-    return " ".join(words)
+    return shlex.join(words)
 
 
 def _version(name: str) -> str | None:

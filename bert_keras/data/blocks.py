@@ -60,7 +60,7 @@ def blocks(documents: Iterable[Iterable[str]], split_of: Callable[[int], str]) -
         block = open_blocks.setdefault(split, Block(split))
         for text in document:
             block.texts.append(text)
-            sizes[split] += len(text)
+            sizes[split] += len(text) + 1  # empty ones take room too
             if sizes[split] >= BLOCK:
                 yield open_blocks.pop(split)
                 block = open_blocks[split] = Block(split)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 KEY_BYTES = 16
 
 _HALF = 8  # bytes of a number
-_MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd
+# Odd, and others in each process: nobody can write words that all want one slot.
+_MIXERS = np.frombuffer(os.urandom(_HALF * 2), np.uint64) | np.uint64(1)
 _MASKS = np.array([2 ** (8 * size) - 1 for size in range(_HALF + 1)], np.uint64)
 
 
@@ -35,9 +38,9 @@ class Window:
         """
         keys = np.zeros((2, len(starts)), np.uint64)
         keys[0] = self._read(starts) & _MASKS[np.minimum(lengths, _HALF)]
-        long = np.flatnonzero(lengths > _HALF)
-        rest = np.minimum(lengths[long] - _HALF, _HALF)
-        keys[1, long] = self._read(starts[long] + _HALF) & _MASKS[rest]
+        two = np.flatnonzero(lengths > _HALF)
+        rest = np.minimum(lengths[two] - _HALF, _HALF)
+        keys[1, two] = self._read(starts[two] + _HALF) & _MASKS[rest]
         return keys
 
     def _read(self, starts: np.ndarray) -> np.ndarray:
@@ -64,7 +67,7 @@ class Slots:
         bits: there are `2**bits` slots.
 
     Attributes:
-        values: int32 [slots], the numbers, none of them 0 or less; 0 where nothing is.
+        values: int32 [slots], the numbers, from 1 on; 0 where nothing is.
     """
 
     def __init__(self, bits: int):
@@ -80,7 +83,7 @@ class Slots:
 
         Returns:
             int64 [keys], the slots, and int64 [new], those of the keys that had none, each once.
-            The caller gives these their `values` next.
+            The caller gives these their `values` next, which are below 0 until then.
         """
         mixed = (keys[0] ^ (keys[1] * _MIXERS[1])) * _MIXERS[0]
         claimed = slots = (mixed >> self._shift).astype(np.int64)

@@ -16,7 +16,7 @@ from bert_keras.tokenizers.encoding import Encoding, assemble, kept_lengths, pad
 from bert_keras.tokenizers.engines import Engine
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS, Progress, learn_vocabulary
 from bert_keras.tokenizers.wordpiece import WordPiece
-from bert_keras.tokenizers.words import without_surrogates
+from bert_keras.tokenizers.words import list_of_texts, without_surrogates
 
 
 @final
@@ -190,14 +190,12 @@ class Tokenizer:
             `token_ids`, `segment_ids` (where there can be a second segment) and `padding_mask`
             (1 for a token), int32 [batch, length].
         """
-        if isinstance(texts, str) or isinstance(pairs, str):
-            raise TypeError("texts must be a list of strings. Received: one string")
         if padding not in ("longest", "max_length") or (padding == "max_length" and not max_length):
             raise ValueError(
                 'padding must be "longest", or "max_length" with max_length given. '
                 f"Received: padding={padding!r}, max_length={max_length}"
             )
-        columns = [texts] if pairs is None else [texts, pairs]
+        columns = [*map(list_of_texts, [texts] if pairs is None else [texts, pairs])]
         if len({len(column) for column in columns}) > 1:
             raise ValueError(
                 f"texts and pairs must be equally many. Received: {[len(c) for c in columns]}"
@@ -221,11 +219,11 @@ class Tokenizer:
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text alone: nothing added, and "[SEP]" is plain text."""
-        return self._kind.text_ids(texts)
+        return self._kind.text_ids(list_of_texts(texts))
 
     def ragged_ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The same in arrays, the fastest way: int32 [all ids], int64 [texts] how many each has."""
-        return self._kind.ragged_ids(texts)
+        return self._kind.ragged_ids(list_of_texts(texts))
 
     def decode(self, ids: Sequence[int] | np.ndarray, skip_special_tokens: bool = True) -> str:
         """The text of the ids, as far as it can be told."""

@@ -19,8 +19,8 @@ SPACE, PART, ALONE = range(3)  # what a byte of cleaned text is: of a word, or a
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _FOREIGN = re.compile("[^\0-\x7f]+")
-_END = "\udcff"  # TEXT_END by "surrogateescape"; a text's own surrogates are cleaned away
-_ASK_THE_ENGINE = "\0"  # never in normalised text
+_END = "\udcff"  # TEXT_END by "surrogateescape"; cleaned away where a text has it
+_ASK_THE_ENGINE = "\ud800"  # a text's own surrogates are cleaned away
 _FIRST_MARK, _LAST_MARK = "\ua953", "\U0001d16d"  # combining classes 9 and 226
 
 
@@ -29,6 +29,16 @@ def without_surrogates(text: str) -> str:
     if not isinstance(text, str):
         raise TypeError(f"a text must be a string. Received: {text!r}")
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+def list_of_texts(texts: Sequence[str]) -> Sequence[str]:
+    """The same. Raises `TypeError` for one string, and for what is not a string."""
+    if isinstance(texts, str):
+        raise TypeError("texts must be a list of strings. Received: one string")
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"a text must be a string. Received: {text!r}")
+    return texts
 
 
 class WordSplitter:

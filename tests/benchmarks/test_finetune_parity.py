@@ -98,14 +98,18 @@ def test_what_is_compared() -> None:
 
 
 def test_figures_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
-    options, path = argparse.Namespace(quick=False, epochs=0), tmp_path / "parity.json"
+    options = argparse.Namespace(tasks="sst2", seeds=3, epochs=0, mixed=False, quick=False)
+    path = tmp_path / "parity.json"
     record = finetune_parity._record(options, path)
     assert record["runs"] == {}
+    assert record["command"] == (
+        "python -m benchmarks.finetune_parity --data DIR --encoder DIR --tasks sst2 --seeds 3"
+    )
     record["runs"] = {"sst2": {OURS: _runs((0.5, 1.0))}}
     path.write_text(json.dumps(record))
     assert finetune_parity._record(options, path)["runs"] == record["runs"]
     with pytest.raises(SystemExit, match="measured with other epochs: name another --out"):
-        finetune_parity._record(argparse.Namespace(quick=False, epochs=1), path)
+        finetune_parity._record(argparse.Namespace(**vars(options) | {"epochs": 1}), path)
 
 
 def test_tasks_are_recipes() -> None:

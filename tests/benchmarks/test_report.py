@@ -11,9 +11,9 @@ from training import machine
 
 
 def test_the_command_without_files() -> None:
-    arguments = ["--size", "base", "--out", "a/b.json", "--only", "jax", "torch", "--plot", "c.png"]
+    arguments = ["--size", "base", "--out", "a/b.json", "--only", "jax", "a b", "--plot", "c.png"]
     found = command("memory", arguments)
-    assert found == "python -m benchmarks.memory --size base --only jax torch"
+    assert found == "python -m benchmarks.memory --size base --only jax 'a b'"
     assert command("memory", []) == "python -m benchmarks.memory"
 
 

@@ -23,7 +23,7 @@ TOKENIZER = Tokenizer(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BLOCK", 10)
+    monkeypatch.setattr(module, "BLOCK", 12)
 
 
 def _even(index: int) -> str:
@@ -48,6 +48,11 @@ def test_a_long_document_goes_on_in_the_next_block() -> None:
         (["aaaaa", "b"], [1, 2]),
     ]
     assert list(blocks([], _even)) == []
+
+
+def test_empty_sentences_fill_a_block_too() -> None:
+    found = list(blocks([[""] * 30], lambda _: "all"))
+    assert [len(block.texts) for block in found] == [12, 12, 6]
 
 
 def test_encode() -> None:

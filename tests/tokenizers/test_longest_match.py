@@ -65,6 +65,19 @@ def test_words_are_the_pieces_of_the_model(words):
     assert matched(words) == model_ids(words)
 
 
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(
+    st.lists(st.text("abé中", min_size=1, max_size=9), min_size=1, max_size=30, unique=True),
+    st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=4), min_size=1),
+)
+def test_any_vocabulary(pieces, choices):
+    """Many pieces of each length, words that are made of them."""
+    vocabulary = ["[PAD]", "[UNK]", *pieces, *(f"##{piece}" for piece in pieces)]
+    words = ["".join(pieces[index % len(pieces)] for index in chosen) for chosen in choices]
+    words = [word for word in words if len(word.encode()) <= 16] or ["a"]
+    assert matched(words, vocabulary) == model_ids(words, vocabulary)
+
+
 def test_a_word_of_unknown_end_is_unknown_as_a_whole():
     words = ["abx", "ab", "x", "abababababababab", "aaaaaaaaaaaaaaaa", "中国", "中x"]
     found = matched(words)

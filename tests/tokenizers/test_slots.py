@@ -46,11 +46,13 @@ def mixers(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("mixers")
-def test_every_word_has_a_slot_of_its_own():
+@pytest.mark.parametrize("word", [b"%d", b"abcdefgh%d"])
+def test_every_word_has_a_slot_of_its_own(word):
+    """Also those that share their first bytes, where nearly all slots are taken."""
     generator = np.random.default_rng(0)
     table, numbers = Slots(8), {}
-    for _ in range(6):
-        words = [b"%d" % number for number in generator.integers(1, 150, 100)]
+    for _ in range(30):
+        words = [word % number for number in generator.integers(1, 250, 100)]
         claimed, new = table.claim(keys_of(words))
         fresh = sorted({word for word in words if word not in numbers})
         assert sorted(words[index] for index in new) == fresh

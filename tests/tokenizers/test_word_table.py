@@ -22,7 +22,7 @@ def engine_ids(kind, text):
     return kind.plain.encode(without_surrogates(text), add_special_tokens=False).ids
 
 
-@pytest.fixture(params=[0, 4_096], ids=["by NumPy", "by Python"])
+@pytest.fixture(params=[0, 10**9], ids=["by NumPy", "by Python"])
 def short(request, monkeypatch):
     """Up to which length a text's words are found by Python."""
     monkeypatch.setattr(word_table, "_SHORT_TEXT", request.param)
@@ -38,7 +38,7 @@ def short(request, monkeypatch):
 def test_any_texts_have_the_ids_of_the_engine(texts):
     for kind in KINDS:
         expected = [engine_ids(kind, text) for text in texts]
-        for size in (0, 4_096):
+        for size in (0, 10**9):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(word_table, "_SHORT_TEXT", size)
                 assert kind.text_ids(texts) == expected
@@ -71,18 +71,37 @@ def test_a_small_table_is_filled_again_and_again(monkeypatch):
 
 
 def test_what_was_interrupted_is_forgotten(monkeypatch):
-    monkeypatch.setattr(word_table, "_SHORT_TEXT", 0)
+    """Whatever comes between, in the middle of forgetting too."""
     kind = WordPiece(VOCABULARY)
-    texts = ["the world hello", "unaffable"]
+    texts, others = ["the world hello un"], ["able mask sep want running a b c"]
 
     def stop(*_):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(kind._table, "_match", stop)
-        with pytest.raises(KeyboardInterrupt):
-            kind.text_ids(texts)
-    assert kind.text_ids(texts) == [engine_ids(kind, text) for text in texts]
+    monkeypatch.setattr(word_table, "_SHORT_TEXT", 0)
+    kind.text_ids(texts)
+    for name in ("_match", "_remember"):
+        with monkeypatch.context() as patch:
+            patch.setattr(kind._table._known, name, stop)
+            patch.setattr(word_table, "Slots", stop)
+            for _ in range(2):
+                with pytest.raises(KeyboardInterrupt):
+                    kind.text_ids(others)
+        assert len(kind._table) == 0
+        monkeypatch.setattr(word_table, "_SHORT_TEXT", 10**9)
+        assert kind.text_ids(others) == [engine_ids(kind, text) for text in others]
+        monkeypatch.setattr(word_table, "_SHORT_TEXT", 0)
+        assert kind.text_ids(texts) == [engine_ids(kind, text) for text in texts]
+        others = [f"{others[0]} abc xyz"]
+
+
+def test_a_fork_does_not_wait_for_a_thread_of_its_parent():
+    """Which holds the lock there and never lets go of it here."""
+    kind = WordPiece(VOCABULARY)
+    kind.text_ids(["the"])
+    with kind._table._lock:
+        word_table._after_fork()  # what the system calls in the child
+        assert kind.text_ids(["the"]) == [engine_ids(kind, "the")]
 
 
 def test_words_are_remembered_within_bounds(monkeypatch, short):
@@ -98,7 +117,7 @@ def test_words_are_remembered_within_bounds(monkeypatch, short):
 
 def test_texts_may_be_empty_or_hold_what_ends_a_text(short):
     kind = WordPiece(VOCABULARY)
-    texts = ["", "the\0world\0", "\0", "\ud800", " ", "\u00ff", "the"]
+    texts = ["", "the\0world\0", "\0", "\ud800", " ", "\u00ff", "the\udcffworld", "\udcff\u1b44a"]
     assert kind.text_ids(texts) == [engine_ids(kind, text) for text in texts]
     assert kind.text_ids([""]) == [[]]
     assert kind.text_ids([]) == []
