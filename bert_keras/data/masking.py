@@ -123,15 +123,15 @@ class Masking:
             keys = keys[:, : self.max_predictions]
         is_word = keys != _LAST
         order = np.where(is_word, keys & _COLUMN, np.uint64(0)).astype(np.int64)
-        first = _latest(word)
-        tokens = is_word.astype(np.int64)  # in each word
-        if self.unit != "token":
-            words = (first + length * np.arange(size)[:, None])[eligible]
-            counts = np.bincount(words, minlength=size * length).reshape(size, length)
-            tokens *= _pick(counts, order)
         count = eligible.sum(axis=1)
         budget = np.rint(self.rate * count).astype(np.int64)
         budget = np.minimum(np.clip(budget, 1, self.max_predictions), count)[:, None]
+        if self.unit == "token":
+            return _placed(np.arange(order.shape[1]) < budget, order, length)
+        first = _latest(word)
+        words = (first + length * np.arange(size)[:, None])[eligible]
+        counts = np.bincount(words, minlength=size * length).reshape(size, length)
+        tokens = is_word * _pick(counts, order)  # in each word
         taken, fits = np.zeros_like(is_word), is_word
         while True:
             take = fits & (np.cumsum(tokens * fits, axis=1) <= budget)
@@ -141,10 +141,15 @@ class Masking:
             # A word too long now is too long for ever: the budget only shrinks.
             if self.unit != "whole_word" or not fits.any():
                 break
-        chosen = np.zeros_like(word)
-        rows, ranks = np.nonzero(taken)
-        chosen[rows, order[rows, ranks]] = True
-        return chosen if self.unit == "token" else _pick(chosen, first) & eligible
+        return _pick(_placed(taken, order, length), first) & eligible
+
+
+def _placed(taken: np.ndarray, order: np.ndarray, length: int) -> np.ndarray:
+    """True in the columns order[b, i] of which taken[b, i], [B, I]: bool [B, length]."""
+    found = np.zeros((len(order), length), np.bool_)
+    rows, ranks = np.nonzero(taken)
+    found[rows, order[rows, ranks]] = True
+    return found
 
 
 def _pick(values: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from bert_keras.data.packing import WORD_BITS, front_share, pack, truncate
 from bert_keras.data.pairs import Plan, plan_epoch
 from bert_keras.data.sampling import Draws, Stream
 from bert_keras.data.sentences import check, sentences
+from bert_keras.data.several import Several
 from bert_keras.errors import DataError
 from bert_keras.features import (
     MASK_POSITIONS,
@@ -36,6 +37,7 @@ __all__ = ["OBJECTIVES", "PretrainingExamples"]
 
 OBJECTIVES = (NSP, SOP, MLM, RTD)
 _PLANS_KEPT = 2  # workers may still build the end of one epoch when the next has begun
+_TOKENS_AT_ONCE = 2**16  # of batches that are built together
 
 
 class PretrainingExamples:
@@ -110,6 +112,8 @@ class PretrainingExamples:
         self._plans: dict[int, Plan] = {}
         self._counts: dict[int, int] = {}
         self._lock = threading.Lock()
+        size = max(1, _TOKENS_AT_ONCE // (batch_size * sequence_length))
+        self._batches = Several(self._built, rows=batch_size, size=size)
 
     def plan(self, epoch: int) -> Plan:
         """The examples of an epoch in reading order; the plans of two epochs are kept."""
@@ -165,8 +169,10 @@ class PretrainingExamples:
             raise IndexError(
                 f"Epoch {epoch} has {self.num_batches(epoch)} batches. Received: {position=}"
             )
-        first = position * self.batch_size
-        return self.batch_of(epoch, np.arange(first, first + self.batch_size))
+        return self._batches(epoch, position, self.num_batches(epoch))
+
+    def _built(self, epoch: int, first: int, last: int) -> Batch:
+        return self.batch_of(epoch, np.arange(first * self.batch_size, last * self.batch_size))
 
     def batch_of(self, epoch: int, examples: np.ndarray) -> Batch:
         """As `batch`, of the examples with these numbers in the epoch."""
