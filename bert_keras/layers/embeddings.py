@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.layers import written_out
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.inner import inner
 from bert_keras.layers.layer_norm import LayerNorm
@@ -135,6 +136,8 @@ class BertEmbeddings(keras.layers.Layer):
         """Rows of the position table: [batch, length, width], or [1, length, width]."""
         if position_ids is not None:
             return inner(self.position, position_ids + self.position_offset)
+        if written_out.is_asked():
+            return inner(self.position, written_out.positions(token_ids) + self.position_offset)
         positions = ops.arange(ops.shape(token_ids)[1], dtype="int32") + self.position_offset
         return inner(self.position, positions)[None]
 

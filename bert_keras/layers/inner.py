@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from bert_keras.layers import kernels
+from bert_keras.layers import kernels, written_out
 
 
 def inner(
@@ -36,6 +36,8 @@ def inner(
         if activation is not None and layer.activation is keras.activations.linear:
             return kernels.affine(x, layer.kernel, layer.bias, activation)
         found = kernels.affine(x, layer.kernel, layer.bias, layer.activation)
+    elif isinstance(layer, keras.layers.Embedding) and written_out.is_asked():
+        found = keras.ops.cast(written_out.rows(layer.embeddings, *inputs), layer.compute_dtype)
     else:
         found = layer.call(*inputs, **options)
     return found if activation is None else activation(found)

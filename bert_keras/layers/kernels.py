@@ -55,6 +55,8 @@ def affine(x: Any, kernel: Any, bias: Any, activation: Callable[[Any], Any]) -> 
         bias: [outputs].
         activation: a function of the product and sum.
     """
+    if written_out.is_asked():
+        return activation(written_out.product(x, kernel) + bias)
     if activation is gelu and (own := _own("affine_gelu")) is not None:
         return own(x, kernel, bias)
     if (own := _own("affine")) is not None:
@@ -69,7 +71,7 @@ def gelu(x: Any) -> Any:
     PyTorch has a kernel of it; TensorFlow's and JAX's own form uses erfc, for which ONNX has no
     operator, so there it is written with erf.
     """
-    if keras.backend.backend() == "torch":
+    if keras.backend.backend() == "torch" and not written_out.is_asked():
         return ops.gelu(x, approximate=False)
     return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
 
@@ -93,7 +95,8 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
         epsilon: added to the variance.
         training: whether gradients are wanted.
     """
-    if written_out.is_asked():
+    # What PyTorch calls a layer normalisation is one operation of ONNX.
+    if written_out.is_asked() and keras.backend.backend() != "torch":
         return written_out.layer_norm(x, gamma, beta, epsilon)
     own = _own("layer_norm")
     is_as_quick = keras.backend.backend() == "tensorflow" and not training

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import keras
 from keras import ops
 
 _MASKED = -1e9
@@ -34,6 +35,36 @@ def is_asked() -> bool:
     return _is_asked.get()
 
 
+def product(x: Any, kernel: Any) -> Any:
+    """[..., inputs] by [inputs, outputs], where Keras brings the rows together and apart again."""
+    x, kernel = ops.convert_to_tensor(x), ops.convert_to_tensor(kernel)
+    if keras.backend.backend() != "tensorflow":
+        return ops.matmul(x, kernel)
+    import tensorflow as tf
+
+    return tf.linalg.matmul(x, kernel)
+
+
+def rows(table: Any, ids: Any) -> Any:
+    """The rows of a table, [...] to [..., width], where Keras lets ids count from the end too."""
+    table = ops.convert_to_tensor(table)
+    if keras.backend.backend() != "tensorflow":
+        return ops.take(table, ids, axis=0)
+    import tensorflow as tf
+
+    return tf.gather(table, ids)
+
+
+def positions(token_ids: Any) -> Any:
+    """0, 1, 2 and so on for each text: [batch, length].
+
+    Not [length], for that it is as long as the texts a runtime does not know, and then fuses no sum
+    with what follows. Nor of `ones_like`, which it makes of a shape that it does not know either.
+    """
+    ones = ops.clip(token_ids, 1, 1)
+    return ops.cumsum(ones, axis=1) - 1
+
+
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     """See `kernels.layer_norm`."""
     wide, gamma, beta = (ops.cast(each, "float32") for each in (x, gamma, beta))
@@ -50,6 +81,6 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
     if bias is not None:
         scores += ops.cast(bias, "float32")
     if mask is not None:
-        scores = ops.where(mask, scores, _MASKED)
+        scores += ops.where(mask, 0.0, _MASKED)  # made once for all layers
     found = ops.matmul(ops.cast(ops.softmax(scores), value.dtype), value)
     return ops.transpose(found, (0, 2, 1, 3))

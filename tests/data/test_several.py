@@ -32,10 +32,10 @@ class Counted:
         self.calls: list[tuple[int, int, int]] = []
         self._lock = threading.Lock()
 
-    def __call__(self, *call: int) -> Batch:
+    def __call__(self, epoch: int, first: int, last: int) -> Batch:
         with self._lock:
-            self.calls.append(call)
-        return built(*call)
+            self.calls.append((epoch, first, last))
+        return built(epoch, first, last)
 
 
 def test_in_order_each_group_is_built_once():

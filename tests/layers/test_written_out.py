@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from bert_keras.layers import kernels
-from bert_keras.layers.written_out import is_asked, written_out
+from bert_keras.layers.embeddings import BertEmbeddings
+from bert_keras.layers.inner import inner
+from bert_keras.layers.written_out import is_asked, layer_norm, written_out
 from tests.contracts import numpy
 
 DRAW = np.random.default_rng(3)
@@ -44,11 +47,37 @@ def test_layer_norm(dtype: str, atol: float) -> None:
     gamma, beta = DRAW.normal(size=(2, 4)).astype("float32")
     x = ops.cast(3.0 + HEADS[0], dtype)
     expected = kernels.layer_norm(x, gamma, beta, 1e-5, training=False)
-    with written_out():
-        found = kernels.layer_norm(x, gamma, beta, 1e-5, training=False)
+    found = layer_norm(x, gamma, beta, 1e-5)
     assert found.dtype == x.dtype
     wide = (numpy(ops.cast(each, "float32")) for each in (found, expected))
     np.testing.assert_allclose(*wide, atol=atol)
+
+
+def test_affine() -> None:
+    kernel, bias = DRAW.normal(size=(4, 6)).astype("float32"), DRAW.normal(size=6)
+    layer = keras.layers.Dense(6)
+    layer.build((None, 5, 4))
+    layer.set_weights([kernel, bias])
+    x = ops.convert_to_tensor(HEADS[0][:, :, 0])
+    expected = inner(layer, x, activation=kernels.gelu)
+    with written_out():
+        found = inner(layer, x, activation=kernels.gelu)
+    np.testing.assert_allclose(numpy(found), numpy(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("positions", ["absolute", "sinusoidal"])
+def test_embeddings(policy: str, positions: str) -> None:
+    layer = BertEmbeddings(
+        11, 9, 2, 4, 4, position_offset=2, position_embedding=positions, dtype=policy
+    )
+    ids = ops.convert_to_tensor([[3, 0, 10, 4], [1, 1, 0, 0]], dtype="int32")
+    expected = layer(ids, ids // 9)
+    with written_out():
+        found = layer(ids, ids // 9)
+    assert found.dtype == expected.dtype
+    wide = (numpy(ops.cast(each, "float32")) for each in (found, expected))
+    np.testing.assert_allclose(*wide, atol=1e-6 if policy == "float32" else 0.02)
 
 
 def test_it_lasts_as_long_as_it_is_asked_for() -> None:

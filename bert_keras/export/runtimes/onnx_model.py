@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -11,21 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import onnx
+import onnx.numpy_helper
 
 from bert_keras.export.runtimes.axes import Axes, input_axes, output_axes
 from bert_keras.export.runtimes.formats import FLOAT16, INT8, INT8_DYNAMIC
 from bert_keras.layers.written_out import written_out
 
 _OPSET = 18
+_ROOT, _ROOT_HALF = "root_of_2", float(np.float32(1.0) / np.float32(math.sqrt(2.0)))
 
 
 def write(model: keras.Model, path: Path, quantization: str | None) -> None:
     """Writes an .onnx file, checked, with names for its open axes."""
     make = _of_torch if keras.backend.backend() == "torch" else _of_tensorflow
-    found = make(model)
-    # Sizes in between are the converter's guesses, under names that are no longer there.
-    found.graph.ClearField("value_info")
+    with written_out():
+        found = make(model)
     for tensors, axes in ((found.graph.input, input_axes(model)), _outputs(found, model)):
         for tensor in tensors:
             _name(tensor, axes[tensor.name])
@@ -115,7 +118,24 @@ def _of_torch(model: keras.Model) -> onnx.ModelProto:
             verbose=False,
         )
     assert made is not None
-    return made.model_proto
+    found = made.model_proto
+    _rename_between(found.graph, input_axes(model))
+    return found
+
+
+def _rename_between(graph: onnx.GraphProto, axes: dict[str, Axes]) -> None:
+    """Names sizes in between as those of the inputs, for a runtime fuses only what it knows."""
+    names = {
+        size.dim_param: str(axis)
+        for tensor in graph.input
+        for size, axis in zip(tensor.type.tensor_type.shape.dim, axes[tensor.name], strict=True)
+    }
+    for tensor in graph.value_info:
+        for size in tensor.type.tensor_type.shape.dim:
+            if size.dim_param in names:
+                size.dim_param = names[size.dim_param]
+            elif size.dim_param:  # something made of them
+                size.Clear()
 
 
 def _of_tensorflow(model: keras.Model) -> onnx.ModelProto:
@@ -124,10 +144,42 @@ def _of_tensorflow(model: keras.Model) -> onnx.ModelProto:
 
     from bert_keras.export.runtimes import litert
 
-    with written_out():
-        _, run = litert.signature(model)
+    _, run = litert.signature(model)
     names = list(input_axes(model))
     specs = [run.structured_input_signature[1][name] for name in names]
     function = tf.function(lambda *inputs: run(**dict(zip(names, inputs, strict=True))))
     found, _ = tf2onnx.convert.from_function(function, input_signature=specs, opset=_OPSET)
+    found.graph.ClearField("value_info")  # the converter's guesses at sizes in between
+    _divide_for_erf(found.graph)
     return found
+
+
+def _divide_for_erf(graph: onnx.GraphProto) -> None:
+    """Has GELU divide by the root of 2, as runtimes know it: TensorFlow multiplies by its inverse.
+
+    So a sum and its GELU are one operation of ONNX Runtime.
+    """
+    factors = {
+        each.name for each in graph.initializer if _is_scalar(each) and _number(each) == _ROOT_HALF
+    }
+    read_by_erf = {each.input[0] for each in graph.node if each.op_type == "Erf"}
+    found = [
+        each
+        for each in graph.node
+        if each.op_type == "Mul" and each.output[0] in read_by_erf and factors & {*each.input}
+    ]
+    for node in found:
+        (x,) = (name for name in node.input if name not in factors)
+        node.op_type = "Div"
+        node.input[:] = [x, _ROOT]
+    if found:
+        root = np.array(math.sqrt(2.0), np.float32)
+        graph.initializer.append(onnx.numpy_helper.from_array(root, _ROOT))
+
+
+def _is_scalar(tensor: onnx.TensorProto) -> bool:
+    return not tensor.dims and tensor.data_type == onnx.TensorProto.FLOAT
+
+
+def _number(tensor: onnx.TensorProto) -> float:
+    return float(onnx.numpy_helper.to_array(tensor))
