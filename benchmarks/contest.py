@@ -7,7 +7,8 @@ up. As a program this module is the process of a contender:
     python -m benchmarks.contest MODULE:FUNCTION ARGUMENTS [keeping]
 
 FUNCTION, called with the arguments (a JSON object), gives a function of no arguments that runs one
-round and returns its figures, a dict of numbers.
+round and returns its figures, a dict of numbers. BENCHMARKS_PLACE in the environment names a folder
+to import from first.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # what a contender's process does not need is not loaded into
 
 
 _KEEPING = "keeping"
+_PLACE = "BENCHMARKS_PLACE"  # the name of a variable of the environment
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Contender:
         arguments: of the function, JSON values.
         backend: of Keras; "" where it uses none.
         keeps_freed_memory: whether its C library does, as in our programs (`training.machine`).
+        place: a folder whose `bert_keras` is meant; "" for the one beside this package.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Contender:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     backend: str = ""
     keeps_freed_memory: bool = False
+    place: str = ""
 
 
 Rounds = dict[str, list[dict[str, float]]]
@@ -133,7 +137,7 @@ class _Process:
 
 @contextmanager
 def _process(contender: Contender) -> Iterator[_Process]:
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", _PLACE: contender.place}
     if contender.backend:
         environment["KERAS_BACKEND"] = contender.backend
     command = [sys.executable, "-m", "benchmarks.contest", contender.function]
@@ -159,6 +163,8 @@ def main() -> None:
     os.dup2(2, 1)
     if sys.argv[3:] == [_KEEPING]:
         machine.keep_freed_memory()
+    if place := os.environ.get(_PLACE):
+        sys.path.insert(0, place)
     module, _, function = sys.argv[1].partition(":")
     prepare = getattr(importlib.import_module(module), function)
     run = prepare(**json.loads(sys.argv[2]))

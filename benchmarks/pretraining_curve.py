@@ -24,8 +24,8 @@ from rich.table import Table
 
 from benchmarks import report
 from benchmarks.curve_picture import curve_picture
+from benchmarks.earlier import BEFORE, HERE, unpacked
 
-BEFORE = "f489339"  # the last commit without kernels of its own
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
 _REPORT = 25  # steps
 _RUN = {"report_every": _REPORT, "evaluate_every": 2, "evaluation_pairs": 500, "export": "false"}
@@ -50,7 +50,10 @@ def measured(
         values |= _QUICK
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        places = {name: _files(commit, scratch / name) for name, commit in commits.items()}
+        places = {
+            name: unpacked(commit, scratch / name) if commit else HERE
+            for name, commit in commits.items()
+        }
         corpus: Any = options.corpus
         if not options.quick:
             corpus = scratch / "corpus"
@@ -128,29 +131,7 @@ def show(curves: Mapping[str, Sequence[Point]], console: Console) -> float | Non
 _DIGITS = {"seconds": 1, "loss": 3}
 
 
-def _files(commit: str, folder: Path) -> Path:
-    """The repository at a commit, unpacked."""
-    here = Path(__file__).parents[1]
-    if not commit:
-        return here
-    folder.mkdir()
-    archive = folder.with_suffix(".tar")
-    done = subprocess.run(
-        ["git", "archive", "--output", str(archive), commit],
-        cwd=here,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"--before={commit}: git has no such commit here: {done.stderr.strip()}")
-    subprocess.run(["tar", "-x", "-f", str(archive), "-C", str(folder)], check=True)
-    return folder
-
-
-def _program(
-    module: str, values: Mapping[str, Any], *words: str, place: Path = Path(__file__).parents[1]
-) -> None:
+def _program(module: str, values: Mapping[str, Any], *words: str, place: Path = HERE) -> None:
     """Runs one of the programs, from the files in `place`."""
     command = [sys.executable, "-m", module, *words, *(f"{k}={v}" for k, v in values.items())]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)

@@ -1,17 +1,19 @@
-"""Where the time of a training step goes, ours beside KerasHub's, on each backend.
+"""Where the time of a training step goes on each backend: ours, as it was before, and KerasHub's.
 
-    python -m benchmarks.step_profile [--size small|base] [--rounds 3] [--quick]
+    python -m benchmarks.step_profile [--size small|base] [--before COMMIT] [--rounds 3] [--quick]
         [--out profile.json] [--plot FILE.png]
 
-KerasHub's step is of Keras's own layers, as ours was before it had kernels of its own. Each runs in
-a process of its own, all in turn; shown are medians of the milliseconds that all threads together
-spent in a step, by kind of operation, as the backend's profiler tells them.
+Before is the package of an earlier commit, by default the last one without kernels of its own; with
+--before "" it is left out. Each runs in a process of its own, all in turn; shown are medians of the
+milliseconds that all threads together spent in a step, by kind of operation, as the backend's
+profiler tells them.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from rich.table import Table
 
 from benchmarks import report
 from benchmarks.contest import Contender, contest, summary
+from benchmarks.earlier import BEFORE, unpacked
 from benchmarks.profile_picture import profile_picture
 from benchmarks.programs import BACKENDS, KERAS_HUB, OURS
 from benchmarks.step_profilers import KINDS
@@ -28,17 +31,26 @@ from benchmarks.train_steppers import SIZES, sizes_of
 PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch")
 
 
-def contenders(size: str) -> list[Contender]:
-    """Ours and KerasHub on each backend."""
+def contenders(size: str, before: str = "") -> list[Contender]:
+    """Ours and KerasHub on each backend.
+
+    Args:
+        size: a name of `SIZES`.
+        before: a folder with an earlier state of ours, which is measured as well.
+    """
+    programs = [(OURS, "ours", ""), (KERAS_HUB, "keras_hub", "")]
+    if before:
+        programs.insert(1, (f"{OURS} before", "ours", before))
     return [
         Contender(
             f"{name}, {backend}",
             f"benchmarks.step_profilers:{backend}",
             {"function": function, "size": size},
             backend,
+            place=place,
         )
         for backend in BACKENDS
-        for name, function in ((OURS, "ours"), (KERAS_HUB, "keras_hub"))
+        for name, function, place in programs
     ]
 
 
@@ -61,16 +73,23 @@ def main() -> None:
         prog="python -m benchmarks.step_profile", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--size", choices=tuple(SIZES), default="small")
+    parser.add_argument("--before", default=BEFORE, help="an earlier commit")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one round, one backend")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
     parser.add_argument("--plot", type=Path, help="draw them into this PNG file")
     options, console = parser.parse_args(), Console()
-    chosen = [
-        each for each in contenders(options.size) if not options.quick or each.backend == "torch"
-    ]
     rounds = 1 if options.quick else options.rounds
-    found = summary(contest(chosen, rounds, console, together=options.size == "small"))
+    with tempfile.TemporaryDirectory() as folder:
+        before = ""
+        if options.before and not options.quick:  # a checkout may lack it
+            before = str(unpacked(options.before, Path(folder, "before")))
+        chosen = [
+            each
+            for each in contenders(options.size, before)
+            if not options.quick or each.backend == "torch"
+        ]
+        found = summary(contest(chosen, rounds, console, together=options.size == "small"))
     title = "{layers} layers, {width} wide, {batch} x {length}, float32".format(
         **sizes_of(options.size)
     )

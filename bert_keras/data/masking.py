@@ -145,7 +145,7 @@ class Masking:
 
 
 def _placed(taken: np.ndarray, order: np.ndarray, length: int) -> np.ndarray:
-    """True in the columns order[b, i] of which taken[b, i], [B, I]: bool [B, length]."""
+    """Marks column order[b, i] wherever taken[b, i] is True, both [B, I]: bool [B, length]."""
     found = np.zeros((len(order), length), np.bool_)
     rows, ranks = np.nonzero(taken)
     found[rows, order[rows, ranks]] = True

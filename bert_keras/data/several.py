@@ -44,13 +44,13 @@ class Several:
                 group = self._groups[epoch, first] = Future()
                 while len(self._groups) > _KEPT:
                     del self._groups[next(iter(self._groups))]
-        if is_new:
-            try:
+        try:
+            if is_new:
                 group.set_result(self._build(epoch, first, min(first + self._size, end)))
-            except BaseException as error:
-                with self._lock:  # whoever asks again builds again
-                    self._groups.pop((epoch, first), None)
-                group.set_exception(error)
+        except BaseException as error:
+            with self._lock:  # whoever asks again builds again
+                self._groups.pop((epoch, first), None)
+            group.set_exception(error)
         begin = (position - first) * self._rows
         return _copied(group.result(), slice(begin, begin + self._rows))
 

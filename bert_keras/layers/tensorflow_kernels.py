@@ -99,3 +99,13 @@ def token_losses(labels: Any, logits: Any) -> Any:
 def is_highest(labels: Any, logits: Any) -> Any:
     """See `kernels.is_highest`; Keras's argmax tells -0.0 from 0.0 before, in several passes."""
     return labels == tf.math.argmax(logits, axis=-1, output_type=labels.dtype)
+
+
+def product(x: Any, kernel: Any) -> Any:
+    """One operation, where Keras makes a matrix of all rows before and parts it afterwards."""
+    return tf.linalg.matmul(x, kernel)
+
+
+def rows(table: Any, ids: Any) -> Any:
+    """One operation, where Keras has ids below 0 count from the end."""
+    return tf.gather(table, ids)

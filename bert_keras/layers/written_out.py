@@ -1,8 +1,8 @@
-"""Attention and layer normalisation in the operations that runtimes' optimizers look for.
+"""A model in the operations that runtimes' optimizers look for.
 
-A runtime fuses what it knows. TensorFlow's own forms, `tf.einsum` and a normalisation of fewer
-passes, become many small operations of ONNX, which ONNX Runtime leaves as they are and which count
-where a text is short.
+A runtime fuses what it knows. What Keras has TensorFlow do, `tf.einsum`, `tf.tensordot` and a
+normalisation of fewer passes, becomes many small operations of ONNX, which ONNX Runtime leaves as
+they are and which count where a text is short.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _is_asked: ContextVar[bool] = ContextVar("is_written_out", default=False)
 
 @contextmanager
 def written_out() -> Iterator[None]:
-    """While it lasts, `kernels` has these forms: for tracing a model that another runtime runs."""
+    """While it lasts, layers have these forms: for tracing a model that another runtime runs."""
     token = _is_asked.set(True)
     try:
         yield
@@ -36,30 +36,30 @@ def is_asked() -> bool:
 
 
 def product(x: Any, kernel: Any) -> Any:
-    """[..., inputs] by [inputs, outputs], where Keras brings the rows together and apart again."""
+    """[..., inputs] by [inputs, outputs] -> [..., outputs]; see `tensorflow_kernels.product`."""
     x, kernel = ops.convert_to_tensor(x), ops.convert_to_tensor(kernel)
     if keras.backend.backend() != "tensorflow":
         return ops.matmul(x, kernel)
-    import tensorflow as tf
+    from bert_keras.layers import tensorflow_kernels
 
-    return tf.linalg.matmul(x, kernel)
+    return tensorflow_kernels.product(x, kernel)
 
 
 def rows(table: Any, ids: Any) -> Any:
-    """The rows of a table, [...] to [..., width], where Keras lets ids count from the end too."""
+    """The rows of a table: whole numbers [...] -> [..., width]; see `tensorflow_kernels.rows`."""
     table = ops.convert_to_tensor(table)
     if keras.backend.backend() != "tensorflow":
         return ops.take(table, ids, axis=0)
-    import tensorflow as tf
+    from bert_keras.layers import tensorflow_kernels
 
-    return tf.gather(table, ids)
+    return tensorflow_kernels.rows(table, ids)
 
 
 def positions(token_ids: Any) -> Any:
-    """0, 1, 2 and so on for each text: [batch, length].
+    """0, 1, 2 and so on for each text: [batch, length], counted from the ids themselves.
 
-    Not [length], for that it is as long as the texts a runtime does not know, and then fuses no sum
-    with what follows. Nor of `ones_like`, which it makes of a shape that it does not know either.
+    A runtime fuses a sum with what follows where it knows that both parts have the same sizes.
+    Numbers that were counted from a shape, or made like one, have a size that it does not know.
     """
     ones = ops.clip(token_ids, 1, 1)
     return ops.cumsum(ones, axis=1) - 1
@@ -81,6 +81,6 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
     if bias is not None:
         scores += ops.cast(bias, "float32")
     if mask is not None:
-        scores += ops.where(mask, 0.0, _MASKED)  # made once for all layers
+        scores += ops.cast(ops.where(mask, 0.0, _MASKED), "float32")  # once for all layers
     found = ops.matmul(ops.cast(ops.softmax(scores), value.dtype), value)
     return ops.transpose(found, (0, 2, 1, 3))

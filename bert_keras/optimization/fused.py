@@ -38,18 +38,12 @@ class FusedAdam:
             self._powers = None
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Keras: updates one variable; on TensorFlow it decays here as well."""
-        if self._powers is None:
+        """Keras: updates one variable."""
+        if self._powers is None or self.amsgrad or variable.dtype != "float32":
             super().update_step(gradient, variable, learning_rate)  # pyright: ignore
             return
         import tensorflow as tf
 
-        gradient = tf.convert_to_tensor(gradient)
-        with tf.control_dependencies([gradient]):
-            self._decay(variable, learning_rate)
-        if self.amsgrad or variable.dtype != "float32":
-            super().update_step(gradient, variable, learning_rate)  # pyright: ignore
-            return
         index = self._get_variable_index(variable)
         power_1, power_2 = self._powers
         tf.raw_ops.ResourceApplyAdam(
@@ -62,7 +56,7 @@ class FusedAdam:
             beta1=self.beta_1,
             beta2=self.beta_2,
             epsilon=self.epsilon,
-            grad=tf.cast(gradient, tf.float32),
+            grad=tf.cast(tf.convert_to_tensor(gradient), tf.float32),
         )
 
     def _bias_powers(self) -> tuple[Any, Any]:
@@ -110,22 +104,6 @@ class FusedAdam:
             return super()._clip_gradients(grads)  # pyright: ignore
         clipped = _clipped_by_torch if backend == "torch" else _clipped_by_tensorflow
         return clipped(grads, self.global_clipnorm)
-
-    def _apply_weight_decay(self, variables: Any) -> None:
-        """Keras: all of them before the step; on TensorFlow each in its own.
-
-        TensorFlow copies a variable that is written while its old value is still read. It does
-        what can be done as soon as it can: a decay that waits for no gradient comes first, and the
-        step then holds all weights twice.
-        """
-        if keras.backend.backend() != "tensorflow":
-            super()._apply_weight_decay(variables)  # pyright: ignore
-
-    def _decay(self, variable: Any, learning_rate: Any) -> None:
-        """One pass for the product with both numbers."""
-        if self.weight_decay is not None and self._use_weight_decay(variable):
-            share = keras.ops.cast(self.weight_decay * learning_rate, variable.dtype)
-            variable.assign_sub(variable * share)
 
 
 def _clipped_by_torch(grads: Any, most: float) -> Any:

@@ -96,6 +96,7 @@ class LayerRates:
             update(gradients, variables, learning_rate * self._share(depth))
 
     def _apply_weight_decay(self, variables: Any) -> None:
+        # Not asked for on TensorFlow: see `DecayInStep`, to which the rates come with the step.
         decay: Any = super()._apply_weight_decay  # pyright: ignore
         if not self._depths:
             decay(variables)

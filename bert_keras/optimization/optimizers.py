@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from bert_keras.optimization.decay import DecayInStep
 from bert_keras.optimization.fused import FusedAdam
 from bert_keras.optimization.layer_rates import LayerRates
 from bert_keras.optimization.schedules import WarmupDecay
@@ -43,7 +44,9 @@ def _class_of(optimizer: Any) -> Any:
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class AdamW(_KeepsExclusions, LayerRates, FusedAdam, _class_of(keras.optimizers.AdamW)):
+class AdamW(
+    _KeepsExclusions, DecayInStep, LayerRates, FusedAdam, _class_of(keras.optimizers.AdamW)
+):
     """Keras's AdamW whose exclusions from weight decay survive saving and loading; fast on a CPU.
 
     Args:
@@ -53,7 +56,7 @@ class AdamW(_KeepsExclusions, LayerRates, FusedAdam, _class_of(keras.optimizers.
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class Lamb(_KeepsExclusions, LayerRates, _class_of(keras.optimizers.Lamb)):
+class Lamb(_KeepsExclusions, DecayInStep, LayerRates, _class_of(keras.optimizers.Lamb)):
     """Keras's LAMB, after You et al. (2020), whose exclusions from weight decay survive as well.
 
     Keras decays the weights beside the trust ratio, not within it.
@@ -65,7 +68,7 @@ class Lamb(_KeepsExclusions, LayerRates, _class_of(keras.optimizers.Lamb)):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class Muon(_KeepsExclusions, LayerRates, _class_of(keras.optimizers.Muon)):
+class Muon(_KeepsExclusions, DecayInStep, LayerRates, _class_of(keras.optimizers.Muon)):
     """Keras's Muon (Jordan et al., 2024; Liu et al., 2025), with the exclusions of `AdamW`.
 
     Matrices inside the model take an orthogonal step: all their directions grow alike, also those

@@ -6,6 +6,7 @@ import io
 import itertools
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -45,6 +46,22 @@ def test_turns(together: bool) -> None:
     assert len(processes) == (2 if together else 4)
     assert all(each["gigabytes"] > 0 for figures in found.values() for each in figures)
     assert told.file.getvalue().count("none: not measured: ValueError: no such library") == 1
+
+
+def whose_package() -> Callable[[], dict[str, float]]:
+    """Tells which `bert_keras` it has."""
+    import bert_keras
+
+    return lambda: {"age": getattr(bert_keras, "AGE", 0)}
+
+
+def test_an_earlier_package(tmp_path: Path) -> None:
+    (tmp_path / "bert_keras").mkdir()
+    (tmp_path / "bert_keras" / "__init__.py").write_text("AGE = 3\n", encoding="utf-8")
+    here = Contender("here", f"{HERE}:whose_package")
+    earlier = Contender("earlier", f"{HERE}:whose_package", place=str(tmp_path))
+    found = contest([here, earlier], 1, Console(file=io.StringIO()))
+    assert [each["age"] for name in ("here", "earlier") for each in found[name]] == [0, 3]
 
 
 def test_summary() -> None:

@@ -13,8 +13,10 @@ from benchmarks.step_profilers import KINDS
 
 
 def test_functions_take_their_arguments() -> None:
-    found = step_profile.contenders("small")
-    assert len({each.name for each in found}) == 6
+    assert len(step_profile.contenders("small")) == 6
+    found = step_profile.contenders("small", "elsewhere")
+    assert len({each.name for each in found}) == 9
+    assert [each.place for each in found] == ["", "elsewhere", ""] * 3
     for each in found:
         module, _, name = each.function.partition(":")
         inspect.signature(getattr(importlib.import_module(module), name)).bind(**each.arguments)

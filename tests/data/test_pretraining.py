@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bert_keras.data import pretraining
 from bert_keras.data.corpus import Corpus
 from bert_keras.data.feeding import Batch
 from bert_keras.data.pretraining import OBJECTIVES, PretrainingExamples
@@ -314,3 +315,14 @@ def test_one_endless_sentence_per_document_works() -> None:
     source = PretrainingExamples(corpus, TOKENIZER, sequence_length=32, batch_size=8)
     assert revealed(source.batch(0, 0)).shape == (8, 32)
     assert source.statistics(0, 5)["padding_share"] < 0.2
+
+
+def test_batches_of_all_groups_are_those_of_their_examples(monkeypatch: pytest.MonkeyPatch):
+    group = 3
+    monkeypatch.setattr(pretraining, "_TOKENS_AT_ONCE", group * SIZE * LENGTH)
+    source = examples()
+    count = source.num_batches(0)
+    assert count > 2 * group
+    for position in range(count):
+        numbers = np.arange(position * SIZE, (position + 1) * SIZE)
+        assert_same(source.batch(0, position), source.batch_of(0, numbers))

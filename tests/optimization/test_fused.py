@@ -136,39 +136,3 @@ def test_the_kernel_is_used(monkeypatch):
     monkeypatch.setattr(holder, name, lambda *a, **k: (calls.append(1), kernel(*a, **k))[1])
     AdamW(1e-2).apply([keras.ops.ones(3)], [keras.Variable(np.ones(3, "float32"))])
     assert calls
-
-
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the order of its operations")
-def test_no_weight_decays_before_its_gradient_is_known():
-    """Else its old value, which the step still reads, is copied first: all weights twice."""
-    import tensorflow as tf
-
-    weights = keras.Variable(np.ones((3, 2), "float32"), name="kernel")
-    optimizer = AdamW(1e-2, weight_decay=0.1)
-    optimizer.build([weights])
-
-    @tf.function
-    def step(gradient: Any) -> None:
-        optimizer.apply([gradient], [weights])
-
-    graph = step.get_concrete_function(tf.TensorSpec((3, 2), "float32", name="gradient")).graph
-    decays = [
-        each
-        for each in graph.get_operations()
-        if each.type == "AssignSubVariableOp" and each.inputs[1].shape == (3, 2)
-    ]
-    assert len(decays) == 1
-    assert "gradient" in _before(decays[0])
-
-
-def _before(operation: Any) -> set[str]:
-    """Names of the operations that are done before this one."""
-    found: dict[str, Any] = {}
-    left = [operation]
-    while left:
-        each = left.pop()
-        for earlier in [*(tensor.op for tensor in each.inputs), *each.control_inputs]:
-            if earlier.name not in found:
-                found[earlier.name] = earlier
-                left.append(earlier)
-    return set(found)

@@ -21,7 +21,8 @@ from bert_keras.export.runtimes.formats import FLOAT16, INT8, INT8_DYNAMIC
 from bert_keras.layers.written_out import written_out
 
 _OPSET = 18
-_ROOT, _ROOT_HALF = "root_of_2", float(np.float32(1.0) / np.float32(math.sqrt(2.0)))
+_ROOT_NAME = "root_of_2"
+_ROOT_HALF = float(np.float32(1.0) / np.float32(math.sqrt(2.0)))
 
 
 def write(model: keras.Model, path: Path, quantization: str | None) -> None:
@@ -129,6 +130,7 @@ def _rename_between(graph: onnx.GraphProto, axes: dict[str, Axes]) -> None:
         size.dim_param: str(axis)
         for tensor in graph.input
         for size, axis in zip(tensor.type.tensor_type.shape.dim, axes[tensor.name], strict=True)
+        if size.dim_param
     }
     for tensor in graph.value_info:
         for size in tensor.type.tensor_type.shape.dim:
@@ -171,10 +173,14 @@ def _divide_for_erf(graph: onnx.GraphProto) -> None:
     for node in found:
         (x,) = (name for name in node.input if name not in factors)
         node.op_type = "Div"
-        node.input[:] = [x, _ROOT]
-    if found:
-        root = np.array(math.sqrt(2.0), np.float32)
-        graph.initializer.append(onnx.numpy_helper.from_array(root, _ROOT))
+        node.input[:] = [x, _ROOT_NAME]
+    if not found:
+        return
+    root = np.array(math.sqrt(2.0), np.float32)
+    graph.initializer.append(onnx.numpy_helper.from_array(root, _ROOT_NAME))
+    read = {name for node in graph.node for name in node.input}
+    for each in [each for each in graph.initializer if each.name in factors - read]:
+        graph.initializer.remove(each)
 
 
 def _is_scalar(tensor: onnx.TensorProto) -> bool:

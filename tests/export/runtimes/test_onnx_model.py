@@ -62,6 +62,20 @@ def test_the_runtime_knows_what_it_reads(tmp_path: Path) -> None:
     assert 8 * layers <= products <= 8 * layers + 2
 
 
+@pytest.mark.parametrize("name", ["pretrainer", "pairs"])
+def test_only_open_sizes_have_names_and_all_weights_are_read(name: str, tmp_path: Path) -> None:
+    onnx_model.write(MODELS[name](), tmp_path / "model.onnx", None)
+    graph = onnx.load(tmp_path / "model.onnx").graph
+    named = {
+        size.dim_param
+        for tensor in (*graph.input, *graph.value_info, *graph.output)
+        for size in tensor.type.tensor_type.shape.dim
+    }
+    assert named <= {"", "batch", "texts", "length", "predictions"}
+    read = {tensor for node in graph.node for tensor in node.input}
+    assert {weight.name for weight in graph.initializer} <= read
+
+
 def test_int8_answers_row_by_row(tmp_path: Path) -> None:
     """Small and large rows together, each as it is alone; every matrix and table is int8."""
     model = as_trained(SequenceClassifier(BertEncoder(TINY), 3))
