@@ -49,7 +49,9 @@ def test_same_weights_as_keras(
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the order of its operations")
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="operations of the tensorflow backend"
+)
 @pytest.mark.parametrize("kind", [AdamW, Lamb, Muon])
 def test_no_weight_decays_before_its_gradient_is_known(kind: Any) -> None:
     """Else its old value, which the step still reads, is copied first: all weights twice."""
