@@ -4,11 +4,10 @@ A Keras backend belongs to a process, and so does the memory that a program take
 take turns, one round each, while the others sleep; before its first one each is started and warmed
 up. As a program this module is the process of a contender:
 
-    python -m benchmarks.contest MODULE:FUNCTION ARGUMENTS [keeping]
+    python -m benchmarks.contest CONTENDER
 
-FUNCTION, called with the arguments (a JSON object), gives a function of no arguments that runs one
-round and returns its figures, a dict of numbers. BENCHMARKS_PLACE in the environment names a folder
-to import from first.
+CONTENDER is a JSON object with the attributes of one. Its function, called with the arguments,
+gives a function of no arguments that runs one round and returns its figures, a dict of numbers.
 """
 
 from __future__ import annotations
@@ -23,17 +22,13 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
 from training import machine
 
 if TYPE_CHECKING:  # what a contender's process does not need is not loaded into it
     from rich.console import Console
-
-
-_KEEPING = "keeping"
-_PLACE = "BENCHMARKS_PLACE"  # the name of a variable of the environment
 
 
 @dataclass(frozen=True)
@@ -137,15 +132,14 @@ class _Process:
 
 @contextmanager
 def _process(contender: Contender) -> Iterator[_Process]:
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", _PLACE: contender.place}
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     if contender.backend:
         environment["KERAS_BACKEND"] = contender.backend
-    command = [sys.executable, "-m", "benchmarks.contest", contender.function]
-    keeping = [_KEEPING] if contender.keeps_freed_memory else []
+    given = json.dumps(asdict(contender))
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
         subprocess.Popen(
-            [*command, json.dumps(dict(contender.arguments)), *keeping],
+            [sys.executable, "-m", "benchmarks.contest", given],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -161,13 +155,14 @@ def main() -> None:
     # What libraries print goes where errors go.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    if sys.argv[3:] == [_KEEPING]:
+    contender = Contender(**json.loads(sys.argv[1]))
+    if contender.keeps_freed_memory:
         machine.keep_freed_memory()
-    if place := os.environ.get(_PLACE):
-        sys.path.insert(0, place)
-    module, _, function = sys.argv[1].partition(":")
+    if contender.place:
+        sys.path.insert(0, contender.place)
+    module, _, function = contender.function.partition(":")
     prepare = getattr(importlib.import_module(module), function)
-    run = prepare(**json.loads(sys.argv[2]))
+    run = prepare(**contender.arguments)
     print("{}", file=answers, flush=True)
     for _ in sys.stdin:
         figures = run()

@@ -37,7 +37,7 @@ def inner(
             return kernels.affine(x, layer.kernel, layer.bias, activation)
         found = kernels.affine(x, layer.kernel, layer.bias, layer.activation)
     elif isinstance(layer, keras.layers.Embedding) and written_out.is_asked() and not options:
-        found = keras.ops.cast(written_out.rows(layer.embeddings, *inputs), layer.compute_dtype)
+        found = keras.ops.cast(kernels.rows(layer.embeddings, *inputs), layer.compute_dtype)
     else:
         found = layer.call(*inputs, **options)
     return found if activation is None else activation(found)

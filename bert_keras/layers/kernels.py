@@ -56,13 +56,22 @@ def affine(x: Any, kernel: Any, bias: Any, activation: Callable[[Any], Any]) -> 
         activation: a function of the product and sum.
     """
     if written_out.is_asked():
-        return activation(written_out.product(x, kernel) + bias)
+        product = _own("product") or ops.matmul
+        return activation(product(x, ops.convert_to_tensor(kernel)) + bias)
     if activation is gelu and (own := _own("affine_gelu")) is not None:
         return own(x, kernel, bias)
     if (own := _own("affine")) is not None:
         return activation(own(x, kernel, bias))
     # As TensorFlow's optimizer knows it: for the CPU it makes one operation of these.
     return activation(ops.add(ops.matmul(x, kernel), bias))
+
+
+def rows(table: Any, ids: Any) -> Any:
+    """The rows of a table, as they are written out: whole numbers [...] -> [..., width]."""
+    table = ops.convert_to_tensor(table)
+    if (own := _own("rows")) is not None:
+        return own(table, ids)
+    return ops.take(table, ids, axis=0)
 
 
 def gelu(x: Any) -> Any:

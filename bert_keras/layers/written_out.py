@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-import keras
 from keras import ops
 
 _MASKED = -1e9
@@ -33,26 +32,6 @@ def written_out() -> Iterator[None]:
 def is_asked() -> bool:
     """Whether `written_out` lasts."""
     return _is_asked.get()
-
-
-def product(x: Any, kernel: Any) -> Any:
-    """[..., inputs] by [inputs, outputs] -> [..., outputs]; see `tensorflow_kernels.product`."""
-    x, kernel = ops.convert_to_tensor(x), ops.convert_to_tensor(kernel)
-    if keras.backend.backend() != "tensorflow":
-        return ops.matmul(x, kernel)
-    from bert_keras.layers import tensorflow_kernels
-
-    return tensorflow_kernels.product(x, kernel)
-
-
-def rows(table: Any, ids: Any) -> Any:
-    """The rows of a table: whole numbers [...] -> [..., width]; see `tensorflow_kernels.rows`."""
-    table = ops.convert_to_tensor(table)
-    if keras.backend.backend() != "tensorflow":
-        return ops.take(table, ids, axis=0)
-    from bert_keras.layers import tensorflow_kernels
-
-    return tensorflow_kernels.rows(table, ids)
 
 
 def positions(token_ids: Any) -> Any:
