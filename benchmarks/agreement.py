@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,9 @@ def sharing(
         folder: where weights and vectors are written.
         console: where it is told who fails.
         activation: of that model; KerasHub's is always "gelu_tanh".
+
+    Returns:
+        Them; as they came where no weights could be written.
     """
     weights = folder / "weights"
     size = contenders[0].arguments["size"] if contenders else {}
@@ -30,14 +34,11 @@ def sharing(
         {"size": size, "folder": str(weights), "activation": activation},
         next((each.backend for each in contenders if each.backend), ""),
     )
-    contest([writer], 1, console)
+    if writer.name not in contest([writer], 1, console):
+        return list(contenders)  # each with weights of its own: that is as fast
+    shared = {"weights": str(weights)}
     return [
-        Contender(
-            each.name,
-            each.function,
-            {**each.arguments, "weights": str(weights), "told": str(_told(folder, each.name))},
-            each.backend,
-        )
+        replace(each, arguments={**each.arguments, **shared, "told": str(_told(folder, each.name))})
         for each in contenders
     ]
 

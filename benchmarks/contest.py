@@ -15,7 +15,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -166,8 +165,8 @@ def main() -> None:
     print("{}", file=answers, flush=True)
     for _ in sys.stdin:
         figures = run()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # GiB, of KiB
-        print(json.dumps({**figures, "gigabytes": peak}), file=answers, flush=True)
+        peak = machine.peak_memory_bytes() or 0
+        print(json.dumps({**figures, "gigabytes": peak / 2**30}), file=answers, flush=True)
 
 
 if __name__ == "__main__":

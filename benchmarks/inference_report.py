@@ -10,9 +10,9 @@ from rich.table import Table
 
 from benchmarks.embedders import Case
 from benchmarks.inference_cases import PARAGRAPHS, SENTENCES, SINGLE
+from benchmarks.programs import OURS
 from benchmarks.roofline import forward_flops
 
-OURS = "bert_keras"
 # At least so many times the texts a second of a peer, as it is fastest (ONNX Runtime is with texts
 # sorted by length); a single text no later than the best of all.
 TARGETS = {"sentence-transformers": 1.5, "onnxruntime": 1.1}

@@ -11,6 +11,7 @@ import gc
 import importlib
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ _LIBRARIES = {
 def with_memory(contender: Contender) -> Contender:
     """The same one of `train_steppers` or `mean_vectors`, whose rounds tell peak memory too."""
     arguments = {"function": contender.function, "arguments": dict(contender.arguments)}
-    return Contender(contender.name, f"{__name__}:measured", arguments, contender.backend)
+    return replace(contender, function=f"{__name__}:measured", arguments=arguments)
 
 
 def measured(function: str, arguments: dict[str, Any]) -> Round:

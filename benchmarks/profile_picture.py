@@ -10,13 +10,14 @@ _COLOURS = ("#2b5c8a", "#c44e2b", "#e0a030", "#8a8a8a", "#5b8f4d", "#b9c7d6")
 
 
 def profile_picture(
-    found: Mapping[str, Mapping[str, Any]], kinds: Sequence[str], path: Path
+    found: Mapping[str, Mapping[str, Any]], kinds: Sequence[str], clock: str, path: Path
 ) -> None:
     """Draws the medians as a PNG.
 
     Args:
-        found: by program, a summary of milliseconds for each kind.
+        found: by program, a summary of milliseconds for each kind and of the whole.
         kinds: of operations, in the order of their parts.
+        clock: the whole, by the clock: a mark beside the parts.
         path: of the PNG.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -30,6 +31,8 @@ def profile_picture(
         widths = [figures[kind]["median"] for figures in found.values()]
         axes.barh(list(found), widths, left=left, color=colour, label=kind, height=0.7)
         left = [before + width for before, width in zip(left, widths, strict=True)]
+    marks = [figures[clock]["median"] for figures in found.values()]
+    axes.scatter(marks, list(found), marker="|", s=260, color="black", label=clock, zorder=3)
     axes.invert_yaxis()  # the first on top
     axes.set_xlabel("milliseconds of a step, all threads together")
     axes.spines[["top", "right"]].set_visible(False)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -11,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from training import machine
+
+# What of the environment changes a figure.
+VARIABLES = ("KERAS_BACKEND", "XLA_FLAGS", "OMP_NUM_THREADS", "JAX_PLATFORMS")
 
 
 def write(path: Path | None, command: str, packages: Iterable[str], **facts: Any) -> None:
@@ -28,9 +33,11 @@ def write(path: Path | None, command: str, packages: Iterable[str], **facts: Any
 
 
 def circumstances(packages: Iterable[str]) -> dict[str, Any]:
-    """Date, machine and versions; None for what is not installed."""
+    """Date, commit, environment, machine and versions; None for what is not installed."""
     return {
         "date": time.strftime("%Y-%m-%d"),
+        "commit": _commit(),
+        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
         "machine": machine.facts(),
         "versions": {name: _version(name) for name in packages},
     }
@@ -50,6 +57,15 @@ def command(program: str, arguments: Sequence[str]) -> str:
             words.append(word)
         before = word
     return shlex.join(words)
+
+
+def _commit() -> str | None:
+    """The commit of this checkout, "-dirty" where files were changed; None outside of one."""
+    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.check_output(asked, stderr=subprocess.DEVNULL, text=True).strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _version(name: str) -> str | None:

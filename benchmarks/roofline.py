@@ -46,8 +46,7 @@ def forward_flops(sizes: Sizes, predictions: int = 0) -> int:
     """
     width, length = sizes["width"], sizes["length"]
     keys_and_values = 4 * width**2
-    inner = sizes.get("inner", _INNER * width)
-    rest = 4 * width**2 + 4 * inner * width + 4 * length * width
+    rest = 4 * width**2 + 4 * _inner(sizes) * width + 4 * length * width
     row = length * sizes["layers"] * (keys_and_values + rest)
     if predictions:
         head = 2 * width**2 + 2 * width * sizes["vocabulary"]
@@ -66,9 +65,13 @@ def training_flops(sizes: Sizes, predictions: int) -> int:
     return 3 * forward_flops(sizes, predictions)
 
 
+def _inner(sizes: Sizes) -> int:
+    return sizes.get("inner", _INNER * sizes["width"])
+
+
 def weights(sizes: Sizes) -> int:
     """Numbers in a masked language model of these sizes: tables, blocks, pooler and tied head."""
-    width, inner = sizes["width"], _INNER * sizes["width"]
+    width, inner = sizes["width"], _inner(sizes)
     norm = 2 * width
     dense = width * width + width
     tables = (sizes["vocabulary"] + sizes["positions"] + 2) * width + norm

@@ -24,13 +24,13 @@ from rich.table import Table
 from benchmarks import report
 from benchmarks.contest import Contender, contest, summary
 from benchmarks.embedder_files import mini_lm
+from benchmarks.programs import BACKENDS, OURS
 
-BACKENDS = ("tensorflow", "jax", "torch")
 PACKAGES = (
     *("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers"),
     "sentence-transformers",
 )
-OURS, MOST_SECONDS = "bert_keras", 0.3  # beyond Keras, of an import with all public names
+MOST_SECONDS = 0.3  # beyond Keras, of an import with all public names
 # What is measured, and its stages.
 IMPORT, ANSWER, STEP = "import", "first answer", "first step"
 STAGES = {

@@ -25,7 +25,7 @@ from benchmarks.contest import Contender, contest, summary
 from benchmarks.earlier import BEFORE, unpacked
 from benchmarks.profile_picture import profile_picture
 from benchmarks.programs import BACKENDS, KERAS_HUB, OURS
-from benchmarks.step_profilers import KINDS
+from benchmarks.step_profilers import CLOCK, KINDS
 from benchmarks.train_steppers import SIZES, sizes_of
 
 PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch")
@@ -64,6 +64,7 @@ def show(found: dict[str, Any], title: str, console: Console) -> None:
         table.add_row(kind, *(f"{figures[kind]['median']:.0f}" for figures in found.values()))
     sums = (sum(figures[kind]["median"] for kind in KINDS) for figures in found.values())
     table.add_row("all", *(f"{each:.0f}" for each in sums))
+    table.add_row(CLOCK, *(f"{figures[CLOCK]['median']:.0f}" for figures in found.values()))
     console.print(table)
 
 
@@ -98,10 +99,11 @@ def main() -> None:
         options.out,
         report.command("step_profile", sys.argv[1:]),
         PACKAGES,
+        before=options.before if before else None,
         results=found,
     )
     if options.plot:
-        profile_picture(found, KINDS, options.plot)
+        profile_picture(found, KINDS, CLOCK, options.plot)
 
 
 if __name__ == "__main__":

@@ -24,14 +24,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import report
+from benchmarks import programs, report
 from benchmarks.contest import Contender, contest, summary
+from benchmarks.programs import BACKENDS, OURS, TRANSFORMERS
 from benchmarks.roofline import PEAK, peak_of, peaks, training_flops
 from benchmarks.train_steppers import SIZES, predictions_of, sizes_of
 
-BACKENDS = ("tensorflow", "jax", "torch")
 PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers")
-OURS = "bert_keras"
 # Arguments of `compile` that are not its default, and where.
 COMPILED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "jit_compile": ({"jit_compile": True}, ("tensorflow", "torch")),
@@ -47,21 +46,15 @@ def contenders(size: str, dtype: str, *, variants: bool = False) -> list[Contend
         dtype: a Keras dtype policy.
         variants: whether ours also by what is not the default of `compile`.
     """
-    common: dict[str, Any] = {"size": size, "dtype": dtype}
-    found = []
-    for backend in BACKENDS:
-        for name, function in ((OURS, "ours"), ("KerasHub", "keras_hub")):
-            place = f"benchmarks.train_steppers:{function}"
-            found.append(Contender(f"{name}, {backend}", place, common, backend))
-    for name, (given, backends) in (COMPILED if variants else {}).items():
-        place = "benchmarks.train_steppers:ours"
-        found += [
-            Contender(f"{OURS}, {backend}, {name}", place, common | given, backend)
-            for backend in backends
-        ]
-    place = "benchmarks.train_steppers:transformers"
-    found.append(Contender("transformers", place, common))
-    found.append(Contender("transformers, compiled", place, {**common, "compiled": True}))
+    plain = {each.name: each for each in programs.contenders("training", sizes_of(size), dtype)}
+
+    def varied(name: str, word: str, given: dict[str, Any]) -> Contender:
+        of = plain[name]
+        return replace(of, name=f"{name}, {word}", arguments={**of.arguments, **given})
+
+    found = [*plain.values(), varied(TRANSFORMERS, "compiled", {"compiled": True})]
+    for word, (given, backends) in (COMPILED if variants else {}).items():
+        found += [varied(f"{OURS}, {backend}", word, given) for backend in backends]
     return [*found, *peaks(dtype, BACKENDS)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.metadata
 import os
 import platform
 import sys
@@ -14,6 +15,10 @@ from pathlib import Path
 # threads share one heap: those of their own are too small for large tensors.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
 _KEPT = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 256 << 20, _ARENA_MAX: 1}
+
+# XLA ends a process that gives it a flag which it does not know: jaxlib 0.6 to 0.12 know this one.
+_FOR_MEMORY = "--xla_cpu_enable_concurrency_optimized_scheduler"
+_KNOWN_BEFORE = (0, 13)
 
 _UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")  # that multiply matrices
 
@@ -82,3 +87,19 @@ def keep_freed_memory() -> None:
             set_option = ctypes.CDLL(None).mallopt
             for option, value in _KEPT.items():
                 set_option(option, value)
+
+
+def order_for_memory() -> None:
+    """Has XLA order a processor's operations for little memory, where JAX is Keras's backend.
+
+    It orders them for concurrency by itself, which on few cores is slower and has what gradient
+    checkpointing computes again computed early and kept (measured in docs/performance.md). Before
+    JAX is imported; what XLA_FLAGS says of it already stays, and GPUs do not mind.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if os.environ.get("KERAS_BACKEND") != "jax" or _FOR_MEMORY in flags:
+        return
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
+        first, second = importlib.metadata.version("jaxlib").split(".")[:2]
+        if (int(first), int(second)) < _KNOWN_BEFORE:
+            os.environ["XLA_FLAGS"] = f"{flags} {_FOR_MEMORY}=false".strip()

@@ -1,7 +1,7 @@
-"""cuDNN's flash attention on JAX, with padding as it takes it: as lengths.
+"""Attention on JAX: cuDNN's flash attention where there is one, with padding as it takes it.
 
-A mask becomes a bias in JAX, one number for each pair of tokens, whose gradient cuDNN computes too;
-and one for the keys alone, [batch, 1, 1, key], it refuses.
+That is as lengths. A mask becomes a bias in JAX, one number for each pair of tokens, whose gradient
+cuDNN computes too; and one for the keys alone, [batch, 1, 1, key], it refuses.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any, Literal
 import jax
 from jax import numpy as jnp
 from keras import ops
+
+from bert_keras.layers import jax_cpu_attention
 
 _HALF = ("bfloat16", "float16")
 _AMPERE = 8.0  # the compute capability of the first GPUs that have it
@@ -24,6 +26,9 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
             return flash(query, key, value, mask)
         except (NotImplementedError, RuntimeError):  # the size of a head; no cuDNN installed
             pass
+    is_known = all(isinstance(size, int) for each in (query, key) for size in each.shape)
+    if is_known and _is_processor():
+        return jax_cpu_attention.attention(query, key, value, bias, mask)
     return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
 
 
@@ -90,7 +95,12 @@ def attention_kernel(dtype: str) -> str:
     why = "cuDNN's kernel needs a GPU of compute capability 8.0"
     if _compute_capability() >= _AMPERE:
         why = f"cuDNN's kernel needs half precision, this is {dtype}"
-    return f"XLA's operations, all probabilities in memory: {why}"
+    how = "few" if _is_processor() else "all"
+    return f"XLA's operations, {how} probabilities in memory at once: {why}"
+
+
+def _is_processor() -> bool:
+    return jax.devices()[0].platform == "cpu"
 
 
 def _compute_capability() -> float:

@@ -98,7 +98,8 @@ def test_what_is_compared() -> None:
 
 
 def test_figures_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
-    options = argparse.Namespace(tasks="sst2", seeds=3, epochs=0, mixed=False, quick=False)
+    settings = {"seeds": 3, "epochs": 0, "mixed": False, "quick": False}
+    options = argparse.Namespace(data="somewhere", tasks="sst2", **settings)
     path = tmp_path / "parity.json"
     record = finetune_parity._record(options, path)
     assert record["runs"] == {}
@@ -112,10 +113,32 @@ def test_figures_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
         finetune_parity._record(argparse.Namespace(**vars(options) | {"epochs": 1}), path)
 
 
-def test_tasks_are_recipes() -> None:
+def test_tasks_are_recipes(tmp_path: Path) -> None:
     assert set(finetune_parity.TASKS) <= set(known_finetunings())
     options = argparse.Namespace(data="somewhere", encoder="e", quick=True, epochs=0)
     for task in finetune_parity.TASKS:
-        recipe = finetune_parity._recipe(task, options)
+        recipe = finetune_parity._recipe(task, options, tmp_path)
         assert recipe.train.startswith("somewhere")
         assert (recipe.rows, recipe.epochs, recipe.encoder) == (200, 1, "e")
+
+
+def test_quick_needs_no_data(tmp_path: Path) -> None:
+    options = argparse.Namespace(data=None, encoder="", quick=True, epochs=0)
+    recipe = finetune_parity._recipe("sst2", options, tmp_path)
+    assert Path(recipe.train).parent == tmp_path
+    assert Path(recipe.encoder, "config.json").is_file()
+    assert recipe.epochs == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--data DIR, or --quick"),
+        (["--data", "d", "--encoder", ""], "--encoder HANDLE, or: pip install"),
+        (["--quick", "--tasks", "sst2,nothing"], "no task nothing"),
+    ],
+)
+def test_what_is_missing_is_told(arguments: list[str], words: str, capsys) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        finetune_parity.main(arguments)
+    assert words in capsys.readouterr().err

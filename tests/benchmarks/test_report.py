@@ -24,6 +24,14 @@ def test_what_is_not_installed_has_no_version() -> None:
     assert found["machine"] == machine.facts()
 
 
+def test_the_environment_is_told(monkeypatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--a=1")
+    found = circumstances([])
+    assert found["environment"]["XLA_FLAGS"] == "--a=1"
+    assert set(found["environment"]) <= set(report.VARIABLES)
+    assert found["commit"] is None or found["commit"].strip()
+
+
 def test_a_report_is_written_where_a_file_is_named(tmp_path: Path) -> None:
     report.write(None, "python -m benchmarks.memory", ["keras"], results={"a": 1})
     assert not list(tmp_path.iterdir())

@@ -9,7 +9,7 @@ import io
 from rich.console import Console
 
 from benchmarks import step_profile
-from benchmarks.step_profilers import KINDS
+from benchmarks.step_profilers import CLOCK, KINDS
 
 
 def test_functions_take_their_arguments() -> None:
@@ -23,9 +23,10 @@ def test_functions_take_their_arguments() -> None:
 
 
 def test_table() -> None:
-    figures = {kind: {"median": 10.0 + number} for number, kind in enumerate(KINDS)}
+    figures = {kind: {"median": 10.0 + number} for number, kind in enumerate((*KINDS, CLOCK))}
     console = Console(file=io.StringIO(), width=200)
     step_profile.show({"one": figures}, "a step", console)
     told = console.file.getvalue()
     assert all(kind in told for kind in KINDS)
-    assert " 75 " in told
+    assert " 75 " in told  # all kinds, and not what the clock says
+    assert CLOCK in told

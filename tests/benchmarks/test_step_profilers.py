@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import step_profilers
 from benchmarks.step_profilers import (
+    CLOCK,
     KINDS,
     LAYOUT,
     OPTIMIZER,
@@ -76,7 +77,8 @@ def test_a_step_is_profiled() -> None:
     if backend == "jax":
         pytest.skip("this backend's profile needs flags before it starts")
     figures = getattr(step_profilers, backend)("ours", _TINY)()
-    assert set(figures) == set(KINDS)
+    assert set(figures) == {*KINDS, CLOCK}
+    assert figures[CLOCK] > 0
     assert figures[PRODUCTS] > 0
     assert figures[OPTIMIZER] > 0
     assert all(0 <= value < 60_000 for value in figures.values())

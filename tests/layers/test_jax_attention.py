@@ -123,13 +123,13 @@ def test_what_the_kernel_refuses_is_left_to_keras(
 def test_the_kernel_is_told(
     capability: str, dtype: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    devices = [SimpleNamespace(compute_capability=capability)]
+    devices = [SimpleNamespace(platform="gpu", compute_capability=capability)]
     monkeypatch.setattr(jax, "devices", lambda: devices)
     assert words in jax_attention.attention_kernel(dtype)
 
 
 def test_an_encoder_tells_it_of_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = BertEncoder(TINY, dtype="mixed_bfloat16")
-    assert "all probabilities in memory" in encoder.describe_kernels()["inference"]
+    assert "few probabilities in memory at once" in encoder.describe_kernels()["inference"]
     monkeypatch.setattr(jax_attention, "_compute_capability", lambda: 9.0)
     assert "padding as lengths" in encoder.describe_kernels()["inference"]

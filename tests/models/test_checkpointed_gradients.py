@@ -48,6 +48,54 @@ def test_training_is_the_same(task_class: type[Task], policy: str) -> None:
     assert np.abs(start[path] - found).max() > 1e-2
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() == "jax", reason="the jax backend traces once what it computes twice"
+)
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_each_block_is_computed_again(checkpointed: bool, monkeypatch) -> None:
+    encoder = BertEncoder(CONFIG)
+    encoder.checkpoint_gradients(checkpointed)
+    seen: list[str] = []
+    outputs = type(encoder.blocks[0])._outputs
+
+    def counted(block: Any, *given: Any) -> Any:
+        seen.append(block.name)
+        return outputs(block, *given)
+
+    monkeypatch.setattr(type(encoder.blocks[0]), "_outputs", counted)
+    task = SequenceClassifier(encoder, num_classes=2)
+    task.compile(keras.optimizers.SGD(0.1), **task.objective(), run_eagerly=True)
+    seen.clear()  # of making the model
+    task.train_on_batch(batch(CONFIG), {"label": np.array([0, 1, 1])})
+    times = 2 if checkpointed else 1
+    assert sorted(seen) == sorted([block.name for block in encoder.blocks] * times)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="programs of the jax backend")
+def test_each_block_is_computed_again_by_xla() -> None:
+    encoder = BertEncoder(CONFIG)
+    once = _products_of_gradients(encoder)
+    encoder.checkpoint_gradients()
+    # Of all but a block's last kernel, whose product no gradient asks for.
+    products = 5 + 2
+    assert _products_of_gradients(encoder) >= once + products * CONFIG.num_layers
+
+
+def _products_of_gradients(encoder: BertEncoder) -> int:
+    """How many matrix products of blocks JAX traces for a gradient."""
+    import jax
+
+    inputs = batch(CONFIG)
+    variables = [v.value for v in encoder.trainable_variables]
+    others = [v.value for v in encoder.non_trainable_variables]
+
+    def loss(values: list[Any]) -> Any:
+        outputs, _ = encoder.stateless_call(values, others, inputs, training=True)
+        return outputs["sequence_output"].sum()
+
+    return str(jax.make_jaxpr(jax.grad(loss))(variables)).count("dot_general")
+
+
 def test_it_is_a_matter_of_training_and_not_saved(tmp_path: Path) -> None:
     encoder = BertEncoder(CONFIG)
     encoder.checkpoint_gradients()
