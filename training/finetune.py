@@ -28,6 +28,7 @@ import tempfile
 from typing import Any
 
 from bert_keras.errors import ArtifactError, NumericError, UsageError
+from training import machine
 from training.finetune_recipe import FinetuneRecipe, load_finetuning, quicktest
 from training.recipe_files import read_command
 from training.run import run
@@ -45,6 +46,7 @@ def main(arguments: list[str]) -> int:
         "training.finetune",
         named="the folder of the run",
     )
+    machine.order_for_memory()
     # Keras and its backend take seconds to import: after the command is known to be good.
     from bert_keras.resume import RunLock
     from training.finetune_folder import QUICKTEST, FinetuneFolder

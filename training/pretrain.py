@@ -32,6 +32,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from bert_keras.errors import UsageError
+from training import machine
 from training.recipe import PretrainRecipe, load_recipe, quicktest
 from training.recipe_files import read_command
 from training.run import run
@@ -66,6 +67,7 @@ def main(arguments: list[str]) -> int:
             f"tensorboard=true needs {' and '.join(missing)}. Install with pip, or leave it out: "
             "metrics.jsonl has the same numbers."
         )
+    machine.order_for_memory()
     # Keras and its backend take seconds to import: after the command is known to be good.
     from bert_keras.resume import RunLock
     from training.run_folder import RunFolder
@@ -82,7 +84,6 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     import keras
 
     from bert_keras.data import dataset
-    from training import machine
     from training.corpora import evaluation_batches, open_corpora, rows_of, seen_in
     from training.fitting import Fitting
     from training.health import versions

@@ -27,7 +27,6 @@ def run(program: Callable[[list[str]], int | None]) -> NoReturn:
     arguments = sys.argv[1:]
     quiet()
     machine.keep_freed_memory()
-    machine.order_for_memory()
     try:
         if {"-h", "--help"}.intersection(arguments):
             print(inspect.getdoc(inspect.getmodule(program)) or "This program has no help.")

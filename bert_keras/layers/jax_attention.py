@@ -15,6 +15,7 @@ from keras import ops
 from bert_keras.layers import jax_cpu_attention
 
 _HALF = ("bfloat16", "float16")
+_REFUSALS: list[str] = []  # what cuDNN's kernel said where it was asked and did not come
 _AMPERE = 8.0  # the compute capability of the first GPUs that have it
 
 
@@ -24,8 +25,8 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
     if bias is None and is_padding and has_flash(str(query.dtype)):
         try:
             return flash(query, key, value, mask)
-        except (NotImplementedError, RuntimeError):  # the size of a head; no cuDNN installed
-            pass
+        except (NotImplementedError, RuntimeError) as error:  # a head's size; no cuDNN installed
+            _REFUSALS[:] = [str(error)]
     is_known = all(isinstance(size, int) for each in (query, key) for size in each.shape)
     if is_known and _is_processor():
         return jax_cpu_attention.attention(query, key, value, bias, mask)
@@ -87,6 +88,11 @@ def has_flash(dtype: str) -> bool:
 
 def attention_kernel(dtype: str) -> str:
     """See `kernels.attention_kernel`."""
+    if has_flash(dtype) and _REFUSALS:
+        return (
+            "XLA's operations, all probabilities in memory at once: cuDNN's kernel refused, "
+            f"{_REFUSALS[-1]}"
+        )
     if has_flash(dtype):
         return (
             "cuDNN's flash attention, padding as lengths; of rows of several examples and of "
@@ -100,7 +106,9 @@ def attention_kernel(dtype: str) -> str:
 
 
 def _is_processor() -> bool:
-    return jax.devices()[0].platform == "cpu"
+    """Whether JAX computes on a processor, and a batch is not shared among several devices."""
+    devices = jax.devices()
+    return len(devices) == 1 and devices[0].platform == "cpu"
 
 
 def _compute_capability() -> float:

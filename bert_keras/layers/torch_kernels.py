@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import keras
 import torch
 from keras import ops
+from torch.nn import attention as attention_backends
 from torch.nn import functional
 
 from bert_keras.layers.torch_linear import linear
 
+# Of PyTorch's kernels of attention those that keep no probabilities, in the order of its choice.
+_FUSED = {
+    attention_backends.SDPBackend.FLASH_ATTENTION: "flash",
+    attention_backends.SDPBackend.EFFICIENT_ATTENTION: "the memory-efficient one",
+    attention_backends.SDPBackend.CUDNN_ATTENTION: "cuDNN's",
+}
 _DRAWS = 2**15  # what `random_` draws of int16: whole numbers from 0
 
 
@@ -91,8 +99,18 @@ def _tensor(x: Any) -> Any:
 
 
 def attention_kernel(dtype: str) -> str:
-    """See `kernels.attention_kernel`."""
-    del dtype  # all have one
-    on_gpu = torch.cuda.is_available()
-    kernel = "the memory-efficient one, as flash takes no mask" if on_gpu else "flash"
-    return f"PyTorch's scaled_dot_product_attention ({kernel})"
+    """See `kernels.attention_kernel`: the first of PyTorch's that takes such numbers and a mask."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x = torch.zeros((1, 1, 8, 64), dtype=getattr(torch, dtype), device=device)
+    for kernel, name in _FUSED.items():
+        with attention_backends.sdpa_kernel(kernel), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch warns of why it does not take one
+            try:
+                functional.scaled_dot_product_attention(x, x, x, attn_mask=x[..., :8])
+            except RuntimeError:
+                continue
+        return f"PyTorch's scaled_dot_product_attention ({name})"
+    return (
+        "PyTorch's own operations, all probabilities in memory: no fused kernel takes a mask of "
+        f"{dtype} on {device} here"
+    )

@@ -106,9 +106,11 @@ def test_what_the_kernel_refuses_is_left_to_keras(
         return arrays[0]
 
     monkeypatch.setattr(jax.nn, "dot_product_attention", refused)
+    monkeypatch.setattr(jax_attention, "_REFUSALS", [])
     jax_attention.attention(*_half(), None, KEYS)
     assert asked[0]["implementation"] == "xla"
     assert asked[0]["mask"] is KEYS
+    assert "refused, the head dim must be" in jax_attention.attention_kernel("bfloat16")
 
 
 @pytest.mark.parametrize(
