@@ -86,6 +86,7 @@ GRAPHS = {
     "layers.torch_kernels": ("torch",),
     "layers.torch_linear": ("torch",),
     "layers.jax_attention": ("jax",),
+    "layers.jax_cpu_attention": ("jax",),
     "layers.jax_kernels": ("jax",),
     "export.runtimes.onnx_model": ("onnx",),
     "export.runtimes.openvino_model": ("openvino",),
