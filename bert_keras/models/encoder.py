@@ -161,7 +161,8 @@ class BertEncoder(EncoderView):
 
         Chen et al., 2016. Memory grows with the width of a block instead of with all that it
         computes; a step has one more forward pass. Outputs and gradients stay the same, and
-        dropout drops the same. Say it before `fit`; it is not saved.
+        dropout drops the same. Say it before `fit`; it is not saved. On JAX on a processor it saves
+        memory where XLA orders operations for it (`training.machine.order_for_memory`).
         """
         for block in self.blocks:
             block.checkpoints_gradients = on
