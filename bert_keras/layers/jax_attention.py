@@ -88,18 +88,15 @@ def has_flash(dtype: str) -> bool:
 
 def attention_kernel(dtype: str) -> str:
     """See `kernels.attention_kernel`."""
-    if has_flash(dtype) and _REFUSALS:
-        return (
-            "XLA's operations, all probabilities in memory at once: cuDNN's kernel refused, "
-            f"{_REFUSALS[-1]}"
-        )
-    if has_flash(dtype):
-        return (
-            "cuDNN's flash attention, padding as lengths; of rows of several examples and of "
-            "relative positions with a bias, where it takes one"
-        )
     why = "cuDNN's kernel needs a GPU of compute capability 8.0"
-    if _compute_capability() >= _AMPERE:
+    if has_flash(dtype):
+        if not _REFUSALS:
+            return (
+                "cuDNN's flash attention, padding as lengths; of rows of several examples and of "
+                "relative positions with a bias, where it takes one"
+            )
+        why = f"cuDNN's kernel refused, {_REFUSALS[-1]}"
+    elif _compute_capability() >= _AMPERE:
         why = f"cuDNN's kernel needs half precision, this is {dtype}"
     how = "few" if _is_processor() else "all"
     return f"XLA's operations, {how} probabilities in memory at once: {why}"
