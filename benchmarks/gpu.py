@@ -120,7 +120,7 @@ def measure(
             runners = sharing(runners, folder, console)
         products = peaks(DTYPE, ("jax", "torch"), 0 if on_gpu else 256)
         every = [*map(with_memory, runners), *products]
-        found = summary(contest(every, rounds, console))
+        found = summary(contest(every, rounds, console, together=False))
         peer = next((each.name for each in runners if each.name.startswith(TRANSFORMERS)), "")
         apart = told(runners, peer, folder) if mode == "inference" else {}
     rows = rows_of(found, flops(mode, sizes))

@@ -8,10 +8,8 @@ from keras import ops
 from bert_keras.layers import kernels
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.inner import inner
+from bert_keras.layers.masked import MASKED, lowest
 from bert_keras.layers.relative_positions import RELATIVE
-
-# Far below any score, yet finite: a row that is all padding averages instead of giving NaN.
-_MASKED = -1e9
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -101,7 +99,7 @@ class SelfAttention(keras.layers.Layer):
         key_BSNK = self._split(inner(self.key, x))
         value_BSNK = self._split(inner(self.value, x))
         mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)
-        if (training and self.dropout.rate) or not _has_kernel(self.compute_dtype):
+        if (training and self.dropout.rate) or not kernels.has_attention(self.compute_dtype):
             probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, mask_B11S)
             probabilities_BNTS = inner(
                 self.dropout, probabilities_BNTS, training=training, seed=seed
@@ -111,7 +109,7 @@ class SelfAttention(keras.layers.Layer):
             bias_BNTS = None
             if self.distance is not None:  # the kernels take a mask or a bias, not both
                 bias_BNTS = self._scale * inner(self.distance, query_BTNK, key_BSNK)
-                bias_BNTS = _masked(bias_BNTS, mask_B11S, _lowest(self.compute_dtype))
+                bias_BNTS = _masked(bias_BNTS, mask_B11S, lowest(self.compute_dtype))
                 mask_B11S = None
             context_BTNK = kernels.fused_attention(
                 query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask_B11S
@@ -141,7 +139,7 @@ class SelfAttention(keras.layers.Layer):
             scores_BNTS = scores_BNTS + self._scale * inner(self.distance, query_BTNK, key_BSNK)
         # float16 has neither the range of the mask nor the precision of the sum.
         scores_BNTS = ops.cast(scores_BNTS, "float32")
-        scores_BNTS = _masked(scores_BNTS, mask_B11S, _MASKED)
+        scores_BNTS = _masked(scores_BNTS, mask_B11S, MASKED)
         return ops.cast(ops.softmax(scores_BNTS), self.compute_dtype)
 
 
@@ -176,14 +174,3 @@ def _masked(scores_BNTS, mask_B11S, low: float):
         return scores_BNTS
     # Added, not put in place: a sum's gradient is a view, a choice's another pass.
     return scores_BNTS + ops.cast(ops.where(mask_B11S, 0.0, low), scores_BNTS.dtype)
-
-
-def _lowest(dtype: str) -> float:
-    return -3e4 if dtype == "float16" else _MASKED
-
-
-def _has_kernel(dtype: str) -> bool:
-    """Whether the backend's kernel takes this dtype: JAX's has no float16 on processors."""
-    if dtype != "float16" or keras.config.backend() != "jax":
-        return True
-    return not all(device.startswith("cpu") for device in keras.distribution.list_devices())

@@ -52,7 +52,7 @@ def flash(
     """
     lengths = None
     if mask is not None:
-        is_read = mask[:, 0, 0]
+        is_read = jnp.broadcast_to(mask[:, 0, 0], key.shape[:2])
         order = jnp.argsort(~is_read, axis=1, stable=True)
         counts = jnp.sum(is_read, axis=1, dtype=jnp.int32)
         # What nobody reads is zero, and so is its gradient, whatever the kernel leaves there.
@@ -86,7 +86,7 @@ def has_flash(dtype: str) -> bool:
     return dtype in _HALF and _compute_capability() >= _AMPERE
 
 
-def attention_kernel(dtype: str) -> str:
+def attention_kernel(dtype: str, learns_bias: bool) -> str:  # noqa: ARG001
     """See `kernels.attention_kernel`."""
     why = "cuDNN's kernel needs a GPU of compute capability 8.0"
     if has_flash(dtype):

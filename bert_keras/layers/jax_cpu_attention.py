@@ -15,7 +15,8 @@ import jax
 from jax import lax
 from jax import numpy as jnp
 
-_MASKED = -1e9
+from bert_keras.layers.masked import MASKED
+
 _SCORES = 1 << 18  # for each core: a mebibyte of float32, about what its own cache holds
 _LONG = 8  # times as many scores in one row: its queries come in parts
 
@@ -23,12 +24,14 @@ _LONG = 8  # times as many scores in one row: its queries come in parts
 def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
     """See `kernels.fused_attention`; all sizes are known."""
     batch, length, heads, head_size = query.shape
-    at_once = _SCORES * (os.cpu_count() or 1)
+    if not query.size or not key.size:
+        return jnp.zeros(query.shape, value.dtype)
+    at_once = _SCORES * _cores()
     of_a_query = heads * key.shape[1]
     queries = None
     if of_a_query * length > _LONG * at_once:
         queries = max(1, at_once // of_a_query)
-    added = bias if mask is None else jnp.where(mask, 0.0, _MASKED)
+    added = bias if mask is None else jnp.where(mask, 0.0, MASKED)
     if added is not None:
         added = jnp.broadcast_to(added, (batch, *added.shape[1:]))
     rows = query * head_size**-0.5, key, value, added
@@ -46,6 +49,12 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
     if rows_at_once >= batch:
         return jax.vmap(row)(rows)
     return lax.map(row, rows, batch_size=rows_at_once)
+
+
+def _cores() -> int:
+    """How many XLA computes on: those that this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def _in_parts(query: Any, key: Any, value: Any, added: Any, size: int) -> Any:

@@ -21,11 +21,13 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     JAX's own generator, Threefry, is a loop over memory on a processor. Nothing is kept for the
     gradient, which hashes again.
     """
-    threshold = jnp.uint32(round(rate * _DRAWS))
+    threshold = jnp.uint32(min(round(rate * _DRAWS), _DRAWS - 1))
     first, second = (seed[number].astype(jnp.uint32) for number in (0, 1))
     places = lax.iota(jnp.uint32, x.size).reshape(x.shape)
     draws = _mixed(places * jnp.uint32(_STRIDE) + first)
-    draws = _mixed(draws ^ (second * jnp.uint32(_TURN) + jnp.uint32(1)))
+    # Both numbers of the seed once more: of the first alone, two layers would drop the same, moved.
+    key = _mixed(first + jnp.uint32(_TURN)) ^ (second * jnp.uint32(_TURN) + jnp.uint32(1))
+    draws = _mixed(draws ^ key)
     return jnp.where(draws >= threshold, x * (1 / (1 - rate)), jnp.zeros((), x.dtype))
 
 

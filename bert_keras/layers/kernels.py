@@ -206,13 +206,24 @@ def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask:
     return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
 
 
-def attention_kernel(dtype: str) -> str:
+def has_attention(dtype: str) -> bool:
+    """Whether `fused_attention` takes queries of this dtype: JAX's has no float16 on processors."""
+    if dtype != "float16" or keras.backend.backend() != "jax":
+        return True
+    return not all(device.startswith("cpu") for device in keras.distribution.list_devices())
+
+
+def attention_kernel(dtype: str, *, learns_bias: bool = False) -> str:
     """Which kernel `fused_attention` is on this machine, and why where it is a slow one.
 
     Args:
         dtype: of the queries.
+        learns_bias: whether a gradient of the bias is wanted.
     """
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
-        return "TensorFlow's own operations, all probabilities in memory: it has no kernel of them"
-    return _own("attention_kernel")(dtype)
+    slow = "all probabilities in memory"
+    if not has_attention(dtype):
+        return f"the backend's own operations, {slow}: JAX has no kernel of {dtype} on a processor"
+    if (own := _own("attention_kernel")) is not None:
+        return own(dtype, learns_bias)
+    name = {"tensorflow": "TensorFlow"}.get(keras.backend.backend(), keras.backend.backend())
+    return f"{name}'s own operations, {slow}: it has no kernel of them"

@@ -18,7 +18,7 @@ _ROOT_HALF, _LOG_DENSITY = math.sqrt(0.5), -0.5 * math.log(2.0 * math.pi)
 
 def dropped(x: Any, rate: float, seed: Any) -> Any:
     """By 16 random bits for each number; see `kernels.dropped`."""
-    threshold = round(rate * _DRAWS)
+    threshold = min(round(rate * _DRAWS), _DRAWS - 1)  # a rate next to 1 leaves something
     scale = _DRAWS / (_DRAWS - threshold)
     size = tf.size(x)
     # The generator gives 32 bits at a time.

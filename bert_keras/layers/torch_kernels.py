@@ -26,7 +26,7 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     """Dropout by a mask that one pass draws; a fresh generator holds the seed, as in Keras."""
     if x.device.type == "meta":  # Keras asks for the shape
         return x
-    threshold = round(rate * _DRAWS)
+    threshold = min(round(rate * _DRAWS), _DRAWS - 1)  # a rate next to 1 leaves something
     generator = torch.Generator(device=x.device)
     generator.manual_seed(int(seed[0] + seed[1]) & 0xFFFFFFFF)
     draws = torch.empty(x.shape, dtype=torch.int16, device=x.device).random_(generator=generator)
@@ -98,19 +98,20 @@ def _tensor(x: Any) -> Any:
     return x.value if isinstance(x, keras.Variable) else ops.convert_to_tensor(x)
 
 
-def attention_kernel(dtype: str) -> str:
+def attention_kernel(dtype: str, learns_bias: bool) -> str:
     """See `kernels.attention_kernel`: the first of PyTorch's that takes such numbers and a mask."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     x = torch.zeros((1, 1, 8, 64), dtype=getattr(torch, dtype), device=device)
+    mask = x[..., :8].clone().requires_grad_(learns_bias)
     for kernel, name in _FUSED.items():
         with attention_backends.sdpa_kernel(kernel), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch warns of why it does not take one
             try:
-                functional.scaled_dot_product_attention(x, x, x, attn_mask=x[..., :8])
+                functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
             except RuntimeError:
                 continue
         return f"PyTorch's scaled_dot_product_attention ({name})"
     return (
-        "PyTorch's own operations, all probabilities in memory: no fused kernel takes a mask of "
-        f"{dtype} on {device} here"
+        "PyTorch's own operations, all probabilities in memory: no fused kernel takes "
+        f"{'a learned bias' if learns_bias else 'a mask'} of {dtype} on {device} here"
     )

@@ -58,6 +58,8 @@ def _is_plain(x: Any, weight: Any) -> bool:
 class _Linear(torch.autograd.Function):
     """oneDNN's product with its gradients, which have gradients in turn."""
 
+    generate_vmap_rule = True  # for gradients of each example, by `torch.func.vmap`
+
     @staticmethod
     def forward(x: Any, weight: Any, bias: Any) -> Any:
         return _product(x, weight, bias)

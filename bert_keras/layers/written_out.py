@@ -14,7 +14,7 @@ from typing import Any
 
 from keras import ops
 
-_MASKED = -1e9
+from bert_keras.layers.masked import MASKED
 
 _is_asked: ContextVar[bool] = ContextVar("is_written_out", default=False)
 
@@ -60,6 +60,6 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
     if bias is not None:
         scores += ops.cast(bias, "float32")
     if mask is not None:
-        scores += ops.cast(ops.where(mask, 0.0, _MASKED), "float32")  # once for all layers
+        scores += ops.cast(ops.where(mask, 0.0, MASKED), "float32")  # once for all layers
     found = ops.matmul(ops.cast(ops.softmax(scores), value.dtype), value)
     return ops.transpose(found, (0, 2, 1, 3))

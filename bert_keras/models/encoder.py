@@ -168,8 +168,11 @@ class BertEncoder(EncoderView):
             block.checkpoints_gradients = on
 
     def describe_kernels(self) -> dict[str, str]:
-        """Which attention kernel runs in "inference" and in "training" here, and why."""
-        fused = composed = kernels.attention_kernel(self.dtype_policy.compute_dtype)
+        """Which attention kernel is asked for in "inference" and in "training" here, and why."""
+        dtype = self.dtype_policy.compute_dtype
+        learns_bias = not self.config.position_rows  # of relative positions
+        fused = kernels.attention_kernel(dtype)
+        composed = kernels.attention_kernel(dtype, learns_bias=learns_bias)
         if self.config.attention_dropout:
             composed = (
                 "the backend's own operations, all probabilities in memory: "

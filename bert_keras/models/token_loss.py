@@ -19,7 +19,8 @@ class TokenLoss(keras.losses.Loss):
     """
 
     def __init__(self, reduction: str = "mean_with_sample_weight", name: str = "token_loss"):
-        super().__init__(name=name, reduction=reduction)
+        # Whatever Keras's `floatx`: it casts labels too, and half precision has few whole numbers.
+        super().__init__(name=name, reduction=reduction, dtype="float32")
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Labels [...] and logits [..., classes] -> losses [...]."""

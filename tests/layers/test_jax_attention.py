@@ -16,7 +16,7 @@ import jax
 from jax import numpy as jnp
 
 from bert_keras import BertEncoder
-from bert_keras.layers import jax_attention
+from bert_keras.layers import jax_attention, kernels
 from tests.contracts import TINY
 
 DRAW = np.random.default_rng(11)
@@ -110,7 +110,7 @@ def test_what_the_kernel_refuses_is_left_to_keras(
     jax_attention.attention(*_half(), None, KEYS)
     assert asked[0]["implementation"] == "xla"
     assert asked[0]["mask"] is KEYS
-    assert "refused, the head dim must be" in jax_attention.attention_kernel("bfloat16")
+    assert "refused, the head dim must be" in jax_attention.attention_kernel("bfloat16", False)
 
 
 @pytest.mark.parametrize(
@@ -127,11 +127,14 @@ def test_the_kernel_is_told(
 ) -> None:
     devices = [SimpleNamespace(platform="gpu", compute_capability=capability)]
     monkeypatch.setattr(jax, "devices", lambda: devices)
-    assert words in jax_attention.attention_kernel(dtype)
+    assert words in jax_attention.attention_kernel(dtype, False)
 
 
 def test_an_encoder_tells_it_of_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = BertEncoder(TINY, dtype="mixed_bfloat16")
     assert "few probabilities in memory at once" in encoder.describe_kernels()["inference"]
+    told = BertEncoder(TINY, dtype="mixed_float16").describe_kernels()["inference"]
+    assert told == kernels.attention_kernel("float16")
+    assert "all probabilities in memory: JAX has no kernel of float16 on a processor" in told
     monkeypatch.setattr(jax_attention, "_compute_capability", lambda: 9.0)
     assert "padding as lengths" in encoder.describe_kernels()["inference"]

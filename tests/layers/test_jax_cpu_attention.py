@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import keras
@@ -51,7 +50,7 @@ def _by_keras(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
 @pytest.fixture(params=DIVIDED)
 def divided(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     scores, long = DIVIDED[request.param]
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(jax_cpu_attention, "_cores", lambda: 1)
     monkeypatch.setattr(jax_cpu_attention, "_SCORES", scores)
     monkeypatch.setattr(jax_cpu_attention, "_LONG", long)
     return request.param
@@ -86,6 +85,15 @@ def test_who_may_look_nowhere_averages(divided: str) -> None:
     np.testing.assert_allclose(found[1], mean, atol=1e-6)
 
 
+@pytest.mark.parametrize("empty", ["rows", "queries", "keys"])
+def test_nothing_to_attend_is_no_error(empty: str, divided: str) -> None:
+    query = {"rows": QUERY[:0], "queries": QUERY[:, :0]}.get(empty, QUERY)
+    key, value = ({"rows": x[:0], "keys": x[:, :0]}.get(empty, x) for x in (KEY, VALUE))
+    found = jax_cpu_attention.attention(query, key, value, None, None)
+    assert found.shape == query.shape
+    assert not found.any()
+
+
 def test_half_precision(divided: str) -> None:
     query, key, value = (each.astype(jnp.bfloat16) for each in (QUERY, KEY, VALUE))
     found = jax_cpu_attention.attention(query, key, value, None, PADDING)
@@ -95,7 +103,7 @@ def test_half_precision(divided: str) -> None:
 
 
 def test_no_number_is_the_square_of_a_long_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(jax_cpu_attention, "_cores", lambda: 1)
     monkeypatch.setattr(jax_cpu_attention, "_SCORES", 1 << 10)
     long = jnp.ones((2, 512, 2, 4))
     gradient = jax.grad(lambda x: jax_attention.attention(x, x, x, None, None).sum())

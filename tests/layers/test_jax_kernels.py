@@ -62,6 +62,17 @@ def test_calls_are_independent(is_dropped: np.ndarray) -> None:
             assert abs(_correlation(first[:-distance], second[distance:])) < 5
 
 
+def test_layers_do_not_drop_the_same_moved() -> None:
+    """Seeds whose hashes meet, some places further on: as often as layers of a large model have."""
+    distance, count = 5, 3
+    moved = (7 + distance * jax_kernels._STRIDE) % 2**32
+    masks = [
+        np.asarray(jax_kernels.dropped(jnp.ones(_COUNT), _RATE, jnp.array(seed, jnp.uint32))) == 0
+        for seed in ((7, count), (moved, count))
+    ]
+    assert abs(_correlation(masks[0][distance:], masks[1][:-distance])) < 5
+
+
 def test_compiled_or_not_it_drops_the_same() -> None:
     x, seed = jnp.ones((3, 5, 7)), jnp.array([3, 4], jnp.uint32)
     found = jax_kernels.dropped(x, 0.5, seed)

@@ -174,5 +174,18 @@ def test_the_kernel_is_told() -> None:
     assert word[keras.backend.backend()] in kernels.attention_kernel("float32")
 
 
+def test_of_another_backend_it_is_told_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keras.backend, "backend", lambda: "openvino")
+    monkeypatch.setattr(kernels, "_own", lambda _name: None)
+    assert "openvino's own operations" in kernels.attention_kernel("float32")
+
+
+def test_a_rate_next_to_one_drops_nearly_all() -> None:
+    x = ops.ones((4096,))
+    found = numpy(kernels.dropped(x, 1 - 1e-12, _seed(np.array([1, 2]))))
+    assert np.isfinite(found).all()
+    assert (found == 0).mean() > 0.99
+
+
 def _seed(values: np.ndarray) -> Any:
     return ops.convert_to_tensor(values, dtype=keras.random.SeedGenerator(1).state.dtype)

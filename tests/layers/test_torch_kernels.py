@@ -42,10 +42,11 @@ def test_heads_may_be_views() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU's kernels: the platform has others")
 def test_the_kernel_of_attention_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     told = torch_kernels.attention_kernel
-    assert told("float32").endswith("(flash)")
+    assert told("float32", False).endswith("(flash)")
+    assert "no fused kernel takes a learned bias of float32 on cpu" in told("float32", True)
     # As of a build without it: PyTorch is asked for what it has not, and the next one is tried.
     flash, efficient, _ = torch_kernels._FUSED
     monkeypatch.setattr(torch_kernels, "_FUSED", {efficient: "the memory-efficient one"})
-    assert "no fused kernel takes a mask of float32 on cpu" in told("float32")
+    assert "no fused kernel takes a mask of float32 on cpu" in told("float32", False)
     monkeypatch.setattr(torch_kernels, "_FUSED", {efficient: "none", flash: "flash"})
-    assert told("float32").endswith("(flash)")
+    assert told("float32", False).endswith("(flash)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import keras
@@ -95,6 +96,19 @@ def test_gradients_as_a_function(torch: Any, linear: Any) -> None:
         for product in (linear, torch.nn.functional.linear)
     )
     torch.testing.assert_close(mine, same, atol=1e-5, rtol=0)
+
+
+def test_gradients_of_each_example(torch: Any, linear: Any) -> None:
+    x, weight = torch.randn(5, 3, 16), torch.randn(7, 16)
+
+    def of_each(product: Any) -> Any:
+        gradient = torch.func.grad(lambda weight, row: product(row, weight).sin().sum())
+        return torch.func.vmap(gradient, in_dims=(None, 0))(weight, x)
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is a performance drop")  # one by one
+        mine = of_each(linear)
+    torch.testing.assert_close(mine, of_each(torch.nn.functional.linear), atol=1e-5, rtol=0)
 
 
 def test_what_is_frozen_has_no_gradient(torch: Any, linear: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bert_keras import BertEncoder, features
-from bert_keras.models import MaskedLM, Pretrainer
+from bert_keras.models import MaskedLM, Pretrainer, SequenceClassifier
 from bert_keras.models.masked_lm import mask_positions
 from bert_keras.models.task import task_inputs
 from tests import contracts
@@ -59,6 +59,28 @@ def test_loss_and_gradients_are_those_over_the_whole_encoder(
     for path, gradient in gradients.items():
         np.testing.assert_allclose(found[path], gradient, atol=1e-5, err_msg=path)
         assert np.abs(gradient).max() > 1e-4 or "key/bias" in path, path
+
+
+@pytest.mark.parametrize("hidden_activation", [None, "tanh"])
+def test_of_texts_the_first_token_is_enough(hidden_activation: str | None) -> None:
+    config = TINY.replace(**_FIXED, pooler=hidden_activation is None)
+    task: Any = SequenceClassifier(
+        BertEncoder(config), 3, hidden_activation=hidden_activation, dropout=0.0
+    )
+    inputs = task_inputs(task.encoder)
+    encoded = task.encoder(inputs)
+    if hidden_activation is None:
+        vectors = encoded[features.POOLED_OUTPUT]
+    else:
+        vectors = encoded[features.SEQUENCE_OUTPUT][:, 0]
+    plain: Any = keras.Model(inputs, {features.LABEL: task.head(vectors)})
+    plain.objective = task.objective
+    batch = contracts.batch(config), {features.LABEL: np.array([0, 2, 1])}, None
+    (found_logs, found), (logs, gradients) = (step_of(model, batch) for model in (task, plain))
+    assert found_logs == pytest.approx(logs, abs=1e-5)
+    assert found.keys() == gradients.keys()
+    for path, gradient in gradients.items():
+        np.testing.assert_allclose(found[path], gradient, atol=1e-5, err_msg=path)
 
 
 def _over_the_whole_encoder(task: Any) -> keras.Model:

@@ -36,6 +36,12 @@ def _outputs(model: keras.Model) -> list[np.ndarray]:
     return [numpy(keras.ops.cast(each, "float32")) for each in found]
 
 
+torch_alone = pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="this backend compiles its models"
+)
+
+
+@torch_alone
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("name", MODELS)
 def test_answers(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,11 +52,6 @@ def test_answers(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None
     atol = 1e-5 if dtype == "float32" else 0.05
     for one, other in zip(found, _outputs(model), strict=True):
         np.testing.assert_allclose(one, other, atol=atol)
-
-
-torch_alone = pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="this backend compiles its models"
-)
 
 
 @torch_alone

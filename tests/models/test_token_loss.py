@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keras
 import numpy as np
+import pytest
 
 from bert_keras.models.token_loss import TokenAccuracy, TokenLoss
 from tests.contracts import numpy
@@ -23,6 +24,16 @@ def test_the_loss_is_the_mean_over_the_weights() -> None:
             numpy(loss(LABELS, LOGITS, sample_weight=weights)) for loss in (TokenLoss(), theirs)
         )
         np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_labels_are_whole_numbers_whatever_keras_computes_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keras.config, "floatx", lambda: "bfloat16")
+    monkeypatch.setattr(keras.src.backend, "floatx", lambda: "bfloat16")
+    logits = np.zeros((1, 1000), "float32")
+    logits[0, 999] = 50.0  # 1,000 in bfloat16
+    assert float(numpy(TokenLoss()(np.array([999]), logits))) < 1e-5
 
 
 def test_the_accuracy_is_kerass() -> None:

@@ -1,0 +1,11 @@
+"""What is added to the score of a key that nobody may attend to."""
+
+from __future__ import annotations
+
+# Far below any score, yet finite: a row that is all padding averages instead of giving NaN.
+MASKED = -1e9
+
+
+def lowest(dtype: str) -> float:
+    """`MASKED`, or what float16 has of it beside a bias."""
+    return -3e4 if dtype == "float16" else MASKED
