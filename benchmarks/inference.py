@@ -40,6 +40,7 @@ from benchmarks.inference_report import operations_of, show
 from benchmarks.programs import BACKENDS, OURS
 from benchmarks.roofline import PEAK, peak_of, peaks
 from bert_keras import Tokenizer
+from bert_keras.errors import DataError
 
 PACKAGES = (
     *("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers"),
@@ -151,7 +152,10 @@ def main() -> None:
     )
     length, rounds = limits["max_seq_length"], 1 if options.quick else options.rounds
     sizes = {"quick": options.quick, "sweep": options.sweep or options.plot is not None}
-    sentences, paragraphs = texts_of(options.data)
+    try:
+        sentences, paragraphs = texts_of(options.data)
+    except DataError as error:
+        parser.error(str(error))
     cases = cases_of(
         Tokenizer.from_preset(preset),
         sentences,

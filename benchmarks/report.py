@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from bert_keras.atomic import write_text
 from training import machine
 
 # What of the environment changes a figure.
@@ -26,10 +27,16 @@ def write(path: Path | None, command: str, packages: Iterable[str], **facts: Any
         command: that gave the figures.
         packages: whose versions matter.
         facts: JSON values by name: the figures.
+
+    Raises:
+        SystemExit: it cannot be written there; an earlier report stays as it was.
     """
     if path is not None:
         found = {"command": command, **circumstances(packages), **facts}
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        try:
+            write_text(path, json.dumps(found, indent=1) + "\n")
+        except OSError as error:
+            raise SystemExit(f"{path}: cannot be written: {error.strerror}.") from error
 
 
 def circumstances(packages: Iterable[str]) -> dict[str, Any]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
+
+import pytest
 
 from benchmarks import report
 from benchmarks.report import circumstances, command
@@ -30,6 +34,26 @@ def test_the_environment_is_told(monkeypatch) -> None:
     assert found["environment"]["XLA_FLAGS"] == "--a=1"
     assert set(found["environment"]) <= set(report.VARIABLES)
     assert found["commit"] is None or found["commit"].strip()
+
+
+def test_a_report_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"missing.*x\.json: cannot be written: No such file"):
+        report.write(tmp_path / "missing" / "x.json", "python -m benchmarks.memory", [])
+
+
+def test_an_earlier_report_outlives_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("earlier")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SystemExit, match="No space left on device"):
+        report.write(path, "python -m benchmarks.memory", [])
+    assert path.read_text() == "earlier"
 
 
 def test_a_report_is_written_where_a_file_is_named(tmp_path: Path) -> None:
