@@ -225,5 +225,5 @@ def attention_kernel(dtype: str, *, learns_bias: bool = False) -> str:
         return f"the backend's own operations, {slow}: JAX has no kernel of {dtype} on a processor"
     if (own := _own("attention_kernel")) is not None:
         return own(dtype, learns_bias)
-    name = {"tensorflow": "TensorFlow"}.get(keras.backend.backend(), keras.backend.backend())
+    name = keras.backend.backend().replace("tensorflow", "TensorFlow")
     return f"{name}'s own operations, {slow}: it has no kernel of them"

@@ -170,16 +170,16 @@ class BertEncoder(EncoderView):
     def describe_kernels(self) -> dict[str, str]:
         """Which attention kernel is asked for in "inference" and in "training" here, and why."""
         dtype = self.dtype_policy.compute_dtype
-        learns_bias = not self.config.position_rows  # of relative positions
-        fused = kernels.attention_kernel(dtype)
-        composed = kernels.attention_kernel(dtype, learns_bias=learns_bias)
         if self.config.attention_dropout:
-            composed = (
+            training = (
                 "the backend's own operations, all probabilities in memory: "
                 f"attention_dropout={self.config.attention_dropout} drops some of them; with 0 it "
                 "is as in inference"
             )
-        return {"inference": fused, "training": composed}
+        else:
+            learns_bias = not self.config.position_rows  # of relative positions
+            training = kernels.attention_kernel(dtype, learns_bias=learns_bias)
+        return {"inference": kernels.attention_kernel(dtype), "training": training}
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` rebuilds the encoder from."""
