@@ -7,6 +7,7 @@ wrote, all compute with the same weights, and write the first batch's vectors to
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from benchmarks.encoders import keras_hub_backbone, our_encoder, transformers_config
 from benchmarks.train_steppers import Round, Size, figures, rows, sizes_of
+from benchmarks.untuned import batches
 
 
 def write_weights(size: Size, folder: str, activation: str) -> Round:
@@ -62,6 +64,8 @@ def keras_hub(size: Size, dtype: str, *, weights: str = "", told: str = "") -> R
 
 
 def _by_predict(model: Any, sizes: dict[str, int], told: str) -> Round:
+    import keras
+
     batch = sizes["batch"]
     ids = rows(sizes, sizes["steps"])["ids"]
     inputs = {
@@ -69,10 +73,15 @@ def _by_predict(model: Any, sizes: dict[str, int], told: str) -> Round:
         "segment_ids": np.zeros_like(ids),
         "padding_mask": np.ones_like(ids),
     }
+    is_tensorflow = keras.backend.backend() == "tensorflow"
+
+    @functools.cache
+    def given(count: int) -> dict[str, Any]:
+        part = {name: values[:count] for name, values in inputs.items()}
+        return {"x": batches(part, batch)} if is_tensorflow else {"x": part, "batch_size": batch}
 
     def predict(count: int) -> np.ndarray:
-        part = {name: values[:count] for name, values in inputs.items()}
-        found = model.predict(part, batch_size=batch, verbose=0)
+        found = model.predict(**given(count), verbose=0)
         return found["sentence_vector"] if isinstance(found, dict) else found
 
     return _rounds(predict, sizes, told)

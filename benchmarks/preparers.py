@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.untuned import untuned
+
 Round = Callable[[], dict[str, float]]
 _BATCH = 1_000  # paragraphs given to a peer at once
 
@@ -83,7 +85,7 @@ def keras_hub(file: str, tokenizer: str, *, masks: bool = False) -> Round:
         lines = tf.data.Dataset.from_generator(
             lambda: iter(batches), output_signature=tf.TensorSpec((None,), tf.string)
         )
-        for found in lines.map(made, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2):
+        for found in untuned(lines.map(made, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)):
             if masks:
                 tokens += int(tf.math.count_nonzero(found[0]["padding_mask"]))
             else:

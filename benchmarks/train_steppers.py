@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.encoders import keras_hub_backbone, our_encoder, transformers_config
+from benchmarks.untuned import batches
 
 VOCABULARY, MASK_ID = 30_522, 103
 SIZES: dict[str, dict[str, int]] = {
@@ -82,6 +83,8 @@ def ours(
         chunks: parts in which its loss takes the vocabulary.
         options: of `compile`.
     """
+    import keras
+
     from bert_keras.models import MaskedLM
     from bert_keras.optimization import AdamW
 
@@ -92,11 +95,12 @@ def ours(
         task = task.in_chunks(chunks)
     task.compile(AdamW(_LEARNING_RATE), **task.objective(), **options)
     names = [tensor.name for tensor in task.inputs]
-    return _by_fit(task, sizes, names, label_name="mlm")
+    feed = _as_dataset if keras.backend.backend() == "tensorflow" else _as_arrays
+    return _by_fit(task, sizes, names, label_name="mlm", feed=feed)
 
 
 def keras_hub(size: Size, dtype: str, *, dropout: float = 0.1, **options: Any) -> Round:
-    """KerasHub's `BertMaskedLM` by `fit`."""
+    """KerasHub's `BertMaskedLM` by `fit`, which reads a dataset on every backend."""
     import keras
     import keras_hub
 
@@ -109,10 +113,17 @@ def keras_hub(size: Size, dtype: str, *, dropout: float = 0.1, **options: Any) -
         weighted_metrics=[keras.metrics.SparseCategoricalAccuracy()],
         **options,
     )
-    return _by_fit(task, sizes, list(task.input), label_name=None)
+    return _by_fit(task, sizes, list(task.input), label_name=None, feed=_as_dataset)
 
 
-def _by_fit(task: Any, sizes: Mapping[str, int], names: list[str], label_name: str | None) -> Round:
+def _by_fit(
+    task: Any,
+    sizes: Mapping[str, int],
+    names: list[str],
+    *,
+    label_name: str | None,
+    feed: Callable[[dict[str, Any], int], dict[str, Any]],
+) -> Round:
     def data(steps: int) -> dict[str, Any]:
         found = rows(sizes, steps)
         ids, labels = found["ids"], found["labels"]
@@ -135,12 +146,11 @@ def _by_fit(task: Any, sizes: Mapping[str, int], names: list[str], label_name: s
     def fit(given: dict[str, Any]) -> None:
         task.fit(**given, shuffle=False, verbose=0)
 
-    feed = _fed(sizes["batch"])
-    fit(feed(once))
-    fit(feed(many))
+    fit(feed(once, sizes["batch"]))
+    fit(feed(many, sizes["batch"]))
 
     def run() -> dict[str, float]:
-        given = feed(many)
+        given = feed(many, sizes["batch"])
         begin = time.perf_counter()
         fit(given)
         return figures(sizes, time.perf_counter() - begin)
@@ -148,27 +158,14 @@ def _by_fit(task: Any, sizes: Mapping[str, int], names: list[str], label_name: s
     return run
 
 
-def _fed(batch: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Arrays as arguments of `fit`: on TensorFlow as a `tf.data.Dataset` that is not tuned.
+def _as_arrays(given: dict[str, Any], batch: int) -> dict[str, Any]:
+    """Arguments of `fit`: the arrays themselves."""
+    return {**given, "batch_size": batch}
 
-    Of arrays Keras makes one that is, and at the end of `fit` TensorFlow 2.21 often waits for the
-    tuner's thread: for as long again as it trained, at worst.
-    """
-    import keras
 
-    if keras.backend.backend() != "tensorflow":
-        return lambda given: {**given, "batch_size": batch}
-    import tensorflow as tf
-
-    options = tf.data.Options()
-    options.autotune.enabled = False
-
-    def dataset(given: dict[str, Any]) -> dict[str, Any]:
-        parts = tuple(given[name] for name in ("x", "y", "sample_weight"))
-        rows = tf.data.Dataset.from_tensor_slices(parts)
-        return {"x": rows.batch(batch).prefetch(2).with_options(options)}
-
-    return dataset
+def _as_dataset(given: dict[str, Any], batch: int) -> dict[str, Any]:
+    """Likewise: as the dataset that `fit` makes of arrays, but without a tuner to wait for."""
+    return {"x": batches(tuple(given[name] for name in ("x", "y", "sample_weight")), batch)}
 
 
 def transformers(

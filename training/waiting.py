@@ -9,7 +9,7 @@ from bert_keras.data import Batch, Examples
 
 
 class Watched:
-    """Examples that know when each batch was ready, whoever built it ahead.
+    """Examples that know when each batch was asked for and ready, whoever built it ahead.
 
     Args:
         examples: what is read.
@@ -23,7 +23,7 @@ class Watched:
     def __init__(self, examples: Examples, epoch: int, position: int):
         self.fixed_shapes = examples.fixed_shapes
         self._examples, self._next = examples, (epoch, position)
-        self._ready: dict[tuple[int, int], float] = {}
+        self._built: dict[tuple[int, int], tuple[float, float]] = {}
         self._lock = threading.Lock()
 
     def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
@@ -32,13 +32,18 @@ class Watched:
 
     def batch(self, epoch: int, position: int) -> Batch:
         """One batch: inputs, labels, sample weights."""
+        asked = perf_counter()
         found = self._examples.batch(epoch, position)
         with self._lock:
-            self._ready[epoch, position] = perf_counter()
+            self._built[epoch, position] = asked, perf_counter()
         return found
 
     def waited(self, begun: float) -> float:
         """Seconds that a step waited for its batch; asked once of every step, in their order.
+
+        TensorFlow asks for no batch before the first step runs, which it traces for seconds: no
+        step waits before its batch was asked for. Where building is what is slow, the next batch
+        is asked for before its step begins.
 
         Args:
             begun: when the step began, by `perf_counter`.
@@ -46,5 +51,5 @@ class Watched:
         place = self._next
         self._next = self._examples.locate(*place, 1)
         with self._lock:
-            ready = self._ready.pop(place, begun)
-        return max(0.0, ready - begun)
+            asked, ready = self._built.pop(place, (begun, begun))
+        return max(0.0, ready - max(asked, begun))

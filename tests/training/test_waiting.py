@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bert_keras.data import Rows, SupervisedExamples, dataset
+from bert_keras.data import Batch, Rows, SupervisedExamples, dataset
 from training.waiting import Watched
 
 
@@ -24,23 +24,45 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return time
 
 
+@pytest.fixture
+def slow(
+    examples: SupervisedExamples, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> SupervisedExamples:
+    """The same, two seconds for each."""
+    build = examples.batch
+
+    def batch(epoch: int, position: int) -> Batch:
+        clock[0] += 2.0
+        return build(epoch, position)
+
+    monkeypatch.setattr(examples, "batch", batch)
+    return examples
+
+
 def test_from_its_begin_until_the_batch_is_ready(
-    examples: SupervisedExamples, clock: list[float]
+    slow: SupervisedExamples, clock: list[float]
 ) -> None:
-    watched = Watched(examples, 0, 4)
-    for clock[0], place in ((3.0, (0, 4)), (5.0, (1, 1)), (7.0, (1, 0))):  # workers overtake
+    watched = Watched(slow, 0, 4)
+    for clock[0], place in ((1.0, (0, 4)), (4.0, (1, 1)), (5.0, (1, 0))):  # workers overtake
         watched.batch(*place)
-    assert [watched.waited(begun) for begun in (1.0, 6.0, 6.0)] == [2.0, 1.0, 0.0]
+    assert [watched.waited(begun) for begun in (2.0, 6.0, 6.0)] == [1.0, 1.0, 0.0]
+
+
+def test_not_before_it_was_asked_for(slow: SupervisedExamples, clock: list[float]) -> None:
+    watched = Watched(slow, 0, 0)
+    clock[0] = 7.0  # the step was traced so long
+    watched.batch(0, 0)
+    assert watched.waited(0.0) == 2.0
 
 
 def test_a_batch_that_was_built_for_its_shapes_is_built_again(
-    examples: SupervisedExamples, clock: list[float]
+    slow: SupervisedExamples, clock: list[float]
 ) -> None:
-    watched = Watched(examples, 0, 0)
+    watched = Watched(slow, 0, 0)
     watched.batch(0, 0)
     clock[0] = 4.0
     watched.batch(0, 0)
-    assert watched.waited(1.0) == 3.0
+    assert watched.waited(5.0) == 1.0
 
 
 def test_the_batches_are_those_of_the_examples(examples: SupervisedExamples) -> None:
