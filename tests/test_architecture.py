@@ -85,6 +85,7 @@ GRAPHS = {
     "layers.tensorflow_kernels": _TENSORFLOW,
     "layers.torch_kernels": ("torch",),
     "layers.torch_linear": ("torch",),
+    "layers.torch_losses": ("torch",),
     "layers.jax_attention": ("jax",),
     "layers.jax_cpu_attention": ("jax",),
     "layers.jax_kernels": ("jax",),

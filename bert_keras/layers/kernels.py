@@ -34,7 +34,7 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     """`x` without a random share, the rest scaled up: dropout (Srivastava et al., 2014).
 
     By fewer random bits than a float of each number takes: the rate is one of 65,536 on TensorFlow
-    and of 32,768 on PyTorch; on JAX by bits that cost less.
+    and PyTorch; on JAX by bits that cost less.
 
     Args:
         x: floats of any shape.
@@ -95,7 +95,7 @@ def gelu_to_train(x: Any) -> Any:
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
     """Normalised over the last axis, in float32, then scaled and shifted (Ba et al., 2016).
 
-    Where TensorFlow does not train, Keras's operations are as quick.
+    Where TensorFlow and JAX do not train, Keras's operations are as quick.
 
     Args:
         x: [..., width].
@@ -108,7 +108,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
     if written_out.is_asked() and keras.backend.backend() != "torch":
         return written_out.layer_norm(x, gamma, beta, epsilon)
     own = _own("layer_norm")
-    is_as_quick = keras.backend.backend() == "tensorflow" and not training
+    is_as_quick = keras.backend.backend() != "torch" and not training
     if own is None or is_as_quick or keras.backend.standardize_dtype(x.dtype) == "float64":
         return ops.layer_normalization(x, gamma, beta, axis=-1, epsilon=epsilon)
     return own(x, gamma, beta, epsilon)

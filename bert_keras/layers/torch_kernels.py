@@ -11,7 +11,8 @@ from keras import ops
 from torch.nn import attention as attention_backends
 from torch.nn import functional
 
-from bert_keras.layers.torch_linear import linear
+from bert_keras.layers.torch_linear import is_plain, linear
+from bert_keras.layers.torch_losses import TokenLosses
 
 # Of PyTorch's kernels of attention those that keep no probabilities, in the order of its choice.
 _FUSED = {
@@ -19,18 +20,20 @@ _FUSED = {
     attention_backends.SDPBackend.EFFICIENT_ATTENTION: "the memory-efficient one",
     attention_backends.SDPBackend.CUDNN_ATTENTION: "cuDNN's",
 }
-_DRAWS = 2**15  # what `random_` draws of int16: whole numbers from 0
+_DRAWS = 2**16  # 16 bits for a number
 
 
 def dropped(x: Any, rate: float, seed: Any) -> Any:
-    """Dropout by a mask that one pass draws; a fresh generator holds the seed, as in Keras."""
+    """Dropout by one draw for four numbers; a fresh generator holds the seed, as in Keras."""
     if x.device.type == "meta":  # Keras asks for the shape
         return x
     threshold = min(round(rate * _DRAWS), _DRAWS - 1)  # a rate next to 1 leaves something
     generator = torch.Generator(device=x.device)
     generator.manual_seed(int(seed[0] + seed[1]) & 0xFFFFFFFF)
-    draws = torch.empty(x.shape, dtype=torch.int16, device=x.device).random_(generator=generator)
-    return (x * (draws >= threshold)).mul_(_DRAWS / (_DRAWS - threshold))
+    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
+    draws = draws.random_(-(2**63), None, generator=generator).view(torch.int16)
+    is_kept = (draws[: x.numel()] >= threshold - _DRAWS // 2).view(x.shape)
+    return torch.where(is_kept, x, 0.0).mul_(_DRAWS / (_DRAWS - threshold))
 
 
 def affine(x: Any, kernel: Any, bias: Any, *, gelu: bool = False) -> Any:
@@ -58,8 +61,11 @@ def tied_logits(x: Any, table: Any, bias: Any) -> Any:
 
 def token_losses(labels: Any, logits: Any) -> Any:
     """Without a row of zeros and a one for each label."""
-    rows = logits.reshape(-1, logits.shape[-1])
-    losses = functional.cross_entropy(rows, labels.reshape(-1).long(), reduction="none")
+    rows, labels_of_rows = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1).long()
+    if is_plain(rows):
+        losses = TokenLosses.apply(rows, labels_of_rows)
+    else:
+        losses = functional.cross_entropy(rows, labels_of_rows, reduction="none")
     return losses.reshape(logits.shape[:-1])
 
 

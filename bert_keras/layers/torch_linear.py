@@ -24,7 +24,7 @@ def linear(x: Any, weight: Any, bias: Any = None, *, gelu: bool = False) -> Any:
         bias: [outputs], or None.
         gelu: whether it is wanted.
     """
-    if not _is_plain(x, weight):
+    if _ONEDNN is None or x.dim() < 2 or not is_plain(x, weight):
         found = functional.linear(x, weight, bias)
         return functional.gelu(found) if gelu else found
     if torch.is_grad_enabled() and any(
@@ -41,15 +41,14 @@ def _product(x: Any, weight: Any, bias: Any, *, gelu: bool = False) -> Any:
     return _ONEDNN(x, weight, bias, *activation)
 
 
-def _is_plain(x: Any, weight: Any) -> bool:
+def is_plain(*tensors: Any) -> bool:
     """Whether they are float32 numbers in memory, and no tracer or cast of PyTorch's is at work."""
+    first = tensors[0]
     return (
-        _ONEDNN is not None
-        and type(x) is torch.Tensor
-        and x.device.type == "cpu"
-        and x.dtype == weight.dtype == torch.float32
-        and x.dim() > 1
-        and x.numel() > 0
+        type(first) is torch.Tensor
+        and first.device.type == "cpu"
+        and all(each.dtype == torch.float32 for each in tensors)
+        and first.numel() > 0
         and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
     )

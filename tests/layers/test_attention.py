@@ -84,6 +84,7 @@ def test_training_without_dropout_is_inference(attention):
 
 
 def test_dropout_drops_probabilities_in_training_only():
+    keras.utils.set_random_seed(0)
     layer = _make(dropout=0.5)
     layer.build((None, None, 8))
     contracts.as_trained(layer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,8 +14,9 @@ if keras.backend.backend() != "jax":
 
 import jax
 from jax import numpy as jnp
+from keras import ops
 
-from bert_keras.layers import jax_kernels
+from bert_keras.layers import jax_kernels, kernels
 
 _COUNT = 1 << 19
 _RATE = 0.1
@@ -87,3 +89,37 @@ def test_halves_stay_halves(dtype: str) -> None:
     found = jax_kernels.dropped(x, 0.1, seed)
     assert found.dtype == dtype
     np.testing.assert_allclose(np.unique(found.astype("float32")), [0, 1 / 0.9], rtol=1e-2)
+
+
+def test_where_a_logit_is_no_number_no_label_is_right() -> None:
+    logits = jnp.array([[0.0, np.nan, 1.0]] * 3)
+    assert not jax_kernels.is_highest(jnp.arange(3, dtype="int32"), logits).any()
+
+
+@pytest.mark.parametrize("kernel", ["gelu", "layer_norm"])
+def test_forwards_and_twice(kernel: str) -> None:
+    """Tangents are those of Keras's operations, and so are gradients of gradients."""
+    draw = np.random.default_rng(3)
+    x, direction, weights = draw.normal(size=(3, 5, 16)).astype("float32")
+    gamma, beta = draw.normal(size=(2, 16)).astype("float32")
+    own, composed = {
+        "gelu": (jax_kernels.gelu, kernels.gelu),
+        "layer_norm": (
+            lambda x: jax_kernels.layer_norm(x, gamma, beta, 1e-5),
+            lambda x: ops.layer_normalization(x, gamma, beta, epsilon=1e-5),
+        ),
+    }[kernel]
+
+    def found(function: Any) -> tuple[Any, ...]:
+        def gradient(x: Any) -> Any:
+            return jax.grad(lambda x: jnp.sum(jnp.sin(function(x)) * weights))(x)
+
+        return (
+            *jax.jvp(function, (x,), (direction,)),
+            jax.vmap(function)(x),
+            jax.jvp(gradient, (x,), (direction,))[1],
+            jax.grad(lambda x: jnp.sum(gradient(x) ** 2))(x),
+        )
+
+    for mine, theirs in zip(found(own), found(composed), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-4)
