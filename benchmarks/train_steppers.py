@@ -100,7 +100,7 @@ def ours(
 
 
 def keras_hub(size: Size, dtype: str, *, dropout: float = 0.1, **options: Any) -> Round:
-    """KerasHub's `BertMaskedLM` by `fit`, which reads a dataset on every backend."""
+    """KerasHub's `BertMaskedLM` by `fit`, which makes a dataset of arrays on every backend."""
     import keras
     import keras_hub
 

@@ -99,8 +99,8 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
 
     Args:
         x: [..., width].
-        gamma: [width].
-        beta: [width].
+        gamma: [width]; None for ones.
+        beta: [width]; None for zeros.
         epsilon: added to the variance.
         training: whether gradients are wanted.
     """
@@ -109,9 +109,14 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
         return written_out.layer_norm(x, gamma, beta, epsilon)
     own = _own("layer_norm")
     is_as_quick = keras.backend.backend() != "torch" and not training
-    if own is None or is_as_quick or keras.backend.standardize_dtype(x.dtype) == "float64":
+    is_whole = gamma is not None and beta is not None
+    if not is_whole or own is None or is_as_quick or _is_double(x):
         return ops.layer_normalization(x, gamma, beta, axis=-1, epsilon=epsilon)
     return own(x, gamma, beta, epsilon)
+
+
+def _is_double(x: Any) -> bool:
+    return keras.backend.standardize_dtype(x.dtype) == "float64"
 
 
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:

@@ -24,16 +24,24 @@ _DRAWS = 2**16  # 16 bits for a number
 
 
 def dropped(x: Any, rate: float, seed: Any) -> Any:
-    """Dropout by one draw for four numbers; a fresh generator holds the seed, as in Keras."""
+    """By one draw for four numbers; a fresh generator holds the seed, as in Keras."""
     if x.device.type == "meta":  # Keras asks for the shape
         return x
     threshold = min(round(rate * _DRAWS), _DRAWS - 1)  # a rate next to 1 leaves something
     generator = torch.Generator(device=x.device)
     generator.manual_seed(int(seed[0] + seed[1]) & 0xFFFFFFFF)
-    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
-    draws = draws.random_(-(2**63), None, generator=generator).view(torch.int16)
-    is_kept = (draws[: x.numel()] >= threshold - _DRAWS // 2).view(x.shape)
+    is_kept = (_drawn(x.numel(), generator) >= threshold - _DRAWS // 2).view(x.shape)
     return torch.where(is_kept, x, 0.0).mul_(_DRAWS / (_DRAWS - threshold))
+
+
+def _drawn(count: int, generator: torch.Generator) -> Any:
+    """So many int16, each as likely as any other."""
+    device = generator.device
+    if device.type not in ("cpu", "cuda"):  # Apple's has no draws of 64 bits
+        draws = torch.empty(count, dtype=torch.int16, device=device)
+        return draws.random_(-_DRAWS // 2, _DRAWS // 2, generator=generator)
+    draws = torch.empty(-(-count // 4), dtype=torch.int64, device=device)
+    return draws.random_(-(2**63), None, generator=generator).view(torch.int16)[:count]
 
 
 def affine(x: Any, kernel: Any, bias: Any, *, gelu: bool = False) -> Any:

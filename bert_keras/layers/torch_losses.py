@@ -17,7 +17,11 @@ _AT_ONCE = 2**20  # logits
 
 
 class TokenLosses(torch.autograd.Function):
-    """The negative log-likelihood of each row's label: [rows, classes], [rows] -> [rows]."""
+    """The negative log-likelihood of each row's label: [rows, classes], [rows] -> [rows].
+
+    As `cross_entropy`, to which a label of -100 counts for nothing; but without forward-mode
+    derivatives (`torch.func.jvp`), which the products have not either.
+    """
 
     generate_vmap_rule = True  # for gradients of each example, by `torch.func.vmap`
 
@@ -38,12 +42,14 @@ class TokenLosses(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, None]:
         (of_losses,) = gradients
         logits, labels = ctx.saved_tensors
+        of_losses = torch.where(labels >= 0, of_losses, 0.0)
         # Where any of them has an axis that `vmap` adds, so has this.
         nothing = logits[:0] * of_losses[:0, None] * labels[:0, None]
         found = nothing.new_empty(logits.shape)
         for rows in _parts(logits):
             found[rows] = torch.softmax(logits[rows], -1) * of_losses[rows, None]
-        return found.scatter_add_(1, labels[:, None], -of_losses[:, None]), None
+        places = labels.clamp(min=0)[:, None]
+        return found.scatter_add_(1, places, -of_losses[:, None]), None
 
 
 def _parts(logits: Any) -> Iterator[slice]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import preparers
+from benchmarks.untuned import untuned
 from bert_keras import Tokenizer
 
 TEXT = "Anna lives in Rome. Paul met her there.\nIt rained.\n\nThe sun shone. Nobody minded.\n"
@@ -40,14 +42,22 @@ def test_the_tokenizers_library(given: dict[str, str], tokens: int) -> None:
     assert preparers.tokenizers(**given)()["tokens"] == tokens
 
 
-def test_keras_hub(given: dict[str, str], tokens: int) -> None:
+def test_keras_hub(given: dict[str, str], tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tensorflow")
     pytest.importorskip("keras_hub")
+    read: list[Any] = []
+
+    def watched(dataset: Any) -> Any:
+        read.append(untuned(dataset))
+        return read[-1]
+
+    monkeypatch.setattr(preparers, "untuned", watched)
     places = given["file"], given["tokenizer"]
     assert preparers.keras_hub(*places)()["tokens"] == tokens
     specials = 2 * 60  # [CLS] and [SEP] of each paragraph
     masked = preparers.keras_hub(*places, masks=True)
     assert masked()["tokens"] == tokens + specials
+    assert [dataset.options().autotune.enabled for dataset in read] == [False, False]
 
 
 def test_figures(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""JAX's dropout: as random as its purpose asks, and the same whoever compiles it."""
+"""JAX's kernels: dropout as random as its purpose asks, derivatives of every kind."""
 
 from __future__ import annotations
 

@@ -57,6 +57,14 @@ def test_layer_norm(training: bool, epsilon: float) -> None:
     )
 
 
+def test_layer_norm_without_scale_or_shift() -> None:
+    gamma, beta = DRAW.normal(size=(2, 16)).astype("float32")
+    for weights in ((gamma, None), (None, beta), (None, None)):
+        found = kernels.layer_norm(ops.convert_to_tensor(X), *weights, 1e-5, training=True)
+        expected = ops.layer_normalization(ops.convert_to_tensor(X), *weights, epsilon=1e-5)
+        np.testing.assert_allclose(numpy(found), numpy(expected), atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_layer_norm_of_halves_is_computed_in_float32(dtype: str) -> None:
     gamma, beta = np.ones(16, "float32"), np.zeros(16, "float32")
@@ -138,9 +146,9 @@ def test_dropped_has_the_rate_and_its_gradient_drops_the_same() -> None:
 
 
 def test_dropped_neighbours_are_independent() -> None:
-    """Two numbers of one draw of 32 bits are dropped together as often as any two."""
+    """Two numbers of one draw of 32 or 64 bits are dropped together as often as any two."""
     kept = numpy(kernels.dropped(ops.ones((200_000,)), 0.5, _seed(SEED))) > 0
-    for distance in (1, 2, 3):
+    for distance in (1, 2, 3, 4):
         together = (kept[:-distance] == kept[distance:]).mean()
         assert abs(together - 0.5) < 0.01
 

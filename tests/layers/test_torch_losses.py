@@ -51,6 +51,17 @@ def test_losses_gradients_and_theirs(torch: Any, losses: Any) -> None:
         torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=0)
 
 
+def test_a_label_of_minus_100_counts_for_nothing(torch: Any, losses: Any) -> None:
+    logits, labels = _given(torch)
+    labels[1] = -100
+    found = losses(logits, labels)
+    (gradient,) = torch.autograd.grad(found.sum(), logits)
+    expected = _plain(torch, logits, labels)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    (theirs,) = torch.autograd.grad(expected.sum(), logits)
+    torch.testing.assert_close(gradient, theirs, atol=1e-5, rtol=0)
+
+
 def test_of_each_example_by_vmap(torch: Any, losses: Any) -> None:
     logits, labels = torch.randn(3, 5, CLASSES), torch.randint(0, CLASSES, (3, 5))
 
