@@ -8,6 +8,7 @@ which would teach the model to answer [UNK]. Names: B batch, T row length, P pre
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from bert_keras.tokenizers import Tokenizer
 
 UNITS = ("token", "whole_word", "span")
-_MASKED, _REPLACED = 0.8, 0.9  # below the first: [MASK]; below the second: another token
+# Of 32 bits: below the first [MASK], below the second another token.
+_MASKED, _REPLACED = (np.uint64(math.ceil(share * 2**32)) for share in (0.8, 0.9))
 _SPAN_END = 0.2  # SpanBERT, §3.1: lengths are geometric, at most ten words, 3.8 in the mean
 _LONGEST_SPAN = 10
 _HALF = np.uint64(32)
@@ -82,54 +84,71 @@ class Masking:
             raw: uint64 [B, width(T)].
         """
         length = token_ids.shape[1]
-        keys, fates = raw[:, :length], raw[:, length : 2 * length]
-        eligible = is_text & self._predictable[token_ids]
-        word = eligible  # where a word begins
-        if self.unit != "token":
-            word = eligible & ~(self._continues[token_ids] & _shifted(eligible))
-        group = word  # where what is chosen together begins
-        if self.unit == "span":
-            group = word & (_tiles(word, raw[:, 2 * length :]) | ~_shifted(eligible))
-        chosen = self._choose(eligible, word, group, keys)
-        rows, columns = np.nonzero(chosen)
-        labels = token_ids[rows, columns]
-        # Fate is drawn per span (from the word at its first token), otherwise per token.
-        fate_at = _latest(group)[rows, columns] if self.unit == "span" else columns
-        fate = (fates[rows, fate_at] >> _HALF).astype(np.float64) / 2**32
-        other = self._replacements[below(fates[rows, columns] << _HALF, len(self._replacements))]
-        seen = np.where(fate < _MASKED, self._mask_id, np.where(fate < _REPLACED, other, labels))
-        masked = Masked(
-            token_ids.copy(),
-            *(np.zeros((len(token_ids), self.max_predictions), d) for d in ("i4", "i4", "f4")),
-        )
-        slot = (np.cumsum(chosen, axis=1) - 1)[rows, columns]
-        masked.token_ids[rows, columns] = seen
-        masked.positions[rows, slot] = columns
-        masked.labels[rows, slot] = labels
-        masked.weights[rows, slot] = 1
-        return masked
+        columns, fate_at, count = self._chosen(token_ids, is_text, raw)
+        used = np.arange(self.max_predictions) < count
+        labels = _pick(token_ids, columns)
+        # A draw's high half is a token's fate, its low half tells what may take its place.
+        draws = _pick(raw, length + columns)
+        fates = (draws if fate_at is columns else _pick(raw, length + fate_at)) >> _HALF
+        others = self._replacements.take(below(draws << _HALF, len(self._replacements)))
+        seen = np.where(fates < _REPLACED, others, labels)
+        seen[fates < _MASKED] = self._mask_id
+        masked_ids = token_ids.copy()
+        masked_ids.put(_places(columns, length)[used], seen[used])
+        return Masked(masked_ids, columns.astype(np.int32), labels * used, used.astype(np.float32))
 
-    def _choose(
-        self, eligible: np.ndarray, word: np.ndarray, group: np.ndarray, keys: np.ndarray
+    def _chosen(
+        self, token_ids: np.ndarray, is_text: np.ndarray, raw: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What is predicted.
+
+        Returns:
+            Its columns, ascending, then zeros, and where the fate of each is drawn: int64 [B, P];
+            how many a row has: int64 [B, 1].
+        """
+        length = token_ids.shape[1]
+        keys = raw[:, :length]
+        eligible = is_text & self._predictable.take(token_ids)
+        budget = self._budget(eligible)
+        if self.unit == "token":
+            columns = _least(eligible, keys, budget, self.max_predictions)
+            return columns, columns, budget
+        word = eligible & ~(self._continues.take(token_ids) & _shifted(eligible))
+        if self.unit == "whole_word":
+            chosen = self._words(eligible, word, word, keys, budget)
+            columns, count = _slots(chosen, self.max_predictions)
+            return columns, columns, count
+        span = word & (_tiles(word, raw[:, 2 * length :]) | ~_shifted(eligible))
+        chosen = self._words(eligible, word, span, keys, budget)
+        columns, count = _slots(chosen, self.max_predictions)
+        return columns, _pick(_latest(span), columns), count  # all at a span's first token
+
+    def _budget(self, eligible: np.ndarray) -> np.ndarray:
+        """How many tokens of a row are to be predicted: int64 [B, 1]."""
+        count = np.count_nonzero(eligible, axis=1)
+        budget = np.rint(self.rate * count).astype(np.int64)
+        return np.minimum(np.clip(budget, 1, self.max_predictions), count)[:, None]
+
+    def _words(
+        self,
+        eligible: np.ndarray,
+        word: np.ndarray,
+        group: np.ndarray,
+        keys: np.ndarray,
+        budget: np.ndarray,
     ) -> np.ndarray:
         """Takes words, group by group in random order, until the budget is spent: bool [B, T]."""
         size, length = word.shape
-        columns = np.arange(length, dtype=np.uint64)
         if self.unit == "span":
             keys = _pick(keys, _latest(group))
-        keys = np.where(word, (keys & ~_COLUMN) | columns, _LAST)
+        keys = _numbered(keys, word)
         keys.sort(axis=1)  # the words of a group share their high bits, and stay in order
-        if self.unit != "whole_word":  # nothing is passed over: a word has a token at least
+        if self.unit == "span":  # nothing is passed over: a word has a token at least
             keys = keys[:, : self.max_predictions]
         is_word = keys != _LAST
         order = np.where(is_word, keys & _COLUMN, np.uint64(0)).astype(np.int64)
-        count = eligible.sum(axis=1)
-        budget = np.rint(self.rate * count).astype(np.int64)
-        budget = np.minimum(np.clip(budget, 1, self.max_predictions), count)[:, None]
-        if self.unit == "token":
-            return _placed(np.arange(order.shape[1]) < budget, order, length)
         first = _latest(word)
-        words = (first + length * np.arange(size)[:, None])[eligible]
+        words = _places(first, length)[eligible]
         counts = np.bincount(words, minlength=size * length).reshape(size, length)
         tokens = is_word * _pick(counts, order)  # in each word
         taken, fits = np.zeros_like(is_word), is_word
@@ -144,18 +163,60 @@ class Masking:
         return _pick(_placed(taken, order, length), first) & eligible
 
 
-def _placed(taken: np.ndarray, order: np.ndarray, length: int) -> np.ndarray:
-    """Marks column order[b, i] wherever taken[b, i] is True, both [B, I]: bool [B, length]."""
-    found = np.zeros((len(order), length), np.bool_)
-    rows, ranks = np.nonzero(taken)
-    found[rows, order[rows, ranks]] = True
+def _numbered(keys: np.ndarray, flags: np.ndarray) -> np.ndarray:
+    """Keys to sort by that tell their columns in the low bits; the last of all without a flag."""
+    found = keys & ~_COLUMN
+    found |= np.arange(keys.shape[1], dtype=np.uint64)
+    found[~flags] = _LAST
     return found
 
 
+def _least(flags: np.ndarray, keys: np.ndarray, count: np.ndarray, most: int) -> np.ndarray:
+    """The `count` [B, 1] columns of least keys among those with a flag, ascending, then zeros.
+
+    Returns:
+        int64 [B, most].
+    """
+    size, length = flags.shape
+    keys, width = _numbered(keys, flags), min(most, length)
+    keys.partition(width - 1, axis=1)  # most need not be sorted
+    keys = keys[:, :width]
+    keys.sort(axis=1)
+    unused = np.arange(width) >= count
+    columns = keys & _COLUMN
+    columns[unused] = _LAST
+    columns.sort(axis=1)
+    columns[unused] = 0
+    found = np.zeros((size, most), np.int64)
+    found[:, :width] = columns
+    return found
+
+
+def _slots(flags: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The columns with a flag, ascending, then zeros; and how many: int64 [B, most], [B, 1]."""
+    size, length = flags.shape
+    count = np.count_nonzero(flags, axis=1)[:, None]
+    found = np.zeros((size, most), np.int64)
+    found[np.arange(most) < count] = np.flatnonzero(flags) % length
+    return found, count
+
+
+def _placed(taken: np.ndarray, order: np.ndarray, length: int) -> np.ndarray:
+    """Marks column order[b, i] wherever taken[b, i] is True, both [B, I]: bool [B, length]."""
+    size = len(order)
+    found = np.zeros(size * length, np.bool_)
+    found[_places(order, length)[taken]] = True
+    return found.reshape(size, length)
+
+
 def _pick(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """values[b, columns[b, i]], [B, I]: take_along_axis at half the time."""
-    size, length = values.shape
-    return values.ravel()[columns + length * np.arange(size)[:, None]]
+    """values[b, columns[b, i]], [B, I]: take_along_axis at half the time or less."""
+    return values.take(_places(columns, values.shape[1]))
+
+
+def _places(columns: np.ndarray, length: int) -> np.ndarray:
+    """Where columns [B, I] of a matrix of that width lie, row after row: int64 [B, I]."""
+    return columns + length * np.arange(len(columns))[:, None]
 
 
 def _shifted(flags: np.ndarray) -> np.ndarray:

@@ -60,10 +60,10 @@ class Draws:
         """The rows with these numbers, in their order: uint64 [numbers, width]."""
         ends = np.flatnonzero(np.diff(numbers) != 1) + 1
         parts = np.split(numbers, ends)  # of neighbours, which are drawn at once
-        return np.concatenate(
-            [self.rows(stream, int(part[0]), len(part), width) for part in parts if len(part)]
-            or [np.zeros((0, width), np.uint64)]
-        )
+        found = [self.rows(stream, int(part[0]), len(part), width) for part in parts if len(part)]
+        if len(found) == 1:  # as in most batches: nothing to put together
+            return found[0]
+        return np.concatenate(found or [np.zeros((0, width), np.uint64)])
 
     def keys(self, stream: Stream, count: int) -> np.ndarray:
         """The first `count` words of a stream, to sort by: uint64 [count]."""

@@ -179,6 +179,46 @@ def test_a_span_has_one_fate_and_keeps_to_its_segment() -> None:
     assert ends.sum() < 0.1 * (flags[:, :-1] & flags[:, 1:]).sum()
 
 
+def test_tokens_put_in_for_a_span_are_drawn_one_by_one() -> None:
+    ids = np.full((2000, 60), TOKENIZER.token_to_id("w3"), np.int32)
+    masked = mask(masking("span", max_predictions=9), ids)
+    put_in = np.where(
+        (masked.token_ids != ids) & (masked.token_ids != TOKENIZER.mask_id), masked.token_ids, -1
+    )
+    beside = (put_in[:, :-1] >= 0) & (put_in[:, 1:] >= 0)
+    assert beside.sum() > 500
+    assert (put_in[:, :-1] == put_in[:, 1:])[beside].mean() < 0.02  # 1 of 450 by chance
+
+
+@given(
+    length=st.integers(8, 60),
+    rate=st.floats(0.01, 0.99),
+    most=st.integers(1, 70),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=40)
+def test_tokens_are_masked_as_by_a_loop(length: int, rate: float, most: int, seed: int) -> None:
+    masker, ids = masking(rate=rate, max_predictions=most), text(4, length, seed=seed)
+    raw = Draws(seed, 0).rows(Stream.MASK, 0, len(ids), masker.width(length))
+    rest = [n for n in range(TOKENIZER.vocab_size) if n not in TOKENIZER.special_ids]
+    masked = masker(ids, is_text(ids), raw)
+    flags = chosen(ids, masked)
+    for row, flag, words, seen in zip(ids, flags, raw.tolist(), masked.token_ids, strict=True):
+        able = [i for i in range(length) if int(row[i]) in rest]
+        budget = min(max(round(rate * len(able)), 1), most, len(able))
+        columns = sorted(sorted(able, key=lambda i: (words[i] >> 16, i))[:budget])
+        expected = row.tolist()
+        for column in columns:
+            word = words[length + column]
+            fate = (word >> 32) / 2**32
+            if fate < 0.8:
+                expected[column] = TOKENIZER.mask_id
+            elif fate < 0.9:
+                expected[column] = rest[(word & 0xFFFFFFFF) * len(rest) >> 32]
+        assert np.flatnonzero(flag).tolist() == columns
+        assert seen.tolist() == expected
+
+
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_row_is_masked_the_same_in_any_batch(unit: str) -> None:
     ids = text(9)
