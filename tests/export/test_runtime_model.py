@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from bert_keras.errors import NumericError, UsageError
 from bert_keras.export import requests, runtime_model
 from bert_keras.export.runtimes.axes import LENGTH as LENGTH_AXIS
 from bert_keras.export.runtimes.axes import flat, input_axes, output_axes
+from bert_keras.export.runtimes.formats import FORMATS
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.tokenizers import Tokenizer
 from tests.answering import LENGTH, PAIRS, VOCABULARY, columns_of, new_tasks, texts_with
@@ -28,7 +30,12 @@ OTHERS = {"tensorflow": "torch", "torch": "litert", "jax": "onnx"}[BACKEND]
 TASKS = ("labels", "pairs", "entities", "questions", "choices", "vectors", "fills", "crf")
 TASKS += ("numbers", "several", "cosines", "encoder")
 EXPORTS = [(name, task) for name in OWN for task in TASKS] + [(OTHERS, "labels")]
-NAMES = ["/".join(pair) for pair in EXPORTS]
+READERS = {
+    "onnx": "onnxruntime",
+    "openvino": "openvino",
+    "litert": "ai_edge_litert",
+    "torch": "torch",
+}
 ROWS, ALONE = 50, 32  # of a batch, and asked one by one
 TEXTS = 500
 
@@ -96,6 +103,28 @@ numpy.savez(f"{folder}/results.npz", **results)
 """
 
 
+def lacking(name: str) -> str:
+    """What is to be installed before a format can be written and read; nothing: empty."""
+    if importlib.util.find_spec(READERS[name]) is None:
+        return f"could not import {READERS[name]!r}"
+    try:
+        FORMATS[name].backend(BACKEND, None)
+    except ImportError as error:
+        return str(error)
+    return ""
+
+
+LACKING = {name: lacking(name) for name, _ in EXPORTS}
+CASES = [
+    pytest.param(
+        *pair,
+        id="/".join(pair),
+        marks=pytest.mark.skipif(bool(LACKING[pair[0]]), reason=LACKING[pair[0]] or "nothing"),
+    )
+    for pair in EXPORTS
+]
+
+
 @pytest.fixture(scope="module")
 def tasks() -> dict[str, Any]:
     return new_tasks()
@@ -118,18 +147,19 @@ def inputs(tasks, naughty: list[str]) -> dict[str, np.ndarray]:
 def results(tasks, inputs, naughty: list[str], tmp_path_factory) -> dict[str, np.ndarray]:
     """What a fresh process gets from the models, in another folder than they were written to."""
     written, folder = tmp_path_factory.mktemp("written"), tmp_path_factory.mktemp("moved")
-    for name, task in EXPORTS:
+    exports = [(name, task) for name, task in EXPORTS if not LACKING[name]]
+    for name, task in exports:
         made = written / name / task
         runtime_model(tasks[task], Tokenizer(VOCABULARY), made, name, pairs=task in PAIRS)
         (folder / name).mkdir(exist_ok=True)
         made.rename(folder / name / task)
     (folder / "texts.json").write_text(json.dumps(texts_with(naughty, TEXTS)), encoding="utf-8")
     np.savez(folder / "inputs.npz", **inputs)
-    run_client(CLIENT, str(folder), *NAMES, folder=folder)
+    run_client(CLIENT, str(folder), *map("/".join, exports), folder=folder)
     return dict(np.load(folder / "results.npz"))
 
 
-@pytest.mark.parametrize(("name", "task"), EXPORTS, ids=NAMES)
+@pytest.mark.parametrize(("name", "task"), CASES)
 def test_it_answers_as_predict_does(name: str, task: str, results, tasks, inputs) -> None:
     model = tasks[task]
     axes = output_axes(model)
@@ -146,7 +176,7 @@ def test_it_answers_as_predict_does(name: str, task: str, results, tasks, inputs
                 np.testing.assert_allclose(alike, values, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize(("name", "task"), EXPORTS, ids=NAMES)
+@pytest.mark.parametrize(("name", "task"), CASES)
 def test_rows_do_not_disturb_each_other(name: str, task: str, results, tasks) -> None:
     """A batch and its rows one by one."""
     for key in output_axes(tasks[task]):
