@@ -86,7 +86,8 @@ class Masking:
         length = token_ids.shape[1]
         columns, fate_at, count = self._chosen(token_ids, is_text, raw)
         used = np.arange(self.max_predictions) < count
-        labels = _pick(token_ids, columns)
+        places = _places(columns, length)
+        labels = token_ids.take(places)
         # A draw's high half is a token's fate, its low half tells what may take its place.
         draws = _pick(raw, length + columns)
         fates = (draws if fate_at is columns else _pick(raw, length + fate_at)) >> _HALF
@@ -94,7 +95,7 @@ class Masking:
         seen = np.where(fates < _REPLACED, others, labels)
         seen[fates < _MASKED] = self._mask_id
         masked_ids = token_ids.copy()
-        masked_ids.put(_places(columns, length)[used], seen[used])
+        masked_ids.put(places[used], seen[used])
         return Masked(masked_ids, columns.astype(np.int32), labels * used, used.astype(np.float32))
 
     def _chosen(
@@ -114,14 +115,11 @@ class Masking:
             columns = _least(eligible, keys, budget, self.max_predictions)
             return columns, columns, budget
         word = eligible & ~(self._continues.take(token_ids) & _shifted(eligible))
-        if self.unit == "whole_word":
-            chosen = self._words(eligible, word, word, keys, budget)
-            columns, count = _slots(chosen, self.max_predictions)
-            return columns, columns, count
-        span = word & (_tiles(word, raw[:, 2 * length :]) | ~_shifted(eligible))
-        chosen = self._words(eligible, word, span, keys, budget)
-        columns, count = _slots(chosen, self.max_predictions)
-        return columns, _pick(_latest(span), columns), count  # all at a span's first token
+        if self.unit == "span":  # its words have the key of its first token, and the fate
+            begins = _latest(word & (_tiles(word, raw[:, 2 * length :]) | ~_shifted(eligible)))
+            keys = _pick(keys, begins)
+        columns, count = _slots(self._words(eligible, word, keys, budget), self.max_predictions)
+        return columns, _pick(begins, columns) if self.unit == "span" else columns, count
 
     def _budget(self, eligible: np.ndarray) -> np.ndarray:
         """How many tokens of a row are to be predicted: int64 [B, 1]."""
@@ -130,19 +128,12 @@ class Masking:
         return np.minimum(np.clip(budget, 1, self.max_predictions), count)[:, None]
 
     def _words(
-        self,
-        eligible: np.ndarray,
-        word: np.ndarray,
-        group: np.ndarray,
-        keys: np.ndarray,
-        budget: np.ndarray,
+        self, eligible: np.ndarray, word: np.ndarray, keys: np.ndarray, budget: np.ndarray
     ) -> np.ndarray:
-        """Takes words, group by group in random order, until the budget is spent: bool [B, T]."""
+        """Takes words in the order of their keys until the budget is spent: bool [B, T]."""
         size, length = word.shape
-        if self.unit == "span":
-            keys = _pick(keys, _latest(group))
         keys = _numbered(keys, word)
-        keys.sort(axis=1)  # the words of a group share their high bits, and stay in order
+        keys.sort(axis=1)  # the words of a span share their high bits, and stay in order
         if self.unit == "span":  # nothing is passed over: a word has a token at least
             keys = keys[:, : self.max_predictions]
         is_word = keys != _LAST
