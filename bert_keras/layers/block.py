@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.layers import kernels
 from bert_keras.layers.attention import SelfAttention
 from bert_keras.layers.dropout import seeded_dropout
 from bert_keras.layers.feedforward import FeedForward
@@ -108,7 +109,7 @@ class TransformerBlock(keras.layers.Layer):
         if training and self.checkpoints_gradients:
             # By Keras: when it is computed again, no scope of Keras's says in which dtype.
             given = (x,) if queries is None else (x, queries)
-            return keras.remat(
+            return kernels.recomputed(
                 lambda x, queries=None: self._outputs(
                     operator.call, x, padding_mask, True, queries, seeds
                 )

@@ -67,7 +67,7 @@ def token_losses_in_chunks(
             highest = ops.stop_gradient(ops.max(logits, axis=-1))
             return ops.stack([ops.logsumexp(logits, axis=-1), of_label, highest], axis=-1)
 
-        return keras.remat(figures)
+        return kernels.recomputed(figures)
 
     found = ops.stack(
         [

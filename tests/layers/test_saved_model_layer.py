@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bert_keras.export import tf_hub
-from bert_keras.export.saved_model_layer import SavedModelLayer
+from bert_keras.layers import SavedModelLayer
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
 from tests.contracts import TINY, as_trained

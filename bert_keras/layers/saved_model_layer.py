@@ -69,6 +69,7 @@ class SavedModelLayer(keras.layers.Layer):
             )
             for variable in found
         ]
+        self.trainable = trainable  # once more: Keras has no variables to freeze before
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
