@@ -1,7 +1,8 @@
 """BERT as a first-class citizen of Keras 3.
 
 The names below are the public page. Each is imported at its first use, so that a tokenizer or a
-corpus can be worked with before, and without, Keras and its backend.
+corpus can be worked with before, and without, Keras and its backend. Where Keras is imported,
+before or later, our classes are registered with it: `keras.models.load_model` finds them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
         to_keras_hub,
     )
     from bert_keras.config import BertConfig
-    from bert_keras.export import SavedModelLayer
+    from bert_keras.layers import SavedModelLayer
     from bert_keras.models import (
         BertEncoder,
         Distiller,
@@ -78,7 +79,7 @@ _HOMES = {
     "Predictor": "predictor",
     "Pretrainer": "models",
     "QuestionAnswerer": "models",
-    "SavedModelLayer": "export",
+    "SavedModelLayer": "layers",
     "ReplacedTokenDetector": "models",
     "SentenceEncoder": "models",
     "SentencePairs": "models",
@@ -104,3 +105,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+importlib.import_module("bert_keras.registration").register_with_keras()

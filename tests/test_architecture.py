@@ -43,7 +43,7 @@ FLOORS = {
     "config": Floor(),
     "features": Floor(),
     "presets": Floor(("config",)),
-    "layers": Floor((), ("keras",)),
+    "layers": Floor((), ("keras",), ("tensorflow",)),
     "optimization": Floor((), ("keras",), ("tensorflow", "torch")),
     "viterbi": Floor((), ("numpy",)),
     "models": Floor(("config", "presets", "features", "layers"), ("keras",), ("checkpoints",)),
@@ -60,6 +60,7 @@ FLOORS = {
     "resume": Floor((), ("keras", "numpy", "safetensors")),
     "checks": Floor(("models", "tokenizers")),
 }
+FLOORS["registration"] = Floor((), (), ("layers", "models", "optimization"))
 FLOORS["predictor"] = Floor(tuple(FLOORS), ("keras", "numpy"), ("tensorflow",))
 FLOORS["export"] = Floor(
     tuple(FLOORS),
@@ -82,6 +83,7 @@ GRAPHS = {
         _TENSORFLOW,
     ),
     "export.runtimes.torch_program": ("torch",),
+    "layers.tensorflow_gradients": (*_TENSORFLOW, "keras"),
     "layers.tensorflow_kernels": _TENSORFLOW,
     "layers.torch_kernels": ("torch",),
     "layers.torch_linear": ("torch",),

@@ -13,6 +13,7 @@ from bert_keras.layers.heads import ClassificationHead, MaskedLMHead, PairHead, 
 from bert_keras.layers.packed import ExampleMask, TokensAt
 from bert_keras.layers.pooling import SentencePooling
 from bert_keras.layers.replacement import TokenReplacement
+from bert_keras.layers.saved_model_layer import SavedModelLayer
 from bert_keras.layers.scalar_mix import ScalarMix
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "MergeChoices",
     "PairHead",
     "Pooler",
+    "SavedModelLayer",
     "ScalarMix",
     "SelfAttention",
     "SentencePooling",

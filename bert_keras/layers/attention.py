@@ -7,7 +7,7 @@ from keras import ops
 
 from bert_keras.layers import kernels
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
-from bert_keras.layers.inner import inner
+from bert_keras.layers.inner import freeze_with, inner
 from bert_keras.layers.masked import MASKED, lowest
 from bert_keras.layers.relative_positions import RELATIVE
 
@@ -52,6 +52,7 @@ class SelfAttention(keras.layers.Layer):
                 units,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,
+                trainable=self.trainable,
                 name=name,
             )
             for name, units in (
@@ -68,6 +69,7 @@ class SelfAttention(keras.layers.Layer):
                 self.head_size,
                 initializer_range,
                 dtype=self.dtype_policy,
+                trainable=self.trainable,
                 name="distance",
             )
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
@@ -154,6 +156,7 @@ class AttentionProbabilities(keras.layers.Layer):
     def __init__(self, attention: SelfAttention, **kwargs):
         super().__init__(dtype=attention.dtype_policy, **kwargs)
         self.attention = attention
+        freeze_with(self, attention)
 
     def build(self, x_shape, padding_mask_shape=None):
         if not self.attention.built:

@@ -8,10 +8,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.layers import kernels
 from bert_keras.layers.attention import SelfAttention
 from bert_keras.layers.dropout import seeded_dropout
 from bert_keras.layers.feedforward import FeedForward
-from bert_keras.layers.inner import inner
+from bert_keras.layers.inner import freeze_with, inner
 from bert_keras.layers.layer_norm import LayerNorm
 from bert_keras.layers.packed import tokens_at
 
@@ -64,6 +65,7 @@ class TransformerBlock(keras.layers.Layer):
             max_positions=max_positions,
             head_size=head_size,
             dtype=self.dtype_policy,
+            trainable=self.trainable,
             name="attention",
         )
         self.feedforward = FeedForward(
@@ -72,10 +74,16 @@ class TransformerBlock(keras.layers.Layer):
             activation=activation,
             initializer_range=initializer_range,
             dtype=self.dtype_policy,
+            trainable=self.trainable,
             name="feedforward",
         )
         self.attention_layer_norm, self.feedforward_layer_norm = (
-            LayerNorm(epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name=name)
+            LayerNorm(
+                epsilon=layer_norm_epsilon,
+                dtype=self.dtype_policy,
+                trainable=self.trainable,
+                name=name,
+            )
             for name in ("attention_layer_norm", "feedforward_layer_norm")
         )
         self.attention_dropout = seeded_dropout(dropout, "attention_dropout", self.dtype_policy)
@@ -108,7 +116,7 @@ class TransformerBlock(keras.layers.Layer):
         if training and self.checkpoints_gradients:
             # By Keras: when it is computed again, no scope of Keras's says in which dtype.
             given = (x,) if queries is None else (x, queries)
-            return keras.remat(
+            return kernels.recomputed(
                 lambda x, queries=None: self._outputs(
                     operator.call, x, padding_mask, True, queries, seeds
                 )
@@ -149,6 +157,7 @@ class _SomeTokens(keras.layers.Layer):
     def __init__(self, block: TransformerBlock, **kwargs):
         super().__init__(dtype=block.dtype_policy, **kwargs)
         self.block = block
+        freeze_with(self, block)
 
     def build(self, x_shape, *_args, **_kwargs):
         if not self.block.built:

@@ -9,6 +9,7 @@ from keras import ops
 
 from bert_keras.layers import kernels
 from bert_keras.layers.heads import MaskedLMHead
+from bert_keras.layers.inner import freeze_with
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -18,6 +19,7 @@ class MaskedVectors(keras.layers.Layer):
     def __init__(self, head: MaskedLMHead, **kwargs):
         super().__init__(dtype=head.dtype_policy, **kwargs)
         self.head = head
+        freeze_with(self, head)
 
     def build(self, x_shape):
         if not self.head.built:
@@ -67,7 +69,7 @@ def token_losses_in_chunks(
             highest = ops.stop_gradient(ops.max(logits, axis=-1))
             return ops.stack([ops.logsumexp(logits, axis=-1), of_label, highest], axis=-1)
 
-        return keras.remat(figures)
+        return kernels.recomputed(figures)
 
     found = ops.stack(
         [

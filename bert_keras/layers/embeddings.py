@@ -58,6 +58,7 @@ class BertEmbeddings(keras.layers.Layer):
             embeddings_initializer=truncated_normal(initializer_range),
             reverse_dtype="float32",
             dtype=self.dtype_policy,
+            trainable=self.trainable,
             name="token",
         )
         self.position = None
@@ -65,12 +66,15 @@ class BertEmbeddings(keras.layers.Layer):
         if position_embedding == "absolute":
             self.position = self._table(rows, truncated_normal(initializer_range), "position")
         elif position_embedding == "sinusoidal":
-            self.position = self._table(rows, sinusoids, "position", trainable=False)
+            self.position = self._table(rows, sinusoids, "position", FixedTable)
         self.segment = None
         if num_segments:
             self.segment = self._table(num_segments, truncated_normal(initializer_range), "segment")
         self.layer_norm = LayerNorm(
-            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+            epsilon=layer_norm_epsilon,
+            dtype=self.dtype_policy,
+            trainable=self.trainable,
+            name="layer_norm",
         )
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
         self.projection = None
@@ -79,6 +83,7 @@ class BertEmbeddings(keras.layers.Layer):
                 hidden_size,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,
+                trainable=self.trainable,
                 name="projection",
             )
 
@@ -142,16 +147,32 @@ class BertEmbeddings(keras.layers.Layer):
         return inner(self.position, positions)[None]
 
     def _table(
-        self, rows: int, initializer: Any, name: str, *, trainable: bool = True
+        self,
+        rows: int,
+        initializer: Any,
+        name: str,
+        table_class: type[keras.layers.Embedding] = keras.layers.Embedding,
     ) -> keras.layers.Embedding:
-        return keras.layers.Embedding(
+        return table_class(
             rows,
             self.embedding_size,
             embeddings_initializer=initializer,
-            trainable=trainable,
             dtype=self.dtype_policy,
+            trainable=self.trainable,
             name=name,
         )
+
+
+class FixedTable(keras.layers.Embedding):
+    """A table that never trains, also after `trainable = True` of the layer around it."""
+
+    @property
+    def trainable(self) -> bool:
+        return False
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        del value
 
 
 def sinusoids(shape: tuple[int, int], dtype: str | None = None):

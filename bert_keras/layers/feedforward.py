@@ -53,6 +53,7 @@ class FeedForward(keras.layers.Layer):
                 size,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,
+                trainable=self.trainable,
                 name=name,
             )
             for size, name in ((intermediate_size, "intermediate"), (hidden_size, "output"))

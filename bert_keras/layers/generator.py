@@ -9,6 +9,7 @@ import keras
 from bert_keras.layers.block import TransformerBlock
 from bert_keras.layers.dropout import truncated_normal
 from bert_keras.layers.embeddings import BertEmbeddings
+from bert_keras.layers.inner import freeze_with
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -33,6 +34,7 @@ class Generator(keras.layers.Layer):
         super().__init__(**kwargs)
         self.embeddings = embeddings
         self.blocks = list(blocks)
+        freeze_with(self, embeddings, *self.blocks)
         self.hidden_size = hidden_size
         self.projection = None
         if embeddings.embedding_size != hidden_size:
@@ -40,6 +42,7 @@ class Generator(keras.layers.Layer):
                 hidden_size,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,
+                trainable=self.trainable,
                 name="projection",
             )
 

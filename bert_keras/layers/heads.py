@@ -8,7 +8,7 @@ from keras import ops
 from bert_keras.layers import kernels
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.feedforward import ACTIVATIONS
-from bert_keras.layers.inner import inner
+from bert_keras.layers.inner import freeze_with, inner
 from bert_keras.layers.layer_norm import LayerNorm
 from bert_keras.layers.packed import tokens_at
 
@@ -24,6 +24,7 @@ class Pooler(keras.layers.Layer):
             activation="tanh",
             kernel_initializer=truncated_normal(initializer_range),
             dtype=self.dtype_policy,
+            trainable=self.trainable,
             name="dense",
         )
 
@@ -74,15 +75,20 @@ class MaskedLMHead(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.token_embedding = token_embedding
+        freeze_with(self, token_embedding)
         self.activation = ACTIVATIONS[activation]
         self.dense = keras.layers.Dense(
             token_embedding.output_dim,
             kernel_initializer=truncated_normal(initializer_range),
             dtype=self.dtype_policy,
+            trainable=self.trainable,
             name="dense",
         )
         self.layer_norm = LayerNorm(
-            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+            epsilon=layer_norm_epsilon,
+            dtype=self.dtype_policy,
+            trainable=self.trainable,
+            name="layer_norm",
         )
 
     def build(self, x_shape, mask_positions_shape=None):
@@ -135,6 +141,7 @@ class PairHead(keras.layers.Layer):
             2,
             kernel_initializer=truncated_normal(initializer_range),
             dtype=self.dtype_policy,
+            trainable=self.trainable,
             name="dense",
         )
 
@@ -182,11 +189,19 @@ class ClassificationHead(keras.layers.Layer):
             self.hidden_dropout = seeded_dropout(rate, "hidden_dropout", self.dtype_policy)
             self.activation = ACTIVATIONS[hidden_activation]
             self.dense = keras.layers.Dense(
-                hidden_size, kernel_initializer=kernel, dtype=self.dtype_policy, name="dense"
+                hidden_size,
+                kernel_initializer=kernel,
+                dtype=self.dtype_policy,
+                trainable=self.trainable,
+                name="dense",
             )
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
         self.output_projection = keras.layers.Dense(
-            num_classes, kernel_initializer=kernel, dtype=self.dtype_policy, name="output"
+            num_classes,
+            kernel_initializer=kernel,
+            dtype=self.dtype_policy,
+            trainable=self.trainable,
+            name="output",
         )
 
     def build(self, x_shape):

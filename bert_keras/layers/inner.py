@@ -43,6 +43,17 @@ def inner(
     return found if activation is None else activation(found)
 
 
+def freeze_with(owner: keras.layers.Layer, *parts: keras.layers.Layer) -> None:
+    """Freeze layers that were given to a layer whose constructor was told `trainable=False`.
+
+    Keras does so where `trainable` is set later. It leaves what a constructor is given as it was:
+    then the layer reports no variable that trains, and the model around it trains all of them.
+    """
+    if not owner.trainable:
+        for part in parts:
+            part.trainable = False
+
+
 def _needs_keras(layer: keras.layers.Layer) -> bool:
     return bool(
         layer.quantization_mode is not None

@@ -46,6 +46,15 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     return keras.random.dropout(x, rate, seed=seed)
 
 
+def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is computed again for its gradient (Chen et al., 2016).
+
+    Args:
+        function: from tensors to one tensor; what else it uses has no gradient, but variables have.
+    """
+    return (_own("recomputed") or keras.remat)(function)
+
+
 def affine(x: Any, kernel: Any, bias: Any, activation: Callable[[Any], Any]) -> Any:
     """What a dense layer computes, in as few operations as the backend has.
 

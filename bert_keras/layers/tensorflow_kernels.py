@@ -11,6 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_keras.layers.tensorflow_gradients import recomputed as recomputed
+from bert_keras.layers.tensorflow_gradients import with_gradient
+
 _DRAWS = 2**16
 _ANY: Any = None  # whole numbers without bounds
 _ROOT_HALF, _LOG_DENSITY = math.sqrt(0.5), -0.5 * math.log(2.0 * math.pi)
@@ -30,42 +33,37 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     def kept(x: Any) -> Any:
         return tf.where(is_kept, x * scale, tf.zeros((), x.dtype))
 
-    @tf.custom_gradient
-    def drop(x: Any) -> Any:
-        return kept(x), kept
-
-    return drop(x)
+    x = tf.convert_to_tensor(x)
+    return with_gradient("dropped", kept(x), [x], lambda gradient: [kept(gradient)])
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     """In float32; see `kernels.layer_norm`."""
     rows = list(range(len(x.shape) - 1))
+    wide, gamma, beta = (
+        tf.cast(tf.convert_to_tensor(each), tf.float32) for each in (x, gamma, beta)
+    )
+    centred = wide - tf.reduce_mean(wide, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+    scale = tf.math.rsqrt(variance + epsilon)
+    values = centred * scale
 
-    @tf.custom_gradient
-    def normalise(x: Any, gamma: Any, beta: Any) -> Any:
-        centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
-        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-        scale = tf.math.rsqrt(variance + epsilon)
-        values = centred * scale
+    def gradients(gradient: Any) -> tuple[Any, Any, Any]:
+        inward, along = gradient * gamma, gradient * values
+        share = tf.reduce_mean(inward * values, axis=-1, keepdims=True)
+        inward -= tf.reduce_mean(inward, axis=-1, keepdims=True) + values * share
+        return inward * scale, tf.reduce_sum(along, rows), tf.reduce_sum(gradient, rows)
 
-        def gradients(gradient: Any) -> tuple[Any, Any, Any]:
-            inward, along = gradient * gamma, gradient * values
-            share = tf.reduce_mean(inward * values, axis=-1, keepdims=True)
-            inward -= tf.reduce_mean(inward, axis=-1, keepdims=True) + values * share
-            return inward * scale, tf.reduce_sum(along, rows), tf.reduce_sum(gradient, rows)
-
-        return values * gamma + beta, gradients
-
-    wide = (tf.cast(tf.convert_to_tensor(each), tf.float32) for each in (x, gamma, beta))
-    return tf.cast(normalise(*wide), x.dtype)
+    outputs = with_gradient("layer_norm", values * gamma + beta, [wide, gamma, beta], gradients)
+    return tf.cast(outputs, x.dtype)
 
 
-@tf.custom_gradient
 def gelu(x: Any) -> Any:
     """X times Phi(x), the normal distribution function; its slope alone is kept."""
+    x = tf.convert_to_tensor(x)
     share = 0.5 + 0.5 * tf.math.erf(x * _ROOT_HALF)
     slope = share + x * tf.exp(-0.5 * tf.square(x) + _LOG_DENSITY)
-    return x * share, lambda gradient: gradient * slope
+    return with_gradient("gelu", x * share, [x], lambda gradient: [gradient * slope])
 
 
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:
@@ -80,20 +78,18 @@ def token_losses(labels: Any, logits: Any) -> Any:
     classes = logits.shape[-1]
     flat_labels = tf.reshape(tf.cast(labels, tf.int32), [-1])
 
-    @tf.custom_gradient
-    def losses(rows: Any) -> Any:
-        shares = tf.nn.softmax(rows)
-        # The highest share is 1/classes at least: its logarithm loses nothing.
-        log_sums = tf.reduce_max(rows, axis=-1) - tf.math.log(tf.reduce_max(shares, axis=-1))
+    rows = tf.reshape(logits, [-1, classes])
+    shares = tf.nn.softmax(rows)
+    # The highest share is 1/classes at least: its logarithm loses nothing.
+    log_sums = tf.reduce_max(rows, axis=-1) - tf.math.log(tf.reduce_max(shares, axis=-1))
+    losses = log_sums - tf.gather(rows, flat_labels, batch_dims=1)
 
-        def gradient_of_rows(gradient: Any) -> Any:
-            places = tf.stack([tf.range(tf.size(flat_labels)), flat_labels], axis=1)
-            return tf.tensor_scatter_nd_sub(shares * gradient[:, None], places, gradient)
+    def gradient_of_rows(gradient: Any) -> list[Any]:
+        places = tf.stack([tf.range(tf.size(flat_labels)), flat_labels], axis=1)
+        return [tf.tensor_scatter_nd_sub(shares * gradient[:, None], places, gradient)]
 
-        return log_sums - tf.gather(rows, flat_labels, batch_dims=1), gradient_of_rows
-
-    found = losses(tf.reshape(logits, [-1, classes]))
-    return tf.reshape(found, tf.shape(logits)[:-1])
+    losses = with_gradient("token_losses", losses, [rows], gradient_of_rows)
+    return tf.reshape(losses, tf.shape(logits)[:-1])
 
 
 def is_highest(labels: Any, logits: Any) -> Any:

@@ -47,7 +47,7 @@ class SavedModelLayer(keras.layers.Layer):
             )
         import tensorflow as tf
 
-        super().__init__(trainable=trainable, **kwargs)
+        super().__init__(**kwargs)
         self.folder, self.output_name = str(path), output
         if not Path(path, "saved_model.pb").is_file():
             raise ValueError(f"{path}: not a SavedModel: there is no saved_model.pb in it.")
@@ -69,6 +69,7 @@ class SavedModelLayer(keras.layers.Layer):
             )
             for variable in found
         ]
+        self.trainable = trainable  # only now, because it sets the variables that are there
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:

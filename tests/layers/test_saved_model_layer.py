@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
 
 from bert_keras.export import tf_hub
-from bert_keras.export.saved_model_layer import SavedModelLayer
+from bert_keras.layers import SavedModelLayer
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
 from tests.contracts import TINY, as_trained
@@ -81,6 +82,38 @@ def test_it_trains_in_a_functional_model_and_is_revived(folder: Path, tmp_path: 
         keras.models.load_model(tmp_path / "model.keras")
     revived = keras.models.load_model(tmp_path / "model.keras", safe_mode=False)
     np.testing.assert_allclose(revived.predict(IDS, verbose=0), expected, atol=1e-6)
+
+
+WAYS = ("constructor", "default", "layer", "model")
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_frozen_does_not_move(way: str, folder: Path, tmp_path: Path) -> None:
+    options: dict[str, dict[str, Any]] = {"constructor": {"trainable": False}, "default": {}}
+    layer = SavedModelLayer(folder, output="pooled_output", **options.get(way, {"trainable": True}))
+    model = classifier(layer)
+    if way == "layer":
+        layer.trainable = False
+    if way == "model":
+        model.trainable = False
+    model.save(tmp_path / "model.keras")
+    loaded: Any = keras.models.load_model(tmp_path / "model.keras", safe_mode=False)
+    count = 0 if way == "model" else 2
+    for each in (model, loaded):
+        (frozen,) = (part for part in each.layers if isinstance(part, SavedModelLayer))
+        assert frozen.trainable_variables == []
+        assert len(each.trainable_variables) == count
+        before = [variable.numpy() for variable in frozen.variables]
+        assert len(before) > 30
+        if way != "model":  # Keras warns where nothing trains
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            each.compile(keras.optimizers.Adam(1e-2), loss)
+            each.fit(IDS, np.array([0, 1]), verbose=0)
+        for variable, values in zip(frozen.variables, before, strict=True):
+            np.testing.assert_array_equal(variable, values, err_msg=variable.path)
+        each.trainable = frozen.trainable = True
+        assert len(each.trainable_variables) > 30
 
 
 @needs_tensorflow

@@ -1,0 +1,138 @@
+"""A model that nobody holds any more frees its memory, after training and after prediction."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras import models
+from bert_keras.models import BertEncoder, MaskedLM
+from bert_keras.models.direct import DirectModel
+from bert_keras.optimization import optimizer
+from tests.contracts import TINY
+
+CONFIG = TINY.replace(num_layers=1)
+
+
+class Live(NamedTuple):
+    """What is alive in this process."""
+
+    graphs: int  # TensorFlow's traced functions
+    variables: int
+    bytes: int  # of variables, and of all arrays where the backend lists them
+
+
+def live() -> Live:
+    """Count what is alive after a garbage collection."""
+    for _ in range(3):  # an object may free others that were seen before it
+        gc.collect()
+    objects = gc.get_objects()
+    graphs = sum(type(each).__name__ == "FuncGraph" for each in objects)
+    # By the type: `isinstance` asks objects for attributes, and some of them warn.
+    variables = [each for each in objects if issubclass(type(each), keras.Variable)]
+    size = sum(int(np.prod(each.shape)) * 4 for each in variables)
+    backend = keras.backend.backend()
+    if backend == "jax":
+        size += sum(array.nbytes for array in sys.modules["jax"].live_arrays())
+    if backend == "torch":
+        torch = sys.modules["torch"]
+        tensors = [each for each in objects if issubclass(type(each), torch.Tensor)]
+        size += sum(tensor.element_size() * tensor.nelement() for tensor in tensors)
+    return Live(graphs, len(variables), size)
+
+
+def leaves(parent: type) -> Iterator[type]:
+    """Find the classes without subclasses below a class."""
+    children = parent.__subclasses__()
+    for child in children:
+        yield from leaves(child)
+    if not children:
+        yield parent
+
+
+# === A model of each class ===
+
+
+def _user_model() -> keras.Model:
+    """A functional model of a user's own."""
+    encoder = BertEncoder(CONFIG)
+    inputs = {tensor.name: tensor for tensor in encoder.inputs}
+    outputs = {"label": keras.layers.Dense(2)(encoder(inputs)["pooled_output"])}
+    model = keras.Model(inputs, outputs)
+    model.objective = lambda: {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+    return model
+
+
+def _checkpointed() -> MaskedLM:
+    encoder = BertEncoder(CONFIG)
+    encoder.checkpoint_gradients()
+    return MaskedLM(encoder)
+
+
+def _of(name: str, **options: Any) -> Callable[[], keras.Model]:
+    return lambda: getattr(models, name)(BertEncoder(CONFIG), **options)
+
+
+# By class; those that are not named are built from an encoder alone.
+MAKERS: dict[str, Callable[[], Any]] = {
+    "BertEncoder": _user_model,
+    "ChunkedTask": lambda: _checkpointed().in_chunks(2),
+    "Distiller": lambda: models.Distiller(_of("MaskedLM")(), _of("MaskedLM")()),
+    "PackedTask": lambda: models.PackedTask(MaskedLM(BertEncoder(CONFIG))),
+    "ReplacedTokenDetector": lambda: models.ReplacedTokenDetector(
+        BertEncoder(CONFIG.replace(pooler=False))
+    ),
+    "SequenceClassifier": _of("SequenceClassifier", num_classes=2),
+    "TokenClassifier": _of("TokenClassifier", num_classes=2),
+}
+CLASSES = sorted(
+    each.__name__ for each in leaves(DirectModel) if each.__module__.startswith("bert_keras.")
+)
+# How many axes an output has that its labels have not, if not one.
+MORE_AXES = {"SentenceEncoder": 0, "Distiller": 2, "SentencePairs": 2, "ReplacedTokenDetector": 0}
+
+
+def batch_of(model: Any) -> dict[str, np.ndarray]:
+    """Return inputs of ones, which are ids, masks and positions alike."""
+    shapes = {each.name: [size or 4 for size in each.shape[1:]] for each in model.inputs}
+    return {name: np.ones([3, *shape], "int32") for name, shape in shapes.items()}
+
+
+def train(model: Any, name: str) -> None:
+    x = batch_of(model)
+    axes = MORE_AXES.get(name, 1)
+    y = {
+        name: np.zeros([3, *[size or 4 for size in output.shape[1 : len(output.shape) - axes]]])
+        for name, output in model.output.items()
+    }
+    model.compile(optimizer(1e-3, total_steps=2), **model.objective())
+    model.train_on_batch(x, y)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="the backend tensorflow keeps traced graphs"
+)
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_model_of_each_class_is_freed(name: str) -> None:
+    before = live()
+    train(MAKERS.get(name, _of(name))(), name)
+    assert live() == before
+
+
+def test_models_trained_one_after_another_are_freed() -> None:
+    """As the seeds of one fine-tuning are."""
+    name = "SequenceClassifier"
+    before = live()
+    for _ in range(2):
+        model = MAKERS[name]()
+        train(model, name)
+        model.predict(batch_of(model), verbose=0)
+        assert live().bytes > before.bytes
+        del model
+        assert live() == before
