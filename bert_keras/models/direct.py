@@ -14,6 +14,9 @@ _IS_EAGER = keras.backend.backend() == "torch"
 # Keras's own business: where it no longer has them, all is as it has it.
 _RUN, _STANDARDIZE = "_run_through_graph", "_standardize_inputs"
 
+# Arguments of Keras's `fit` between `x` and `shuffle`.
+_PLACE_OF_SHUFFLE = 7
+
 
 class DirectModel(keras.Model):
     """A functional model, on PyTorch quicker at inference, most of all with one text.
@@ -21,6 +24,15 @@ class DirectModel(keras.Model):
     Layers of the model's own policy are called as its parts are (`layers.inner`): their inputs come
     from each other. Keras prepares the model itself, and layers of another policy.
     """
+
+    def fit(self, x: Any = None, *arguments: Any, **options: Any) -> Any:
+        """Train as Keras does; a dataset of ours keeps its order.
+
+        Keras asks TensorFlow's datasets to be shuffled by default, only to warn that they are not.
+        """
+        if getattr(x, "has_own_order", False) and len(arguments) < _PLACE_OF_SHUFFLE:
+            options.setdefault("shuffle", False)
+        return super().fit(x, *arguments, **options)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
         """Keras: the outputs for inputs."""

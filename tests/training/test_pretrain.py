@@ -147,7 +147,7 @@ def test_numbers_that_are_not_finite(tiny: str, tmp_path: Path, call: Callable) 
 @pytest.mark.parametrize("recipe", known_recipes())
 def test_dry_run(recipe: str, tmp_path: Path, call: Callable, tiny: str) -> None:
     text = Path(tiny).with_name("text.txt")
-    done = call(main, recipe, "--dry-run", f"corpus={text}")
+    done = call(main, recipe, "--dry-run", f"corpus={text}", "held_out=0.2")
     assert done.code == 0
     for word in ("parameters", "GiB", "training time", "passes over the text", f"runs/{recipe}"):
         assert word in done.out
