@@ -117,8 +117,10 @@ def tf_dataset(
 ) -> Any:
     """Return a `tf.data.Dataset` of (x, y, sample_weight). Needs TensorFlow.
 
-    See `dataset` for the arguments. Datasets that are derived from a finite one (`map`, `take`) no
-    longer hear Keras begin a call: each of their passes is the next epoch.
+    See `dataset` for the arguments. What `map`, `prefetch` and `with_options` return is read in the
+    same way. After other transformations, as `take`, every pass is the next epoch, also in
+    `evaluate`. `fit` of a model that is not ours warns of `shuffle`: Keras does so with every
+    `tf.data.Dataset`, and the order stays as it is.
     """
     import tensorflow as tf
 
@@ -147,10 +149,7 @@ def tf_dataset(
     else:
         dataset = numbers.map(load)
     dataset = dataset.with_options(options)
-    # TensorFlow has no public base class for datasets, so the class of this object is extended.
-    dataset.__class__ = _tensorflow_class(type(dataset))
-    dataset.passes = passes
-    return dataset
+    return _in_passes(dataset, passes)
 
 
 def py_dataset(
@@ -210,11 +209,28 @@ def _numbers(passes: Passes) -> Any:
     return dataset.apply(tf.data.experimental.assert_cardinality(passes.length))
 
 
+def _in_passes(dataset: Any, passes: Passes | None) -> Any:
+    """Return a `tf.data.Dataset` that hears Keras begin a call."""
+    # TensorFlow has no public base class for datasets, so the class of this object is extended.
+    dataset.__class__ = _tensorflow_class(type(dataset))
+    dataset.passes = passes
+    return dataset
+
+
 @functools.cache
 def _tensorflow_class(base: Any) -> Any:
     class Batches(base):
         has_own_order = True  # `DirectModel.fit` reads this
         passes: Passes | None = None
+
+        def map(self, *arguments: Any, **options: Any):
+            return _in_passes(super().map(*arguments, **options), self.passes)
+
+        def prefetch(self, *arguments: Any, **options: Any):
+            return _in_passes(super().prefetch(*arguments, **options), self.passes)
+
+        def with_options(self, *arguments: Any, **options: Any):
+            return _in_passes(super().with_options(*arguments, **options), self.passes)
 
         def cardinality(self):
             # Keras asks when it creates a reader and when it resets one, and at no other time.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -14,8 +16,22 @@ _IS_EAGER = keras.backend.backend() == "torch"
 # Keras's own business: where it no longer has them, all is as it has it.
 _RUN, _STANDARDIZE = "_run_through_graph", "_standardize_inputs"
 
-# Arguments of Keras's `fit` between `x` and `shuffle`.
-_PLACE_OF_SHUFFLE = 7
+
+def _in_own_order(fit: Callable[..., Any]) -> Any:
+    """Return Keras's `fit`, which does not ask a dataset of `data.dataset` to be shuffled.
+
+    Keras asks for it by default, and warns with every `tf.data.Dataset` that it is not done.
+    """
+    signature = inspect.signature(fit)
+
+    @functools.wraps(fit)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(self, *args, **kwargs)
+        if getattr(bound.arguments.get("x"), "has_own_order", False):
+            bound.arguments.setdefault("shuffle", False)
+        return fit(*bound.args, **bound.kwargs)
+
+    return run
 
 
 class DirectModel(keras.Model):
@@ -25,14 +41,7 @@ class DirectModel(keras.Model):
     from each other. Keras prepares the model itself, and layers of another policy.
     """
 
-    def fit(self, x: Any = None, *arguments: Any, **options: Any) -> Any:
-        """Train as Keras does; a dataset of ours keeps its order.
-
-        Keras asks TensorFlow's datasets to be shuffled by default, only to warn that they are not.
-        """
-        if getattr(x, "has_own_order", False) and len(arguments) < _PLACE_OF_SHUFFLE:
-            options.setdefault("shuffle", False)
-        return super().fit(x, *arguments, **options)
+    fit = _in_own_order(keras.Model.fit)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
         """Keras: the outputs for inputs."""

@@ -339,5 +339,11 @@ def test_tf_data_can_be_transformed() -> None:
     dataset = tf_dataset(source)
     assert [_hash(batch) for batch in dataset.take(2)] == hashes(source, 0, 2)
     assert Recorder.of(source).read("fit", dataset, epochs=2) == hashes(source, 0, 12)
+    mapped = tf_dataset(source).map(lambda *batch: batch).prefetch(1)
+    assert len(mapped) == 6
+    model = Recorder.of(source)
+    for method, steps in {"evaluate": 6, "fit": 12, "predict": 6}.items():
+        options = {"epochs": 2} if method == "fit" else {}
+        assert model.read(method, mapped, **options) == hashes(source, 0, steps), method
     repeated = tf_dataset(source).repeat(3)
     assert [_hash(batch) for batch in repeated] == hashes(source, 0, 18)
