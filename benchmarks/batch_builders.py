@@ -53,10 +53,10 @@ def from_corpus(corpus: Corpus, tokenizer: Tokenizer, **sizes: Any) -> Iterator[
 
         yield Builder(f"batch, {masking}", True, build)
     examples = PretrainingExamples(corpus, tokenizer, **sizes)
-    reader = py_dataset(examples)
+    reader = py_dataset(examples, repeat=True)
     yield Builder("py_dataset, token", True, lambda i: reader[i])
     try:
-        stream = iter(tf_dataset(examples))
+        stream = iter(tf_dataset(examples, repeat=True))
         yield Builder("tf_dataset, token", True, lambda _: next(stream))
     except ImportError as error:
         warnings.warn(f"tf_dataset is left out: {error}", stacklevel=1)

@@ -14,8 +14,10 @@ from bert_keras.data import (
     PackedExamples,
     PretrainingExamples,
     read,
+    split_of,
 )
 from bert_keras.errors import ArtifactError, DataError, UsageError
+from bert_keras.features import NSP
 from bert_keras.tokenizers import Tokenizer
 from training import demo_corpus, prepare, unigram
 from training.recipe import PretrainRecipe
@@ -46,15 +48,21 @@ class TrainingCorpora:
         return unigram.log_shares(self.train.tokens, special, size)
 
     def examples(self, recipe: PretrainRecipe, *, held_out: bool = False) -> PretrainingExamples:
-        """The examples of either part, as the recipe wants them."""
+        """Return the examples of either part, as the recipe wants them.
+
+        Fewer held-out examples than a batch make one smaller batch.
+
+        Raises:
+            DataError: the documents give no examples, or too few to train on.
+        """
         corpus = self.held_out if held_out else self.train
-        size = recipe.batch_size
-        try:
+
+        def of_size(batch_size: int) -> PretrainingExamples:
             return PretrainingExamples(
                 corpus,
                 self.tokenizer,
                 sequence_length=recipe.sequence_length,
-                batch_size=size,
+                batch_size=batch_size,
                 objective=recipe.objective,
                 masking=recipe.masking,
                 mask_rate=recipe.mask_rate,
@@ -62,9 +70,18 @@ class TrainingCorpora:
                 short_probability=recipe.short_probability,
                 seed=recipe.seed,
             )
+
+        try:
+            examples = of_size(recipe.batch_size)
+            count = len(examples.plan(0))
+            if held_out and 0 < count < recipe.batch_size:
+                examples = of_size(count)
+            if not recipe.row_length:  # rows of several examples fill up their last batch
+                examples.num_batches(0)
         except DataError as error:
             part = "held-out documents (held_out=)" if held_out else "documents to train on"
             raise DataError(f"{corpus.num_documents:,} {part}: {error}") from error
+        return examples
 
 
 def rows_of(
@@ -100,18 +117,52 @@ def open_corpora(recipe: PretrainRecipe, folder: RunFolder) -> TrainingCorpora:
         # Once trained on, it is what the run was made with, whatever became of the files.
         if not prepared.exists() or (not folder.checkpoints.exists() and _is_old(recipe, prepared)):
             _prepare(recipe, folder)
-    elif not (prepared / "held_out").is_dir():
+    return _open_prepared(prepared, is_prepared)
+
+
+def check_held_out(recipe: PretrainRecipe) -> None:
+    """Check, without preparing the text, that its held-out documents can be evaluated on.
+
+    Raises:
+        UsageError: a corpus that was prepared without held-out documents.
+        DataError: too few held-out documents.
+    """
+    if prepared := prepare.find_prepared(recipe.corpus):
+        _open_prepared(prepared, verify=False).examples(recipe, held_out=True)
+        return
+    needed = 2 if recipe.objective == NSP else 1
+    if recipe.corpus == "demo":
+        documents = demo_corpus.documents()
+    else:  # each line as a sentence: the documents are the same, and nothing is split
+        documents = read(recipe.corpus, layout="sentences", field=recipe.field)
+    count = found = 0
+    for count, _ in enumerate(documents, 1):
+        found += split_of(count - 1, recipe.held_out) == "held_out"
+        if found == needed:
+            return
+    raise DataError(
+        f"corpus={recipe.corpus}: too few documents for evaluation. Received: {count:,} documents, "
+        f'of which held_out={recipe.held_out:g} keeps {found}; objective="{recipe.objective}" '
+        f"needs {needed} held-out documents. Put blank lines between documents, add text, "
+        "or take a larger held_out=, up to 0.5."
+    )
+
+
+def _open_prepared(
+    folder: Path, is_prepared: bool = True, *, verify: bool = True
+) -> TrainingCorpora:
+    if not (folder / "held_out").is_dir():
         raise UsageError(
-            f"{prepared}: prepared with held_out=0, so there is nothing to evaluate on. Prepare it "
+            f"{folder}: prepared with held_out=0, so there is nothing to evaluate on. Prepare it "
             "again with a share of held-out documents, such as held_out=0.02."
         )
-    tokenizer = Tokenizer.from_preset(prepared)
-    train, held_out = (_open(prepared / name, tokenizer) for name in ("train", "held_out"))
-    return TrainingCorpora(tokenizer, train, held_out, prepared, is_prepared)
+    tokenizer = Tokenizer.from_preset(folder)
+    train, held_out = (_open(folder / name, tokenizer, verify) for name in ("train", "held_out"))
+    return TrainingCorpora(tokenizer, train, held_out, folder, is_prepared)
 
 
-def _open(folder: Path, tokenizer: Tokenizer) -> Corpus:
-    corpus = Corpus.open(folder, verify=True)
+def _open(folder: Path, tokenizer: Tokenizer, verify: bool) -> Corpus:
+    corpus = Corpus.open(folder, verify=verify)
     if (largest := int(corpus.tokens.max(initial=0))) >= tokenizer.vocab_size:
         raise ArtifactError(
             f"{folder}: holds the id {largest}, but the vocabulary beside it has "
@@ -135,6 +186,7 @@ def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
 
 
 def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
+    check_held_out(recipe)  # before the vocabulary is learned
     source = recipe.corpus
     if source == "demo":
         source = str(demo_corpus.write(folder.path / "demo.txt"))

@@ -138,6 +138,7 @@ class Fitting:
                 self._model.fit(
                     dataset(
                         watched,
+                        repeat=True,
                         epoch=self.state["epoch"],
                         position=self.state["position"],
                         workers=workers,

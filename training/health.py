@@ -57,9 +57,7 @@ def examine(
     batches = evaluation_batches(recipe, examples)
     if not task.compiled:  # but a view of it
         task.compile(**task.objective(), jit_compile=JIT[recipe.jit])
-    measured = task.evaluate(
-        dataset(examples, steps=batches), steps=batches, return_dict=True, verbose=0
-    )
+    measured = task.evaluate(dataset(examples, steps=batches), return_dict=True, verbose=0)
     learned_from = corpora.examples(recipe)
     seen = seen_in(learned_from)
     if recipe.row_length:
@@ -101,10 +99,10 @@ def examine(
         ),
         mlm_loss=measured.get("mlm_loss", measured["loss"]),
         mlm_accuracy=measured["mlm_accuracy"],
-        mlm_targets=round(measured_on["masks_per_row"] * batches * recipe.batch_size),
+        mlm_targets=round(measured_on["masks_per_row"] * batches * examples.batch_size),
         objective=recipe.objective,
         pair_accuracy=measured[f"{pair}_accuracy"] if pair else None,
-        pair_count=batches * recipe.batch_size if pair else 0,
+        pair_count=batches * examples.batch_size if pair else 0,
         rtd=tuple(measured[name] for name in _RTD) if recipe.objective == "rtd" else None,
         parameters=task.count_params(),
         steps=recipe.steps,

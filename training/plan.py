@@ -14,6 +14,7 @@ from bert_keras.data import Corpus, read
 from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.presets import PRESETS
 from training import demo_corpus, machine
+from training.corpora import check_held_out
 from training.prepare import find_prepared, open_tokenizer
 from training.progress import clock
 from training.recipe import PretrainRecipe
@@ -60,8 +61,13 @@ def plan(recipe: PretrainRecipe) -> Plan:
 
 
 def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> None:
-    """Prints what `python -m training.pretrain` would do with this recipe."""
+    """Print what `python -m training.pretrain` would do with this recipe.
+
+    Raises:
+        DataError: the run would have too little text to evaluate on.
+    """
     found = plan(recipe)
+    check_held_out(recipe)
     table = Table("", "value", "remark", title=f"{recipe.name}: the plan; nothing was written")
     text = f"{found.text_bytes / 1e6:,.1f} MB"
     table.add_row("text", text, recipe.corpus)

@@ -26,6 +26,10 @@ class Watched:
         self._built: dict[tuple[int, int], tuple[float, float]] = {}
         self._lock = threading.Lock()
 
+    def num_batches(self, epoch: int) -> int:
+        """Return the number of batches in an epoch."""
+        return self._examples.num_batches(epoch)
+
     def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
         """The (epoch, position) that is so many batches later."""
         return self._examples.locate(epoch, position, steps)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -15,12 +17,31 @@ _IS_EAGER = keras.backend.backend() == "torch"
 _RUN, _STANDARDIZE = "_run_through_graph", "_standardize_inputs"
 
 
+def _in_own_order(fit: Callable[..., Any]) -> Any:
+    """Return Keras's `fit`, which does not ask a dataset of `data.dataset` to be shuffled.
+
+    Keras asks for it by default, and warns with every `tf.data.Dataset` that it is not done.
+    """
+    signature = inspect.signature(fit)
+
+    @functools.wraps(fit)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(self, *args, **kwargs)
+        if getattr(bound.arguments.get("x"), "has_own_order", False):
+            bound.arguments.setdefault("shuffle", False)
+        return fit(*bound.args, **bound.kwargs)
+
+    return run
+
+
 class DirectModel(keras.Model):
     """A functional model, on PyTorch quicker at inference, most of all with one text.
 
     Layers of the model's own policy are called as its parts are (`layers.inner`): their inputs come
     from each other. Keras prepares the model itself, and layers of another policy.
     """
+
+    fit = _in_own_order(keras.Model.fit)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
         """Keras: the outputs for inputs."""

@@ -108,8 +108,8 @@ def test_tf_data_has_no_tuner_to_wait_for(tensorflow: Any) -> None:
     assert tf_dataset(supervised()).options().autotune.enabled is False
 
 
-def test_tf_data_is_endless_by_default(tensorflow: Any) -> None:
-    dataset = tf_dataset(examples(), epoch=1, position=2)
+def test_tf_data_is_endless_where_it_repeats(tensorflow: Any) -> None:
+    dataset = tf_dataset(examples(), repeat=True, epoch=1, position=2)
     assert dataset.cardinality() == tensorflow.data.INFINITE_CARDINALITY
     batch = next(iter(dataset))
     assert_same(batch, examples().batch(1, 2))
@@ -135,8 +135,8 @@ def test_py_dataset_gives_batches_of_any_length(workers: int) -> None:
         assert_same(batch, same)
 
 
-def test_py_dataset_is_endless_by_default() -> None:
-    dataset = py_dataset(examples(), epoch=1, position=2)
+def test_py_dataset_is_endless_where_it_repeats() -> None:
+    dataset = py_dataset(examples(), repeat=True, epoch=1, position=2)
     assert dataset.num_batches is None
     assert_same(dataset[0], examples().batch(1, 2))
     with pytest.raises(TypeError, match="steps_per_epoch"):
@@ -205,7 +205,7 @@ def test_fit_reads_a_py_dataset_in_order(reference: list[np.ndarray], workers: i
     """Over several epochs of `fit` and of the corpus, and with a validation between."""
     source, model = examples(), small_model()
     model.fit(
-        py_dataset(source, position=1, workers=workers),
+        py_dataset(source, repeat=True, position=1, workers=workers),
         steps_per_epoch=4,
         epochs=2,
         shuffle=False,
@@ -219,17 +219,19 @@ def test_fit_reads_a_py_dataset_in_order(reference: list[np.ndarray], workers: i
 
 def test_fit_reads_tf_data_in_order(tensorflow: Any, reference: list[np.ndarray]) -> None:
     model = small_model()
-    dataset = tf_dataset(examples(), position=1, workers=2)
+    dataset = tf_dataset(examples(), repeat=True, position=1, workers=2)
     model.fit(dataset, steps_per_epoch=4, epochs=2, shuffle=False, verbose=0)
     for one, other in zip(weights_of(model), reference, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_evaluate_reads_the_same_every_time() -> None:
-    model, dataset = small_model(), py_dataset(examples(), steps=4)
-    assert model.evaluate(dataset, verbose=0) == model.evaluate(dataset, verbose=0)
-
-
 def test_keras_says_so_where_it_would_have_shuffled() -> None:
+    """Of an endless dataset, and of every one of TensorFlow; models of ours do not ask for it."""
+    endless = py_dataset(examples(), repeat=True)
     with pytest.warns(UserWarning, match="shuffle=True"):
-        small_model().fit(py_dataset(examples()), steps_per_epoch=1, verbose=0)
+        small_model().fit(endless, steps_per_epoch=1, verbose=0)
+
+
+def test_a_dataset_of_tensorflow_cannot_be_shuffled_by_keras(tensorflow: Any) -> None:
+    with pytest.warns(UserWarning, match="shuffle=True"):
+        small_model().fit(tf_dataset(examples(), steps=1), verbose=0)

@@ -22,7 +22,7 @@ from bert_keras import (
     features,
 )
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
-from bert_keras.data.feeding import py_dataset
+from bert_keras.data.feeding import dataset
 from bert_keras.data.pair_targets import pair_examples
 from bert_keras.data.question_targets import choice_examples, question_examples
 from bert_keras.data.supervised import SupervisedExamples
@@ -73,10 +73,10 @@ PAIRS = [" ".join(words) for words in sentences(seed=1)]
 def learned(task: Task, source: SupervisedExamples, steps: int = 80) -> Predictor:
     """As a user trains: compile, fit over batches, ask."""
     task.compile(keras.optimizers.Adam(0.006, global_clipnorm=1.0), **task.objective())
-    dataset = py_dataset(source)
-    before = task.evaluate(py_dataset(source, steps=2), verbose=0, return_dict=True)["loss"]
-    task.fit(dataset, steps_per_epoch=steps, shuffle=False, verbose=0)
-    after = task.evaluate(py_dataset(source, steps=2), verbose=0, return_dict=True)["loss"]
+    batches = dataset(source)
+    before = task.evaluate(batches, verbose=0, return_dict=True)["loss"]
+    task.fit(batches, epochs=steps // len(batches), verbose=0)
+    after = task.evaluate(batches, verbose=0, return_dict=True)["loss"]
     assert after < before / 5
     return Predictor(task, TOKENIZER, max_length=16)
 

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import ArtifactError, DataError, UsageError
-from training.corpora import TrainingCorpora, evaluation_batches, open_corpora
+from training.corpora import (
+    TrainingCorpora,
+    check_held_out,
+    evaluation_batches,
+    open_corpora,
+)
 from training.prepare import prepare
 from training.recipe import PretrainRecipe, load_recipe
 from training.run_folder import RunFolder
@@ -132,6 +137,48 @@ def test_too_little_held_out_text_is_named(recipe: PretrainRecipe, prepared: Pat
     one = dataclasses.replace(corpora, held_out=type(corpora.train).from_ids([[[9, 9]]]))
     with pytest.raises(DataError, match=r"^1 held-out documents \(held_out=\): "):
         one.examples(recipe, held_out=True)
+
+
+def test_held_out_text_smaller_than_a_batch(recipe: PretrainRecipe, prepared: Path) -> None:
+    """It makes one smaller batch; training needs a whole one."""
+    corpora = _open(recipe, corpus=str(prepared))
+    large = dataclasses.replace(recipe, batch_size=10_000)
+    held_out = corpora.examples(large, held_out=True)
+    count = len(corpora.examples(recipe, held_out=True).plan(0))
+    assert held_out.batch_size == count == len(held_out.batch(0, 0)[0]["token_ids"])
+    assert evaluation_batches(large, held_out) == 1
+    with pytest.raises(DataError, match=r"^18 documents to train on: .* fewer examples than one"):
+        corpora.examples(large)
+
+
+@pytest.mark.parametrize(
+    ("documents", "objective", "needed"),
+    [(1, "mlm", 1), (1, "nsp", 2), (4, "nsp", 2), (0, "mlm", 1)],
+)
+def test_too_few_held_out_documents(
+    recipe: PretrainRecipe, tmp_path: Path, documents: int, objective: str, needed: int
+) -> None:
+    """They are counted before the vocabulary is learned, and without splitting sentences."""
+    text = tmp_path / "few.txt"
+    text.write_text("A sentence.\nOne more.\n\n" * documents)
+    values = {"corpus": str(text), "objective": objective, "held_out": 0.2, "layout": "text"}
+    changed = dataclasses.replace(recipe, **values)
+    message = rf"needs {needed} held-out documents" if documents else "no text"
+    with pytest.raises(DataError, match=message):
+        check_held_out(changed)
+    with pytest.raises(DataError, match=message):
+        _open(recipe, **values)
+    assert not RunFolder(recipe).corpus.exists()
+
+
+def test_enough_held_out_documents(recipe: PretrainRecipe, prepared: Path, tmp_path: Path) -> None:
+    check_held_out(recipe)
+    check_held_out(dataclasses.replace(recipe, corpus="demo", held_out=0.02))
+    check_held_out(dataclasses.replace(recipe, corpus=str(prepared)))
+    folder = shutil.copytree(prepared, tmp_path / "corpus")
+    shutil.rmtree(folder / "held_out")
+    with pytest.raises(UsageError, match="prepared with held_out=0"):
+        check_held_out(dataclasses.replace(recipe, corpus=str(folder)))
 
 
 def test_how_much_is_evaluated(recipe: PretrainRecipe, prepared: Path) -> None:

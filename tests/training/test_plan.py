@@ -31,7 +31,7 @@ RECIPE = PretrainRecipe(
 def one_gigaflops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "_matrix_product_speed", lambda: 1e9)
     monkeypatch.chdir(tmp_path)
-    Path(RECIPE.corpus).write_text("A sentence. " * 1_000)
+    Path(RECIPE.corpus).write_text("A sentence. " * 1_000)  # one document
 
 
 def change(**values: object) -> Plan:
@@ -108,7 +108,15 @@ def test_a_prepared_corpus(tmp_path: Path, text_file: Path) -> None:
     assert found.text_bytes == made.corpora["train"].manifest["counts"]["text_bytes"]
 
 
+def test_too_few_held_out_documents() -> None:
+    with pytest.raises(
+        DataError, match=r"1 documents, of which held_out=0\.02 keeps 0; .* needs 2"
+    ):
+        print_plan(RECIPE)
+
+
 def test_what_is_printed() -> None:
+    Path(RECIPE.corpus).write_text("A sentence. One more.\n\n" * 52)
     screen = io.StringIO()
     print_plan(RECIPE, console=Console(file=screen, width=120))
     text = screen.getvalue()

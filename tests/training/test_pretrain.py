@@ -141,13 +141,25 @@ def test_numbers_that_are_not_finite(tiny: str, tmp_path: Path, call: Callable) 
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
 
+def test_held_out_text_smaller_than_a_batch(tiny: str, tmp_path: Path, call: Callable) -> None:
+    """All of it is measured, during the training and in the report."""
+    values = ("held_out=0.1", "batch_size=32", "steps=2", "evaluate_every=1", "evaluation_pairs=64")
+    done = call(main, tiny, *values, "out=run")
+    assert done.code == 0, done.err
+    report = (tmp_path / "run" / "report.md").read_text(encoding="utf-8")
+    pairs = re.search(r"on (\d+) pairs", report)
+    assert pairs is not None
+    assert 1 < int(pairs[1]) < 32
+    assert "val_loss" in _records(tmp_path / "run")[-1]
+
+
 # === Without training ===
 
 
 @pytest.mark.parametrize("recipe", known_recipes())
 def test_dry_run(recipe: str, tmp_path: Path, call: Callable, tiny: str) -> None:
     text = Path(tiny).with_name("text.txt")
-    done = call(main, recipe, "--dry-run", f"corpus={text}")
+    done = call(main, recipe, "--dry-run", f"corpus={text}", "held_out=0.2")
     assert done.code == 0
     for word in ("parameters", "GiB", "training time", "passes over the text", f"runs/{recipe}"):
         assert word in done.out

@@ -1,0 +1,59 @@
+"""The batches that each pass over a finite dataset reads.
+
+A finite dataset is an endless sequence of batches, cut into passes of equal length. Keras reads the
+length once, at the start of `fit`, so the length cannot follow epochs that differ.
+"""
+
+from __future__ import annotations
+
+import threading
+
+_NEW_READER = 2  # announcements of `fit` and `evaluate`
+
+
+class Passes:
+    """Number of the first batch of each pass. Safe to use from several threads.
+
+    `fit`, `evaluate` and `predict` all begin with the first batch, so that two evaluations are
+    equal and two trainings with one dataset read the same batches. Every further pass of one `fit`,
+    or of a loop in Python, goes on where the last one ended.
+
+    Keras names no reader, but it announces each pass that begins anew: twice in `fit`, in
+    `evaluate` and in the first validation of a `fit` (a reader is created, then reset), once in
+    `predict` (created) and in each further validation (reset). One announcement therefore leaves
+    the place of a training that is in progress as it is.
+
+    Args:
+        length: batches of a pass.
+        advance: whether further passes go on; False: all passes begin with the first batch.
+    """
+
+    def __init__(self, length: int, *, advance: bool = True):
+        self.length = length
+        self._advance = advance
+        self._next = 0  # number of the next pass that goes on
+        self._announced = 0
+        self._lock = threading.Lock()
+
+    def announce(self) -> None:
+        """Note that Keras created or reset a reader."""
+        with self._lock:
+            self._announced += 1
+
+    def restart(self) -> None:
+        """Note that the next pass is the first one of a new reader."""
+        with self._lock:
+            self._announced = _NEW_READER
+
+    def start(self) -> int:
+        """Begin a pass; return the number of its first batch."""
+        with self._lock:
+            announced, self._announced = self._announced, 0
+            number = 0 if announced else self._next
+            if not announced:
+                self._next += 1
+            elif announced < _NEW_READER:
+                self._next = max(self._next, 1)
+            else:
+                self._next = 1
+            return number * self.length if self._advance else 0
