@@ -12,7 +12,6 @@ from rich.table import Table
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, read
 from bert_keras.features import PAIR_OBJECTIVES
-from bert_keras.presets import PRESETS
 from training import demo_corpus, machine
 from training.prepare import find_prepared, open_tokenizer
 from training.progress import clock
@@ -67,7 +66,7 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     table.add_row("text", text, recipe.corpus)
     origin = recipe.vocab or ("prepared" if _prepared(recipe) else "learned from the text")
     table.add_row("vocabulary", f"{found.vocab_size:,} pieces", origin)
-    table.add_row("model", f"{found.parameters:,} parameters", recipe.start or recipe.preset)
+    table.add_row("model", f"{found.parameters:,} parameters", recipe.start or recipe.config)
     table.add_row(
         "examples",
         f"{recipe.steps * recipe.batch_size:,} of {recipe.sequence_length} tokens",
@@ -89,9 +88,7 @@ def _config(recipe: PretrainRecipe, vocab_size: int) -> BertConfig:
         from bert_keras.models import BertEncoder
 
         return BertEncoder.from_preset(recipe.start, load_weights=False).config
-    preset = PRESETS[recipe.preset]
-    positions = recipe.max_positions or preset.max_positions
-    return preset.replace(vocab_size=vocab_size, max_positions=positions)
+    return recipe.sizes().replace(vocab_size=vocab_size)
 
 
 def _text_bytes(recipe: PretrainRecipe) -> int:

@@ -63,9 +63,11 @@ class Ranges:
         if not (0 <= value < limit) or (value == 0 and name in self.above_zero):
             self.fail(name, f"must be {low} and {high}", value)
 
-    def fail(self, name: str, rule: str, value: object) -> NoReturn:
-        """Raises the one message of a bad value."""
-        choices = self.choices.get(name, ())
+    def fail(
+        self, name: str, rule: str, value: object, choices: Collection[str] | None = None
+    ) -> NoReturn:
+        """Raise the one message of a bad value; `choices`: words like it are suggested."""
+        choices = self.choices.get(name, ()) if choices is None else choices
         is_known = value in choices  # and wrong for another reason
         near = nearest(value, choices) if isinstance(value, str) and not is_known else ""
         raise UsageError(f"{name} {rule}. Received: {name}={value!r}.{near}")

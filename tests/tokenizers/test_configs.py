@@ -22,10 +22,10 @@ def test_the_config_comes_before_the_map(tmp_path):
     (tmp_path / "special_tokens_map.json").write_text(json.dumps(roles))
     assert TokenizerConfig.read(tmp_path).tokens == {"cls": "a", "sep": "b"}
     assert TokenizerConfig.read(tmp_path).values == {}
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"cls_token": "c", "x": None}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"cls_token": "c", "errors": None}))
     config = TokenizerConfig.read(tmp_path)
     assert config.tokens == {"cls": "c", "sep": "b"}
-    assert config.flag("x", False) is False
+    assert config.flag("errors", False) is False
 
 
 def test_classes(tmp_path):

@@ -27,7 +27,7 @@ def recipe(**values: object) -> PretrainRecipe:
             "corpus": "demo",
             "steps": 10,
             "report_every": 5,
-            "preset": "bert_tiny_uncased",
+            "config": "bert_tiny_uncased",
             **values,
         }  # pyright: ignore
     )

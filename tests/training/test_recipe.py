@@ -58,13 +58,13 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"objective": "rtd", "vocabulary_chunks": 2}, "must be 1 with objective=rtd"),
         ({"warmup_steps": 101}, "warmup_steps must be at most steps=100"),
         ({"objective": "nps"}, r"must be one of nsp, sop, rtd, mlm. .*Did you mean 'nsp'\?"),
-        ({"preset": "bert_minni_uncased"}, "Did you mean 'bert_mini_uncased'"),
+        ({"config": "bert_minni_uncased"}, "Did you mean 'bert_mini_uncased'"),
         ({"precision": "float16"}, "precision must be one of float32"),
         ({"lowercase": "yes"}, "lowercase must be true or false"),
         ({"seed": -1}, "seed must be at least 0"),
-        ({"preset": "roberta_base"}, "must be mlm or rtd: roberta_base has no second segment"),
+        ({"config": "roberta_base"}, "must be mlm or rtd: roberta_base has no second segment"),
         (
-            {"objective": "rtd", "preset": "albert_base_v2"},
+            {"objective": "rtd", "config": "albert_base_v2"},
             "rtd: albert_base_v2 shares its",
         ),
     ],
@@ -153,7 +153,7 @@ def test_quicktest_keeps_what_makes_the_recipe_and_shrinks_the_rest() -> None:
     assert (quick.corpus, quick.name, quick.out) == ("demo", "mine_quicktest", "")
     assert quick.steps <= 10
     assert quick.sequence_length <= 32
-    assert quick.preset == "bert_tiny_uncased"
+    assert quick.config == "bert_tiny_uncased"
 
 
 def test_every_recipe_loads_and_has_its_quicktest() -> None:
