@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bert_keras import strict_json
+
 FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
 POSITION_EMBEDDINGS = ("absolute", "sinusoidal", "relative_key", "relative_key_query")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
@@ -196,8 +198,13 @@ class BertConfig:
 
     @classmethod
     def load(cls, path: str | Path) -> BertConfig:
-        """Reads what `save` wrote."""
-        return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        """Read what `save` wrote.
+
+        Raises:
+            ArtifactError: no such file, or not a JSON object.
+            ValueError: an unknown name, or a value that is out of range.
+        """
+        return cls.from_dict(strict_json.read_object(Path(path)))
 
 
 _CHOICES = {

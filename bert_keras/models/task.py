@@ -165,8 +165,12 @@ def class_names(num_classes: int, labels: Sequence[str] | None) -> list[str]:
     Raises:
         ValueError: not one name for each class, or two that are the same.
     """
-    if not isinstance(num_classes, int) or num_classes < 1:
-        raise ValueError(f"`num_classes` must be at least 1. Received: num_classes={num_classes}")
+    is_count = isinstance(num_classes, int) and not isinstance(num_classes, bool)
+    if not is_count or num_classes < 1:
+        raise ValueError(
+            "`num_classes` must be an integer of at least 1. "
+            f"Received: num_classes={num_classes!r:.100}"
+        )
     names = [f"LABEL_{i}" for i in range(num_classes)] if labels is None else list(labels)
     if len(names) != num_classes or len(set(names)) != num_classes:
         raise ValueError(

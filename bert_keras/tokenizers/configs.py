@@ -107,11 +107,9 @@ class TokenizerConfig:
         model = folder / MODEL_CONFIG
         if values.get("tokenizer_class") is None and model.is_file():
             values = {**values, "tokenizer_class": read_object(model).get("tokenizer_class")}
-        opened = cls(folder / CONFIG, values, tokens)
-        opened._warn_of_class()
-        return opened
+        return cls(folder / CONFIG, values, tokens)
 
-    def _warn_of_class(self) -> None:
+    def warn_of_class(self) -> None:
         """Warn of a class that we do not know, and of code of the folder's own."""
         kind = self.values.get("tokenizer_class")
         if kind is not None and kind not in KNOWN_CLASSES:

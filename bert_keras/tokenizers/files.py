@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bert_keras import handles
 from bert_keras.errors import ArtifactError
 from bert_keras.strict_json import LARGE, read_object
 from bert_keras.tokenizers import engine_files, keras_hub_files
@@ -70,9 +71,16 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
     if not folder.is_dir():
         raise ArtifactError(
             f"{folder}: no such folder. Expected one with a {VOCABULARY}, or "
-            "hf://organisation/name."
+            f"hf://organisation/name{handles.nearest(str(folder))}"
         )
     config = TokenizerConfig.read(folder)
+    found = _read_files(folder, config)
+    config.warn_of_class()
+    return found
+
+
+def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engine:
+    """Read the first kind of tokenizer that the folder has."""
     content = read_object(folder / ENGINE, LARGE) if (folder / ENGINE).is_file() else None
     vocabulary = folder / VOCABULARY
     if content is not None and keras_hub_files.is_one(content):

@@ -338,12 +338,6 @@ def test_unknown_preset_names_one_like_it():
         BertEncoder.from_preset("bert_tiny")
 
 
-def test_a_preset_name_gives_new_weights():
-    encoder = BertEncoder.from_preset("bert_tiny_uncased", attentions=True, name="tiny")
-    assert (encoder.name, encoder.config.hidden_size) == ("tiny", 128)
-    assert "attentions" in encoder.output
-
-
 def test_outputs_of_an_encoder_are_saved(tmp_path):
     encoder = BertEncoder(TINY, hidden_states=True, attentions=True)
     encoder.save_to_preset(tmp_path)
