@@ -105,6 +105,19 @@ class BertConfig:
                 f"num_unique_layers={self.num_unique_layers}, num_layers={self.num_layers}"
             )
 
+        if self._matrices > _MOST_WEIGHTS:
+            raise ValueError(
+                f"The sizes make more than {_MOST_WEIGHTS:,} weights, more than any encoder has. "
+                f"Received: {self}"
+            )
+
+    @property
+    def _matrices(self) -> int:
+        """The number of weights in tables and kernels, which are nearly all."""
+        rows = self.vocab_size + self.position_rows + self.num_segments
+        block = 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
+        return rows * self.table_size + self.unique_layers * block
+
     def _checked_heads(self) -> tuple[tuple[int, ...], ...]:
         """`pruned_heads` in order."""
         given = self.pruned_heads
@@ -226,6 +239,7 @@ MOST = {
     "num_unique_layers": 512,
     "position_offset": 2**10,
 }
+_MOST_WEIGHTS = 2**33  # the largest published BERT has 3.9 billion
 _MAY_BE_ZERO = ("num_segments", "position_offset")
 
 

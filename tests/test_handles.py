@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,46 +18,20 @@ from bert_keras import (
     handles,
     load_checkpoint,
 )
-from bert_keras.checkpoints.manifest import CONFIG, MANIFEST
+from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.errors import ArtifactError
 from bert_keras.presets import HANDLES
-from tests import contracts
+from tests import contracts, hub
 from tests.contracts import TINY
-
-_WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))]
-_NAME = "bert_tiny_uncased"
-
-
-def _fill(folder: Path, seed: int = 0) -> None:
-    """Write what Google published: a pretrained BERT, called a masked language model."""
-    contracts.as_trained(Pretrainer(BertEncoder(TINY)), seed=seed).save_to_preset(folder)
-    Tokenizer(_WORDS).save_to_preset(folder)
-    (folder / MANIFEST).unlink()
-    values = json.loads((folder / CONFIG).read_text())
-    (folder / CONFIG).write_text(json.dumps({**values, "architectures": ["BertForMaskedLM"]}))
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the hub, offline: someone/tiny in two revisions, and one preset's repository."""
-    constants = pytest.importorskip("huggingface_hub.constants")
-    repositories = {"someone/tiny": ("main", "v2"), HANDLES[_NAME].removeprefix("hf://"): ("main",)}
-    for name, revisions in repositories.items():
-        repository = tmp_path / "cache" / f"models--{name.replace('/', '--')}"
-        for seed, revision in enumerate(revisions):
-            commit = str(seed) * 40
-            _fill(repository / "snapshots" / commit, seed)
-            (repository / "refs").mkdir(exist_ok=True)
-            (repository / "refs" / revision).write_text(commit)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    """The cache of `hub`, while the working directory is another, empty folder."""
+    hub.offline_cache(tmp_path / "cache", monkeypatch)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "cache"
-
-
-def _expected(seed: int = 0) -> Any:
-    return contracts.as_trained(Pretrainer(BertEncoder(TINY)), seed=seed)
 
 
 def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,17 +47,17 @@ def test_a_repository_in_the_cache(cache: Path) -> None:
     assert folder == cache / "models--someone--tiny" / "snapshots" / ("0" * 40)
     for seed, revision in enumerate(("", "@v2")):
         encoder = BertEncoder.from_preset(f"hf://someone/tiny{revision}")
-        contracts.assert_same_weights(encoder, _expected(seed).encoder)
+        contracts.assert_same_weights(encoder, hub.published(seed).encoder)
     assert Tokenizer.from_preset("hf://someone/tiny").vocab_size == 50
 
 
 @pytest.mark.usefixtures("cache")
-@pytest.mark.parametrize("handle", [_NAME, Path(_NAME)])
+@pytest.mark.parametrize("handle", [hub.NAME, Path(hub.NAME)])
 def test_a_name_stands_for_its_published_checkpoint(
     handle: str | Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Everything that takes a handle: encoder, tasks, tokenizer, predictor, `load_checkpoint`."""
-    expected = _expected()
+    expected = hub.published()
     contracts.assert_same_weights(BertEncoder.from_preset(handle), expected.encoder)
     opened = load_checkpoint(handle)
     assert isinstance(opened, Pretrainer)
@@ -106,14 +79,14 @@ def test_a_name_stands_for_its_published_checkpoint(
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("kind", [str, Path])
 def test_a_local_folder_of_that_name_wins(kind: type) -> None:
-    _fill(Path(_NAME), seed=3)
-    contracts.assert_same_weights(BertEncoder.from_preset(kind(_NAME)), _expected(3).encoder)
-    contracts.assert_same_weights(load_checkpoint(kind(_NAME)), _expected(3))
-    config = BertEncoder.from_preset(kind(_NAME), load_weights=False).config
+    hub.fill(Path(hub.NAME), seed=3)
+    contracts.assert_same_weights(BertEncoder.from_preset(kind(hub.NAME)), hub.published(3).encoder)
+    contracts.assert_same_weights(load_checkpoint(kind(hub.NAME)), hub.published(3))
+    config = BertEncoder.from_preset(kind(hub.NAME), load_weights=False).config
     assert config == TINY
-    (Path(_NAME) / CONFIG).unlink()
+    (Path(hub.NAME) / CONFIG).unlink()
     with pytest.raises(ArtifactError, match=r"config\.json: no such file"):
-        BertEncoder.from_preset(kind(_NAME))
+        BertEncoder.from_preset(kind(hub.NAME))
 
 
 @pytest.mark.usefixtures("cache")
@@ -156,17 +129,17 @@ def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_hub")
 def test_random_weights_are_asked_for_in_words(tmp_path: Path) -> None:
-    encoder = BertEncoder.from_preset(_NAME, load_weights=False, attentions=True, name="tiny")
-    assert (encoder.name, encoder.config) == ("tiny", PRESETS[_NAME])
+    encoder = BertEncoder.from_preset(hub.NAME, load_weights=False, attentions=True, name="tiny")
+    assert (encoder.name, encoder.config) == ("tiny", PRESETS[hub.NAME])
     assert "attentions" in encoder.output
     task = Pretrainer.from_preset(
-        _NAME, load_weights=False, objective="sop", dtype="mixed_bfloat16"
+        hub.NAME, load_weights=False, objective="sop", dtype="mixed_bfloat16"
     )
     assert task.options == {"objective": "sop"}
     assert task.dtype_policy.name == task.encoder.dtype_policy.name == "mixed_bfloat16"
-    assert BertEncoder(PRESETS[_NAME]).config == encoder.config
+    assert BertEncoder(PRESETS[hub.NAME]).config == encoder.config
     # Nor do a folder and an unknown name reach the hub.
-    _fill(tmp_path / "folder")
+    hub.fill(tmp_path / "folder")
     load_checkpoint(tmp_path / "folder")
     for open_it in (BertEncoder.from_preset, load_checkpoint, Tokenizer.from_preset):
         with pytest.raises(ArtifactError, match="such as 'bert_tiny_uncased'"):

@@ -74,7 +74,11 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     )
     epochs = f"about {found.epochs:,.1f}"
     table.add_row("passes over the text", epochs, f"{found.tokens_read:,} tokens read")
-    table.add_row("memory", f"about {machine.gibibytes(found.memory)}", "beside the backend's own")
+    memory = machine.facts()["memory_bytes"]
+    remark = "beside the backend's own"
+    if isinstance(memory, int) and found.memory > memory:
+        remark = f"[red]more than this machine has, {machine.gibibytes(memory)}[/]"
+    table.add_row("memory", f"about {machine.gibibytes(found.memory)}", remark)
     table.add_row(
         "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"
     )

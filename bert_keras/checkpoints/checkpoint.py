@@ -118,8 +118,8 @@ class Checkpoint(abc.ABC):
                     config = self.read_config(shapes, (*allow_missing, *new_head))
                 allow_missing = (*allow_missing, *new_head)
                 allow_unused = (*allow_unused, *hugging_face.HEADS)
-            if source and load_weights:
-                self._check_sizes(config, source, allow_missing)
+            if source:
+                self.check_sizes(config, source, allow_missing, only_there=not load_weights)
             # Random weights are made only if some of them may stay.
             with to_be_filled() if load_weights and not allow_missing else nullcontext():
                 saved, path = self.saved_options(class_name, config, shapes)
@@ -136,10 +136,25 @@ class Checkpoint(abc.ABC):
             )
         return model
 
-    def _check_sizes(
-        self, config: BertConfig, source: tensors.Tensors, allow_missing: tuple[str, ...]
+    def check_sizes(
+        self,
+        config: BertConfig,
+        source: tensors.Tensors,
+        allow_missing: tuple[str, ...],
+        *,
+        only_there: bool = False,
     ) -> None:
-        """Compares the config with the tensors, before memory is taken on its word."""
+        """Compare the config with the tensors, before memory is taken on its word.
+
+        Args:
+            config: that the folder tells.
+            source: the opened tensors.
+            allow_missing: variable paths (or their beginnings) that may be missing.
+            only_there: True to compare the tensors that are there, whichever are missing.
+
+        Raises:
+            ArtifactError: a tensor is missing, or of another shape.
+        """
         names = self.names(BertEncoder.__name__, config, source.shapes)
         matrices = [matrix for matrix in _sizes(config) if names.knows(matrix.path)]
         expected = {
@@ -148,6 +163,8 @@ class Checkpoint(abc.ABC):
             if not begins(entry.path, allow_missing)
         }
         found = {name: source.shapes[name] for name in expected if name in source.shapes}
+        if only_there:
+            expected = {name: expected[name] for name in found}
         tensors.check(source.path, found, expected)
 
     def _fill(

@@ -22,9 +22,10 @@ from bert_keras import (
     load_checkpoint,
     save_checkpoint,
 )
-from bert_keras.checkpoints import families, google_tf1
+from bert_keras.checkpoints import families, google_tf1, open_checkpoint
 from bert_keras.checkpoints.keras_hub_names import BACKBONES
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
+from bert_keras.checkpoints.report import print_checkpoint
 from bert_keras.config import MOST, BertConfig
 from bert_keras.errors import ArtifactError
 from bert_keras.models.encoder_layers import EncoderLayers
@@ -118,6 +119,26 @@ def test_sizes_in_json(family: str, layout: str, tmp_path: Path, request: Any) -
             assert path.name in _refusal(lambda: load_checkpoint(tmp_path)) or value is None
             count += 1
     assert count > 100
+
+
+def test_sizes_that_are_plausible_one_by_one() -> None:
+    """Without weights no tensor is compared with them."""
+    wide = {"intermediate_size": 2**18, "hidden_size": 2**14, "num_layers": 2}
+    for sizes in ({"vocab_size": 2**24, "hidden_size": 2**16}, wide):
+        with pytest.raises(ValueError, match="more than 8,589,934,592 weights"):
+            TINY.replace(**sizes)
+
+
+def test_sizes_are_compared_without_weights_too(tmp_path: Path, request: Any) -> None:
+    BertEncoder(TINY).save_to_preset(tmp_path)
+    request.getfixturevalue("no_layers")
+    (tmp_path / MANIFEST).unlink()
+    _with(tmp_path / CONFIG, json.loads((tmp_path / CONFIG).read_text()), "vocab_size", 2**24)
+    for open_it in (
+        lambda: BertEncoder.from_preset(tmp_path, load_weights=False),
+        lambda: print_checkpoint(open_checkpoint(tmp_path)),
+    ):
+        assert "expected [16777216, 8]" in _refusal(open_it)
 
 
 @pytest.mark.parametrize("family", google_tf1.FAMILIES)
