@@ -138,6 +138,7 @@ def test_random_weights_are_asked_for_in_words(tmp_path: Path) -> None:
     assert task.options == {"objective": "sop"}
     assert task.dtype_policy.name == task.encoder.dtype_policy.name == "mixed_bfloat16"
     assert BertEncoder(PRESETS[hub.NAME]).config == encoder.config
+    assert type(load_checkpoint(hub.NAME, load_weights=False)) is BertEncoder
     # Nor do a folder and an unknown name reach the hub.
     hub.fill(tmp_path / "folder")
     load_checkpoint(tmp_path / "folder")

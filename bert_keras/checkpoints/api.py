@@ -115,11 +115,14 @@ def load_checkpoint(
         handle: see `BertEncoder.from_preset`.
         allow_pickle: see `BertEncoder.from_preset`.
         trust: see `BertEncoder.from_preset`.
-        options: those of the class's own `from_preset`.
+        options: those of the class's own `from_preset`; with load_weights=False a name of
+            `PRESETS` is an encoder of these sizes.
 
     Raises:
         ArtifactError: it cannot be read, is damaged, or is of a class we have not.
     """
+    if options.get("load_weights") is False and handles.is_preset(handle):
+        return load_encoder(handle, **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
     return load_opened(opened, **options)
 
