@@ -28,7 +28,7 @@ app.command()(cli_export.export)
 app.command()(cli_export.serve_check)
 
 _TABLES = (".csv", ".tsv", ".parquet")
-_SOURCE = "a folder of any format, or hf://organisation/name[@revision]"
+_SOURCE = "a folder of any format, a name of PRESETS, or hf://organisation/name[@revision]"
 _Source = Annotated[str, typer.Argument(help=_SOURCE, show_default=False)]
 _Pickle = Annotated[bool, typer.Option(help="read a pytorch_model.bin where there is no other")]
 _Trust = Annotated[
@@ -79,7 +79,9 @@ def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A0
     if format == "keras_hub":  # whose tokenizer.json is another thing
         return "not taken along: KerasHub's has files of its own"
     engine = source / ENGINE
-    is_theirs = engine.is_file() and keras_hub_files.is_one(strict_json.read_object(engine))
+    is_theirs = engine.is_file() and keras_hub_files.is_one(
+        strict_json.read_object(engine, strict_json.LARGE)
+    )
     if not names or is_theirs:
         tokenizer.save_to_preset(target)
         names = [name for name in FILES if (target / name).is_file()]

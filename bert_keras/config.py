@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bert_keras import strict_json
+
 FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
 POSITION_EMBEDDINGS = ("absolute", "sinusoidal", "relative_key", "relative_key_query")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
@@ -21,7 +23,7 @@ class BertConfig:
     and learning rate are properties of a run, not of a model, and are not in it.
 
     Attributes:
-        vocab_size: rows of the token table.
+        vocab_size: rows of the token table. Counts have limits: see `MOST`.
         hidden_size: width of every layer's output.
         num_layers: how many blocks are applied.
         num_heads: attention heads of a block; divides `hidden_size`.
@@ -76,10 +78,9 @@ class BertConfig:
             object.__setattr__(self, "embedding_size", self.hidden_size)
         if self.num_unique_layers is None:
             object.__setattr__(self, "num_unique_layers", self.num_layers)
-        for name in _COUNTS:
-            _check_integer(name, getattr(self, name), at_least=1)
-        _check_integer("num_segments", self.num_segments, at_least=0)
-        _check_integer("position_offset", self.position_offset, at_least=0)
+        for name, most in MOST.items():
+            least = 0 if name in _MAY_BE_ZERO else 1
+            _check_integer(name, getattr(self, name), at_least=least, at_most=most)
         for name in ("dropout", "attention_dropout"):
             _check_number(name, getattr(self, name), 0.0, 1.0, inclusive=True)
         for name in ("layer_norm_epsilon", "initializer_range"):
@@ -87,9 +88,10 @@ class BertConfig:
         if not isinstance(self.pooler, bool):
             raise ValueError(f"`pooler` must be true or false. Received: pooler={self.pooler!r}")
         for name, choices in _CHOICES.items():
-            if (value := getattr(self, name)) not in choices:
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in choices:
                 raise ValueError(
-                    f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}"
+                    f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r:.100}"
                 )
         if self.hidden_size % self.num_heads:
             raise ValueError(
@@ -102,6 +104,19 @@ class BertConfig:
                 "`num_unique_layers` must not exceed `num_layers`. Received: "
                 f"num_unique_layers={self.num_unique_layers}, num_layers={self.num_layers}"
             )
+
+        if self._matrices > _MOST_WEIGHTS:
+            raise ValueError(
+                f"The sizes make more than {_MOST_WEIGHTS:,} weights, more than any encoder has. "
+                f"Received: {self}"
+            )
+
+    @property
+    def _matrices(self) -> int:
+        """The number of weights in tables and kernels, which are nearly all."""
+        rows = self.vocab_size + self.position_rows + self.num_segments
+        block = 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
+        return rows * self.table_size + self.unique_layers * block
 
     def _checked_heads(self) -> tuple[tuple[int, ...], ...]:
         """`pruned_heads` in order."""
@@ -196,8 +211,13 @@ class BertConfig:
 
     @classmethod
     def load(cls, path: str | Path) -> BertConfig:
-        """Reads what `save` wrote."""
-        return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        """Read what `save` wrote.
+
+        Raises:
+            ArtifactError: no such file, or not a JSON object.
+            ValueError: an unknown name, or a value that is out of range.
+        """
+        return cls.from_dict(strict_json.read_object(Path(path)))
 
 
 _CHOICES = {
@@ -205,22 +225,29 @@ _CHOICES = {
     "position_embedding": POSITION_EMBEDDINGS,
     "family": FAMILIES,
 }
-_COUNTS = (
-    "vocab_size",
-    "hidden_size",
-    "num_layers",
-    "num_heads",
-    "intermediate_size",
-    "max_positions",
-    "embedding_size",
-    "num_unique_layers",
-)
+# The most of each count: several times what any published encoder has. A config beyond it is a
+# mistake or hostile: ALBERT's layers share one block, so its files would not show their number.
+MOST = {
+    "vocab_size": 2**24,
+    "hidden_size": 2**16,
+    "num_layers": 512,
+    "num_heads": 2**10,
+    "intermediate_size": 2**18,
+    "max_positions": 2**20,
+    "num_segments": 2**10,
+    "embedding_size": 2**16,
+    "num_unique_layers": 512,
+    "position_offset": 2**10,
+}
+_MOST_WEIGHTS = 2**33  # the largest published BERT has 3.9 billion
+_MAY_BE_ZERO = ("num_segments", "position_offset")
 
 
-def _check_integer(name: str, value: object, *, at_least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+def _check_integer(name: str, value: object, *, at_least: int, at_most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= at_most:
         raise ValueError(
-            f"`{name}` must be an integer of at least {at_least}. Received: {name}={value!r}"
+            f"`{name}` must be an integer of at least {at_least} and at most {at_most:,}. "
+            f"Received: {name}={value!r:.100}"
         )
 
 
@@ -228,4 +255,6 @@ def _check_number(name: str, value: Any, low: float, high: float, *, inclusive: 
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not (low <= value < high if inclusive else low < value < high):
         interval = f"{'[' if inclusive else '('}{low:g}, {high:g})"
-        raise ValueError(f"`{name}` must be a number in {interval}. Received: {name}={value!r}")
+        raise ValueError(
+            f"`{name}` must be a number in {interval}. Received: {name}={value!r:.100}"
+        )

@@ -1,6 +1,7 @@
-"""What a handle names on this machine: a folder, or a repository of the Hugging Face hub.
+"""Handles: a local folder, a name of `PRESETS`, or a repository of the Hugging Face hub.
 
 Only `huggingface_hub` downloads: into its cache, with its progress, its login and its offline mode.
+It is called for a name of `PRESETS` or an hf:// handle, and for nothing else.
 """
 
 from __future__ import annotations
@@ -8,49 +9,77 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 from bert_keras.errors import ArtifactError
+from bert_keras.presets import HANDLES
 
-_SCHEME = "hf://"
 _REPOSITORY = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 
 
+def is_preset(handle: str | os.PathLike[str]) -> bool:
+    """Return whether a handle is a name of `PRESETS`; a local file or folder of that name wins."""
+    text = os.fspath(handle)
+    return text in HANDLES and not Path(text).exists()
+
+
 def resolve(handle: str | os.PathLike[str], files: Iterable[str]) -> Path:
-    """The folder or file of a handle; downloads what is not in the cache yet.
+    """Return the folder or file of a handle; download what is not in the cache yet.
 
     Args:
-        handle: a path, or "hf://organisation/name" with "@revision" or without.
-        files: names or globs of those that are needed.
+        handle: a path; a name of `PRESETS`, which stands for its published checkpoint unless there
+            is a local folder of that name; or "hf://organisation/name" with or without "@revision".
+        files: names or globs of the files that are needed.
 
     Raises:
-        ArtifactError: no such repository, or no network.
-        ImportError: `huggingface_hub` is not installed.
+        ArtifactError: an empty handle, no such repository, or neither network nor cache.
     """
     text = os.fspath(handle)
-    if "://" not in text:
-        return Path(text).expanduser()
-    match = _REPOSITORY.fullmatch(text)
-    if match is None or ".." in text:
+    if not text:
         raise ArtifactError(
-            f"{text!r}: expected a folder, or hf://organisation/name or "
+            "The handle is empty. Name a folder ('.' for this one), a preset, or "
+            "hf://organisation/name."
+        )
+    if is_preset(text):
+        return _download(text, HANDLES[text], list(files))
+    if "://" in text:
+        return _download(text, text, list(files))
+    return Path(text).expanduser()
+
+
+def nearest(name: str) -> str:
+    """Return the end of a message about an unknown name: the presets that look like it, or "."."""
+    near = " or ".join(map(repr, get_close_matches(name, HANDLES)))
+    return f"; or a preset, such as {near}?" if near else "."
+
+
+def _download(name: str, handle: str, files: list[str]) -> Path:
+    """Return the snapshot of a repository; `name`: what the caller gave."""
+    from huggingface_hub import snapshot_download
+
+    match = _REPOSITORY.fullmatch(handle)
+    if match is None or ".." in handle:
+        raise ArtifactError(
+            f"{handle!r}: expected a folder, or hf://organisation/name or "
             "hf://organisation/name@revision."
         )
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise ImportError(
-            f'{_SCHEME} needs huggingface_hub. Install with: pip install "bert-keras[hub]"'
-        ) from error
     repository, revision = match.groups()
-    wanted = list(files)
     try:
-        return Path(snapshot_download(repository, revision=revision, allow_patterns=wanted))
-    except (OSError, ValueError, RuntimeError) as error:  # what its errors are, one by one
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=files))
+    except (OSError, ValueError, RuntimeError) as error:  # the bases of all errors of the library
         page = f"https://huggingface.co/{repository}/tree/{revision or 'main'}"
         reason = str(error).strip().partition("\n")[0]
+        stands = f", which stands for {handle}," if name != handle else ""
+        random = (
+            " For new, random weights of this size: load_weights=False, or "
+            f"BertEncoder(PRESETS[{name!r}])."
+            if name != handle
+            else ""
+        )
         raise ArtifactError(
-            f"{text}: not in the cache, and not to be had: {type(error).__name__}: {reason} "
-            f"Without a network: download from {page} those of these files that are there, "
-            f"{', '.join(wanted)}, into a folder, and give that folder instead."
+            f"{name}{stands} is not in the cache and cannot be downloaded: "
+            f"{type(error).__name__}: {reason} With a network, run this again. Without one, copy "
+            f"from {page} those of these files that are there, {', '.join(files)}, into a folder, "
+            f"and give that folder instead.{random}"
         ) from error

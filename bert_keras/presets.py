@@ -1,4 +1,9 @@
-"""Published models by name: `PRESETS[name]` is the config, weights come from a checkpoint."""
+"""Published models by name: `PRESETS[name]` is the config, `HANDLES[name]` the checkpoint.
+
+A name stands for its published weights wherever a handle is taken: `from_preset`, `Predictor`, the
+recipe keys `encoder=`, `teacher=` and `start=`. For a new, random model of the same sizes build it
+from the config: `BertEncoder(PRESETS[name])`.
+"""
 
 from __future__ import annotations
 
@@ -68,40 +73,106 @@ def _electra(
     )
 
 
-PRESETS = MappingProxyType(
-    {
-        # Turc et al., 2019 ("Well-Read Students Learn Better"), the compact models.
-        "bert_tiny_uncased": _bert(_UNCASED, num_layers=2, hidden_size=128),
-        "bert_mini_uncased": _bert(_UNCASED, num_layers=4, hidden_size=256),
-        "bert_small_uncased": _bert(_UNCASED, num_layers=4, hidden_size=512),
-        "bert_medium_uncased": _bert(_UNCASED, num_layers=8, hidden_size=512),
-        # Devlin et al., 2019, and the releases that followed it.
-        "bert_base_uncased": _bert(_UNCASED, num_layers=12, hidden_size=768),
-        "bert_base_cased": _bert(_CASED, num_layers=12, hidden_size=768),
-        "bert_base_chinese": _bert(_CHINESE, num_layers=12, hidden_size=768),
-        "bert_base_multilingual_cased": _bert(_MULTILINGUAL, num_layers=12, hidden_size=768),
-        "bert_large_uncased": _bert(_UNCASED, num_layers=24, hidden_size=1024),
-        "bert_large_cased": _bert(_CASED, num_layers=24, hidden_size=1024),
-        # Liu et al., 2019; Conneau et al., 2020.
-        "roberta_base": _roberta(50_265, num_layers=12, hidden_size=768),
-        "roberta_large": _roberta(50_265, num_layers=24, hidden_size=1024),
-        "xlm_roberta_base": _roberta(250_002, num_layers=12, hidden_size=768),
-        "xlm_roberta_large": _roberta(250_002, num_layers=24, hidden_size=1024),
-        # Sanh et al., 2019.
-        "distilbert_base_uncased": _distilbert(_UNCASED),
-        "distilbert_base_cased": _distilbert(_CASED),
-        "distilbert_base_multilingual_cased": _distilbert(_MULTILINGUAL),
-        # Lan et al., 2020, Table 1; the second version, which has no dropout.
-        "albert_base_v2": _albert(num_layers=12, hidden_size=768),
-        "albert_large_v2": _albert(num_layers=24, hidden_size=1024),
-        "albert_xlarge_v2": _albert(num_layers=24, hidden_size=2048, num_heads=16),
-        "albert_xxlarge_v2": _albert(num_layers=12, hidden_size=4096),
-        # Clark et al., 2020, Table 6.
-        "electra_small_discriminator": _electra(12, 256, num_heads=4, embedding_size=128),
-        "electra_small_generator": _electra(12, 256, num_heads=4, embedding_size=128),
-        "electra_base_discriminator": _electra(12, 768, num_heads=12),
-        "electra_base_generator": _electra(12, 256, num_heads=4, embedding_size=768),
-        "electra_large_discriminator": _electra(24, 1024, num_heads=16),
-        "electra_large_generator": _electra(24, 256, num_heads=4, embedding_size=1024),
-    }
-)
+# Name -> (config, repository of the published weights on the Hugging Face hub).
+_PUBLISHED: dict[str, tuple[BertConfig, str]] = {
+    # Turc et al., 2019 ("Well-Read Students Learn Better"), the compact models.
+    "bert_tiny_uncased": (
+        _bert(_UNCASED, num_layers=2, hidden_size=128),
+        "google/bert_uncased_L-2_H-128_A-2",
+    ),
+    "bert_mini_uncased": (
+        _bert(_UNCASED, num_layers=4, hidden_size=256),
+        "google/bert_uncased_L-4_H-256_A-4",
+    ),
+    "bert_small_uncased": (
+        _bert(_UNCASED, num_layers=4, hidden_size=512),
+        "google/bert_uncased_L-4_H-512_A-8",
+    ),
+    "bert_medium_uncased": (
+        _bert(_UNCASED, num_layers=8, hidden_size=512),
+        "google/bert_uncased_L-8_H-512_A-8",
+    ),
+    # Devlin et al., 2019, and the releases that followed it.
+    "bert_base_uncased": (
+        _bert(_UNCASED, num_layers=12, hidden_size=768),
+        "google-bert/bert-base-uncased",
+    ),
+    "bert_base_cased": (
+        _bert(_CASED, num_layers=12, hidden_size=768),
+        "google-bert/bert-base-cased",
+    ),
+    "bert_base_chinese": (
+        _bert(_CHINESE, num_layers=12, hidden_size=768),
+        "google-bert/bert-base-chinese",
+    ),
+    "bert_base_multilingual_cased": (
+        _bert(_MULTILINGUAL, num_layers=12, hidden_size=768),
+        "google-bert/bert-base-multilingual-cased",
+    ),
+    "bert_large_uncased": (
+        _bert(_UNCASED, num_layers=24, hidden_size=1024),
+        "google-bert/bert-large-uncased",
+    ),
+    "bert_large_cased": (
+        _bert(_CASED, num_layers=24, hidden_size=1024),
+        "google-bert/bert-large-cased",
+    ),
+    # Liu et al., 2019; Conneau et al., 2020.
+    "roberta_base": (_roberta(50_265, num_layers=12, hidden_size=768), "FacebookAI/roberta-base"),
+    "roberta_large": (
+        _roberta(50_265, num_layers=24, hidden_size=1024),
+        "FacebookAI/roberta-large",
+    ),
+    "xlm_roberta_base": (
+        _roberta(250_002, num_layers=12, hidden_size=768),
+        "FacebookAI/xlm-roberta-base",
+    ),
+    "xlm_roberta_large": (
+        _roberta(250_002, num_layers=24, hidden_size=1024),
+        "FacebookAI/xlm-roberta-large",
+    ),
+    # Sanh et al., 2019.
+    "distilbert_base_uncased": (_distilbert(_UNCASED), "distilbert/distilbert-base-uncased"),
+    "distilbert_base_cased": (_distilbert(_CASED), "distilbert/distilbert-base-cased"),
+    "distilbert_base_multilingual_cased": (
+        _distilbert(_MULTILINGUAL),
+        "distilbert/distilbert-base-multilingual-cased",
+    ),
+    # Lan et al., 2020, Table 1; the second version, which has no dropout.
+    "albert_base_v2": (_albert(num_layers=12, hidden_size=768), "albert/albert-base-v2"),
+    "albert_large_v2": (_albert(num_layers=24, hidden_size=1024), "albert/albert-large-v2"),
+    "albert_xlarge_v2": (
+        _albert(num_layers=24, hidden_size=2048, num_heads=16),
+        "albert/albert-xlarge-v2",
+    ),
+    "albert_xxlarge_v2": (_albert(num_layers=12, hidden_size=4096), "albert/albert-xxlarge-v2"),
+    # Clark et al., 2020, Table 6.
+    "electra_small_discriminator": (
+        _electra(12, 256, num_heads=4, embedding_size=128),
+        "google/electra-small-discriminator",
+    ),
+    "electra_small_generator": (
+        _electra(12, 256, num_heads=4, embedding_size=128),
+        "google/electra-small-generator",
+    ),
+    "electra_base_discriminator": (
+        _electra(12, 768, num_heads=12),
+        "google/electra-base-discriminator",
+    ),
+    "electra_base_generator": (
+        _electra(12, 256, num_heads=4, embedding_size=768),
+        "google/electra-base-generator",
+    ),
+    "electra_large_discriminator": (
+        _electra(24, 1024, num_heads=16),
+        "google/electra-large-discriminator",
+    ),
+    "electra_large_generator": (
+        _electra(24, 256, num_heads=4, embedding_size=1024),
+        "google/electra-large-generator",
+    ),
+}
+
+PRESETS = MappingProxyType({name: config for name, (config, _) in _PUBLISHED.items()})
+# Where the weights are: repositories of their authors on the Hugging Face hub.
+HANDLES = MappingProxyType({name: f"hf://{where}" for name, (_, where) in _PUBLISHED.items()})

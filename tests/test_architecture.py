@@ -38,7 +38,7 @@ FLOORS = {
     "errors": Floor(),
     "one_writer": Floor(),
     "strict_json": Floor(),
-    "handles": Floor((), (), ("huggingface_hub",)),
+    "handles": Floor(("presets",), (), ("huggingface_hub",)),
     "programs": Floor(),
     "config": Floor(),
     "features": Floor(),

@@ -21,7 +21,7 @@ from bert_keras import (
     load_checkpoint,
 )
 from bert_keras.errors import ArtifactError, DataError, UsageError
-from tests import contracts
+from tests import contracts, hub
 from tests.contracts import TINY
 
 _WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))]
@@ -45,6 +45,19 @@ def test_convert_there_and_back(call, source: Path, tmp_path: Path) -> None:
     assert call("convert", tmp_path / "tf1", tmp_path / "back").code == 0
     assert call("verify", source, tmp_path / "back", "--tolerance", 0).code == 0
     contracts.assert_same_weights(load_checkpoint(tmp_path / "back"), load_checkpoint(source))
+
+
+def test_a_name_of_a_preset(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands for the published checkpoint, here in a cache of the hub."""
+    hub.offline_cache(tmp_path / "cache", monkeypatch)
+    done = call("convert", hub.NAME, tmp_path / "mine")
+    assert done.code == 0, done.err
+    contracts.assert_same_weights(load_checkpoint(tmp_path / "mine"), hub.published())
+    assert Tokenizer.from_preset(tmp_path / "mine") == Tokenizer(hub.WORDS)
+    assert call("verify", hub.NAME, tmp_path / "mine").code == 0
+    missing = call("inspect", "bert_base_cased")
+    assert missing.code == ArtifactError.exit_code
+    assert "which stands for hf://google-bert/bert-base-cased, is not in the cache" in missing.err
 
 
 def test_a_tokenizer_in_another_form_is_written(call, source: Path, tmp_path: Path) -> None:

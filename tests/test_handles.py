@@ -1,52 +1,166 @@
-"""Handles: paths, and the hub's cache, which stands for the hub."""
+"""Handles: paths, names of presets, and the hub's cache, which stands for the hub."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bert_keras import BertEncoder, Tokenizer, handles
+from bert_keras import (
+    PRESETS,
+    BertEncoder,
+    MaskedLM,
+    Predictor,
+    Pretrainer,
+    SequenceClassifier,
+    Tokenizer,
+    handles,
+    load_checkpoint,
+)
+from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.errors import ArtifactError
-from tests import contracts
+from bert_keras.presets import HANDLES
+from tests import contracts, hub
 from tests.contracts import TINY
-
-_WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))]
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the hub with one repository, in two revisions, and no network."""
-    constants = pytest.importorskip("huggingface_hub.constants")
-    repository = tmp_path / "models--someone--tiny"
-    for revision, seed in (("main", 0), ("v2", 1)):
-        commit = str(seed) * 40
-        folder = repository / "snapshots" / commit
-        contracts.as_trained(BertEncoder(TINY), seed=seed).save_to_preset(folder)
-        Tokenizer(_WORDS).save_to_preset(folder)
-        (repository / "refs").mkdir(exist_ok=True)
-        (repository / "refs" / revision).write_text(commit)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    return repository
+    """The cache of `hub`, while the working directory is another, empty folder."""
+    hub.offline_cache(tmp_path / "cache", monkeypatch)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "cache"
 
 
 def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert handles.resolve("~/model", ()) == tmp_path / "model"
     assert handles.resolve(tmp_path / "model", ()) == tmp_path / "model"
+    with pytest.raises(ArtifactError, match="The handle is empty"):
+        BertEncoder.from_preset("")
 
 
 def test_a_repository_in_the_cache(cache: Path) -> None:
     folder = handles.resolve("hf://someone/tiny", ["config.json"])
-    assert folder == cache / "snapshots" / ("0" * 40)
-    first, second = (
-        BertEncoder.from_preset(f"hf://someone/tiny{revision}") for revision in ("", "@v2")
-    )
-    contracts.assert_same_weights(first, contracts.as_trained(BertEncoder(TINY), seed=0))
-    contracts.assert_same_weights(second, contracts.as_trained(BertEncoder(TINY), seed=1))
+    assert folder == cache / "models--someone--tiny" / "snapshots" / ("0" * 40)
+    for seed, revision in enumerate(("", "@v2")):
+        encoder = BertEncoder.from_preset(f"hf://someone/tiny{revision}")
+        contracts.assert_same_weights(encoder, hub.published(seed).encoder)
     assert Tokenizer.from_preset("hf://someone/tiny").vocab_size == 50
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("handle", [hub.NAME, Path(hub.NAME)])
+def test_a_name_stands_for_its_published_checkpoint(
+    handle: str | Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everything that takes a handle: encoder, tasks, tokenizer, predictor, `load_checkpoint`."""
+    expected = hub.published()
+    contracts.assert_same_weights(BertEncoder.from_preset(handle), expected.encoder)
+    opened = load_checkpoint(handle)
+    assert isinstance(opened, Pretrainer)
+    contracts.assert_same_weights(opened, expected)
+    masked_lm = MaskedLM.from_preset(handle, allow_unused=("nsp",))
+    found, weights = contracts.weights(masked_lm), contracts.weights(expected)
+    assert all(values.tobytes() == weights[path].tobytes() for path, values in found.items())
+    assert Tokenizer.from_preset(handle).vocab_size == 50
+    predictor = Predictor.from_preset(handle)
+    assert len(predictor.fill_mask(["w1 [MASK]"], top_k=1)[0][0]) == 1
+    assert capsys.readouterr().out == ""
+    classifier = SequenceClassifier.from_preset(handle, labels=["no", "yes"])
+    contracts.assert_same_weights(classifier.encoder, expected.encoder)
+    printed = capsys.readouterr().out
+    assert "has no head of a SequenceClassifier: a new one is made" in printed
+    assert printed.count("\n") == 1
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_local_folder_of_that_name_wins(kind: type) -> None:
+    hub.fill(Path(hub.NAME), seed=3)
+    contracts.assert_same_weights(BertEncoder.from_preset(kind(hub.NAME)), hub.published(3).encoder)
+    contracts.assert_same_weights(load_checkpoint(kind(hub.NAME)), hub.published(3))
+    config = BertEncoder.from_preset(kind(hub.NAME), load_weights=False).config
+    assert config == TINY
+    (Path(hub.NAME) / CONFIG).unlink()
+    with pytest.raises(ArtifactError, match=r"config\.json: no such file"):
+        BertEncoder.from_preset(kind(hub.NAME))
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    "open_it",
+    [
+        BertEncoder.from_preset,
+        MaskedLM.from_preset,
+        load_checkpoint,
+        Tokenizer.from_preset,
+        Predictor.from_preset,
+        lambda name: SequenceClassifier.from_preset(name, num_classes=2),
+    ],
+)
+@pytest.mark.parametrize("name", ["bert_base_uncased", "albert_base_v2"])
+def test_without_network_and_cache_one_message_says_both_ways(open_it: Any, name: str) -> None:
+    with pytest.raises(ArtifactError) as error:
+        open_it(name)
+    for part in (
+        f"{name}, which stands for {HANDLES[name]}, is not in the cache",
+        "With a network, run this again.",
+        f"https://huggingface.co/{HANDLES[name].removeprefix('hf://')}/tree/main",
+        "give that folder instead",
+        "load_weights=False",
+        f"BertEncoder(PRESETS[{name!r}])",
+    ):
+        assert part in str(error.value)
+
+
+@pytest.fixture
+def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may ask the hub."""
+    library = pytest.importorskip("huggingface_hub")
+
+    def asked(*_: Any, **__: Any) -> None:
+        raise AssertionError("the hub was asked")
+
+    monkeypatch.setattr(library, "snapshot_download", asked)
+
+
+@pytest.mark.usefixtures("no_hub")
+def test_random_weights_are_asked_for_in_words(tmp_path: Path) -> None:
+    encoder = BertEncoder.from_preset(hub.NAME, load_weights=False, attentions=True, name="tiny")
+    assert (encoder.name, encoder.config) == ("tiny", PRESETS[hub.NAME])
+    assert "attentions" in encoder.output
+    task = Pretrainer.from_preset(
+        hub.NAME, load_weights=False, objective="sop", dtype="mixed_bfloat16"
+    )
+    assert task.options == {"objective": "sop"}
+    assert task.dtype_policy.name == task.encoder.dtype_policy.name == "mixed_bfloat16"
+    assert BertEncoder(PRESETS[hub.NAME]).config == encoder.config
+    assert type(load_checkpoint(hub.NAME, load_weights=False)) is BertEncoder
+    # Nor do a folder and an unknown name reach the hub.
+    hub.fill(tmp_path / "folder")
+    load_checkpoint(tmp_path / "folder")
+    for open_it in (BertEncoder.from_preset, load_checkpoint, Tokenizer.from_preset):
+        with pytest.raises(ArtifactError, match="such as 'bert_tiny_uncased'"):
+            open_it("bert_tiny_uncasd")
+
+
+@pytest.mark.usefixtures("no_hub")
+def test_a_new_head_without_weights_is_that_of_the_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"hidden_size": 8, "num_heads": 2, "intermediate_size": 8, "num_layers": 1}
+    small = {name: config.replace(**sizes, vocab_size=9) for name, config in PRESETS.items()}
+    monkeypatch.setattr("bert_keras.checkpoints.api.PRESETS", small)
+    activations = {
+        "bert_base_cased": None,
+        "roberta_base": "tanh",
+        "distilbert_base_cased": "relu",
+    }
+    for name, activation in activations.items():
+        task = SequenceClassifier.from_preset(name, load_weights=False, labels=["a", "b", "c"])
+        assert task.options["hidden_activation"] == activation
+        assert task.options["num_classes"] == 3
 
 
 @pytest.mark.usefixtures("cache")
@@ -56,6 +170,7 @@ def test_without_a_network_it_says_what_to_do(handle: str) -> None:
         BertEncoder.from_preset(handle)
     for part in (handle, "https://huggingface.co/someone/", "model*.safetensors", "that folder"):
         assert part in str(error.value)
+    assert "PRESETS" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +183,3 @@ def test_without_a_network_it_says_what_to_do(handle: str) -> None:
 def test_other_schemes_and_places_are_refused(handle: str) -> None:
     with pytest.raises(ArtifactError, match="expected a folder, or hf://organisation/name"):
         BertEncoder.from_preset(handle)
-
-
-def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ImportError, match=r'pip install "bert-keras\[hub\]"'):
-        handles.resolve("hf://someone/tiny", ())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bert_keras import PRESETS, BertConfig
+from bert_keras.presets import HANDLES
 
 # Layers, hidden size, heads, feed-forward: Turc et al., 2019, Table 1; Devlin et al., 2019, §3.
 _SIZES = {
@@ -71,6 +74,21 @@ def test_names():
     for size in _SIZES:
         assert f"bert_{size}_uncased" in PRESETS
     assert {"bert_base_cased", "bert_large_cased", "bert_base_chinese"} <= set(PRESETS)
+
+
+def test_every_name_stands_for_a_repository():
+    """Also `handles` promises one for each name; the organisations are those of the authors."""
+    assert HANDLES.keys() == PRESETS.keys()
+    assert len(set(HANDLES.values())) == len(HANDLES)
+    authors = "google|google-bert|FacebookAI|distilbert|albert"
+    for handle in HANDLES.values():
+        assert re.fullmatch(rf"hf://(?:{authors})/[\w.-]+", handle)
+    # Turc et al. name their models by their sizes.
+    for name, handle in HANDLES.items():
+        if sizes := re.search(r"L-(\d+)_H-(\d+)_A-(\d+)", handle):
+            config = PRESETS[name]
+            found = config.num_layers, config.hidden_size, config.num_heads
+            assert tuple(map(int, sizes.groups())) == found
 
 
 def test_cannot_be_changed():

@@ -18,7 +18,7 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
-from bert_keras import atomic, strict_json
+from bert_keras import atomic, handles, strict_json
 from bert_keras.checkpoints import open_checkpoint
 from bert_keras.errors import ArtifactError, UsageError
 from training.finetune_recipe import FinetuneRecipe
@@ -114,7 +114,7 @@ def _digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
         handle = getattr(recipe, name)
         if not handle:
             continue
-        is_remote = "://" in handle  # a repository: what there is of it here
+        is_remote = "://" in handle or handles.is_preset(handle)  # a repository's local copy
         path = open_checkpoint(handle).directory if is_remote else Path(handle).expanduser()
         files = [path] if name in ("train", "dev") else sorted(_files(path))
         # Whoever reads a file tells that it is missing.

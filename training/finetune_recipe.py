@@ -57,7 +57,7 @@ class FinetuneRecipe:
     highest: float = 1.0  # of the scores of "similarity": as like as can be
     language: str = "en"  # of answers: "zh" compares characters
     # The model.
-    encoder: str = ""  # handle: a folder, a run, "hf://organisation/name"
+    encoder: str = ""  # handle: a folder, a run, a name of PRESETS, "hf://organisation/name"
     dropout: float = 0.1  # of the head
     freeze: bool = False  # train the head alone, on what the encoder gives
     representation: str = "last"  # what the head reads: "last", "concat_last_4" or "mix" of layers

@@ -19,7 +19,6 @@ from bert_keras.models import (
     Task,
 )
 from bert_keras.optimization import optimizer
-from bert_keras.presets import PRESETS
 from training.recipe import PretrainRecipe
 from training.values import JIT
 
@@ -87,15 +86,14 @@ def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:
 
 
 def _new(recipe: PretrainRecipe, vocab_size: int) -> Task:
-    preset = PRESETS[recipe.preset]
-    config = preset.replace(
+    sizes = recipe.sizes()
+    config = sizes.replace(
         vocab_size=vocab_size,
         dropout=recipe.dropout,
         attention_dropout=recipe.attention_dropout,
         initializer_range=recipe.initializer_range,
-        max_positions=recipe.max_positions or preset.max_positions,
         pooler=recipe.objective in PAIR_OBJECTIVES,  # nothing else would train it
-        family="electra" if recipe.objective == "rtd" else preset.family,
+        family="electra" if recipe.objective == "rtd" else sizes.family,
     )
     encoder = BertEncoder(config, dtype=recipe.precision)
     if recipe.objective == "mlm":

@@ -12,12 +12,15 @@ from bert_keras.errors import UsageError
 KINDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 
 
-def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def parse_overrides(
+    arguments: Sequence[str], defaults: Mapping[str, Any], renamed: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """The defaults with the values of `key=value` arguments, each of its default's type.
 
     Args:
         arguments: as given on the command line.
         defaults: every known key, with a text, whole number, number or truth value.
+        renamed: keys of older versions, and today's.
 
     Raises:
         UsageError: not key=value, an unknown or repeated key, or a value of another type.
@@ -27,6 +30,8 @@ def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> di
         key, equals, text = argument.partition("=")
         if not equals:
             raise UsageError(f"Expected key=value. Received: {argument!r}")
+        if today := (renamed or {}).get(key):
+            raise UsageError(f"{key}= is called {today}= now. Received: {argument!r}")
         if key not in defaults:
             raise UsageError(
                 f"Unknown key. Received: {argument!r}.{nearest(key, defaults)} "

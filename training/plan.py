@@ -12,7 +12,6 @@ from rich.table import Table
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, read
 from bert_keras.features import PAIR_OBJECTIVES
-from bert_keras.presets import PRESETS
 from training import demo_corpus, machine
 from training.corpora import check_held_out
 from training.prepare import find_prepared, open_tokenizer
@@ -73,7 +72,7 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     table.add_row("text", text, recipe.corpus)
     origin = recipe.vocab or ("prepared" if _prepared(recipe) else "learned from the text")
     table.add_row("vocabulary", f"{found.vocab_size:,} pieces", origin)
-    table.add_row("model", f"{found.parameters:,} parameters", recipe.start or recipe.preset)
+    table.add_row("model", f"{found.parameters:,} parameters", recipe.start or recipe.config)
     table.add_row(
         "examples",
         f"{recipe.steps * recipe.batch_size:,} of {recipe.sequence_length} tokens",
@@ -81,7 +80,11 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     )
     epochs = f"about {found.epochs:,.1f}"
     table.add_row("passes over the text", epochs, f"{found.tokens_read:,} tokens read")
-    table.add_row("memory", f"about {machine.gibibytes(found.memory)}", "beside the backend's own")
+    memory = machine.facts()["memory_bytes"]
+    remark = "beside the backend's own"
+    if isinstance(memory, int) and found.memory > memory:
+        remark = f"[red]more than this machine has, {machine.gibibytes(memory)}[/]"
+    table.add_row("memory", f"about {machine.gibibytes(found.memory)}", remark)
     table.add_row(
         "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"
     )
@@ -95,9 +98,7 @@ def _config(recipe: PretrainRecipe, vocab_size: int) -> BertConfig:
         from bert_keras.models import BertEncoder
 
         return BertEncoder.from_preset(recipe.start, load_weights=False).config
-    preset = PRESETS[recipe.preset]
-    positions = recipe.max_positions or preset.max_positions
-    return preset.replace(vocab_size=vocab_size, max_positions=positions)
+    return recipe.sizes().replace(vocab_size=vocab_size)
 
 
 def _text_bytes(recipe: PretrainRecipe) -> int:

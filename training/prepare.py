@@ -37,7 +37,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bert_keras import Tokenizer, data
+from bert_keras import Tokenizer, data, handles
 from bert_keras.errors import UsageError
 from training.machine import RSS_UNIT
 from training.overrides import parse_overrides
@@ -145,7 +145,7 @@ def _check(layout: str, language: str, vocab_size: int, held_out: float, workers
 def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
     """Opens a folder, whose switches count, or a vocab.txt."""
     path = Path(vocab).expanduser()
-    if vocab.startswith("hf://"):
+    if vocab.startswith("hf://") or handles.is_preset(vocab):
         return Tokenizer.from_preset(vocab)
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder (vocab=, or start=).")

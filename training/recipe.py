@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import ClassVar
 
+from bert_keras import strict_json
+from bert_keras.config import BertConfig
+from bert_keras.errors import ArtifactError
 from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.presets import PRESETS
 from training import recipe_files
@@ -33,10 +37,11 @@ class PretrainRecipe:
     lowercase: bool = True  # drop case and accents
     # The model.
     start: str = ""  # checkpoint to go on from, which gives sizes, dropout and vocabulary
-    preset: str = "bert_mini_uncased"  # a name in bert_keras.PRESETS, which gives the sizes
+    config: str = "bert_mini_uncased"  # sizes of a new model: a name in bert_keras.PRESETS, or a
+    # JSON file of `BertConfig.save`; `vocab_size` is the vocabulary's
     dropout: float = 0.1
     attention_dropout: float = 0.1  # fused attention kernels need 0
-    max_positions: int = 0  # 0: the preset's
+    max_positions: int = 0  # 0: those of config
     initializer_range: float = 0.02  # standard deviation of new weights
     output_bias: str = "frequency"  # of the MLM head at first: log frequencies of tokens; or "zero"
     # The examples.
@@ -45,7 +50,7 @@ class PretrainRecipe:
     masking: str = "token"  # or "whole_word", "span"
     mask_rate: float = 0.15  # share of the tokens
     max_predictions: int = 0  # most masks of an example; 0: what mask_rate gives for its length
-    generator_size: float = 0.25  # of "rtd": width of the generator, as a share of the preset's
+    generator_size: float = 0.25  # of "rtd": width of the generator, as a share of config's
     short_probability: float = 0.1  # share of the examples that aim at a shorter length
     row_length: int = 0  # tokens of rows of several examples, without padding; 0: one in a row
     # The optimisation.
@@ -75,6 +80,9 @@ class PretrainRecipe:
     out: str = ""  # folder of the run; empty: runs/<name>
     name: str = ""  # of the run and of its folder in saved_models; empty: the recipe file's
 
+    # Keys of older recipes and run folders -> today's.
+    renamed: ClassVar[dict[str, str]] = {"preset": "config"}
+
     def __post_init__(self) -> None:
         _RANGES.check(self)
         if not self.corpus:
@@ -84,7 +92,7 @@ class PretrainRecipe:
                 _RANGES.fail("objective", "must be mlm, nsp or sop with start=", self.objective)
             object.__setattr__(self, "vocab", self.vocab or self.start)
         else:
-            self._check_preset()
+            self._check_sizes()
         for name in ("report_every", "accumulate"):
             if self.steps % getattr(self, name):
                 _RANGES.fail(
@@ -102,18 +110,45 @@ class PretrainRecipe:
         if self.warmup_steps > self.steps:
             _RANGES.fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
 
-    def _check_preset(self) -> None:
-        preset = PRESETS[self.preset]
-        if self.objective in PAIR_OBJECTIVES and preset.num_segments < 2:
-            rule = f"must be mlm or rtd: {self.preset} has no second segment for pairs"
+    def sizes(self) -> BertConfig:
+        """Return the sizes of a new model: those of `config`, with the recipe's own values.
+
+        Raises:
+            UsageError: no such preset or file, or sizes that no model has.
+        """
+        if self.config in PRESETS:
+            sizes = PRESETS[self.config]
+        elif (path := Path(self.config).expanduser()).suffix == ".json" and path.is_file():
+            sizes = self._sizes_in(path)
+        else:
+            _RANGES.fail("config", "must be a JSON file or a name of PRESETS", self.config, PRESETS)
+        try:
+            return sizes.replace(
+                vocab_size=self.vocab_size, max_positions=self.max_positions or sizes.max_positions
+            )
+        except ValueError as error:
+            _RANGES.fail("config", f"does not fit: {error}", self.config)
+
+    def _sizes_in(self, path: Path) -> BertConfig:
+        try:
+            values = strict_json.read_object(path)
+            return BertConfig.from_dict({"vocab_size": self.vocab_size, **values})
+        except ArtifactError as error:
+            _RANGES.fail("config", f"cannot be read: {error}", self.config)
+        except ValueError as error:
+            _RANGES.fail("config", f"is not of a model: {error}", self.config)
+
+    def _check_sizes(self) -> None:
+        sizes = self.sizes()
+        if self.objective in PAIR_OBJECTIVES and sizes.num_segments < 2:
+            rule = f"must be mlm or rtd: {self.config} has no second segment for pairs"
             _RANGES.fail("objective", rule, self.objective)
-        if self.objective == "rtd" and preset.unique_layers < preset.num_layers:
-            rule = f"must not be rtd: {self.preset} shares its blocks"
+        if self.objective == "rtd" and sizes.unique_layers < sizes.num_layers:
+            rule = f"must not be rtd: {self.config} shares its blocks"
             _RANGES.fail("objective", rule, self.objective)
-        longest = self.max_positions or preset.max_positions
-        if self.sequence_length > longest:
-            whose = "max_positions" if self.max_positions else f"the positions of {self.preset}"
-            rule = f"must be at most {longest}, {whose}"
+        if self.sequence_length > sizes.max_positions:
+            whose = "max_positions" if self.max_positions else f"the positions of {self.config}"
+            rule = f"must be at most {sizes.max_positions}, {whose}"
             _RANGES.fail("sequence_length", rule, self.sequence_length)
 
 
@@ -121,7 +156,6 @@ _OPTIONAL = ("max_positions", "max_predictions", "row_length", "warmup_steps", "
 _RANGES = Ranges(
     choices={
         "layout": ("text", "sentences"),
-        "preset": PRESETS.keys(),
         "objective": ("nsp", "sop", "rtd", "mlm"),
         "masking": ("token", "whole_word", "span"),
         "output_bias": ("frequency", "zero"),
@@ -165,7 +199,7 @@ def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
         language="en",
         vocab="",
         start="",
-        preset="bert_tiny_uncased",
+        config="bert_tiny_uncased",
         max_positions=0,
         vocab_size=min(recipe.vocab_size, 1_000),
         sequence_length=min(recipe.sequence_length, 32),

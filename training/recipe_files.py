@@ -46,7 +46,9 @@ def load(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
     except SyntaxError as error:
         raise UsageError(f"{path}, line {error.lineno}: not Python: {error.msg}") from error
     except Exception as error:
-        raise UsageError(f"{path}: {type(error).__name__}: {error}") from error
+        names = [name for name in getattr(kind, "renamed", {}) if f"'{name}'" in str(error)]
+        today = "".join(f" {name}= is called {kind.renamed[name]}= now." for name in names)
+        raise UsageError(f"{path}: {type(error).__name__}: {error}{today}") from error
     if not isinstance(recipe, kind):
         raise UsageError(
             f"{path}: must define recipe = {kind.__name__}(…). Received: recipe={recipe!r}"
@@ -85,7 +87,9 @@ def read_command(
     recipe = load(words[0])
     if "--quicktest" in given:
         recipe = quicktest(recipe)
-    values = parse_overrides(words[1:], dataclasses.asdict(recipe))
+    values = parse_overrides(
+        words[1:], dataclasses.asdict(recipe), getattr(type(recipe), "renamed", None)
+    )
     if not values["name"]:
         raise UsageError(f"name= must not be empty: it names {named}.")
     return type(recipe)(**values), given

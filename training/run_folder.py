@@ -70,6 +70,7 @@ class RunFolder:
         """
         self.check()
         values = dataclasses.asdict(recipe)
+        sizes = None if recipe.start else recipe.sizes().to_dict()
         is_trained = self.checkpoints.exists()
         if self.run.exists():
             before = self._read()
@@ -81,16 +82,19 @@ class RunFolder:
             ]
             if is_trained and before["backend"] != backend:
                 changed.append(f"  backend: {before['backend']} then, {backend} now")
+            if is_trained and sizes and before["sizes"] not in (None, sizes):
+                changed.append(f"  config: {recipe.config} holds other sizes than then")
             require_unchanged(self.path, changed)
         if not is_trained:
-            card = {"recipe": values, "backend": backend, "versions": versions}
+            card = {"recipe": values, "sizes": sizes, "backend": backend, "versions": versions}
             atomic.write_json(self.run, card)
 
     def _read(self) -> dict[str, Any]:
         try:
             card = json.loads(self.run.read_text(encoding="utf-8"))
-            found = {"recipe": dict(card["recipe"]), "backend": card["backend"]}
-        except (ValueError, KeyError, TypeError) as error:
+            values = {PretrainRecipe.renamed.get(k, k): v for k, v in card["recipe"].items()}
+            found = {"recipe": values, "backend": card["backend"], "sizes": card.get("sizes")}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"{self.run} cannot be read ({error!r}). Choose another folder with out=FOLDER."
             ) from error

@@ -13,6 +13,8 @@ from training.overrides import KINDS, nearest
 # The words for XLA in a recipe, and what Keras's `compile` calls them.
 JIT: dict[str, Any] = {"auto": "auto", "true": True, "false": False}
 
+_BOUND = 2**31
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ranges:
@@ -21,7 +23,7 @@ class Ranges:
     Attributes:
         choices: the words that a text may be.
         least: of whole numbers, which are at least 1 where it says nothing.
-        bounds: what whole numbers stay below.
+        bounds: what whole numbers stay below, where it is not 2**31.
         above_zero: numbers that must not be 0.
         not_shares: numbers that may be 1 and more; all others are shares, below 1.
     """
@@ -54,8 +56,8 @@ class Ranges:
         if isinstance(value, int):
             if value < self.least.get(name, 1):
                 self.fail(name, f"must be at least {self.least.get(name, 1)}", value)
-            if value >= self.bounds.get(name, math.inf):
-                self.fail(name, f"must be below {self.bounds[name]:,}", value)
+            if value >= (bound := self.bounds.get(name, _BOUND)):
+                self.fail(name, f"must be below {bound:,}", value)
             return
         low = "above 0" if name in self.above_zero else "at least 0"
         high = "finite" if name in self.not_shares else "below 1"
@@ -63,9 +65,11 @@ class Ranges:
         if not (0 <= value < limit) or (value == 0 and name in self.above_zero):
             self.fail(name, f"must be {low} and {high}", value)
 
-    def fail(self, name: str, rule: str, value: object) -> NoReturn:
-        """Raises the one message of a bad value."""
-        choices = self.choices.get(name, ())
+    def fail(
+        self, name: str, rule: str, value: object, choices: Collection[str] | None = None
+    ) -> NoReturn:
+        """Raise the one message of a bad value; `choices`: words like it are suggested."""
+        choices = self.choices.get(name, ()) if choices is None else choices
         is_known = value in choices  # and wrong for another reason
         near = nearest(value, choices) if isinstance(value, str) and not is_known else ""
         raise UsageError(f"{name} {rule}. Received: {name}={value!r}.{near}")

@@ -6,14 +6,16 @@ open it, and beside it `bert_keras.json` (see `manifest`): what only we need to 
 
 from __future__ import annotations
 
+import inspect
+import os
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from bert_keras import atomic, handles, models, strict_json
 from bert_keras.checkpoints import (
     google_tf1,
+    head_options,
     hugging_face,
     keras_hub_folder,
     keras_hub_writer,
@@ -84,17 +86,13 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     atomic.write_bytes(directory / MANIFEST, manifests.json_bytes(manifest))
 
 
+# Options that describe the head which the caller wants.
+_OF_A_HEAD = ("labels", "num_classes")
 _FORMATS = {
     "hugging_face": _save_folder,
     "google_tf1": google_tf1.save,
     "keras_hub": keras_hub_writer.save,
 }
-
-
-def _nearest(name: str) -> str:
-    """How the message of an unknown name ends: with presets that are meant, if any look like it."""
-    near = " or ".join(map(repr, get_close_matches(name, PRESETS)))
-    return f"; or a preset for `from_preset`, such as {near}?" if near else "."
 
 
 def writer_of(format: str) -> Callable[[Any, Path], None]:  # noqa: A002
@@ -111,17 +109,20 @@ def writer_of(format: str) -> Callable[[Any, Path], None]:  # noqa: A002
 def load_checkpoint(
     handle: str | Path, *, allow_pickle: bool = False, trust: bool = False, **options: Any
 ) -> BertEncoder | Task:
-    """Opens a checkpoint as the class it was written from.
+    """Open a checkpoint as the class it was written from.
 
     Args:
-        handle: see `BertEncoder.from_preset`; not a name of `PRESETS`.
+        handle: see `BertEncoder.from_preset`.
         allow_pickle: see `BertEncoder.from_preset`.
         trust: see `BertEncoder.from_preset`.
-        options: those of the class's own `from_preset`.
+        options: those of the class's own `from_preset`; with load_weights=False a name of
+            `PRESETS` is an encoder of these sizes.
 
     Raises:
         ArtifactError: it cannot be read, is damaged, or is of a class we have not.
     """
+    if options.get("load_weights") is False and handles.is_preset(handle):
+        return load_encoder(handle, **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
     return load_opened(opened, **options)
 
@@ -144,8 +145,8 @@ def load_encoder(
     **options: Any,
 ) -> BertEncoder:
     """See `BertEncoder.from_preset`."""
-    if handle in PRESETS:
-        return BertEncoder(PRESETS[str(handle)], **options)
+    if not load_weights and handles.is_preset(handle):
+        return BertEncoder(PRESETS[os.fspath(handle)], **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
     return _encoder_of(opened, load_weights=load_weights, allow_missing=allow_missing, **options)
 
@@ -163,8 +164,11 @@ def load_task(
     **options: Any,
 ) -> Any:
     """See `Task.from_preset`."""
-    if handle in PRESETS:
-        return task_class(BertEncoder(PRESETS[str(handle)], dtype=dtype), **options)
+    if not load_weights and handles.is_preset(handle):
+        config = PRESETS[os.fspath(handle)]
+        told = head_options.of_a_new_head(task_class.__name__, config)
+        told |= _described(task_class, options)
+        return task_class(BertEncoder(config, dtype=dtype), **told)
     return _task_of(
         open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust),
         task_class,
@@ -206,6 +210,8 @@ def _task_of(
     def make(config: BertConfig, **given: Any) -> Task:
         return task_class(BertEncoder(config, dtype=dtype), **given)
 
+    options = _described(task_class, options)
+    describes_head = any(options.get(name) is not None for name in _OF_A_HEAD)
     return opened.load(
         task_class,
         make,
@@ -213,7 +219,17 @@ def _task_of(
         load_weights=load_weights,
         allow_missing=allow_missing,
         allow_unused=allow_unused,
+        new_head=task_class.head_layers if describes_head else (),
     )
+
+
+def _described(task_class: type[Task], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a task with the number of classes that its labels tell."""
+    labels = options.get("labels")
+    takes_number = "num_classes" in inspect.signature(task_class).parameters
+    if labels is None or "num_classes" in options or not takes_number:
+        return options
+    return {**options, "num_classes": len(labels)}
 
 
 def open_checkpoint(
@@ -228,10 +244,8 @@ def open_checkpoint(
     directory = handles.resolve(handle, (*_FILES, *more))
     if not directory.is_dir():
         raise ArtifactError(
-            f"{str(handle)!r} names sizes alone, without weights: only `from_preset` takes it."
-            if handle in PRESETS
-            else f"{str(handle)!r}: no such folder. Name a checkpoint's, or "
-            f"hf://organisation/name{_nearest(str(handle))}"
+            f"{str(handle)!r}: no such folder. Name a checkpoint's, or "
+            f"hf://organisation/name{handles.nearest(os.fspath(handle))}"
         )
     if not (directory / CONFIG).is_file() and tf_hub.is_one(directory):
         return tf_hub.HubFolder.open(directory, trust=trust)

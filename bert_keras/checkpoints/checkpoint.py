@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import abc
 import types
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bert_keras.checkpoints import tensors, transfer
+from bert_keras.checkpoints import head_options, hugging_face, tensors, transfer
 from bert_keras.checkpoints.format import Entry, Names, begins
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
@@ -18,6 +19,7 @@ from bert_keras.layers import to_be_filled
 from bert_keras.models import BertEncoder, Task
 
 Shapes = Mapping[str, tuple[int, ...]]
+_MOST_NAMES = 5  # of tensors in a warning
 
 
 class Checkpoint(abc.ABC):
@@ -60,6 +62,18 @@ class Checkpoint(abc.ABC):
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
         """What this checkpoint calls the variables of a model of this class."""
 
+    def has_head(self, class_name: str, head: tuple[str, ...], shapes: Shapes) -> bool:
+        """Return whether the checkpoint holds the head of a task class.
+
+        Args:
+            class_name: of the task.
+            head: the beginnings of the paths of its head layers.
+            shapes: of the tensors.
+        """
+        names = self.names(class_name, self.read_config(shapes, ()), shapes)
+        owners = [path for tensor in shapes for path in names.owners(tensor)]
+        return any(begins(path, head) for path in owners)
+
     @property
     def is_told_by_tensors(self) -> bool:
         """Whether the config cannot be read without the tensors."""
@@ -74,8 +88,9 @@ class Checkpoint(abc.ABC):
         load_weights: bool,
         allow_missing: tuple[str, ...],
         allow_unused: tuple[str, ...],
+        new_head: tuple[str, ...] = (),
     ) -> Any:
-        """Makes a model of this class and fills it; the tensors are opened once.
+        """Make a model of this class and fill it; the tensors are opened once.
 
         Args:
             model_class: of the model.
@@ -84,30 +99,62 @@ class Checkpoint(abc.ABC):
             load_weights: False to take only the config.
             allow_missing: variable paths (or their beginnings) that keep new weights if missing.
             allow_unused: paths of ours whose tensors the model does without.
+            new_head: head layers that the caller describes (`labels`, `num_classes`): where the
+                checkpoint has no head of this class they are new, and every other head is unused.
 
         Raises:
             ArtifactError: the checkpoint cannot be read, or its tensors are not the model's.
         """
+        class_name = model_class.__name__
         needed = load_weights or self.is_told_by_tensors
         with self.source(verify=load_weights) if needed else nullcontext() as source:
             shapes = source.shapes if source else {}
+            if new_head and self.has_head(class_name, new_head, shapes):
+                new_head = ()
             config = self.read_config(shapes, allow_missing)
-            if source and load_weights:
-                self._check_sizes(config, source, allow_missing)
+            if new_head:
+                if head_options.needs_pooler(class_name, config):
+                    new_head = (*new_head, "pooler")
+                    config = self.read_config(shapes, (*allow_missing, *new_head))
+                allow_missing = (*allow_missing, *new_head)
+                allow_unused = (*allow_unused, *hugging_face.HEADS)
+            if source:
+                self.check_sizes(config, source, allow_missing, only_there=not load_weights)
             # Random weights are made only if some of them may stay.
             with to_be_filled() if load_weights and not allow_missing else nullcontext():
-                saved = self.saved_options(model_class.__name__, config, shapes)
-                if source and load_weights:
-                    _check_classes(*saved, source)
-                model = _make(model_class, partial(make, config), options, *saved)
+                saved, path = self.saved_options(class_name, config, shapes)
+                if new_head:
+                    saved = head_options.of_a_new_head(class_name, config) | saved
+                _check_classes(saved, path, source if load_weights else None)
+                model = _make(model_class, partial(make, config), options, saved, path)
             if source and load_weights:
-                self._fill(model, config, source, allow_missing, allow_unused)
+                self._fill(model, config, source, allow_missing, allow_unused, new_head)
+        if new_head and load_weights:
+            print(
+                f"{self.directory} has no head of a {class_name}: a new one is made, with random "
+                "weights. Train it before you use it."
+            )
         return model
 
-    def _check_sizes(
-        self, config: BertConfig, source: tensors.Tensors, allow_missing: tuple[str, ...]
+    def check_sizes(
+        self,
+        config: BertConfig,
+        source: tensors.Tensors,
+        allow_missing: tuple[str, ...],
+        *,
+        only_there: bool = False,
     ) -> None:
-        """Compares the config with the tensors, before memory is taken on its word."""
+        """Compare the config with the tensors, before memory is taken on its word.
+
+        Args:
+            config: that the folder tells.
+            source: the opened tensors.
+            allow_missing: variable paths (or their beginnings) that may be missing.
+            only_there: True to compare the tensors that are there, whichever are missing.
+
+        Raises:
+            ArtifactError: a tensor is missing, or of another shape.
+        """
         names = self.names(BertEncoder.__name__, config, source.shapes)
         matrices = [matrix for matrix in _sizes(config) if names.knows(matrix.path)]
         expected = {
@@ -116,6 +163,8 @@ class Checkpoint(abc.ABC):
             if not begins(entry.path, allow_missing)
         }
         found = {name: source.shapes[name] for name in expected if name in source.shapes}
+        if only_there:
+            expected = {name: expected[name] for name in found}
         tensors.check(source.path, found, expected)
 
     def _fill(
@@ -125,10 +174,12 @@ class Checkpoint(abc.ABC):
         source: tensors.Tensors,
         allow_missing: tuple[str, ...],
         allow_unused: tuple[str, ...],
+        new_head: tuple[str, ...],
     ) -> None:
-        """Assigns every tensor to its variable."""
+        """Assign every tensor to its variable, but for those of a new head."""
         names = self.names(type(model).__name__, config, source.shapes)
         entries = self._entries(model.weights, names, allow_missing)
+        entries = [entry for entry in entries if not begins(entry.path, new_head)]
         missing = {entry.tensor for entry in entries if begins(entry.path, allow_missing)}
         unused = {
             name
@@ -137,11 +188,24 @@ class Checkpoint(abc.ABC):
             or any(begins(path, allow_unused) for path in names.owners(name))
         }
         expected = {entry.tensor: entry.shape for entry in entries}
-        tensors.check(source.path, source.shapes, expected, missing, unused)
+        hint = _hint_of_heads(names, entries, source.shapes, expected, {*missing, *unused})
+        tensors.check(source.path, source.shapes, expected, missing, unused, hint)
         names.clear(model.weights)
         there = [entry for entry in entries if entry.tensor in source.shapes]
-        for entry in transfer.each(there, f"reading {source.path}"):
-            transfer.fill(entry, source)
+        not_finite = [
+            entry.tensor
+            for entry in transfer.each(there, f"reading {source.path}")
+            if not transfer.fill(entry, source)
+        ]
+        if not_finite:
+            names_of_some = ", ".join(not_finite[:_MOST_NAMES])
+            more = f" and {len(not_finite) - _MOST_NAMES} more" * (len(not_finite) > _MOST_NAMES)
+            warnings.warn(
+                f"{source.path}: {len(not_finite)} of {len(there)} tensors hold NaN or infinity: "
+                f"{names_of_some}{more}. The model's answers are useless; take the folder from "
+                "another source.",
+                stacklevel=2,
+            )
 
     def _entries(
         self, variables: Iterable[Any], names: Names, allow_missing: tuple[str, ...]
@@ -157,12 +221,51 @@ class Checkpoint(abc.ABC):
         return names.entries(known)
 
 
-def _check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors) -> None:
-    """As `_check_sizes`, of the number that a head has of its own."""
+def _hint_of_heads(
+    names: Names,
+    entries: list[Entry],
+    shapes: Shapes,
+    expected: Shapes,
+    allowed: Collection[str],
+) -> str:
+    """Return the cure for tensors of heads that are missing or left over; "" for none."""
+    lacking = {
+        entry.path.partition("/")[0]
+        for entry in entries
+        if entry.tensor not in {*shapes, *allowed} and begins(entry.path, hugging_face.HEADS)
+    }
+    others = set(shapes).difference(expected, allowed)
+    owners = (path.partition("/")[0] for tensor in others for path in names.owners(tensor))
+    spare = {name for name in owners if name in hugging_face.HEADS}
+    cures = [
+        f"{title}: {argument}=({', '.join(map(repr, sorted(heads)))},)."
+        for title, argument, heads in (
+            ("To start with a new head", "allow_missing", lacking),
+            ("To leave a head out", "allow_unused", spare),
+        )
+        if heads
+    ]
+    return " ".join(cures)
+
+
+def _check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | None) -> None:
+    """Check the number of classes, which a head has of its own, before memory is taken for it.
+
+    Raises:
+        ArtifactError: more than any model has, or than the tensors have.
+    """
     told = saved.get("num_classes")
+    if not isinstance(told, int) or isinstance(told, bool):
+        return  # the class refuses it
+    if told > head_options.MOST_CLASSES:
+        raise ArtifactError(
+            f"{path}: at most {head_options.MOST_CLASSES:,} classes can be opened. Received: {told}"
+        )
+    if source is None:
+        return
     largest = max((size for shape in source.shapes.values() for size in shape), default=0)
-    if isinstance(told, int) and told > largest:
-        raise ArtifactError(f"{path}: {told} classes, of which {source.path} has no tensor.")
+    if told > largest:
+        raise ArtifactError(f"{path}: {told} classes, but no tensor of {source.path} has so many.")
 
 
 def _make(

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import strict_json
-from bert_keras.checkpoints import head_options, hugging_face, sentence_transformers, tensors
+from bert_keras.checkpoints import (
+    config_keys,
+    head_options,
+    hugging_face,
+    sentence_transformers,
+    tensors,
+)
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
 from bert_keras.checkpoints.families import FAMILIES, NATIVE, Family
@@ -21,6 +27,14 @@ _CLASSES = {name for family in (*FAMILIES.values(), NATIVE) for name in family.c
 # Classes that make vectors of texts, which they tell by the same options.
 _VECTORS = ("SentenceEncoder", "SentencePairs")
 _POOLING = ("pooling", "normalize")
+# The heads of a file -> our class, where its config.json does not say it or says less.
+_CLASS_OF_HEADS = {
+    frozenset(): "BertEncoder",
+    frozenset({"mlm"}): "MaskedLM",
+    frozenset({"mlm", "nsp", "sop"}): "Pretrainer",  # one tensor, for either pairs
+    frozenset({"mlm", "sop"}): "Pretrainer",
+    frozenset({"rtd"}): "ReplacedTokenDetector",
+}
 # The weights that the TensorFlow classes of transformers 4 wrote.
 _TENSORFLOW = ("tf_model.h5", "tf_model.h5.index.json")
 
@@ -49,8 +63,15 @@ class Folder(Checkpoint):
             ArtifactError: not a checkpoint.
         """
         manifest = manifests.read(directory, _CLASSES)
-        values = {} if manifest else strict_json.read_object(directory / CONFIG)
-        return cls(directory, manifest, values, allow_pickle)
+        path = directory / CONFIG
+        if manifest is None or path.is_file():
+            values = strict_json.read_object(path)
+            config_keys.warn_of_hugging_face(values, path)
+        if manifest is None:
+            return cls(directory, None, values, allow_pickle)
+        if path.is_file():
+            _check_agreement(manifest, values, path)
+        return cls(directory, manifest, {}, allow_pickle)
 
     @property
     def class_name(self) -> str:
@@ -63,12 +84,39 @@ class Folder(Checkpoint):
         classes = self._theirs.classes
         for ours in classes:
             if theirs in [[name] for name in self._theirs.calls(ours)]:
-                return ours
-        raise ArtifactError(
-            f"{self.directory / CONFIG}: architectures={theirs!r} is not one of "
-            f"{', '.join(classes.values())}. Open it with BertEncoder.from_preset or the "
-            "from_preset of a task."
-        )
+                # Published BERTs are called masked language models and hold the pair head too.
+                told = self._class_of_tensors() if ours == "MaskedLM" else None
+                return told or ours
+        told = self._class_of_tensors() if theirs in (None, []) else None
+        if told is None:
+            raise ArtifactError(
+                f"{self.directory / CONFIG}: architectures={theirs!r} is not one of "
+                f"{', '.join(classes.values())}. Open it with BertEncoder.from_preset or the "
+                "from_preset of a task."
+            )
+        return told
+
+    def _class_of_tensors(self) -> str | None:
+        """Return the class of ours with the heads that the tensors show; None for another set."""
+        with self.source() as source:
+            prefixed = any(name.startswith(self._theirs.prefix) for name in source.shapes)
+            names = hugging_face.names_of(self._theirs, prefixed=prefixed)
+            owners = {
+                path.partition("/")[0] for name in source.shapes for path in names.owners(name)
+            }
+        heads = frozenset(owners.intersection(hugging_face.HEADS))
+        told = _CLASS_OF_HEADS.get(heads)
+        return told if told in self._theirs.classes else None
+
+    def has_head(self, class_name: str, head: tuple[str, ...], shapes: Shapes) -> bool:
+        """Return whether the folder was written from this class, with classes."""
+        if self.manifest is not None:
+            is_of_it = self.manifest["class"] == class_name
+            return is_of_it and "num_classes" in self.manifest["options"]
+        theirs = self.values.get("architectures")
+        if isinstance(theirs, list) and theirs:
+            return any(name in self._theirs.calls(class_name) for name in theirs)
+        return super().has_head(class_name, head, shapes)
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Opens the weights."""
@@ -131,6 +179,27 @@ class Folder(Checkpoint):
     @property
     def _theirs(self) -> Family:
         return FAMILIES[hugging_face.family_of(self.values, self.directory / CONFIG)]
+
+
+def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Path) -> None:
+    """Compare a config.json with the manifest beside it.
+
+    Raises:
+        ArtifactError: they contradict each other, so that other libraries open another model.
+    """
+    config_keys.require(values, path)
+    try:
+        config = BertConfig.from_dict(manifest["config"])
+        written = hugging_face.write_config(config, manifest["class"], manifest["options"])
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return  # the manifest is not one of a model, which is refused where it is read
+    if different := [key for key in written if key in values and values[key] != written[key]]:
+        key = different[0]
+        raise ArtifactError(
+            f"{path}: contradicts {MANIFEST} in {', '.join(different)}: {key} is "
+            f"{values[key]!r:.100} here, {written[key]!r:.100} there. Take both from one save; "
+            f"without {MANIFEST} the folder is opened as {CONFIG} says."
+        )
 
 
 def _of_tensorflow(path: Path) -> ArtifactError:

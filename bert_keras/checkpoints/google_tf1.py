@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import strict_json
+from bert_keras.checkpoints import config_keys, tensors, tf_variables, transfer
 from bert_keras.checkpoints import manifest as manifests
-from bert_keras.checkpoints import tensors, tf_variables, transfer
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
 from bert_keras.checkpoints.families import CONSTANTS, SIZES
 from bert_keras.checkpoints.format import Names
@@ -38,7 +38,7 @@ _MORE = {
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
 _ENCODED = "electra/encoder/layer_0/attention/self/query/kernel"
 _GENERATED = "generator/encoder/layer_0/attention/self/query/kernel"
-_REQUIRED = {"inner_group_num": (None, 1), "net_structure_type": (None, 0)}
+_REQUIRED = ("inner_group_num", "net_structure_type")  # values: `config_keys.REQUIRED`
 
 
 def is_one(directory: Path) -> bool:
@@ -148,10 +148,11 @@ def read_config(values: dict[str, Any], path: Path, family: str, *, pooler: bool
     Raises:
         ArtifactError: an unsupported value, or one that is missing.
     """
-    for key, accepted in _REQUIRED.items():
-        if values.get(key) not in accepted:
-            raise ArtifactError(f"{path}: not supported: {key}={values[key]!r}")
+    config_keys.require(values, path)
     keys = {**_SIZES, **_MORE[family]}
+    strict_json.refuse_unknown(
+        path, values, {*keys.values(), *_REQUIRED, *config_keys.GOOGLE_IRRELEVANT}
+    )
     if missing := sorted(set(keys.values()) - set(values)):
         raise ArtifactError(f"{path}: missing: {', '.join(missing)}")
     ours = {name: values[theirs] for name, theirs in keys.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from bert_keras.checkpoints.families import FAMILIES, Family
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 
-_MOST_LABELS = 100_000  # without names, which would make the file as large
+MOST_CLASSES = 100_000  # without names, which would make the file as large
 _LABELLED = ("SequenceClassifier", "TokenClassifier")
 _OF_A_TEXT = ("SequenceClassifier", "MultipleChoice")  # heads over one vector
 # What only our heads can be, and what all others are.
 _OURS = {"crf": False, "representation": "last"}
+# ELECTRA's head over choices has them; ours is always so.
+_SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 _PROBLEMS = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
@@ -45,6 +48,21 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
     return options
 
 
+def needs_pooler(class_name: str, config: BertConfig) -> bool:
+    """Return whether a head of this class reads a pooler that the encoder does not have."""
+    if class_name not in _OF_A_TEXT or config.pooler:
+        return False
+    return family_head(class_name, config)["hidden_activation"] is None
+
+
+def of_a_new_head(class_name: str, config: BertConfig) -> dict[str, Any]:
+    """Return the options of a new head: those of its family, or a tanh layer without a pooler."""
+    if class_name not in _OF_A_TEXT:
+        return {}
+    options = family_head(class_name, config)
+    return options | ({"hidden_activation": "tanh"} if needs_pooler(class_name, config) else {})
+
+
 def are_theirs(options: Mapping[str, Any]) -> bool:
     """Whether other libraries' heads can be so: they read the last layer, token by token."""
     return all(options.get(name, plain) == plain for name, plain in _OURS.items())
@@ -68,6 +86,10 @@ def read(
         options["objective"] = "nsp" if "nsp/dense" in family.heads else "sop"
     if class_name in _OF_A_TEXT:
         options |= family_head(class_name, config)
+    if class_name == "MultipleChoice":
+        for key, value in _SUMMARY.items():
+            if values.get(key, value) != value:
+                raise ArtifactError(f"{path}: not supported: {key}={values[key]!r:.100}")
     key = family.head_dropout.get(class_name)
     if key and values.get(key) is not None:
         options["dropout"] = values[key]
@@ -85,9 +107,9 @@ def _labels(values: Mapping[str, Any], path: Path) -> list[str]:
     told = values.get("id2label")
     if told is None:
         count = values.get("num_labels", 2)
-        if not isinstance(count, int) or not 0 < count <= _MOST_LABELS:
+        if not isinstance(count, int) or not 0 < count <= MOST_CLASSES:
             raise ArtifactError(
-                f"{path}: num_labels must be an integer from 1 to {_MOST_LABELS}. "
+                f"{path}: num_labels must be an integer from 1 to {MOST_CLASSES}. "
                 f"Received: {count!r}"
             )
         told = {str(i): f"LABEL_{i}" for i in range(count)}
@@ -97,6 +119,17 @@ def _labels(values: Mapping[str, Any], path: Path) -> list[str]:
         raise ArtifactError(
             f"{path}: id2label must give a name to each of 0, 1, 2 and so on. "
             f"Received: {str(told)[:200]}"
+        )
+    numbers = {name: i for i, name in enumerate(labels)}
+    contradicting = {
+        key: values[key]
+        for key, expected in (("label2id", numbers), ("num_labels", len(labels)))
+        if values.get("id2label") is not None and values.get(key) not in (None, expected)
+    }
+    if contradicting:
+        warnings.warn(
+            f"{path}: contradicts its id2label, which counts: {str(contradicting)[:200]}",
+            stacklevel=2,
         )
     return labels
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras.checkpoints import head_options
+from bert_keras.checkpoints import config_keys, head_options
 from bert_keras.checkpoints.families import FAMILIES, NATIVE, Family
 from bert_keras.checkpoints.format import Leaf, Names
-from bert_keras.config import BertConfig
+from bert_keras.config import MOST, BertConfig
 from bert_keras.errors import ArtifactError
 
 _LEAVES = {
@@ -38,14 +37,6 @@ _ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
     "tanh": "tanh",
-}
-# Values that would change the mathematics in a way the encoder does not have.
-_REQUIRED = {
-    "is_decoder": (None, False),
-    "add_cross_attention": (None, False),
-    "tie_word_embeddings": (None, True),
-    "inner_group_num": (None, 1),
-    "pruned_heads": (None, {}),
 }
 # How the first PyTorch port named them; the best-known published files still do.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -100,19 +91,13 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     """
     name = family_of(values, path)
     family = FAMILIES[name]
-    if "auto_map" in values:
-        warnings.warn(
-            f"{path}: auto_map names code of the checkpoint's own, which is never run. What is "
-            f"computed is a {values['model_type']}; compare the outputs.",
-            stacklevel=2,
-        )
-    for key, accepted in _REQUIRED.items():
-        if values.get(key) not in accepted:
-            raise ArtifactError(f"{path}: not supported: {key}={values[key]!r}")
-    if missing := sorted(set(family.sizes.values()) - set(values)):
-        raise ArtifactError(f"{path}: missing: {', '.join(missing)}")
-    told = {**family.defaults, **{key: value for key, value in values.items() if value is not None}}
+    config_keys.require(values, path)
     keys = {**family.sizes, **family.constants}
+    told = {**family.defaults, **{key: value for key, value in values.items() if value is not None}}
+    counts = {theirs for ours, theirs in keys.items() if ours in MOST}
+    absent = {key for key in counts if key in values and values[key] is None}
+    if missing := sorted(absent | set(family.sizes.values()).difference(told)):
+        raise ArtifactError(f"{path}: missing: {', '.join(missing)}")
     ours = {ours: told[theirs] for ours, theirs in keys.items()}
     ours["activation"] = activation(ours["activation"], f"{path}: {keys['activation']}")
     if isinstance(ours["position_embedding"], bool):
@@ -120,8 +105,10 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     ours = {**ours, "pooler": pooler, **family.fixed, "family": name}
     if name == "roberta":
         # Positions are counted from behind the padding's id, and the table is that much longer.
-        offset = told.get("pad_token_id", family.pad_token_id) + 1
-        ours |= {"position_offset": offset, "max_positions": ours["max_positions"] - offset}
+        offset = _position_offset(told.get("pad_token_id", family.pad_token_id), path)
+        ours["position_offset"] = offset
+        if type(ours["max_positions"]) is int:  # else `BertConfig` refuses it
+            ours["max_positions"] -= offset
     if not ours["num_segments"] and "num_segments" not in family.fixed:
         raise ArtifactError(f"{path}: not supported: type_vocab_size=0")
     if name == "albert" and ours["embedding_size"] == ours["hidden_size"]:
@@ -133,6 +120,15 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
         return BertConfig.from_dict(ours)
     except ValueError as error:
         raise ArtifactError(f"{path}: {error}") from error
+
+
+def _position_offset(pad_token_id: Any, path: Path) -> int:
+    """Return the rows of RoBERTa's position table before the first position's."""
+    if type(pad_token_id) is not int:
+        raise ArtifactError(
+            f"{path}: pad_token_id must be an integer. Received: {pad_token_id!r:.100}"
+        )
+    return pad_token_id + 1
 
 
 def activation(theirs: Any, what: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras import strict_json
-from bert_keras.checkpoints import hdf5, tensors
+from bert_keras.checkpoints import config_keys, hdf5, tensors
 from bert_keras.checkpoints import keras_hub_tasks as tasks
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
 from bert_keras.checkpoints.format import Names
@@ -49,9 +49,34 @@ class KerasHubFolder(Checkpoint):
         Raises:
             ArtifactError: not JSON.
         """
-        task = directory / tasks.TASK
+        path = directory / tasks.TASK
         values = strict_json.read_object(directory / CONFIG)
-        return cls(directory, values, strict_json.read_object(task) if task.is_file() else {})
+        _check_object(directory / CONFIG, values)
+        task = strict_json.read_object(path) if path.is_file() else {}
+        opened = cls(directory, values, task)
+        if opened._head():  # a task of another kind is not read
+            _check_object(path, task)
+            opened._check_agreement(path)
+        return opened
+
+    def _check_agreement(self, path: Path) -> None:
+        """Compare the backbone in task.json with config.json.
+
+        Raises:
+            ArtifactError: they differ in a value that is read.
+        """
+        inner = self.task.get("config")
+        inner = inner.get("backbone") if isinstance(inner, dict) else None
+        theirs = inner.get("config") if isinstance(inner, dict) else None
+        ours = self.values.get("config")
+        if not isinstance(theirs, dict) or not isinstance(ours, dict):
+            return
+        for key in self._backbone().keys.values():
+            if key in theirs and theirs[key] != ours.get(key):
+                raise ArtifactError(
+                    f"{path}: contradicts {CONFIG}: {key} is {theirs[key]!r:.100} here, "
+                    f"{ours.get(key)!r:.100} there."
+                )
 
     @property
     def class_name(self) -> str:
@@ -130,6 +155,21 @@ class KerasHubFolder(Checkpoint):
         if not isinstance(values, dict):
             raise ArtifactError(f"{path}: no config in it.")
         return read_config_of(self._backbone(), values, str(path))
+
+
+def _check_object(path: Path, values: dict[str, Any]) -> None:
+    """Check what Keras writes around the arguments of an object.
+
+    Raises:
+        ArtifactError: an unknown key, or another class than `registered_name` says.
+    """
+    strict_json.refuse_unknown(path, values, config_keys.KERAS_OBJECT)
+    name = values.get("class_name")
+    if name not in (None, tasks.class_of(values)):
+        raise ArtifactError(
+            f"{path}: contradicts itself: class_name={name!r:.100}, "
+            f"registered_name={values.get('registered_name')!r:.100}"
+        )
 
 
 def is_one(values: dict[str, Any]) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras import strict_json
+from bert_keras.checkpoints import config_keys
 from bert_keras.checkpoints.format import Leaf, Names, Shape
 from bert_keras.checkpoints.keras_hub_names import Backbone
 from bert_keras.config import BertConfig
@@ -92,6 +94,8 @@ def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> 
     """
     if values.get("num_inner_repetitions", 1) != 1:
         raise ArtifactError(f"{what}: not supported: num_inner_repetitions")
+    known = {*backbone.keys.values(), *config_keys.KERAS_LAYER, "num_inner_repetitions"}
+    strict_json.refuse_unknown(what, values, known)
     if missing := sorted(set(backbone.keys.values()) - set(values)):
         raise ArtifactError(f"{what}: missing: {', '.join(missing)}")
     ours = {name: values[theirs] for name, theirs in backbone.keys.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import strict_json
-from bert_keras.checkpoints import head_options
+from bert_keras.checkpoints import config_keys, head_options
 from bert_keras.checkpoints.format import Leaf, Names
 from bert_keras.checkpoints.keras_hub_names import BACKBONES, Backbone, Head
 from bert_keras.config import BertConfig
@@ -60,6 +60,8 @@ def read_options(
     """
     if missing := sorted(set(head.keys.values()) - set(values)):
         raise ArtifactError(f"{what}: missing: {', '.join(missing)}")
+    known = {*head.keys.values(), *config_keys.KERAS_LAYER, "backbone", "activation", "hidden_dim"}
+    strict_json.refuse_unknown(what, values, known)
     if values.get("activation", "linear") not in (None, "linear"):
         raise ArtifactError(
             f"{what}: not supported: activation={values['activation']!r}. A {head.class_name} "
@@ -124,7 +126,9 @@ def extra_of(task: Task) -> dict[str, Any]:
 def read_extra(directory: Path) -> dict[str, Any]:
     """What `extra_of` gave; nothing in a folder of theirs."""
     path = directory / METADATA
-    extra = strict_json.read_object(path).get(_OURS, {}) if path.is_file() else {}
+    values = strict_json.read_object(path) if path.is_file() else {}
+    strict_json.warn_of_unknown(path, values, {*config_keys.METADATA, _OURS})
+    extra = values.get(_OURS, {})
     if not isinstance(extra, dict) or not set(extra) <= set(_EXTRA):
         raise ArtifactError(f"{path}: {_OURS} must tell {', '.join(_EXTRA)}. Received: {extra!r}")
     return extra

@@ -13,6 +13,7 @@ from bert_keras.errors import ArtifactError
 
 MANIFEST, CONFIG, WEIGHTS = "bert_keras.json", "config.json", "model.safetensors"
 _FORMAT = 1
+_KEYS = ("format", "class", "options", "config", "sha256")
 
 
 def describe(
@@ -45,6 +46,7 @@ def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
         )
     if manifest.get("class") not in tuple(classes):
         raise ArtifactError(f"{path}: unknown class {manifest.get('class')!r}.")
+    strict_json.refuse_unknown(path, manifest, _KEYS)
     for key in ("options", "config", "sha256"):
         if not isinstance(manifest.get(key), dict):
             raise ArtifactError(f"{path}: `{key}` is not an object or missing.")
@@ -78,6 +80,11 @@ def check_header(weights: Path) -> None:
     """
     with weights.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
+        if length > strict_json.SMALL:
+            raise ArtifactError(
+                f"{weights}: a header of at most {strict_json.SMALL:,} bytes can be opened. "
+                f"Received: {length:,} bytes"
+            )
         strict_json.parse(file.read(length), weights)
 
 

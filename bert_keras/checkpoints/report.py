@@ -34,7 +34,8 @@ def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None
     class_name = opened.class_name
     with opened.source() as source:
         shapes = dict(source.shapes)
-    config = opened.read_config(shapes, ())
+        config = opened.read_config(shapes, ())
+        opened.check_sizes(config, source, (), only_there=True)
     names = opened.names(class_name, config, shapes)
     model = api.load_opened(opened, load_weights=False)
     expected = {

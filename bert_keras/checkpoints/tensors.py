@@ -192,7 +192,10 @@ def find(directory: Path, *, allow_pickle: bool = False) -> Path:
             return directory / name
     pickle = directory / PICKLE
     if not pickle.is_file():
-        raise ArtifactError(f"{directory / WEIGHTS}: no such file. The folder is not a checkpoint.")
+        raise ArtifactError(
+            f"{directory / WEIGHTS}: no such file. The folder is not a checkpoint. A repository "
+            f"that has only a {PICKLE} opens with allow_pickle=True."
+        )
     if not allow_pickle:
         raise ArtifactError(
             f"{pickle}: a pickle, which can run code when it is read. Take a {WEIGHTS} where there "
@@ -222,8 +225,17 @@ def check(
     expected: Mapping[str, tuple[int, ...]],
     missing_allowed: Iterable[str] = (),
     unused_allowed: Iterable[str] = (),
+    hint: str = "",
 ) -> None:
-    """Compares the names and shapes of a file with those a model needs, both ways.
+    """Compare the names and shapes of a file with those a model needs, both ways.
+
+    Args:
+        path: of the file.
+        found: the shapes in the file.
+        expected: the shapes that the model needs.
+        missing_allowed: names that the file may lack.
+        unused_allowed: names that the model may leave out.
+        hint: the cure that most people need; ends the message.
 
     Raises:
         ArtifactError: a tensor is missing, is not used, or has another shape; all are listed.
@@ -245,4 +257,5 @@ def check(
         if names
     ]
     if problems:
+        problems += [hint] if hint else []
         raise ArtifactError(f"{path} does not fit the model.\n" + "\n".join(problems))

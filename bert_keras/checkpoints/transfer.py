@@ -46,8 +46,8 @@ def each(entries: Sequence[Entry], what: str) -> Iterator[Entry]:
             report(what, done, total)
 
 
-def fill(entry: Entry, source: Tensors) -> None:
-    """Assigns a tensor to its variable; a table of many rows some rows at a time.
+def fill(entry: Entry, source: Tensors) -> bool:
+    """Assign a tensor to its variable; a table of many rows some rows at a time.
 
     A word table is a fifth of a checkpoint, and `assign` would hold it three times. JAX's arrays
     cannot be written to, and are assigned whole.
@@ -55,6 +55,9 @@ def fill(entry: Entry, source: Tensors) -> None:
     Args:
         entry: the variable, and the tensor it is stored in.
         source: the opened file.
+
+    Returns:
+        True if all values are finite.
 
     Raises:
         ArtifactError: the tensor cannot be read, or holds other than floats.
@@ -68,17 +71,32 @@ def fill(entry: Entry, source: Tensors) -> None:
         )
     is_whole = some.shape == source.shapes[entry.tensor]
     is_same = entry.leaf.same_rows and str(some.dtype) == entry.variable.dtype
-    if is_whole:
-        entry.variable.assign(entry.leaf.ours(some))
-    elif not is_same or keras.backend.backend() == "jax":
-        del rest, first, some
-        entry.variable.assign(entry.leaf.ours(source.read(entry.tensor)))
-    else:
-        _write(entry.variable.value, itertools.chain([first], rest))
+    if is_same and not is_whole and keras.backend.backend() != "jax":
+        finite_parts: list[bool] = []
+
+        def checked() -> Iterator[tuple[int, np.ndarray]]:
+            for start, rows in itertools.chain([first], rest):
+                finite_parts.append(_all_finite(rows))
+                yield start, rows
+
+        _write(entry.variable.value, checked())
+        return all(finite_parts)
+    if not is_whole:
+        del rest, first
+        some = source.read(entry.tensor)
+    entry.variable.assign(entry.leaf.ours(some))
+    return _all_finite(some)
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    """Return whether all values are finite: a sum tells it quickly unless it overflows."""
+    with np.errstate(all="ignore"):
+        total = values.sum(dtype=np.float32 if values.dtype.itemsize < 8 else None)
+    return bool(np.isfinite(total) or np.isfinite(values).all())
 
 
 def _write(value: Any, parts: Iterable[tuple[int, np.ndarray]]) -> None:
-    """Assigns rows, some at a time, without a copy of the whole."""
+    """Assign rows, some at a time, without a copy of the whole."""
     if keras.backend.backend() != "tensorflow":
         for start, rows in parts:
             value.data[start : start + len(rows)] = keras.ops.convert_to_tensor(rows)

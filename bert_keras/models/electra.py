@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, final
 
@@ -62,6 +63,12 @@ class ElectraPretrainer(Task):
             raise ValueError(
                 "The encoder must have blocks of its own with all heads, and positions in a table. "
                 f"Received: {config}"
+            )
+        is_number = isinstance(rtd_weight, int | float) and not isinstance(rtd_weight, bool)
+        if not is_number or not 0 <= rtd_weight < math.inf:
+            raise ValueError(
+                "`rtd_weight` must be a finite number of at least 0. "
+                f"Received: rtd_weight={rtd_weight!r:.100}"
             )
         # === Layers ===
         narrow = config.narrowed(generator_size)

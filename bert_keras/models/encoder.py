@@ -208,13 +208,14 @@ class BertEncoder(EncoderView):
         trust: bool = False,
         **options: Any,
     ) -> BertEncoder:
-        """Opens a checkpoint folder, or makes a model of a published size.
+        """Open a checkpoint: a folder, a repository of the Hugging Face hub, or a preset.
 
         Args:
             handle: a folder (ours, Hugging Face's, Google's TF1, KerasHub's, TensorFlow Hub's), a
-                repository "hf://organisation/name[@revision]", or a name of `PRESETS`, which gives
-                new, random weights.
-            load_weights: False to take only the config.
+                repository "hf://organisation/name[@revision]", or a name of `PRESETS`, which stands
+                for its published checkpoint unless there is a local folder of that name.
+            load_weights: False to take only the config: new, random weights. A name of `PRESETS`
+                then needs no network.
             allow_missing: variable paths (or their beginnings, such as "pooler") that the
                 checkpoint may lack; they keep new weights.
             allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there

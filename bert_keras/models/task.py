@@ -110,13 +110,17 @@ class Task(WithoutUnread):
         dtype: Any = None,
         **options: Any,
     ):
-        """Opens a checkpoint folder as this task.
+        """Open a checkpoint as this task.
+
+        `labels=` or `num_classes=` on a checkpoint without such a head means a new head: it gets
+        random weights, other heads are left out, and one printed line says so.
 
         Args:
             handle: a folder (ours, Hugging Face's, Google's TF1, KerasHub's, TensorFlow Hub's), a
-                repository "hf://organisation/name[@revision]", or a name of `PRESETS`, which gives
-                new, random weights.
-            load_weights: False to take only the config.
+                repository "hf://organisation/name[@revision]", or a name of `PRESETS`, which stands
+                for its published checkpoint unless there is a local folder of that name.
+            load_weights: False to take only the config: new, random weights. A name of `PRESETS`
+                then needs no network.
             allow_missing: variable paths (or their beginnings, such as "mlm") that the checkpoint
                 may lack; they keep new weights.
             allow_unused: paths of the checkpoint's heads that this task does without.
@@ -165,8 +169,12 @@ def class_names(num_classes: int, labels: Sequence[str] | None) -> list[str]:
     Raises:
         ValueError: not one name for each class, or two that are the same.
     """
-    if not isinstance(num_classes, int) or num_classes < 1:
-        raise ValueError(f"`num_classes` must be at least 1. Received: num_classes={num_classes}")
+    is_count = isinstance(num_classes, int) and not isinstance(num_classes, bool)
+    if not is_count or num_classes < 1:
+        raise ValueError(
+            "`num_classes` must be an integer of at least 1. "
+            f"Received: num_classes={num_classes!r:.100}"
+        )
     names = [f"LABEL_{i}" for i in range(num_classes)] if labels is None else list(labels)
     if len(names) != num_classes or len(set(names)) != num_classes:
         raise ValueError(

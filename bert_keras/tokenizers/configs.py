@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError
-from bert_keras.strict_json import read_object
+from bert_keras.strict_json import read_object, warn_of_unknown
 from bert_keras.tokenizers.scheme import ROLES
 
 CONFIG = "tokenizer_config.json"
@@ -21,6 +22,56 @@ SWITCHES = {
 }
 # Classes that take any tokenizer.json as it is.
 _GENERAL = ("PreTrainedTokenizer", "TokenizersBackend")
+# Classes whose tokenizers are read here, each also with the ending "Fast".
+_FAMILIES = ("Bert", "DistilBert", "Electra", "Roberta", "XLMRoberta", "Albert")
+KNOWN_CLASSES = (
+    *_GENERAL,
+    *("PreTrainedTokenizerFast", "TokenizersBackend"),
+    *(f"{name}Tokenizer{ending}" for name in _FAMILIES for ending in ("", "Fast")),
+)
+# The config of the model, in which older folders name the class of their tokenizer.
+MODEL_CONFIG = "config.json"
+
+_ORIGIN = "who wrote the file, from what, with which library"
+_CALLER = "a default of calls: lengths and padding are arguments here"
+_DECODING = "ids to text, which is not done here"
+_MODEL = "the arrays that a model takes: its config tells them"
+# Keys of tokenizer_config.json and special_tokens_map.json -> why they change no id.
+IRRELEVANT: Mapping[str, str] = {
+    **dict.fromkeys(("backend", "is_local", "use_fast", "from_slow", "legacy"), _ORIGIN),
+    **dict.fromkeys(("name_or_path", "tokenizer_file", "vocab_file", "merges_file"), _ORIGIN),
+    **dict.fromkeys(("special_tokens_map_file", "processor_class", "init_inputs"), _ORIGIN),
+    **dict.fromkeys(("local_files_only", "files_loaded", "verbose", "slow_class"), _ORIGIN),
+    **dict.fromkeys(("model_max_length", "max_length", "max_len", "stride"), _CALLER),
+    **dict.fromkeys(("padding_side", "pad_token_type_id", "pad_to_multiple_of"), _CALLER),
+    **dict.fromkeys(("truncation_strategy", "return_token_type_ids"), _CALLER),
+    **dict.fromkeys(("clean_up_tokenization_spaces", "errors", "chat_template"), _DECODING),
+    "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output": _DECODING,
+    **dict.fromkeys(("response_template", "response_schema", "chat_control_tokens"), _DECODING),
+    "trim_offsets": "where pieces stand in the text: without their white space",
+    "model_input_names": _MODEL,
+}
+# Key -> the values under which it changes no id; any other is refused.
+REQUIRED: Mapping[str, tuple[Any, ...]] = {
+    "do_basic_tokenize": (None, True),
+    "never_split": (None, []),
+    "split_special_tokens": (None, False),
+    "truncation_side": (None, "right"),
+    "sp_model_kwargs": (None, {}),
+    "remove_space": (None, True),
+    "add_bos_token": (None, True),
+    "add_eos_token": (None, True),
+    "model_specific_special_tokens": (None, {}),
+}
+# Tokens beside those of the roles: in a tokenizer.json they are among its added tokens.
+MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")
+_HONOURED = (
+    *SWITCHES.values(),
+    *("tokenizer_class", "auto_map", "added_tokens_decoder", "add_prefix_space", "keep_accents"),
+    *(f"{role}_token" for role in (*ROLES, "bos", "eos")),
+    *MORE_TOKENS,
+)
+KNOWN_KEYS = frozenset((*_HONOURED, *IRRELEVANT, *REQUIRED))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +101,29 @@ class TokenizerConfig:
             if (folder / name).is_file():
                 values = read_object(folder / name)
                 tokens |= _tokens(folder / name, values)
+                _check_keys(folder / name, values)
         has_config = (folder / CONFIG).is_file()
-        return cls(folder / CONFIG, values if has_config else {}, tokens)
+        values = values if has_config else {}
+        model = folder / MODEL_CONFIG
+        if values.get("tokenizer_class") is None and model.is_file():
+            values = {**values, "tokenizer_class": read_object(model).get("tokenizer_class")}
+        return cls(folder / CONFIG, values, tokens)
+
+    def warn_of_class(self) -> None:
+        """Warn of a class that we do not know, and of code of the folder's own."""
+        kind = self.values.get("tokenizer_class")
+        if kind is not None and kind not in KNOWN_CLASSES:
+            warnings.warn(
+                f"{self.path}: tokenizer_class={kind!r:.100} is not known. The files are read "
+                "without it; compare the ids with those of that class.",
+                stacklevel=2,
+            )
+        if "auto_map" in self.values:
+            warnings.warn(
+                f"{self.path}: auto_map names code of the checkpoint's own, which is never run. "
+                "Compare the ids.",
+                stacklevel=2,
+            )
 
     def check_class(self, known: Collection[str]) -> None:
         """Refuses files that another class of transformers reads in another way.
@@ -82,6 +154,21 @@ class TokenizerConfig:
     def switches(self) -> dict[str, bool | None]:
         """The arguments of WordPiece that it says."""
         return flags(self.path, self.values, SWITCHES)
+
+
+def _check_keys(path: Path, values: Mapping[str, Any]) -> None:
+    """Check the keys of a file: refuse what changes ids, warn of what is not known.
+
+    Raises:
+        ArtifactError: a value under which a text has other ids.
+    """
+    for key, accepted in REQUIRED.items():
+        if values.get(key) not in accepted:
+            raise ArtifactError(f"{path}: not supported: {key}={values[key]!r:.100}")
+    for key in MORE_TOKENS:
+        if not isinstance(values.get(key) or [], list | dict):
+            raise ArtifactError(f"{path}: {key} must be a list. Received: {values[key]!r:.100}")
+    warn_of_unknown(path, values, KNOWN_KEYS)
 
 
 def flags(path: Path, values: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, bool | None]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError
+from bert_keras.strict_json import read_bytes
 from bert_keras.tokenizers import engines, scheme, sentencepiece_model
 from bert_keras.tokenizers.configs import TokenizerConfig, flags
 from bert_keras.tokenizers.engines import Engine
@@ -105,7 +106,7 @@ def _merges(path: Path, ids: Mapping[str, int]) -> list[tuple[str, str]]:
     if not path.is_file():
         raise ArtifactError(f"{path}: missing. {PIECES} alone does not say how words are cut.")
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = read_bytes(path).decode().split("\n")
     except UnicodeDecodeError as error:
         raise ArtifactError(f"{path}: not UTF-8: {error}") from None
     merges: list[tuple[str, str]] = []

@@ -8,11 +8,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bert_keras import handles
 from bert_keras.errors import ArtifactError
-from bert_keras.strict_json import read_object
+from bert_keras.strict_json import LARGE, read_object
 from bert_keras.tokenizers import engine_files, keras_hub_files
 from bert_keras.tokenizers.configs import (
     CONFIG,
+    MODEL_CONFIG,
+    MORE_TOKENS,
     SPECIAL_TOKENS_MAP,
     SWITCHES,
     TokenizerConfig,
@@ -34,7 +37,10 @@ ENGINE = "tokenizer.json"
 FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # that WordPiece is written with
 # Those that a folder of any family may have.
 _ASSETS = "assets"
-KNOWN = (*FILES, f"{_ASSETS}/{VOCABULARY}", *engine_files.FILES, *keras_hub_files.FILES)
+KNOWN = (
+    *(*FILES, f"{_ASSETS}/{VOCABULARY}", MODEL_CONFIG),
+    *(*engine_files.FILES, *keras_hub_files.FILES),
+)
 
 _UPPERCASE = re.compile("[A-Z][A-Za-z]+")  # pieces that only a cased vocabulary has
 
@@ -65,14 +71,23 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
     if not folder.is_dir():
         raise ArtifactError(
             f"{folder}: no such folder. Expected one with a {VOCABULARY}, or "
-            "hf://organisation/name."
+            f"hf://organisation/name{handles.nearest(str(folder))}"
         )
     config = TokenizerConfig.read(folder)
-    content = read_object(folder / ENGINE) if (folder / ENGINE).is_file() else {}
+    found = _read_files(folder, config)
+    config.warn_of_class()
+    return found
+
+
+def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engine:
+    """Read the first kind of tokenizer that the folder has."""
+    content = read_object(folder / ENGINE, LARGE) if (folder / ENGINE).is_file() else None
     vocabulary = folder / VOCABULARY
-    if keras_hub_files.is_one(content):
+    if content is not None and keras_hub_files.is_one(content):
         return keras_hub_files.read(folder, content)
-    if content:
+    if content is not None:
+        if not content:
+            raise ArtifactError(f"{folder / ENGINE}: empty: {{}}. Remove it, or take a whole one.")
         found = _read_engine(folder / ENGINE, content, config)
         if isinstance(found, Engine):
             return found
@@ -85,7 +100,7 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
         return {"vocabulary": pieces, "lowercase": not any(map(_UPPERCASE.fullmatch, pieces))}
     elif (pieces := folder / engine_files.PIECES).is_file():
         merges = folder / engine_files.MERGES
-        return engine_files.read_byte_level(pieces, merges, read_object(pieces), config)
+        return engine_files.read_byte_level(pieces, merges, read_object(pieces, LARGE), config)
     elif (model := folder / engine_files.ALBERT_MODEL).is_file():
         return engine_files.read_albert(model, config)
     elif (model := folder / engine_files.FAIRSEQ_MODEL).is_file():
@@ -120,7 +135,11 @@ def _check_wordpiece(config: TokenizerConfig) -> None:
     """Refuses what BERT's tokenizer has not."""
     if str(config.values.get("tokenizer_class", "")).startswith(_OTHERS):
         config.check_class(())
-    if extra := _added_tokens(_part(config.values, "added_tokens_decoder").values()):
+    told = [*_part(config.values, "added_tokens_decoder").values()]
+    for name in MORE_TOKENS:
+        more = config.values.get(name) or []
+        told += more.values() if isinstance(more, dict) else more
+    if extra := _added_tokens(told):
         raise ArtifactError(
             f"{config.path}: adds tokens of its own, which are looked for in a text only where "
             f"there is a {ENGINE}. Received: {extra[:5]}"

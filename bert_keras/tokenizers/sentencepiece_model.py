@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.strict_json import read_bytes
 
 _UNIGRAM = 1  # trainer_spec.model_type
 
@@ -39,9 +40,10 @@ def read(path: Path) -> Model:
             f"{path}: reading it needs sentencepiece and protobuf: pip install "
             f"bert-keras[sentencepiece]. A tokenizer.json beside it needs neither. ({error})"
         ) from error
+    content = read_bytes(path)
     proto = description.ModelProto()
     try:
-        proto.ParseFromString(path.read_bytes())
+        proto.ParseFromString(content)
     except Exception as error:  # protobuf's own class, which differs by version
         raise ArtifactError(f"{path}: not a SentencePiece model: {error}") from error
     if not proto.pieces:

@@ -118,7 +118,9 @@ class Tokenizer:
         honoured; without it WordPiece lower-cases, as it does in transformers.
 
         Args:
-            handle: the folder, a vocab.txt alone, or "hf://organisation/name[@revision]".
+            handle: the folder, a vocab.txt alone, "hf://organisation/name[@revision]", or a name
+                of `PRESETS`, which stands for its published tokenizer unless there is a local
+                folder of that name.
             switches: arguments of `Tokenizer` that come before what the folder says; WordPiece
                 only.
 

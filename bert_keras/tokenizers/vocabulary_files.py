@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bert_keras.errors import DataError
+from bert_keras.strict_json import read_bytes
 from bert_keras.tokenizers.vocabulary import check_vocabulary
 
 
 def read_vocabulary(path: Path) -> list[str]:
     """Reads and checks a vocab.txt: UTF-8, one piece per line; line n is id n - 1."""
-    data = path.read_bytes()
+    data = read_bytes(path)
     if not data:
         raise DataError(f"{path}: the vocabulary is empty.")
     if data.startswith(b"\xef\xbb\xbf"):

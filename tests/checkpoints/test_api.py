@@ -148,7 +148,10 @@ def test_options_of_the_checkpoint_can_be_overruled(saved):
 
 
 def _manifest(**changes: Any) -> Callable[[Path], None]:
+    """Change a manifest; without the config.json beside it, which would contradict it."""
+
     def damage(folder: Path) -> None:
+        (folder / CONFIG).unlink()
         values = json.loads((folder / MANIFEST).read_text()) | changes
         (folder / MANIFEST).write_text(json.dumps(values))
 
@@ -213,13 +216,22 @@ _REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         r"expected \[24, 8\], found \[16, 8\]",
     ),
     "a size beyond any memory": (
-        _manifest(config=TINY.replace(vocab_size=10**15).to_dict()),
-        r"Of another shape:\n  .*word_embeddings.weight: expected \[1000000000000000, 8\]",
+        _manifest(config={**TINY.to_dict(), "vocab_size": 10**15}),
+        r"bert_keras.json: `vocab_size` must be an integer of at least 1 and at most 16,777,216",
+    ),
+    "a size beyond the tensors": (
+        _manifest(config=TINY.replace(intermediate_size=2**18).to_dict()),
+        r"Of another shape:\n  .*intermediate.dense.weight: expected \[262144, 8\]",
     ),
     "more layers than anybody has": (
-        _manifest(config=TINY.replace(num_layers=10**9).to_dict()),
-        r"Missing in the file:\n  bert.encoder.layer.999999999.attention.self.query.weight",
+        _manifest(config={**TINY.to_dict(), "num_layers": 10**9}),
+        r"bert_keras.json: `num_layers` must be an integer of at least 1 and at most 512",
     ),
+    "more layers than the tensors": (
+        _manifest(config=TINY.replace(num_layers=512).to_dict()),
+        r"Missing in the file:\n  bert.encoder.layer.511.attention.self.query.weight",
+    ),
+    "an unknown key": (_manifest(adapters=[]), r"bert_keras.json: unknown keys: 'adapters'"),
     "unknown option": (
         _manifest(options={"colour": 1}),
         "bert_keras.json: the options do not fit a Pretrainer: .*colour",
@@ -324,12 +336,6 @@ def test_load_checkpoint_needs_to_know_the_class(folder, tmp_path):
 def test_unknown_preset_names_one_like_it():
     with pytest.raises(ArtifactError, match=r"'bert_tiny': no such folder.* 'bert_tiny_uncased'"):
         BertEncoder.from_preset("bert_tiny")
-
-
-def test_a_preset_name_gives_new_weights():
-    encoder = BertEncoder.from_preset("bert_tiny_uncased", attentions=True, name="tiny")
-    assert (encoder.name, encoder.config.hidden_size) == ("tiny", 128)
-    assert "attentions" in encoder.output
 
 
 def test_outputs_of_an_encoder_are_saved(tmp_path):

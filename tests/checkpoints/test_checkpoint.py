@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from bert_keras import BertConfig, BertEncoder, SequenceClassifier, load_checkpoint
-from bert_keras.checkpoints import checkpoint
-from bert_keras.checkpoints.manifest import MANIFEST
+from bert_keras.checkpoints import checkpoint, tensors
+from bert_keras.checkpoints.manifest import MANIFEST, WEIGHTS
 from bert_keras.errors import ArtifactError
+from tests import contracts
 from tests.contracts import FAMILIES, TINY
 
 
@@ -32,7 +37,11 @@ def test_classes_that_no_tensor_has(tmp_path) -> None:
     manifest = json.loads(path.read_text())
     manifest["options"] |= {"num_classes": 10**12, "labels": None}
     path.write_text(json.dumps(manifest))
-    with pytest.raises(ArtifactError, match=r"bert_keras\.json: 1000000000000 classes, of which"):
+    with pytest.raises(ArtifactError, match=r"bert_keras\.json: at most 100,000 classes"):
+        load_checkpoint(tmp_path)
+    manifest["options"] |= {"num_classes": 10**5}
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ArtifactError, match=r"100000 classes, but no tensor of .* has so many"):
         load_checkpoint(tmp_path)
     manifest["options"] |= {"num_classes": 4}
     path.write_text(json.dumps(manifest))
@@ -54,3 +63,27 @@ def test_every_size_of_a_config_is_among_them() -> None:
         del changes[free]
     for name, value in changes.items():
         assert _shapes(TINY.replace(**{name: value})) != _shapes(TINY), name
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_weights_that_are_not_finite_are_named(
+    in_parts: bool, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One warning with the names of the tensors; the others are read as ever."""
+    if in_parts:
+        monkeypatch.setattr(tensors, "PART", 64)
+    folder = Path(shutil.copytree(saved, tmp_path / "folder"))
+    (folder / MANIFEST).unlink()
+    values = load_file(folder / WEIGHTS)
+    table, bias = "bert.embeddings.word_embeddings.weight", "bert.pooler.dense.bias"
+    values[table][-1, -1], values[bias][0] = np.nan, -np.inf
+    save_file(values, folder / WEIGHTS)
+    message = rf"2 of \d+ tensors hold NaN or infinity: {table}, {bias}\. The model's answers"
+    with pytest.warns(UserWarning, match=message) as warned:
+        opened = load_checkpoint(folder)
+    assert len(warned) == 1
+    assert np.isnan(contracts.weights(opened)["embeddings/token/embeddings"][-1, -1])
+    # The largest finite numbers are finite, whatever their sum is.
+    values[table][:], values[bias][:] = np.finfo("float32").max, np.finfo("float32").max
+    save_file(values, folder / WEIGHTS)
+    load_checkpoint(folder)

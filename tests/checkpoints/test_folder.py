@@ -10,12 +10,23 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from bert_keras import BertEncoder, MaskedLM, SequenceClassifier, load_checkpoint
+from bert_keras import (
+    BertEncoder,
+    MaskedLM,
+    Pretrainer,
+    ReplacedTokenDetector,
+    SequenceClassifier,
+    TokenClassifier,
+    load_checkpoint,
+)
 from bert_keras.checkpoints.folder import Folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST
 from bert_keras.errors import ArtifactError
 from tests import contracts
 from tests.contracts import TINY
+
+_ALBERT = TINY.replace(family="albert", embedding_size=4, num_unique_layers=1)
+_ELECTRA = TINY.replace(family="electra", embedding_size=4, pooler=False)
 
 
 def test_ours_and_theirs(saved: Path) -> None:
@@ -45,8 +56,6 @@ def test_a_head_for_which_the_family_has_no_name(saved: Path) -> None:
     options = {"num_classes": 3, "hidden_activation": "relu", "allow_unused": ("mlm", "nsp")}
     task = SequenceClassifier.from_preset(saved, allow_missing=("label",), **options)
     assert task.options["hidden_activation"] == "relu"
-    with pytest.raises(ArtifactError, match="label/dense"):
-        SequenceClassifier.from_preset(saved, allow_missing=("label/output",), **options)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +91,79 @@ def test_weights_that_tensorflow_wrote(name: str, saved: Path, tmp_path: Path) -
     (tmp_path / "pytorch_model.bin").touch()  # what most repositories have beside it
     with pytest.raises(ArtifactError, match="a pickle, which can run code"):
         BertEncoder.from_preset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: BertEncoder(TINY), None),
+        (lambda: MaskedLM(BertEncoder(TINY)), None),
+        (lambda: Pretrainer(BertEncoder(TINY)), None),
+        (lambda: Pretrainer(BertEncoder(TINY)), ["BertForMaskedLM"]),
+        (lambda: Pretrainer(BertEncoder(_ALBERT), objective="sop"), ["AlbertForMaskedLM"]),
+        (lambda: ReplacedTokenDetector(BertEncoder(_ELECTRA)), []),
+    ],
+)
+def test_the_class_is_told_by_the_tensors_where_the_config_says_less(
+    make, told: list[str] | None, tmp_path: Path
+) -> None:
+    """Published BERTs are called masked language models, and some say no class."""
+    model = make()
+    model.save_to_preset(tmp_path)
+    (tmp_path / MANIFEST).unlink()
+    values = json.loads((tmp_path / CONFIG).read_text()) | {"architectures": told}
+    (tmp_path / CONFIG).write_text(json.dumps(values))
+    assert type(load_checkpoint(tmp_path)) is type(model)
+
+
+def test_a_folder_without_a_class_whose_head_could_be_several(tmp_path: Path) -> None:
+    SequenceClassifier(BertEncoder(TINY), 2).save_to_preset(tmp_path)
+    (tmp_path / MANIFEST).unlink()
+    values = json.loads((tmp_path / CONFIG).read_text()) | {"architectures": None}
+    (tmp_path / CONFIG).write_text(json.dumps(values))
+    with pytest.raises(ArtifactError, match="architectures=None is not one of"):
+        load_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("manifest", [True, False])
+def test_labels_ask_for_a_new_head_where_there_is_none(
+    manifest: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line says so. A head of another class is not taken for it, though its names are."""
+    tagger = contracts.as_trained(TokenClassifier(BertEncoder(TINY), 3))
+    tagger.save_to_preset(tmp_path)
+    if not manifest:
+        (tmp_path / MANIFEST).unlink()
+    made = SequenceClassifier.from_preset(tmp_path, labels=["a", "b", "c"])
+    contracts.assert_same_weights(made.encoder, tagger.encoder)
+    assert made.options["labels"] == ["a", "b", "c"]
+    kernel = contracts.weights(made)["label/output/kernel"]
+    assert np.abs(kernel).max() < 0.1  # new: those of the tagger are larger
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1
+    assert "has no head of a SequenceClassifier: a new one is made" in printed
+    made.save_to_preset(tmp_path / "trained")
+    again = SequenceClassifier.from_preset(tmp_path / "trained", labels=["x", "y", "z"])
+    contracts.assert_same_weights(again, made)
+    with pytest.raises(ArtifactError, match=r"classifier.weight: expected \[2, 8\], found \[3"):
+        SequenceClassifier.from_preset(tmp_path / "trained", labels=["x", "y"])
+    assert capsys.readouterr().out == ""
+
+
+def test_a_new_head_over_an_encoder_without_a_pooler(tmp_path: Path) -> None:
+    """Our manifest says so: the head has a layer of its own. A folder of theirs gets a pooler."""
+    MaskedLM(BertEncoder(TINY.replace(pooler=False))).save_to_preset(tmp_path)
+    task = SequenceClassifier.from_preset(tmp_path, num_classes=2)
+    assert task.options["hidden_activation"] == "tanh"
+    (tmp_path / MANIFEST).unlink()
+    task = SequenceClassifier.from_preset(tmp_path, num_classes=2)
+    assert task.encoder.pooler is not None
+    assert task.options["hidden_activation"] is None
+
+
+def test_the_message_of_a_head_names_its_cure(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"To leave a head out: allow_unused=\('nsp', 'sop',\)"):
+        MaskedLM.from_preset(saved)
+    BertEncoder.from_preset(saved).save_to_preset(tmp_path)
+    with pytest.raises(ArtifactError, match=r"To start with a new head: allow_missing=\('mlm',\)"):
+        MaskedLM.from_preset(tmp_path)

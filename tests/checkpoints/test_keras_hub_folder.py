@@ -71,7 +71,8 @@ def _link(file: Any) -> None:
         (_edit(registered_name="keras_hub>GemmaBackbone"), "registered_name='keras_hub>GemmaB"),
         (_edit(config=3), "no config in it"),
         (_edit(num_heads=3), "`num_heads` must divide"),
-        (_edit(vocabulary_size=10**15), r"reversible_embedding/vars/0: expected \[10{15}, 8\]"),
+        (_edit(vocabulary_size=10**15), "`vocab_size` must be .* at most 16,777,216"),
+        (_edit(vocabulary_size=10**7), r"reversible_embedding/vars/0: expected \[10{7}, 8\]"),
         (_edit(num_layers=3), r"Missing in the file:\n  layers/transformer_encoder_2"),
         (_edit(num_layers=1), r"Not used by the model:\n  layers/transformer_encoder_1"),
         (lambda f: (f / WEIGHTS).unlink(), r"model\.weights\.h5: no such file"),
@@ -131,8 +132,7 @@ def test_a_head_is_refused(damage: Any, message: str, classifier: Path, tmp_path
 
 
 def test_a_backbone_alone_has_no_head(preset: Path, classifier: Path, tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"has nothing for label/output/kernel, label/outp"):
-        SequenceClassifier.from_preset(preset, num_classes=3)
+    assert SequenceClassifier.from_preset(preset, num_classes=3).options["num_classes"] == 3
     with pytest.raises(ArtifactError, match=r"has nothing for mlm/.*allow_missing="):
         MaskedLM.from_preset(preset)
     # A new head is as theirs, but where the encoder says what it is.
@@ -141,7 +141,7 @@ def test_a_backbone_alone_has_no_head(preset: Path, classifier: Path, tmp_path: 
     folder = Path(shutil.copytree(classifier, tmp_path / "folder"))
     for name in ("task.json", HEAD):
         (folder / name).unlink()
-    task = SequenceClassifier.from_preset(folder, num_classes=2, allow_missing=("label",))
+    task = SequenceClassifier.from_preset(folder, num_classes=2)
     assert task.options["hidden_activation"] == "tanh"
 
 
@@ -162,7 +162,8 @@ def test_older_names(classifier: Path, tmp_path: Path) -> None:
     """From the time when the library was KerasNLP."""
     folder = Path(shutil.copytree(classifier, tmp_path / "folder"))
     _edit(registered_name="keras_nlp>RobertaBackbone")(folder)
-    _edit_task(registered_name="keras_nlp>RobertaClassifier")(folder)
+    old = "RobertaClassifier"
+    _edit_task(registered_name=f"keras_nlp>{old}", class_name=old)(folder)
     contracts.assert_same_weights(load_checkpoint(folder), load_checkpoint(classifier))
 
 

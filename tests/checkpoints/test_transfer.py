@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -136,3 +137,11 @@ def test_progress_is_reported() -> None:
         assert list(transfer.each(entries, "reading")) == entries
     assert list(transfer.each(entries, "unseen")) == entries
     assert seen == [("reading", 35, 40), ("reading", 40, 40)]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_numbers_of_other_types_are_looked_at_too(dtype: str) -> None:
+    array = np.ones(1000, ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    assert transfer._all_finite(array)
+    array[-1] = np.inf
+    assert not transfer._all_finite(array)

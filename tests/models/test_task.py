@@ -11,14 +11,6 @@ from tests import contracts
 from tests.contracts import TINY, numpy
 
 
-def test_from_preset_name_makes_a_new_model():
-    task = Pretrainer.from_preset("bert_tiny_uncased", objective="sop", dtype="mixed_bfloat16")
-    assert isinstance(task, Pretrainer)
-    assert task.options == {"objective": "sop"}
-    assert task.dtype_policy.name == task.encoder.dtype_policy.name == "mixed_bfloat16"
-    assert task.encoder.config.hidden_size == 128
-
-
 def test_options_survive_the_config():
     task = Pretrainer(BertEncoder(TINY, dtype="mixed_float16"), objective="sop", name="mine")
     rebuilt = Pretrainer.from_config(task.get_config())

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from bert_keras.errors import ArtifactError
-from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers import Tokenizer, keras_hub_files
 from tests.tokenizers.samples import VOCABULARY
 
 FILES = {
@@ -16,6 +16,7 @@ FILES = {
     "albert": {"spiece.model": "vocabulary.spm"},
     "xlm_roberta": {"sentencepiece.bpe.model": "vocabulary.spm"},
 }
+_WORDPIECE = ("Bert", "DistilBert", "Electra")
 
 
 def write(folder, class_name: str, **config: object):
@@ -48,4 +49,26 @@ def test_other_families(family: str, foreign_folders, tmp_path):
 def test_no_vocabulary(tmp_path):
     write(tmp_path, "BertTokenizer", lowercase=True)
     with pytest.raises(ArtifactError, match=r"tokenizer: no vocabulary.txt, .*'BertTokenizer'"):
+        Tokenizer.from_preset(tmp_path)
+
+
+def test_every_key_of_keras_hub_is_known(keras_hub, foreign_folders, tmp_path):
+    """As each of its tokenizers of our families writes them; one more is refused."""
+    pieces = {token: i for i, token in enumerate(("<s>", "<pad>", "</s>", "<unk>", "a", "aa"))}
+    byte_level = {"vocabulary": {**pieces, "<mask>": 6}, "merges": ["a a"]}
+    models = {
+        **{f"{name}Tokenizer": {"vocabulary": [*VOCABULARY]} for name in _WORDPIECE},
+        "RobertaTokenizer": byte_level,
+        "AlbertTokenizer": {"proto": (foreign_folders["albert"] / "spiece.model").read_bytes()},
+        "XLMRobertaTokenizer": {
+            "proto": (foreign_folders["xlm_roberta"] / "sentencepiece.bpe.model").read_bytes()
+        },
+    }
+    known = {*keras_hub_files.HONOURED, *keras_hub_files.IRRELEVANT}
+    for name, arguments in models.items():
+        written = getattr(keras_hub.models, name)(**arguments).get_config()
+        unknown = sorted(set(written) - known)
+        assert not unknown, f"{name}: give {unknown} a reason in `keras_hub_files`"
+    write(tmp_path, "BertTokenizer", lowercase=True, colour=1)
+    with pytest.raises(ArtifactError, match=r"tokenizer\.json: unknown keys: 'colour'"):
         Tokenizer.from_preset(tmp_path)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from bert_keras.errors import ArtifactError, UsageError
+from tests import hub
 from training import finetune_folder as module
 from training.finetune_folder import QUICKTEST, FinetuneFolder, recipe_of
 from training.finetune_recipe import FinetuneRecipe
@@ -132,3 +133,13 @@ def test_the_values_are_read_back(tmp_path: Path) -> None:
         (tmp_path / "run.json").write_text(json.dumps(broken))
         with pytest.raises(ArtifactError, match=r"run\.json: not of a fine-tuning run"):
             recipe_of(tmp_path)
+
+
+def test_a_name_of_a_preset_binds_by_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a folder does: the published files are what is learned from."""
+    hub.offline_cache(tmp_path / "cache", monkeypatch)
+    digests = module._digests(_recipe(tmp_path, encoder=hub.NAME, teacher=hub.NAME))
+    assert digests.keys() == {"encoder", "teacher"}
+    assert {"config.json", "model.safetensors"} <= digests["encoder"].keys()

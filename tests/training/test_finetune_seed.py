@@ -16,10 +16,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from bert_keras import Tokenizer
+from bert_keras.errors import UsageError
 from bert_keras.models import SequenceClassifier
-from training import finetune_best
+from tests import contracts, hub
+from training import finetune_best, finetune_seed
 from training.finetune import main
 from training.finetune_folder import QUICKTEST
+from training.finetune_recipe import FinetuneRecipe
 from training.finetune_seed import open_best
 
 _ROOT = Path(__file__).parents[2]
@@ -83,6 +87,20 @@ def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -
     assert 0 < _reports(folder) < _EPOCHS, "killed too late: this tests nothing"
     assert main(command) == 0
     _check_same(folder, whole)
+
+
+def test_a_name_of_a_preset_is_an_encoder_and_a_teacher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both keys take weights: the name stands for the published ones."""
+    hub.offline_cache(tmp_path, monkeypatch)
+    recipe = FinetuneRecipe(task="labels", encoder=hub.NAME, teacher=hub.NAME, max_length=8)
+    encoder = finetune_seed._encoder(recipe)
+    contracts.assert_same_weights(encoder, hub.published().encoder)
+    tokenizer = Tokenizer.from_preset(recipe.encoder)
+    task = SequenceClassifier(encoder, 2)
+    with pytest.raises(UsageError, match=f"teacher={hub.NAME}: .*Pretrainer"):
+        finetune_seed._taught(recipe, task, tokenizer)
 
 
 class _Stop(finetune_best.KeepBest):

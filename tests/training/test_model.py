@@ -12,10 +12,11 @@ from bert_keras import BertEncoder, TokenClassifier, Tokenizer, load_checkpoint
 from bert_keras.errors import UsageError
 from bert_keras.models import ChunkedTask, ElectraPretrainer, MaskedLM, PackedTask, Pretrainer
 from bert_keras.optimization import Lamb
-from tests import contracts
+from tests import contracts, hub
 from tests.contracts import TINY
 from training.model import build, learner, start_from_frequencies
 from training.plan import plan
+from training.prepare import open_tokenizer
 from training.recipe import PretrainRecipe
 
 _PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))]
@@ -27,7 +28,7 @@ def recipe(**values: object) -> PretrainRecipe:
             "corpus": "demo",
             "steps": 10,
             "report_every": 5,
-            "preset": "bert_tiny_uncased",
+            "config": "bert_tiny_uncased",
             **values,
         }  # pyright: ignore
     )
@@ -138,6 +139,15 @@ def test_going_on_from_a_checkpoint(begun: Path, objective: str) -> None:
     np.testing.assert_array_equal(bias, keras.ops.convert_to_numpy(before.mlm.bias))
     start_from_frequencies(task, np.zeros(50))  # what has learned stays
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(task.mlm.bias), bias)
+
+
+def test_going_on_from_a_name_of_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`start=` takes weights, so the name stands for the published ones; its vocabulary too."""
+    hub.offline_cache(tmp_path, monkeypatch)
+    begun = recipe(start=hub.NAME, objective="nsp", sequence_length=8)
+    tokenizer = open_tokenizer(begun.vocab, lowercase=True)
+    assert tokenizer.vocab_size == len(hub.WORDS)
+    contracts.assert_same_weights(build(begun, tokenizer.vocab_size), hub.published())
 
 
 def test_heads_that_a_checkpoint_has_not_are_new(tmp_path: Path) -> None:

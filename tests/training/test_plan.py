@@ -18,7 +18,7 @@ from training.recipe import PretrainRecipe
 
 RECIPE = PretrainRecipe(
     corpus="text.txt",
-    preset="bert_tiny_uncased",
+    config="bert_tiny_uncased",
     vocab_size=300,
     sequence_length=64,
     batch_size=16,
@@ -42,12 +42,12 @@ def change(**values: object) -> Plan:
     "values",
     [
         {"objective": "nsp"},
-        {"objective": "mlm", "max_positions": 64, "preset": "bert_mini_uncased"},
-        {"objective": "sop", "max_positions": 64, "preset": "electra_small_generator"},
-        {"objective": "mlm", "max_positions": 64, "preset": "albert_base_v2"},
-        {"objective": "mlm", "max_positions": 64, "preset": "distilbert_base_cased"},
-        {"objective": "rtd", "max_positions": 64, "preset": "electra_small_discriminator"},
-        {"objective": "rtd", "generator_size": 0.5, "preset": "bert_mini_uncased"},
+        {"objective": "mlm", "max_positions": 64, "config": "bert_mini_uncased"},
+        {"objective": "sop", "max_positions": 64, "config": "electra_small_generator"},
+        {"objective": "mlm", "max_positions": 64, "config": "albert_base_v2"},
+        {"objective": "mlm", "max_positions": 64, "config": "distilbert_base_cased"},
+        {"objective": "rtd", "max_positions": 64, "config": "electra_small_discriminator"},
+        {"objective": "rtd", "generator_size": 0.5, "config": "bert_mini_uncased"},
     ],
 )
 def test_parameters_are_those_of_the_model(values: dict) -> None:

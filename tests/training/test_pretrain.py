@@ -202,7 +202,11 @@ BAD = [
     ("steps=ten", 2, "steps must be a whole number. Received: 'ten'"),
     ("stpes=12", 2, "Unknown key. Received: 'stpes=12'. Did you mean 'steps'"),
     ("steps=13", 2, "steps must be a multiple of report_every=2"),
-    ("preset=bert_tiny", 2, "preset must be one of .*Did you mean 'bert_tiny_uncased'"),
+    (
+        "config=bert_tiny",
+        2,
+        "config must be a JSON file or a name .*Did you mean 'bert_tiny_uncased'",
+    ),
     ("--dryrun", 2, "Unknown flags: --dryrun. Known: --dry-run, --quicktest"),
     ("oops", 2, "Expected key=value. Received: 'oops'"),
     # The folder.

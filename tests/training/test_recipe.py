@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import UsageError
+from tests.contracts import TINY
 from training import recipe as module
 from training.overrides import parse_overrides
 from training.recipe import PretrainRecipe, known_recipes, load_recipe, quicktest
@@ -58,13 +59,16 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"objective": "rtd", "vocabulary_chunks": 2}, "must be 1 with objective=rtd"),
         ({"warmup_steps": 101}, "warmup_steps must be at most steps=100"),
         ({"objective": "nps"}, r"must be one of nsp, sop, rtd, mlm. .*Did you mean 'nsp'\?"),
-        ({"preset": "bert_minni_uncased"}, "Did you mean 'bert_mini_uncased'"),
+        ({"config": "bert_minni_uncased"}, "Did you mean 'bert_mini_uncased'"),
+        ({"config": "nowhere.json"}, "config must be a JSON file or a name of PRESETS"),
+        ({"max_positions": 10**8}, "config does not fit: `max_positions` must be .* at most"),
+        ({"steps": 10**12}, "steps must be below 2,147,483,648"),
         ({"precision": "float16"}, "precision must be one of float32"),
         ({"lowercase": "yes"}, "lowercase must be true or false"),
         ({"seed": -1}, "seed must be at least 0"),
-        ({"preset": "roberta_base"}, "must be mlm or rtd: roberta_base has no second segment"),
+        ({"config": "roberta_base"}, "must be mlm or rtd: roberta_base has no second segment"),
         (
-            {"objective": "rtd", "preset": "albert_base_v2"},
+            {"objective": "rtd", "config": "albert_base_v2"},
             "rtd: albert_base_v2 shares its",
         ),
     ],
@@ -72,6 +76,34 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
 def test_a_bad_value_is_named(values: dict, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         _recipe(**values)
+
+
+def test_sizes_in_a_file(tmp_path: Path) -> None:
+    """As `BertConfig.save` wrote them; the vocabulary is the recipe's."""
+    path = tmp_path / "sizes.json"
+    TINY.replace(max_positions=200).save(path)
+    recipe = _recipe(config=str(path), vocab_size=70)
+    assert recipe.sizes() == TINY.replace(max_positions=200, vocab_size=70)
+    assert _recipe(config=str(path), max_positions=128).sizes().max_positions == 128
+    for text, message in {
+        "{": "config cannot be read: .*not JSON",
+        "[]": "config cannot be read: .*expected a JSON object",
+        '{"depth": 3}': "config is not of a model: Unknown config values: depth",
+        '{"num_layers": 100000}': "config is not of a model: `num_layers` must be .* at most 512",
+    }.items():
+        path.write_text(text)
+        with pytest.raises(UsageError, match=message):
+            _recipe(config=str(path))
+
+
+def test_a_key_of_older_recipes_is_answered_with_todays(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^preset= is called config= now\. Received: 'preset=x'"):
+        parse_overrides(["preset=x"], dataclasses.asdict(_recipe()), PretrainRecipe.renamed)
+    path = tmp_path / "old.py"
+    body = "PretrainRecipe(corpus='demo', steps=100, preset='bert_tiny_uncased')"
+    path.write_text(f"from training.recipe import PretrainRecipe\nrecipe = {body}\n")
+    with pytest.raises(UsageError, match=r"argument 'preset' preset= is called config= now\.$"):
+        load_recipe(str(path))
 
 
 def test_values_at_the_edge_of_what_is_allowed() -> None:
@@ -153,7 +185,7 @@ def test_quicktest_keeps_what_makes_the_recipe_and_shrinks_the_rest() -> None:
     assert (quick.corpus, quick.name, quick.out) == ("demo", "mine_quicktest", "")
     assert quick.steps <= 10
     assert quick.sequence_length <= 32
-    assert quick.preset == "bert_tiny_uncased"
+    assert quick.config == "bert_tiny_uncased"
 
 
 def test_every_recipe_loads_and_has_its_quicktest() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bert_keras import PRESETS
 from bert_keras.errors import UsageError
 from training.recipe import PretrainRecipe
 from training.run_folder import RunFolder
@@ -122,3 +123,28 @@ def test_a_card_that_is_none(tmp_path: Path, card: str) -> None:
     with pytest.raises(UsageError, match=r"run\.json cannot be read"):
         claim(tmp_path)
     assert (tmp_path / "run.json").read_text(encoding="utf-8") == card
+
+
+def test_a_run_of_older_values_goes_on(tmp_path: Path) -> None:
+    """`config` was called `preset`, and run.json did not hold the sizes."""
+    claim(tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    card = json.loads((tmp_path / "run.json").read_text())
+    card["recipe"]["preset"] = card["recipe"].pop("config")
+    del card["sizes"]
+    (tmp_path / "run.json").write_text(json.dumps(card))
+    claim(tmp_path)
+    with pytest.raises(UsageError, match="config: 'bert_mini_uncased' then, 'bert_tiny_uncased'"):
+        claim(tmp_path, config="bert_tiny_uncased")
+
+
+def test_sizes_of_a_file_bind(tmp_path: Path) -> None:
+    sizes = tmp_path / "sizes.json"
+    PRESETS["bert_tiny_uncased"].save(sizes)
+    (tmp_path / "run").mkdir()
+    claim(tmp_path / "run", config=str(sizes))
+    (tmp_path / "run" / "checkpoints").mkdir()
+    claim(tmp_path / "run", config=str(sizes))
+    PRESETS["bert_tiny_uncased"].replace(dropout=0.3).save(sizes)
+    with pytest.raises(UsageError, match=r"config: .*sizes\.json holds other sizes than then"):
+        claim(tmp_path / "run", config=str(sizes))

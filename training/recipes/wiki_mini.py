@@ -16,7 +16,7 @@ recipe = PretrainRecipe(
     corpus="wiki/*.txt",
     held_out=0.06,  # 2,000 held-out pairs
     vocab_size=16_000,
-    preset="bert_mini_uncased",
+    config="bert_mini_uncased",
     # A model this small, on text it sees a few times, underfits: dropout would cost, not help.
     dropout=0.0,
     attention_dropout=0.0,

@@ -1,0 +1,239 @@
+"""Counts and file sizes that no model has, in every format: one message, and no layer built."""
+
+from __future__ import annotations
+
+import json
+import math
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bert_keras import (
+    BertEncoder,
+    ElectraPretrainer,
+    MaskedLM,
+    SentencePairs,
+    SequenceClassifier,
+    TokenClassifier,
+    Tokenizer,
+    load_checkpoint,
+    save_checkpoint,
+)
+from bert_keras.checkpoints import families, google_tf1, open_checkpoint
+from bert_keras.checkpoints.keras_hub_names import BACKBONES
+from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
+from bert_keras.checkpoints.report import print_checkpoint
+from bert_keras.config import MOST, BertConfig
+from bert_keras.errors import ArtifactError
+from bert_keras.models.encoder_layers import EncoderLayers
+from bert_keras.strict_json import LARGE, SMALL
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
+from tests.contracts import TINY
+
+_COUNTS: tuple[Any, ...] = (
+    *(None, [8], {"a": 8}, "8", "", 2.5, True, -1, 100_000_000, 10**30, 10**400),
+    *(math.nan, math.inf, [[]] * 100),
+)
+_NUMBERS: tuple[Any, ...] = ([0.1], {"a": 0.1}, "0.1", True, -1, 2, 10**400, math.nan, math.inf)
+_FAMILIES = {
+    "bert": TINY,
+    "roberta": TINY.replace(family="roberta", num_segments=1, position_offset=2),
+    "distilbert": TINY.replace(family="distilbert", num_segments=0, pooler=False),
+    "albert": TINY.replace(family="albert", embedding_size=4, num_unique_layers=1),
+    "electra": TINY.replace(family="electra", embedding_size=4, pooler=False),
+}
+
+
+@pytest.fixture
+def no_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on no encoder can be built."""
+
+    def built(*_: Any) -> None:
+        raise AssertionError("a layer was built")
+
+    monkeypatch.setattr(EncoderLayers, "of", built)
+
+
+def _refusal(open_it: Callable[[], object]) -> str:
+    with pytest.raises(ArtifactError) as error:
+        open_it()
+    assert len(str(error.value)) < 1000
+    return str(error.value)
+
+
+def _refused(open_it: Callable[[], object]) -> bool:
+    """True where it is refused; False for a value that such a task can have."""
+    try:
+        open_it()
+    except ArtifactError:
+        return True
+    return False
+
+
+def _with(path: Path, values: dict[str, Any], key: str, value: Any) -> None:
+    path.write_text(json.dumps({**values, key: value}))
+
+
+def test_every_family_has_a_folder() -> None:
+    assert _FAMILIES.keys() == families.FAMILIES.keys()
+    assert set(MOST) == {
+        name for name, kind in BertConfig.__annotations__.items() if kind in ("int", "int | None")
+    }
+
+
+@pytest.mark.parametrize("family", _FAMILIES)
+@pytest.mark.parametrize("layout", ["theirs", "ours"])
+def test_sizes_in_json(family: str, layout: str, tmp_path: Path, request: Any) -> None:
+    """Hugging Face's config.json, and our manifest: every number in it x every kind of value."""
+    BertEncoder(_FAMILIES[family]).save_to_preset(tmp_path)
+    request.getfixturevalue("no_layers")
+    if layout == "theirs":
+        (tmp_path / MANIFEST).unlink()
+        path, rows = tmp_path / CONFIG, families.FAMILIES[family]
+        values = json.loads(path.read_text())
+        keys = {theirs: ours for ours, theirs in {**rows.sizes, **rows.constants}.items()}
+
+        def write(key: str, value: Any) -> None:
+            _with(path, values, key, value)
+    else:
+        (tmp_path / CONFIG).unlink()
+        path = tmp_path / MANIFEST
+        manifest = json.loads(path.read_text())
+        values = manifest["config"]
+        keys = {name: name for name in values}
+
+        def write(key: str, value: Any) -> None:
+            path.write_text(json.dumps({**manifest, "config": {**values, key: value}}))
+
+    count = 0
+    for key, ours in keys.items():
+        is_number = type(values.get(key)) is float
+        for value in _COUNTS if ours in MOST else _NUMBERS if is_number else ():
+            follows = ours in ("embedding_size", "num_unique_layers") and layout == "ours"
+            if value is None and follows and values[key] == TINY.to_dict()[ours]:
+                continue  # None stands for the value that is there
+            write(key, value)
+            assert path.name in _refusal(lambda: load_checkpoint(tmp_path)) or value is None
+            count += 1
+    assert count > 100
+
+
+def test_sizes_that_are_plausible_one_by_one() -> None:
+    """Without weights no tensor is compared with them."""
+    wide = {"intermediate_size": 2**18, "hidden_size": 2**14, "num_layers": 2}
+    for sizes in ({"vocab_size": 2**24, "hidden_size": 2**16}, wide):
+        with pytest.raises(ValueError, match="more than 8,589,934,592 weights"):
+            TINY.replace(**sizes)
+
+
+def test_sizes_are_compared_without_weights_too(tmp_path: Path, request: Any) -> None:
+    BertEncoder(TINY).save_to_preset(tmp_path)
+    request.getfixturevalue("no_layers")
+    (tmp_path / MANIFEST).unlink()
+    _with(tmp_path / CONFIG, json.loads((tmp_path / CONFIG).read_text()), "vocab_size", 2**24)
+    for open_it in (
+        lambda: BertEncoder.from_preset(tmp_path, load_weights=False),
+        lambda: print_checkpoint(open_checkpoint(tmp_path)),
+    ):
+        assert "expected [16777216, 8]" in _refusal(open_it)
+
+
+@pytest.mark.parametrize("family", google_tf1.FAMILIES)
+def test_sizes_in_a_config_of_google(family: str) -> None:
+    """Of TF1 checkpoints, and beside a SavedModel of TensorFlow Hub."""
+    config = _FAMILIES[family].replace(activation="gelu_tanh")
+    values = google_tf1._write_config(config, "BertEncoder")
+    path = Path("bert_config.json")
+    for ours, key in {**google_tf1._SIZES, **google_tf1._MORE[family]}.items():
+        is_number = type(values[key]) is float
+        for value in _COUNTS if ours in MOST else _NUMBERS if is_number else ():
+            follows = ours in ("embedding_size", "num_unique_layers")
+            if value is None and follows:
+                continue
+            changed = json.loads(json.dumps({**values, key: value}))
+            with pytest.raises(ArtifactError, match=path.name):
+                google_tf1.read_config(changed, path, family, pooler=config.pooler)
+
+
+@pytest.mark.parametrize("name", ["BertBackbone", "AlbertBackbone"])
+def test_sizes_in_a_preset_of_keras_hub(name: str, tmp_path: Path, request: Any) -> None:
+    config = _FAMILIES[BACKBONES[name].family].replace(activation="gelu_tanh")
+    save_checkpoint(BertEncoder(config), tmp_path, format="keras_hub")
+    request.getfixturevalue("no_layers")
+    path = tmp_path / CONFIG
+    written = json.loads(path.read_text())
+    for ours, key in BACKBONES[name].keys.items():
+        for value in _COUNTS if ours in MOST else _NUMBERS:
+            if value is None and ours in ("embedding_size", "num_unique_layers"):
+                continue
+            path.write_text(json.dumps({**written, "config": {**written["config"], key: value}}))
+            assert CONFIG in _refusal(lambda: load_checkpoint(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SequenceClassifier(BertEncoder(TINY), 3),
+        lambda: TokenClassifier(BertEncoder(TINY), 3),
+        lambda: MaskedLM(BertEncoder(TINY)),
+        lambda: SentencePairs(BertEncoder(TINY), objective_name="classification", num_classes=2),
+        lambda: ElectraPretrainer(BertEncoder(TINY.replace(pooler=False, family="electra"))),
+    ],
+)
+@pytest.mark.parametrize("load_weights", [True, False])
+def test_options_of_a_head(make: Callable[[], Any], load_weights: bool, tmp_path: Path) -> None:
+    """The numbers among the options of a task in our manifest."""
+    task = make()
+    task.save_to_preset(tmp_path)
+    (tmp_path / CONFIG).unlink()
+    path = tmp_path / MANIFEST
+    manifest = json.loads(path.read_text())
+    for key, before in manifest["options"].items():
+        for value in _COUNTS if isinstance(before, int | float) and before is not True else ():
+            options = {**manifest["options"], key: value}
+            if key == "num_classes":
+                options["labels"] = None
+            path.write_text(json.dumps({**manifest, "options": options}))
+            refused = _refused(lambda: load_checkpoint(tmp_path, load_weights=load_weights))
+            assert refused or (key != "num_classes" and isinstance(value, int | float))
+
+
+# === Sizes of files ===
+
+_JSON = ("config.json", MANIFEST, "tokenizer_config.json", "special_tokens_map.json")
+_VOCABULARIES = ("tokenizer.json", "vocab.txt")
+
+
+@pytest.mark.parametrize("name", [*_JSON, *_VOCABULARIES])
+def test_a_file_that_is_too_large(name: str, tmp_path: Path) -> None:
+    """It is refused by its size: never read whole, nor parsed."""
+    BertEncoder(TINY).save_to_preset(tmp_path)
+    Tokenizer(SPECIAL_TOKENS).save_to_preset(tmp_path)
+    for other in ("tokenizer.json",) if name == "vocab.txt" else ():
+        (tmp_path / other).unlink()
+    most = SMALL if name in _JSON else LARGE
+    with (tmp_path / name).open("r+b") as file:
+        file.truncate(10**8 if name in _JSON else LARGE + 1)  # what follows are zeros
+    opener = load_checkpoint if name in (CONFIG, MANIFEST) else Tokenizer.from_preset
+    tracemalloc.start()
+    try:
+        message = _refusal(lambda: opener(tmp_path))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert f"{name}: larger than any such file of a checkpoint, at most {most:,} bytes" in message
+    assert peak < 1.5 * most + 2**21
+
+
+def test_a_header_that_is_too_large(tmp_path: Path) -> None:
+    BertEncoder(TINY).save_to_preset(tmp_path)
+    (tmp_path / MANIFEST).unlink()
+    content = (tmp_path / WEIGHTS).read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = content[8 : 8 + length] + b" " * SMALL
+    content = len(header).to_bytes(8, "little") + header + content[8 + length :]
+    (tmp_path / WEIGHTS).write_bytes(content)
+    assert f"a header of at most {SMALL:,} bytes" in _refusal(lambda: load_checkpoint(tmp_path))
