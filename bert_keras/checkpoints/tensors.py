@@ -181,6 +181,38 @@ class ShardedTensors(Tensors):
             file.close()
 
 
+class JoinedTensors(Tensors):
+    """The tensors of several opened files as those of one.
+
+    Args:
+        files: the files; the first gives its path.
+
+    Raises:
+        ArtifactError: two of them have a tensor of one name.
+    """
+
+    def __init__(self, files: Sequence[Tensors]):
+        self._files, self.path = files, files[0].path
+        self._places: dict[str, Tensors] = {}
+        self.shapes = {}
+        for file in files:
+            for name, shape in file.shapes.items():
+                if name in self.shapes:
+                    raise ArtifactError(
+                        f"{file.path}: {name} is in {self._places[name].path} too. Remove one."
+                    )
+                self._places[name], self.shapes[name] = file, shape
+
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of one tensor, in parts where it is large: first row, rows."""
+        return self._places[name].rows(name)
+
+    def close(self) -> None:
+        """Lets go of all files."""
+        for file in self._files:
+            file.close()
+
+
 def find(directory: Path, *, allow_pickle: bool = False) -> Path:
     """The file with a folder's weights, or with the index of its files.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from bert_keras.errors import ArtifactError
 from bert_keras.strict_json import read_object
-from bert_keras.tokenizers import engine_files, keras_hub_files
+from bert_keras.tokenizers import engine_files, keras_hub_files, sentence_files
 from bert_keras.tokenizers.configs import (
     CONFIG,
     SPECIAL_TOKENS_MAP,
@@ -34,7 +34,10 @@ ENGINE = "tokenizer.json"
 FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # that WordPiece is written with
 # Those that a folder of any family may have.
 _ASSETS = "assets"
-KNOWN = (*FILES, f"{_ASSETS}/{VOCABULARY}", *engine_files.FILES, *keras_hub_files.FILES)
+KNOWN = (
+    *(*FILES, f"{_ASSETS}/{VOCABULARY}", *engine_files.FILES, *keras_hub_files.FILES),
+    *(sentence_files.MODULES, *sentence_files.SENTENCE_CONFIGS),
+)
 
 _UPPERCASE = re.compile("[A-Z][A-Za-z]+")  # pieces that only a cased vocabulary has
 
@@ -67,6 +70,12 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
             f"{folder}: no such folder. Expected one with a {VOCABULARY}, or "
             "hf://organisation/name."
         )
+    folder = sentence_files.transformer_folder(folder)
+    found = _read_files(folder)
+    return sentence_files.lowercased(found) if sentence_files.lowercases(folder) else found
+
+
+def _read_files(folder: Path) -> dict[str, Any] | Engine:
     config = TokenizerConfig.read(folder)
     content = read_object(folder / ENGINE) if (folder / ENGINE).is_file() else {}
     vocabulary = folder / VOCABULARY

@@ -28,7 +28,7 @@ def test_own_vectors(task, tokenizer) -> None:
 
 def test_means_of_other_models(task, tokenizer) -> None:
     model = task("labels")
-    found = Predictor(model, tokenizer, batch_size=2).sentence_vectors(TEXTS)
+    found = Predictor(model, tokenizer, batch_size=2).encode(TEXTS)
     for text, vector in zip(TEXTS, found, strict=True):
         tokens = model.encoder.predict_on_batch(tokenizer([text]))["sequence_output"][0]
         np.testing.assert_allclose(vector, tokens.mean(axis=0), atol=1e-5)
@@ -36,7 +36,7 @@ def test_means_of_other_models(task, tokenizer) -> None:
 
 def test_vectors_of_what_pairs_train(task, tokenizer) -> None:
     model = task("pairs")
-    found = Predictor(model, tokenizer, batch_size=2).sentence_vectors(TEXTS)
+    found = Predictor(model, tokenizer, batch_size=2).encode(TEXTS)
     expected = Predictor(model.sentence_encoder, tokenizer)(TEXTS)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -48,11 +48,11 @@ def test_similarity(task, tokenizer, kind: str) -> None:
     np.testing.assert_allclose(found, found[::-1], atol=1e-5)
     assert found[2] == pytest.approx(1, abs=1e-5)  # "un" with itself
     assert np.abs(found).max() < 1 + 1e-5
-    one, other = predictor.sentence_vectors(TEXTS[:1]), predictor.sentence_vectors(TEXTS[-1:])
+    one, other = predictor.encode(TEXTS[:1]), predictor.encode(TEXTS[-1:])
     expected = (one @ other.T).item() / np.linalg.norm(one) / np.linalg.norm(other)
     assert found[0] == pytest.approx(expected, abs=1e-5)
     assert predictor.similarity([], []).shape == (0,)
-    assert predictor.sentence_vectors([]).shape == (0, 8)
+    assert predictor.encode([]).shape == (0, 8)
     with pytest.raises(ValueError, match="Every first text needs one second"):
         predictor.similarity(TEXTS, [])
     with pytest.raises(TypeError, match="`firsts` must be a list of strings"):
