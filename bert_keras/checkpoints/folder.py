@@ -103,7 +103,7 @@ class Folder(Checkpoint):
         if verify and self.manifest is not None:
             manifests.check_digest(path, self.manifest)
         files = [opened, *self._dense_files(verify)]
-        return tensors.JoinedTensors(files) if len(files) > 1 else opened
+        return tensors.JoinedFiles(path, files) if len(files) > 1 else opened
 
     def _dense_files(self, verify: bool) -> Iterator[tensors.Tensors]:
         """The files of the dense layers behind the pooling of vectors."""

@@ -96,11 +96,6 @@ class SentenceEncoder(Task):
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.head = head
 
-    @property
-    def similarity(self) -> str:
-        """The name of how two vectors are compared."""
-        return self.options.get("similarity", features.COSINE)
-
     def objective(self) -> dict[str, Any]:
         """Mean squared error to the vectors of a teacher (Reimers & Gurevych, 2020).
 

@@ -24,7 +24,7 @@ from bert_keras.predictor.answers import Answer, Choice, Entity, Fill, Label
 from bert_keras.predictor.base import Base
 from bert_keras.predictor.running import check_pairs, check_texts, softmax
 
-_RENAMED = {"encode": "encode"}
+_RENAMED = {"sentence_vectors": "encode"}
 
 
 class Predictor(Base):
