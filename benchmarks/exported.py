@@ -109,7 +109,7 @@ def ours_of(predictor: Predictor) -> Answer:
 
 def vectors_of(predictor: Predictor) -> Answer:
     """Likewise of a sentence encoder."""
-    return lambda columns: {"sentence_vector": predictor.sentence_vectors(columns["text"])}
+    return lambda columns: {"sentence_vector": predictor.encode(columns["text"])}
 
 
 def timed(answers: dict[str, Answer], columns: Columns) -> dict[str, dict[int, list[float]]]:

@@ -15,7 +15,7 @@ import typer
 from bert_keras import cli_export, handles, strict_json
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.programs import exit_code_of, forget_output, missing_backend, quiet
-from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files
+from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files, sentence_files
 from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
 
 app = typer.Typer(
@@ -69,7 +69,9 @@ def convert(
 
 def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A002
     """Copies a tokenizer's files, or writes them where the source has them in another form."""
-    names = [name for name in (*FILES, *engine_files.FILES) if (source / name).is_file()]
+    inner = sentence_files.transformer_folder(source)
+    is_told = sentence_files.lowercases(inner)  # outside the tokenizer's own files
+    names = [name for name in (*FILES, *engine_files.FILES) if (inner / name).is_file()]
     if not names and not (source / "assets").is_dir():
         return "none found"
     try:
@@ -78,16 +80,16 @@ def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A0
         return f"not taken along ({error})"
     if format == "keras_hub":  # whose tokenizer.json is another thing
         return "not taken along: KerasHub's has files of its own"
-    engine = source / ENGINE
+    engine = inner / ENGINE
     is_theirs = engine.is_file() and keras_hub_files.is_one(
         strict_json.read_object(engine, strict_json.LARGE)
     )
-    if not names or is_theirs:
+    if not names or is_theirs or is_told:
         tokenizer.save_to_preset(target)
         names = [name for name in FILES if (target / name).is_file()]
     else:
         for name in names:
-            shutil.copyfile(source / name, target / name)
+            shutil.copyfile(inner / name, target / name)
     return ", ".join(names)
 
 
@@ -139,6 +141,10 @@ def predict(
         float | None,
         typer.Option(help="of questions: no answer where that is likelier by more than this"),
     ] = None,
+    prompt_name: Annotated[
+        str | None,
+        typer.Option(help="of vectors: the model's prompt of this name, before each text"),
+    ] = None,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
 ) -> None:
@@ -147,7 +153,8 @@ def predict(
     A line is a text, or a JSON object: {"text", "pair"}; {"question", "context"}; {"prompt",
     "options"}. Tables are for python -m training.predict.
     """
-    from bert_keras.models import QuestionAnswerer
+    from bert_keras.models import QuestionAnswerer, SentenceEncoder, SentencePairs
+    from bert_keras.models.prompts import prompt_of
     from bert_keras.predictor import Predictor, predict_lines
 
     if tables := [str(path) for path in files or () if path.suffix in _TABLES]:
@@ -165,7 +172,15 @@ def predict(
     model = predictor.task
     if null_threshold is not None and not isinstance(model, QuestionAnswerer):
         raise UsageError(f"--null-threshold is for questions. {source}: a {type(model).__name__}.")
-    options = {} if null_threshold is None else {"null_threshold": null_threshold}
+    options: dict[str, Any] = {"null_threshold": null_threshold, "prompt_name": prompt_name}
+    options = {name: value for name, value in options.items() if value is not None}
+    if prompt_name is not None:
+        try:
+            prompt_of(model.options, prompt_name=prompt_name)
+        except ValueError as error:
+            raise UsageError(f"--prompt-name: {error}") from error
+        if not isinstance(model, SentenceEncoder | SentencePairs) or "label" in model.output:
+            raise UsageError(f"--prompt-name is for vectors. {source}: a {type(model).__name__}.")
     for path in files or [Path("-")]:
         name = "standard input" if str(path) == "-" else str(path)
         lines = _standard_input() if str(path) == "-" else _lines(path)

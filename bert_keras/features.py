@@ -12,6 +12,7 @@ TOKEN_IDS = "token_ids"
 SEGMENT_IDS = "segment_ids"
 PADDING_MASK = "padding_mask"  # 1 = a real token, 0 = padding
 MASK_POSITIONS = "mask_positions"
+PROMPT_LENGTH = "prompt_length"  # tokens at the beginning that are not pooled
 # Of rows that hold several examples.
 EXAMPLE_IDS = "example_ids"  # a token's example within its row, from 1; 0 = padding
 POSITION_IDS = "position_ids"  # from 0 within each example
@@ -37,6 +38,9 @@ CHOICE = "choice"
 SENTENCE_VECTOR = "sentence_vector"
 SIMILARITY = "similarity"  # of two texts
 MATCH = "match"  # of a text, among the others of a batch
+# How two vectors are compared; the last two are negative distances.
+COSINE = "cosine"
+SIMILARITIES = (COSINE, "dot", "euclidean", "manhattan")
 # By what two texts, each read for itself, teach an encoder.
 SENTENCE_PAIR_OBJECTIVES = (SIMILARITY, "classification", "in_batch")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.layers.pooling import POOLINGS
 from bert_keras.models import (
     BertEncoder,
     MaskedLM,
@@ -30,6 +31,7 @@ VOCABULARY += [f"##{character}" for character in CHARACTERS] + ["the", "##ing", 
 LENGTH = 32
 CONFIG = TINY.replace(vocab_size=len(VOCABULARY), max_positions=LENGTH)
 PAIRS = ("pairs", "cosines")  # that take two texts
+PROMPTS: dict[str, Any] = {"prompts": {"query": "the test "}, "default_prompt_name": "query"}
 
 
 def new_tasks() -> dict[str, Any]:
@@ -44,12 +46,21 @@ def new_tasks() -> dict[str, Any]:
         "entities": TokenClassifier(new(), 3, labels=["O", "B-PER", "I-PER"]),
         "questions": QuestionAnswerer(new()),
         "choices": MultipleChoice(new()),
-        "vectors": SentenceEncoder(new()),
+        # Every pooling, a layer behind them, and a prompt that is not pooled.
+        "vectors": SentenceEncoder(
+            new(),
+            pooling=list(POOLINGS),
+            include_prompt=False,
+            dense=[{"units": 6, "activation": "tanh", "residual": True}],
+            **PROMPTS,
+        ),
         "fills": MaskedLM(new()),
-        "numbers": SequenceClassifier(new(), 2, problem="regression"),
+        "numbers": SequenceClassifier(
+            new(), 2, problem="regression", activation="sigmoid", **PROMPTS
+        ),
         "several": SequenceClassifier(new(), 3, problem="multi_label"),
         "crf": TokenClassifier(new(), 3, labels=["O", "B-PER", "I-PER"], crf=True),
-        "cosines": SentencePairs(new()),
+        "cosines": SentencePairs(new(), similarity="manhattan", **PROMPTS),
         "encoder": new(),
     }
     return {name: as_trained(task) for name, task in made.items()}

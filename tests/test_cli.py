@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bert_keras import (
@@ -16,6 +17,7 @@ from bert_keras import (
     MaskedLM,
     Predictor,
     QuestionAnswerer,
+    SentenceEncoder,
     SequenceClassifier,
     Tokenizer,
     load_checkpoint,
@@ -206,6 +208,34 @@ def test_a_threshold_is_of_questions(call, classifier: Path, tmp_path: Path) -> 
     done = call("predict", classifier, path, "--null-threshold", "0")
     assert done.code == UsageError.exit_code
     assert "--null-threshold is for questions" in done.err
+
+
+def test_a_prompt_is_of_vectors(call, classifier: Path, tmp_path: Path) -> None:
+    folder, path = tmp_path / "vectors", tmp_path / "texts.txt"
+    task = SentenceEncoder(BertEncoder(TINY), prompts={"query": "w7 w8 "})
+    contracts.as_trained(task).save_to_preset(folder)
+    Tokenizer(_WORDS).save_to_preset(folder)
+    path.write_text("w1 w2\n", encoding="utf-8")
+    for options, text in (((), "w1 w2"), (("--prompt-name", "query"), "w7 w8 w1 w2")):
+        done = call("predict", folder, path, *options)
+        assert done.code == 0, done.err
+        expected = Predictor.from_preset(folder).encode([text])[0]
+        np.testing.assert_allclose(json.loads(done.out), expected, atol=1e-6)
+    for model, message in ((classifier, "which has none"), (folder, "must be one of query")):
+        done = call("predict", model, path, "--prompt-name", "other")
+        assert done.code == UsageError.exit_code
+        assert message in done.err
+
+
+def test_a_tokenizer_whose_case_another_file_tells_is_written_anew(call, tmp_path: Path) -> None:
+    source, target = tmp_path / "theirs", tmp_path / "ours"
+    contracts.as_trained(SentenceEncoder(BertEncoder(TINY))).save_to_preset(source)
+    Tokenizer([*_WORDS[:-1], "W1"], lowercase=False).save_to_preset(source)
+    (source / "sentence_bert_config.json").write_text('{"do_lower_case": true}')
+    assert call("convert", source, target).code == 0
+    expected, found = map(Tokenizer.from_preset, (source, target))
+    assert expected.encode("W1 w1").ids == found.encode("W1 w1").ids
+    assert found.lowercase
 
 
 def test_predict_standard_input(call, classifier: Path, monkeypatch: pytest.MonkeyPatch) -> None:

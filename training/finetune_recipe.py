@@ -64,7 +64,7 @@ class FinetuneRecipe:
     crf: bool = False  # tags are chosen together
     lora: int = 0  # rank of adapters, which are then all that moves in the encoder; 0: none
     all_pieces: bool = False  # of a word have its tag, not only the first
-    pooling: str = "mean"  # of a text's vector, where there is one: "mean", "max" or "cls"
+    pooling: str = "mean"  # of a text's vector, where there is one; see `SentenceEncoder`
     max_length: int = 128  # tokens of a row
     stride: int = 128  # pieces from one part of a text to the next, of "questions"
     max_question: int = 64  # pieces of a question
@@ -188,7 +188,10 @@ _RANGES = Ranges(
         "quoting": ("auto", "true", "false"),
         "scheme": ("auto", "iob1", "bio", "bioes", "bilou", "bmes"),
         "keep": ("best", "last"),
-        "pooling": ("mean", "max", "cls"),
+        "pooling": (
+            *("mean", "max", "cls"),
+            *("mean_sqrt_len_tokens", "weightedmean", "lasttoken"),
+        ),
         "language": ("en", "zh"),
         "class_weights": ("none", "balanced"),
         "schedule": ("linear", "cosine", "polynomial", "constant", "slanted_triangular"),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic, handles, models, strict_json
+from bert_keras import atomic, features, handles, models, strict_json
 from bert_keras.checkpoints import (
     google_tf1,
     head_options,
@@ -21,6 +21,7 @@ from bert_keras.checkpoints import (
     keras_hub_writer,
     safetensors_file,
     sentence_transformers,
+    sentence_transformers_writer,
     tensors,
     tf_hub,
     transfer,
@@ -28,17 +29,20 @@ from bert_keras.checkpoints import (
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.folder import Folder
+from bert_keras.checkpoints.format import begins
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.models import BertEncoder, SentenceEncoder, Task
+from bert_keras.models import BertEncoder, Task
 from bert_keras.models.lora import plain_weights
 from bert_keras.presets import PRESETS
+from bert_keras.tokenizers import sentence_files
 
 # What a repository is asked for. A pickle must be asked for in words.
 _FILES = (
     *(CONFIG, MANIFEST, "model*.safetensors", tensors.INDEX, *keras_hub_folder.FILES),
-    *(sentence_transformers.MODULES, sentence_transformers.POOLING, tf_hub.INDEX),
+    *(sentence_files.MODULES, *sentence_files.SENTENCE_CONFIGS, sentence_transformers.CONFIG),
+    *(f"[0-9]*_*/{CONFIG}", f"[0-9]*_*/{WEIGHTS}", "tokenizer_config.json", tf_hub.INDEX),
 )
 
 
@@ -77,12 +81,27 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     transfer.check(entries)
     config = hugging_face.write_config(encoder.config, class_name, options)
     directory.mkdir(parents=True, exist_ok=True)
-    digest = safetensors_file.write(directory / WEIGHTS, entries)
-    manifest = manifests.describe(class_name, options, encoder.config.to_dict(), digest)
+    is_theirs = isinstance(model, Task) and sentence_transformers_writer.is_theirs(
+        class_name, options
+    )
+    # The layers of vectors have files of their own there.
+    own = [
+        entry for entry in entries if is_theirs and begins(entry.path, (features.SENTENCE_VECTOR,))
+    ]
+    apart = {entry.tensor for entry in own}
+    digest = safetensors_file.write(
+        directory / WEIGHTS, [entry for entry in entries if entry.tensor not in apart]
+    )
+    if is_theirs:
+        config |= sentence_transformers_writer.write_config(options)
     atomic.write_bytes(directory / CONFIG, manifests.json_bytes(config))
-    if isinstance(model, SentenceEncoder):
+    others: dict[str, str] = {}
+    if is_theirs:
         sizes = encoder.config.hidden_size, encoder.config.max_positions
-        sentence_transformers.write(directory, model.options, *sizes)
+        others = sentence_transformers_writer.write(directory, class_name, options, own, *sizes)
+    else:
+        sentence_transformers_writer.remove(directory)
+    manifest = manifests.describe(class_name, options, encoder.config.to_dict(), digest, others)
     atomic.write_bytes(directory / MANIFEST, manifests.json_bytes(manifest))
 
 
@@ -240,7 +259,10 @@ def open_checkpoint(
     Raises:
         ArtifactError: nothing that can be opened.
     """
-    more = (*([tensors.PICKLE] if allow_pickle else []), *(tf_hub.FILES if trust else []))
+    more = (
+        *([tensors.PICKLE, f"[0-9]*_*/{tensors.PICKLE}"] if allow_pickle else []),
+        *(tf_hub.FILES if trust else []),
+    )
     directory = handles.resolve(handle, (*_FILES, *more))
     if not directory.is_dir():
         raise ArtifactError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,16 @@ from bert_keras.checkpoints.format import Names
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
+from bert_keras.tokenizers.sentence_files import transformer_folder
 
 # Every class that a folder can hold.
 _CLASSES = {name for family in (*FAMILIES.values(), NATIVE) for name in family.classes}
 # Classes that make vectors of texts, which they tell by the same options.
 _VECTORS = ("SentenceEncoder", "SentencePairs")
-_POOLING = ("pooling", "normalize")
+_VECTOR_OPTIONS = (
+    *("pooling", "normalize", "include_prompt", "dense", "truncate_dim", "similarity"),
+    *("prompts", "default_prompt_name"),
+)
 # The heads of a file -> our class, where its config.json does not say it or says less.
 _CLASS_OF_HEADS = {
     frozenset(): "BertEncoder",
@@ -63,7 +69,7 @@ class Folder(Checkpoint):
             ArtifactError: not a checkpoint.
         """
         manifest = manifests.read(directory, _CLASSES)
-        path = directory / CONFIG
+        path = (directory if manifest else transformer_folder(directory)) / CONFIG
         if manifest is None or path.is_file():
             values = strict_json.read_object(path)
             config_keys.warn_of_hugging_face(values, path)
@@ -74,12 +80,23 @@ class Folder(Checkpoint):
         return cls(directory, manifest, {}, allow_pickle)
 
     @property
+    def _transformer(self) -> Path:
+        """The folder of config.json and the weights, which is an inner one in some old folders."""
+        return self.directory if self.manifest is not None else transformer_folder(self.directory)
+
+    @functools.cached_property
+    def _sentences(self) -> sentence_transformers.SentenceFolder | None:
+        """What the files of sentence-transformers say; None where there are none."""
+        is_one = sentence_transformers.is_one(self.directory)
+        return sentence_transformers.read(self.directory) if is_one else None
+
+    @property
     def class_name(self) -> str:
         """The class of ours that was written, or that is theirs."""
         if self.manifest is not None:
             return self.manifest["class"]
-        if sentence_transformers.is_one(self.directory):
-            return "SentenceEncoder"
+        if self._sentences is not None:
+            return self._sentences.class_name
         theirs = self.values.get("architectures")
         classes = self._theirs.classes
         for ours in classes:
@@ -90,7 +107,7 @@ class Folder(Checkpoint):
         told = self._class_of_tensors() if theirs in (None, []) else None
         if told is None:
             raise ArtifactError(
-                f"{self.directory / CONFIG}: architectures={theirs!r} is not one of "
+                f"{self._transformer / CONFIG}: architectures={theirs!r} is not one of "
                 f"{', '.join(classes.values())}. Open it with BertEncoder.from_preset or the "
                 "from_preset of a task."
             )
@@ -120,18 +137,33 @@ class Folder(Checkpoint):
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Opens the weights."""
-        if not any((self.directory / name).is_file() for name in tensors.FILES):
+        directory = self._transformer
+        if not any((directory / name).is_file() for name in tensors.FILES):
             for name in _TENSORFLOW:
-                if (self.directory / name).is_file():
-                    raise _of_tensorflow(self.directory / name)
-        path = tensors.find(self.directory, allow_pickle=self.allow_pickle)
+                if (directory / name).is_file():
+                    raise _of_tensorflow(directory / name)
+        path = tensors.find(directory, allow_pickle=self.allow_pickle)
         opened = tensors.open_tensors(path, hugging_face.current_name)
         if any(name.endswith(":0") for name in opened.shapes):  # as variables of graphs are called
             opened.close()
             raise _of_tensorflow(path)
         if verify and self.manifest is not None:
             manifests.check_digest(path, self.manifest)
-        return opened
+        files = [opened, *self._dense_files(verify)]
+        return tensors.JoinedFiles(path, files) if len(files) > 1 else opened
+
+    def _dense_files(self, verify: bool) -> Iterator[tensors.Tensors]:
+        """The files of the dense layers behind the pooling of vectors."""
+        try:
+            folders = self._sentences.dense if self._sentences else ()
+        except ArtifactError:  # says whoever asks for vectors; its encoder can be opened
+            folders = ()
+        for number, folder in enumerate(folders):
+            path = tensors.find(folder, allow_pickle=self.allow_pickle)
+            if verify and self.manifest is not None:
+                name = path.relative_to(self.directory).as_posix()
+                manifests.check_digest(path, self.manifest, name)
+            yield tensors.open_tensors(path, f"dense.{number}.{{}}".format)
 
     @property
     def is_told_by_tensors(self) -> bool:
@@ -147,7 +179,7 @@ class Folder(Checkpoint):
                 raise ArtifactError(f"{self.directory / MANIFEST}: {error}") from error
         pooler = f"{self._theirs.encoder.get('pooler/dense')}.weight"
         has_pooler = any(name.endswith(pooler) for name in shapes) or "pooler" in allow_missing
-        return hugging_face.read_config(self.values, self.directory / CONFIG, pooler=has_pooler)
+        return hugging_face.read_config(self.values, self._transformer / CONFIG, pooler=has_pooler)
 
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes
@@ -155,16 +187,29 @@ class Folder(Checkpoint):
         """The options that the manifest or the config tells."""
         del shapes
         if self.manifest is None:
-            if class_name in _VECTORS and sentence_transformers.is_one(self.directory):
-                path = self.directory / sentence_transformers.MODULES
-                return sentence_transformers.read_options(self.directory), path
-            path = self.directory / CONFIG
-            return head_options.read(class_name, self.values, config, path), path
+            return self._their_options(class_name, config)
         written, options = self.manifest["class"], self.manifest["options"]
+        if written == class_name and sentence_transformers.is_one(self.directory):
+            sentence_transformers.check_same(self.directory, options, self.directory / MANIFEST)
         if written != class_name:
-            kept = _POOLING if {written, class_name} == set(_VECTORS) else ()
+            kept = _VECTOR_OPTIONS if {written, class_name} == set(_VECTORS) else ()
             options = {name: options[name] for name in kept if name in options}
         return options, self.directory / MANIFEST
+
+    def _their_options(self, class_name: str, config: BertConfig) -> tuple[dict[str, Any], Path]:
+        if class_name in _VECTORS and self._sentences is not None:
+            sentences = self._sentences
+            if sentences.class_name not in _VECTORS:
+                raise ArtifactError(
+                    f"{sentences.path}: of a {sentences.class_name}, which makes no vectors."
+                )
+            sentences.check_size(config.hidden_size)
+            return sentences.options, sentences.path
+        path = self._transformer / CONFIG
+        options = head_options.read(class_name, self.values, config, path)
+        if class_name == "SequenceClassifier":
+            options |= sentence_transformers.pair_options(self.directory)
+        return options, path
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
         """By the family's rows."""
@@ -178,7 +223,7 @@ class Folder(Checkpoint):
 
     @property
     def _theirs(self) -> Family:
-        return FAMILIES[hugging_face.family_of(self.values, self.directory / CONFIG)]
+        return FAMILIES[hugging_face.family_of(self.values, self._transformer / CONFIG)]
 
 
 def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Path) -> None:

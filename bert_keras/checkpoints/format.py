@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-_BLOCK = re.compile(r"(?<=block_)\d+")
+# The number of a block, or of a dense layer behind the pooling of a text's vector.
+_BLOCK = re.compile(r"(?:(?<=block_)|(?<=dense_)|(?<=residual_))\d+")
 
 Shape = tuple[int, ...]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,29 +96,6 @@ class HDF5File(tensors.Tensors):
                 )
             else:
                 self._found[name] = item
-
-
-class JoinedFiles(tensors.Tensors):
-    """The tensors of several files, whose names all differ, as one.
-
-    Args:
-        path: the folder that they lie in.
-        parts: the opened files.
-    """
-
-    def __init__(self, path: Path, parts: Sequence[tensors.Tensors]):
-        self.path, self._parts = path, tuple(parts)
-        self._owners = {name: part for part in parts for name in part.shapes}
-        self.shapes = {name: part.shapes[name] for name, part in self._owners.items()}
-
-    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The values of one tensor, in parts where it is large: first row, rows."""
-        return self._owners[name].rows(name)
-
-    def close(self) -> None:
-        """Lets go of all files."""
-        for part in self._parts:
-            part.close()
 
 
 def write(path: Path, datasets: Iterable[Dataset]) -> None:

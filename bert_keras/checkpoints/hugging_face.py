@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bert_keras import features
 from bert_keras.checkpoints import config_keys, head_options
 from bert_keras.checkpoints.families import FAMILIES, NATIVE, Family
 from bert_keras.checkpoints.format import Leaf, Names
@@ -21,12 +22,15 @@ _LEAVES = {
     # Of `crf` and `mix`, which none of their classes has.
     **{name: Leaf(name) for name in ("transition", "start", "end", "scores", "scale")},
 }
+# Dense layers of vectors, whose tensors are in files of their own in folders of
+# sentence-transformers, by their number.
+_VECTOR_LAYERS = {
+    f"{features.SENTENCE_VECTOR}/dense_#": "dense.#.linear",
+    f"{features.SENTENCE_VECTOR}/residual_#": "dense.#.residual",
+}
 # Beginnings of the paths of every head there is.
-HEADS = tuple(
-    sorted(
-        {path.partition("/")[0] for family in (*FAMILIES.values(), NATIVE) for path in family.heads}
-    )
-)
+_HEAD_ROWS = [family.heads for family in (*FAMILIES.values(), NATIVE)] + [_VECTOR_LAYERS]
+HEADS = tuple(sorted({path.partition("/")[0] for rows in _HEAD_ROWS for path in rows}))
 
 # Their words for our activations; the first of several names of one function is written.
 _ACTIVATIONS = {
@@ -47,7 +51,7 @@ def names_of(family: Family, *, prefixed: bool) -> Names:
     heads = dict.fromkeys(HEADS, "")
     prefix = family.prefix if prefixed else ""
     return Names(
-        {**family.encoder, **family.heads},
+        {**family.encoder, **family.heads, **_VECTOR_LAYERS},
         _LEAVES,
         prefixes={**heads, "": prefix},
         redundant=[start + name for name in family.redundant for start in {"", prefix}],

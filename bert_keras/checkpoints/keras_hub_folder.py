@@ -106,7 +106,7 @@ class KerasHubFolder(Checkpoint):
             opened.push(backbone)
             head = hdf5.HDF5File(path, f"{path.name}/{{}}".format)
             opened.pop_all()
-        return hdf5.JoinedFiles(self.directory, (backbone, head))
+        return tensors.JoinedFiles(self.directory, (backbone, head))
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
         """The config, with the constants that their class has."""

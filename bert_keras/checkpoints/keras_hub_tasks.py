@@ -17,8 +17,15 @@ from bert_keras.models import Task
 
 TASK, WEIGHTS, METADATA = "task.json", "task.weights.h5", "metadata.json"
 # Where their folders have no place for what a task of ours knows.
-_OURS, _EXTRA = "bert_keras", ("labels", "problem")
+_OURS = "bert_keras"
+_PROMPTS = ("prompts", "default_prompt_name")
+_EXTRA_OF = {
+    "SequenceClassifier": ("labels", "problem", "activation", *_PROMPTS),
+    "SentenceEncoder": ("similarity", *_PROMPTS),
+}
+_EXTRA = tuple(dict.fromkeys(name for names in _EXTRA_OF.values() for name in names))
 _PACKAGES = ("keras_hub", "keras_nlp")  # the second is its old name
+_POOLINGS = ("mean", "cls", "max")  # that they have
 # Where they drop, and we need not, changes no output.
 _FREE = ("hidden_dropout",)
 
@@ -111,6 +118,15 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
         told = task.options[option]
         return getattr(config, option, None) if told is None else told
 
+    known = {*head.keys, *head.fixed, *_FREE, *_EXTRA_OF.get(ours, ()), "representation"}
+    lost = {option: told for option, told in task.options.items() if option not in known}
+    if ours == "SentenceEncoder" and task.options["pooling"] not in _POOLINGS:
+        lost["pooling"] = task.options["pooling"]
+    if lost:
+        raise UsageError(
+            f"KerasHub's {name} has no place for {', '.join(lost)}. Received: {lost}. Write its "
+            "encoder: task.encoder; or keep the folder of this package, which has it all."
+        )
     fixed = {option: theirs for option, theirs in head.fixed.items() if option not in _FREE}
     if fixed != (received := {option: value(option) for option in fixed}):
         raise UsageError(f"KerasHub's {name} always has {fixed}. Received: {received}")
@@ -118,8 +134,9 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
 
 
 def extra_of(task: Task) -> dict[str, Any]:
-    """What their files have no place for, to be written into `METADATA`: the classes' names."""
-    extra = {name: task.options[name] for name in _EXTRA if name in task.options}
+    """What their files have no place for, to be written into `METADATA`, as the labels' names."""
+    names = _EXTRA_OF.get(type(task).__name__, ())
+    extra = {name: task.options[name] for name in names if name in task.options}
     return {_OURS: extra} if extra else {}
 
 

@@ -17,15 +17,27 @@ _KEYS = ("format", "class", "options", "config", "sha256")
 
 
 def describe(
-    class_name: str, options: Mapping[str, Any], config: Mapping[str, Any], digest: str
+    class_name: str,
+    options: Mapping[str, Any],
+    config: Mapping[str, Any],
+    digest: str,
+    others: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What the manifest of a model says; `digest` is the sha256 of its weights file."""
+    """Return what the manifest of a model says.
+
+    Args:
+        class_name: of the model.
+        options: of the model.
+        config: of its encoder.
+        digest: the sha256 of its weights file.
+        others: those of further files with weights, by their name within the folder.
+    """
     return {
         "format": _FORMAT,
         "class": class_name,
         "options": dict(options),
         "config": dict(config),
-        "sha256": {WEIGHTS: digest},
+        "sha256": {WEIGHTS: digest, **(others or {})},
     }
 
 
@@ -53,15 +65,20 @@ def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
     return manifest
 
 
-def check_digest(weights: Path, manifest: Mapping[str, Any]) -> None:
+def check_digest(weights: Path, manifest: Mapping[str, Any], name: str | None = None) -> None:
     """Compares the bytes of a weights file with those that were written.
+
+    Args:
+        weights: the file.
+        manifest: of its folder.
+        name: of the file within the folder; None for that of `weights`.
 
     Raises:
         ArtifactError: they are others.
     """
     with weights.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    expected = str(manifest["sha256"].get(weights.name))
+    expected = str(manifest["sha256"].get(name or weights.name))
     if found != expected:
         raise ArtifactError(
             f"{weights}: the bytes are not those that were written (sha256 {found[:12]}…, "

@@ -160,6 +160,7 @@ def _shaped(model: Any, x: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """With what this model wants besides: positions of masks, an axis of choices."""
     x = {name: np.asarray(values, np.int32) for name, values in x.items()}
     x[features.MASK_POSITIONS] = np.tile(np.arange(2, dtype=np.int32), (len(x["token_ids"]), 1))
+    x[features.PROMPT_LENGTH] = np.ones((len(x["token_ids"]), 1), np.int32)
     ranks = {tensor.name: len(tensor.shape) for tensor in model.inputs}
     if ranks[features.TOKEN_IDS] == 3:
         return {name: values[:, None] for name, values in x.items()}

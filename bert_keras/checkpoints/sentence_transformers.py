@@ -1,85 +1,308 @@
-"""What a sentence-transformers folder has beside the encoder: how vectors become one."""
+"""Folders of sentence-transformers: what they say beside the encoder, read."""
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from bert_keras import atomic, strict_json
-from bert_keras.checkpoints.manifest import json_bytes
+from bert_keras import features, strict_json
+from bert_keras.checkpoints import sentence_transformers_keys as keys
+from bert_keras.checkpoints import sentence_transformers_modules as modules
 from bert_keras.errors import ArtifactError
+from bert_keras.tokenizers.sentence_files import (
+    MODULES,
+    SENTENCE_CONFIGS,
+    transformer_folder,
+    within,
+)
 
-MODULES = "modules.json"
-POOLING = "1_Pooling/config.json"
-_KINDS = ("Transformer", "Pooling", "Normalize")
-_POOLINGS = {
-    "mean": "pooling_mode_mean_tokens",
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-}
-_OTHERS = ("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens")
+CONFIG = "config_sentence_transformers.json"
+_FIRST = (keys.TRANSFORMER, keys.POOLING)
+
+
+class Module(NamedTuple):
+    """A row of modules.json.
+
+    Attributes:
+        kind: the name of its class.
+        folder: where its files are.
+    """
+
+    kind: str
+    folder: Path
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceFolder:
+    """What a folder of sentence-transformers holds.
+
+    Attributes:
+        class_name: the class of ours.
+        options: of that class.
+        size: of the tokens' vectors, as the pooling says it; None where nothing is said.
+        dense: folders of the dense layers, in order.
+        path: of the file with the modules.
+    """
+
+    class_name: str
+    options: dict[str, Any]
+    size: int | None
+    dense: tuple[Path, ...]
+    path: Path
+
+    def check_size(self, hidden_size: int) -> None:
+        """Compare the sizes that the files say with that of the encoder.
+
+        Raises:
+            ArtifactError: they differ.
+        """
+        if self.size is not None and self.size != hidden_size:
+            raise ArtifactError(
+                f"{self.path}: the pooling is of vectors of size {self.size}, but the encoder "
+                f"gives {hidden_size}."
+            )
 
 
 def is_one(directory: Path) -> bool:
-    """Whether a folder is one of sentence-transformers."""
+    """Return whether a folder is one of sentence-transformers."""
     return (directory / MODULES).is_file()
 
 
-def read_options(directory: Path) -> dict[str, Any]:
-    """The options of a `SentenceEncoder`, from the folder's small files.
+def is_told(directory: Path) -> bool:
+    """Return whether a folder says how sentence-transformers reads texts."""
+    names = (MODULES, *SENTENCE_CONFIGS)
+    return any((directory / name).is_file() for name in names) or is_pair_scorer(directory)
+
+
+def is_pair_scorer(directory: Path) -> bool:
+    """Return whether a folder is one of a CrossEncoder, of any version."""
+    if is_one(directory):
+        path = directory / CONFIG
+        values = strict_json.read_object(path) if path.is_file() else {}
+        return values.get("model_type") == keys.SCORES
+    path = directory / "config.json"
+    values = strict_json.read_object(path) if path.is_file() else {}
+    return any(values.get(key) is not None for key in keys.PAIR_KEYS)
+
+
+def read(directory: Path) -> SentenceFolder:
+    """Read all small files of a folder.
 
     Raises:
-        ArtifactError: another arrangement than an encoder, pooling and, perhaps, normalisation.
+        ArtifactError: a file is damaged, or says what changes answers and is not supported here.
     """
     path = directory / MODULES
-    modules = strict_json.read(path)
-    try:
-        kinds = [module["type"].rpartition(".")[2] for module in modules]
-        folders = [module["path"] for module in modules]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ArtifactError(f"{path}: not a list of modules ({error!r}).") from error
-    if tuple(kinds) not in (_KINDS, _KINDS[:2]) or folders[:2] != ["", "1_Pooling"]:
-        raise ArtifactError(
-            f"{path}: only {', '.join(_KINDS)} can be opened, the first in this folder. "
-            f"Received: {list(zip(kinds, folders, strict=True))}"
+    values = _config(directory)
+    rows = _modules(directory)
+    kinds = tuple(row.kind for row in rows)
+    model = values.get("model_type", keys.VECTORS)
+    is_scores = model == keys.SCORES
+    modules.warn_of_others(directory / CONFIG, values, model)
+    middle = kinds[2:-1] if kinds[-1:] == (keys.NORMALIZE,) else kinds[2:]
+    is_known = kinds[:2] == _FIRST and set(middle) <= {keys.DENSE, keys.DROPOUT}
+    if kinds != _FIRST[:1] if is_scores else not is_known:
+        expected = (
+            f"{keys.TRANSFORMER} alone"
+            if is_scores
+            else f"{', '.join(_FIRST)}, any number of {keys.DENSE}, and perhaps {keys.NORMALIZE}"
         )
-    return {"pooling": _read_pooling(directory / POOLING), "normalize": len(kinds) == len(_KINDS)}
+        raise ArtifactError(
+            f"{path}: of a {model} only {expected} can be opened. Received: {', '.join(kinds)}. "
+            f"{modules.OF_ENCODERS}"
+        )
+    modules.check_transformer(directory, model)
+    options = _prompts(directory / CONFIG, values)
+    if is_scores:
+        options |= _pair_activation(directory, values, is_told=True)
+        return SentenceFolder("SequenceClassifier", options, None, (), path)
+    size, pooling = modules.read_pooling(rows[1].folder / "config.json")
+    options |= {**pooling, "normalize": kinds[-1] == keys.NORMALIZE}
+    options |= _vector_options(directory / CONFIG, values)
+    names = options["pooling"]
+    width = size * (1 if isinstance(names, str) else len(names))
+    dense, folders = [], []
+    for module in rows[2:]:
+        if module.kind == keys.DENSE:
+            dense.append(modules.read_dense(module.folder / "config.json", width))
+            width = dense[-1]["units"]
+            folders.append(module.folder)
+        elif module.kind == keys.DROPOUT:
+            warnings.warn(
+                f"{module.folder}: a {keys.DROPOUT} drops in training alone. It changes no vector, "
+                "and is not kept.",
+                stacklevel=2,
+            )
+        else:
+            modules.check_names(module.folder / "config.json", keys.NORMALIZE)
+    if dense:
+        options["dense"] = dense
+    return SentenceFolder("SentenceEncoder", options, size, tuple(folders), path)
 
 
-def _read_pooling(path: Path) -> str:
+def _config(directory: Path) -> dict[str, Any]:
+    path = directory / CONFIG
+    values = strict_json.read_object(path) if path.is_file() else {}
+    told = values.get("model_type", keys.VECTORS)
+    modules.refuse_others(path, told)
+    if told not in tuple(modules.TASKS):
+        raise ArtifactError(
+            f"{path}: only {', '.join(modules.TASKS)} can be opened. Received: model_type={told!r}"
+        )
+    return values
+
+
+def _modules(directory: Path) -> list[Module]:
+    path = directory / MODULES
+    rows = strict_json.read(path)
+    is_list = isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
+    names = [row.get(key) for row in rows for key in ("type", "path")] if is_list else [None]
+    if not all(isinstance(name, str) for name in names):
+        raise ArtifactError(f"{path}: not a list of modules, each with its type and path.")
+    found = []
+    for row in rows:
+        modules.warn_of_others(path, row, MODULES)
+        for part, model in keys.PACKAGES_OF_OTHERS.items():
+            if part in row["type"].split("."):
+                modules.refuse_others(path, model)
+        package, _, kind = row["type"].rpartition(".")
+        if package.partition(".")[0] != keys.PACKAGE:
+            raise ArtifactError(
+                f"{path}: {row['type']} is code of its own, which is never run. Only modules of "
+                f"{keys.PACKAGE} can be opened. {modules.OF_ENCODERS}"
+            )
+        found.append(Module(kind, within(directory, row["path"], path)))
+    return found
+
+
+def _prompts(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    told, default = values.get("prompts"), values.get("default_prompt_name")
+    prompts = {} if told is None else told
+    if not isinstance(prompts, dict) or not all(
+        text is None or isinstance(text, str) for text in prompts.values()
+    ):
+        raise ArtifactError(f"{path}: prompts must give names a text. Received: {told!r:.200}")
+    options: dict[str, Any] = {}
+    if prompts:
+        options["prompts"] = {name: text or "" for name, text in prompts.items()}
+    if default is not None:
+        if not isinstance(default, str) or default not in prompts:
+            raise ArtifactError(
+                f"{path}: default_prompt_name must be one of {', '.join(prompts) or 'no prompts'}. "
+                f"Received: {default!r}"
+            )
+        options["default_prompt_name"] = default
+    return options
+
+
+def _vector_options(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    similarity = values.get("similarity_fn_name")
+    if similarity not in (None, *features.SIMILARITIES):
+        raise ArtifactError(
+            f"{path}: similarity_fn_name must be one of {', '.join(features.SIMILARITIES)}. "
+            f"Received: {similarity!r}"
+        )
+    if similarity not in (None, features.COSINE):
+        options["similarity"] = similarity
+    length = values.get("truncate_dim")
+    if length is not None:
+        if type(length) is not int or length < 1:
+            raise ArtifactError(
+                f"{path}: truncate_dim must be a whole number from 1. Received: {length!r}"
+            )
+        options["truncate_dim"] = length
+    return options
+
+
+def pair_options(directory: Path) -> dict[str, Any]:
+    """Read what a CrossEncoder says beside its labels: its activation and prompts.
+
+    The activation is in `CONFIG` from version 6 on, and before that in config.json, under one of
+    two keys. Where a CrossEncoder says none, it is that of sentence-transformers.
+
+    Returns:
+        Options of a `SequenceClassifier`; none of a folder that is not one of a CrossEncoder.
+
+    Raises:
+        ArtifactError: a file says what changes answers and is not supported here.
+    """
+    path = directory / CONFIG
+    config = strict_json.read_object(path) if path.is_file() else {}
+    is_told = config.get("model_type") == keys.SCORES
+    if is_told and is_one(directory):
+        return read(directory).options
+    return _pair_activation(directory, config if is_told else {}, is_told=is_told)
+
+
+def _pair_activation(
+    directory: Path, config: Mapping[str, Any], *, is_told: bool
+) -> dict[str, Any]:
+    path = transformer_folder(directory) / "config.json"
     values = strict_json.read_object(path)
-    chosen = [name for name, key in _POOLINGS.items() if values.get(key)]
-    others = [key for key in _OTHERS if values.get(key)]
-    newer = values.get("pooling_mode")  # from their version 5 on
-    if newer is not None:
-        chosen, others = [newer] if newer in _POOLINGS else [], [newer]
-    if len(chosen) != 1 or (newer is None and others):
-        raise ArtifactError(
-            f"{path}: exactly one of {', '.join(_POOLINGS)} can be opened. "
-            f"Received: {', '.join(chosen + others) or 'none'}"
+    newer, oldest = (values.get(key) for key in keys.PAIR_KEYS)
+    places = (
+        (directory / CONFIG, config.get("activation_fn")),
+        (path, newer.get("activation_fn") if isinstance(newer, dict) else None),
+        (path, oldest),
+    )
+    where, activation = next((place for place in places if place[1] is not None), (path, None))
+    if isinstance(activation, str) and activation.startswith("torch."):
+        return {"activation": modules.activation(where, activation)}
+    if activation is not None:
+        warnings.warn(
+            f"{where}: activation_fn={activation!r} is code of its own, which is never run: the "
+            "usual one takes its place, as in sentence-transformers.",
+            stacklevel=2,
         )
-    return chosen[0]
+    if activation is None and not is_told:
+        return {}
+    labels = values.get("id2label")
+    count = len(labels) if isinstance(labels, dict) else values.get("num_labels", 2)
+    return {"activation": "sigmoid" if count == 1 else "linear"}
 
 
-def write(directory: Path, options: dict[str, Any], hidden_size: int, max_length: int) -> None:
-    """Writes the small files from which sentence-transformers opens the folder."""
-    kinds = _KINDS if options["normalize"] else _KINDS[:2]
-    paths = ("", "1_Pooling", "2_Normalize")
-    modules = [
-        {"idx": i, "name": str(i), "path": paths[i], "type": f"sentence_transformers.models.{kind}"}
-        for i, kind in enumerate(kinds)
+def check_same(directory: Path, options: Mapping[str, Any], path: Path) -> None:
+    """Compare what both libraries' files say of a model in a folder of ours.
+
+    Args:
+        directory: the folder.
+        options: of the model, as our file says them.
+        path: of our file, for the message.
+
+    Raises:
+        ArtifactError: they contradict each other.
+    """
+    theirs = read(directory)
+    differ = [
+        name
+        for name in (*_VECTOR_DEFAULTS, "activation")
+        if _told(theirs.options, name) != _told(options, name)
     ]
-    pooling = {"word_embedding_dimension": hidden_size}
-    pooling |= {key: name == options["pooling"] for name, key in _POOLINGS.items()}
-    pooling |= dict.fromkeys(_OTHERS[:1], False)
-    (directory / POOLING).parent.mkdir(exist_ok=True)
-    files = {
-        POOLING: json_bytes(pooling),
-        "sentence_bert_config.json": json_bytes(
-            {"max_seq_length": max_length, "do_lower_case": False}
-        ),
-        MODULES: (json.dumps(modules, indent=2) + "\n").encode(),
-    }
-    for name, content in files.items():
-        atomic.write_bytes(directory / name, content)
+    if differ:
+        raise ArtifactError(
+            f"{path} and {theirs.path.name} with its files contradict each other in "
+            f"{', '.join(differ)}: {[_told(options, name) for name in differ]} and "
+            f"{[_told(theirs.options, name) for name in differ]}. Remove bert_keras.json to open "
+            "the folder as sentence-transformers does."
+        )
+
+
+_VECTOR_DEFAULTS = {
+    "pooling": None,
+    "normalize": None,
+    "include_prompt": True,
+    "dense": [],
+    "truncate_dim": None,
+    "similarity": features.COSINE,
+    "prompts": {},
+    "default_prompt_name": None,
+}
+
+
+def _told(options: Mapping[str, Any], name: str) -> Any:
+    value = options.get(name, _VECTOR_DEFAULTS.get(name))
+    # Their library writes prompts without a text of its own accord.
+    return {key: text for key, text in value.items() if text} if name == "prompts" else value

@@ -181,6 +181,38 @@ class ShardedTensors(Tensors):
             file.close()
 
 
+class JoinedFiles(Tensors):
+    """The tensors of several opened files as those of one.
+
+    Args:
+        path: what stands for all of them in messages.
+        parts: the files.
+
+    Raises:
+        ArtifactError: two of them have a tensor of one name.
+    """
+
+    def __init__(self, path: Path, parts: Sequence[Tensors]):
+        self.path, self._parts = path, tuple(parts)
+        self._owners: dict[str, Tensors] = {}
+        self.shapes = {}
+        for part in parts:
+            if twice := sorted(set(part.shapes) & set(self.shapes)):
+                owner = self._owners[twice[0]].path
+                raise ArtifactError(f"{part.path}: {twice[0]} is in {owner} too. Remove one.")
+            self._owners |= dict.fromkeys(part.shapes, part)
+            self.shapes |= part.shapes
+
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of one tensor, in parts where it is large: first row, rows."""
+        return self._owners[name].rows(name)
+
+    def close(self) -> None:
+        """Lets go of all files."""
+        for part in self._parts:
+            part.close()
+
+
 def find(directory: Path, *, allow_pickle: bool = False) -> Path:
     """The file with a folder's weights, or with the index of its files.
 

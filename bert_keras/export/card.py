@@ -10,6 +10,8 @@ from bert_keras.predictor import Predictor
 
 LABELS, CARD = "labels.txt", "model_card.md"
 
+_TOLD = ("prompts", "similarity", "activation")  # options that say how answers are to be used
+
 # By the function's name, what it takes and what it gives, by name.
 Functions = Mapping[str, tuple[Iterable[str], Iterable[str]]]
 
@@ -51,6 +53,10 @@ def _card(predictor: Predictor, name: str, functions: Functions) -> Iterator[str
     )
     if predictor.options:
         yield f"It answers with {', '.join(f'{k}={v}' for k, v in predictor.options.items())}."
+    if predictor.prompt:
+        yield f"Before each text it reads the prompt {predictor.prompt!r}."
+    if told := {name: task.options[name] for name in _TOLD if name in task.options}:
+        yield f"Told of it: {', '.join(f'{name}={value!r}' for name, value in told.items())}."
     yield from ("", "| function | takes | gives |", "| --- | --- | --- |")
     for key, names in functions.items():
         taken, given = (", ".join(f"`{name}`" for name in part) for part in names)

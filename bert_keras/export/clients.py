@@ -123,8 +123,15 @@ class RuntimeClient(IdsClient):
 
     def encode(self, columns: Columns) -> Outputs:
         """As the base class says."""
-        length = self.manifest.max_length
-        return requests.as_ids(columns, self._tokenizer, self.manifest.inputs, max_length=length)
+        manifest = self.manifest
+        return requests.as_ids(
+            columns,
+            self._tokenizer,
+            manifest.inputs,
+            max_length=manifest.max_length,
+            prompt=manifest.prompt,
+            prompt_length=manifest.prompt_length,
+        )
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Outputs:
         """As the base class says."""

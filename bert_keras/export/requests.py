@@ -81,6 +81,8 @@ def as_ids(
     inputs: Mapping[str, Sequence[Any]],
     *,
     max_length: int,
+    prompt: str = "",
+    prompt_length: int = 0,
 ) -> dict[str, np.ndarray]:
     """A batch of the model's own inputs, padded to its longest text.
 
@@ -89,11 +91,14 @@ def as_ids(
         tokenizer: the model's.
         inputs: of the model, with their axes.
         max_length: where texts are cut.
+        prompt: before each first text.
+        prompt_length: its tokens, with [CLS].
 
     Returns:
         int32 [batch, length], or [batch, texts, length] of what is read apart.
     """
     first, *second = columns.values()
+    first = [prompt + text for text in first] if prompt else first
     group, is_grouped = 2, len(inputs[features.TOKEN_IDS]) == 3
     if "options" in columns and len(first):
         choices = Choices(first, second[0])
@@ -106,6 +111,8 @@ def as_ids(
     if is_grouped:
         numbers = numbers.reshape(-1, group)
     found = rows.inputs(numbers, int(rows.lengths.max(initial=1)))
+    if features.PROMPT_LENGTH in inputs:
+        found[features.PROMPT_LENGTH] = np.full((len(numbers), 1), prompt_length, np.int32)
     if features.MASK_POSITIONS in inputs:
         found[features.MASK_POSITIONS] = _masks(found[features.TOKEN_IDS], tokenizer.mask_id)
     return {name: found[name] for name in inputs}

@@ -80,6 +80,8 @@ def runtime_model(
         return path
     module = importlib.import_module(f"bert_keras.export.runtimes.{target.module}")
     inputs, outputs = input_axes(task_or_encoder), output_axes(task_or_encoder)
+    # Models of pairs are trained, and asked here, without prompts.
+    prompt = "" if isinstance(task_or_encoder, SentencePairs) else predictor.prompt
     manifest = Manifest(
         format=format,
         quantization=quantization,
@@ -90,6 +92,8 @@ def runtime_model(
         pad_id=tokenizer.pad_id,
         inputs={name: list(axes) for name, axes in inputs.items()},
         outputs={name: list(axes) for name, axes in outputs.items()},
+        prompt=prompt,
+        prompt_length=predictor.prompt_length(prompt),
     )
     with new_export(path) as folder:
         module.write(task_or_encoder, folder / target.file, quantization)

@@ -61,7 +61,8 @@ def saved_model(
         max_length: longer texts are cut, [CLS] and [SEP] counted, or read in parts where
             `Predictor` does so; None for as many tokens as the model has positions.
         options: what `Predictor` answers with, where that is not as usual: `top_k` fills of a mask,
-            or labels; `null_threshold` and the like of answers; `threshold` of several labels.
+            or labels; `null_threshold` and the like of answers; `threshold` of several labels;
+            `prompt_name` or `prompt` of vectors, which is put before each text in the graph.
         pairs: of models that take one text or two: whether `serving_default` takes two. There is a
             signature for either.
         portable: use TensorFlow's own operations only, so that a program needs no tensorflow-text
@@ -106,8 +107,8 @@ def _check(predictor: Predictor) -> None:
     if is_fills:
         check_top_k(options.get("top_k", 1), tokenizer)
     for name, value in options.items():
-        is_share = name in ("null_threshold", "threshold")
-        if not is_share and (not isinstance(value, int) or value < 1):
+        is_other = name in ("null_threshold", "threshold", "prompt", "prompt_name")
+        if not is_other and (not isinstance(value, int) or value < 1):
             raise ValueError(f"`{name}` must be a whole number from 1. Received: {name}={value}")
     if isinstance(task, QuestionAnswerer):
         most = predictor.max_length - tokenizer.scheme.num_added(2) - 1

@@ -68,7 +68,9 @@ def text_functions(predictor: Predictor, tokenizer: InGraphTokenizer) -> dict[st
     """
     task, options, max_length = predictor.task, predictor.options, predictor.max_length
     pairs = predictor.pairs
-    texts = Texts(task, tokenizer, max_length=max_length)
+    reading: dict[str, Any] = {"max_length": max_length, "prompt": predictor.prompt}
+    reading["prompt_length"] = predictor.prompt_length(predictor.prompt)
+    texts = Texts(task, tokenizer, **reading)
     if isinstance(task, SequenceClassifier):
         is_number = task.options["problem"] == "regression"
         answer = texts.numbers if is_number else partial(texts.labels, **options)
@@ -84,9 +86,10 @@ def text_functions(predictor: Predictor, tokenizer: InGraphTokenizer) -> dict[st
     if isinstance(task, MultipleChoice):
         return {DEFAULT: texts.choices}
     if isinstance(task, SentencePairs) and task.head is not None:
+        texts = Texts(task, tokenizer, max_length=max_length)  # labels are given without prompts
         return {DEFAULT: lambda text, pair: texts.labels(text, pair, **options)}
     if isinstance(task, SentencePairs):
-        texts = Texts(task.sentence_encoder, tokenizer, max_length=max_length)
+        texts = Texts(task.sentence_encoder, tokenizer, **reading)
     if isinstance(task, SentenceEncoder | SentencePairs):
         return _either(pairs, vectors=texts.vectors, similarity=texts.similarity)
     if isinstance(task, BertEncoder):

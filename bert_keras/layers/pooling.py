@@ -2,42 +2,224 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
-POOLINGS = ("mean", "cls", "max")
+from bert_keras.layers.packed import tokens_at
+
+
+def _mean(x_BTH, mask_BT1, start_B1):
+    del start_B1
+    total_B1 = ops.maximum(ops.sum(mask_BT1, axis=1), 1.0)
+    return ops.sum(x_BTH * mask_BT1, axis=1) / total_B1
+
+
+def _mean_sqrt_len(x_BTH, mask_BT1, start_B1):
+    del start_B1
+    total_B1 = ops.maximum(ops.sum(mask_BT1, axis=1), 1.0)
+    return ops.sum(x_BTH * mask_BT1, axis=1) / ops.sqrt(total_B1)
+
+
+def _weighted_mean(x_BTH, mask_BT1, start_B1):
+    """Weight the first token by 1, the second by 2 and so on (Muennighoff, 2022, §4.1)."""
+    del start_B1
+    places_T1 = ops.arange(1, ops.shape(x_BTH)[1] + 1, dtype="float32")[:, None]
+    weights_BT1 = mask_BT1 * places_T1
+    return ops.sum(x_BTH * weights_BT1, axis=1) / ops.maximum(ops.sum(weights_BT1, axis=1), 1.0)
+
+
+def _max(x_BTH, mask_BT1, start_B1):
+    del start_B1
+    return ops.max(ops.where(mask_BT1 > 0, x_BTH, -1e9), axis=1)
+
+
+def _cls(x_BTH, mask_BT1, start_B1):
+    if start_B1 is None:
+        return x_BTH[:, 0]
+    has_more_B1 = ops.cast(ops.max(mask_BT1, axis=1), "int32")
+    return tokens_at(x_BTH, start_B1 * has_more_B1)[:, 0]
+
+
+def _last_token(x_BTH, mask_BT1, start_B1):
+    del start_B1
+    places_T1 = ops.arange(ops.shape(x_BTH)[1], dtype="float32")[:, None]
+    last_B1 = ops.cast(ops.max(mask_BT1 * places_T1, axis=1), "int32")
+    return tokens_at(x_BTH, last_B1)[:, 0] * ops.max(mask_BT1, axis=1)
+
+
+# By the names of sentence-transformers. A function takes the vectors of the tokens, float32
+# [batch, length, size]; 1.0 for those that count, [batch, length, 1]; and where the first of them
+# stands, int32 [batch, 1], or None where that is the first token.
+POOLINGS = {
+    "mean": _mean,
+    "cls": _cls,
+    "max": _max,
+    "mean_sqrt_len_tokens": _mean_sqrt_len,
+    "weightedmean": _weighted_mean,
+    "lasttoken": _last_token,
+}
+# Keras's names of the activations that PyTorch computes in the same way.
+ACTIVATIONS = (
+    *("linear", "tanh", "relu", "gelu", "sigmoid", "silu", "elu", "selu", "celu", "softplus"),
+    *("softsign", "mish", "relu6", "hard_tanh", "hard_silu", "hard_sigmoid", "log_sigmoid"),
+    *("soft_shrink", "hard_shrink", "tanh_shrink"),
+)
+_DENSE = {"units": None, "activation": "linear", "use_bias": True, "residual": False}
+
+
+def pooling_names(pooling: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of one pooling or several.
+
+    Raises:
+        ValueError: a name is unknown, or there is none.
+    """
+    names = (pooling,) if isinstance(pooling, str) else tuple(pooling)
+    if not names or any(name not in POOLINGS for name in names):
+        raise ValueError(
+            f"`pooling` must be one of {', '.join(POOLINGS)}, or a list of them. "
+            f"Received: pooling={pooling!r}"
+        )
+    return names
+
+
+def dense_options(dense: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the options of dense layers, all of them said.
+
+    Raises:
+        ValueError: an option is unknown, missing or out of range.
+    """
+    complete = []
+    for options in dense:
+        values = {**_DENSE, **options}
+        units = values["units"]
+        flags = values["use_bias"], values["residual"]
+        if (
+            set(values) != set(_DENSE)
+            or type(units) is not int
+            or units < 1
+            or values["activation"] not in ACTIVATIONS
+            or not all(isinstance(flag, bool) for flag in flags)
+        ):
+            raise ValueError(
+                f"`dense` must be a list of {{{', '.join(_DENSE)}}} with a positive number of "
+                f"units and an activation of {', '.join(ACTIVATIONS)}. Received: {dict(options)}"
+            )
+        complete.append(values)
+    return complete
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class SentencePooling(keras.layers.Layer):
-    """The vectors of the real tokens, [CLS] and [SEP] included, as one (Reimers & Gurevych, 2019).
+    """The vector of a text, made of those of its real tokens (Reimers & Gurevych, 2019).
+
+    [CLS] and [SEP] count as tokens.
 
     Args:
-        pooling: "mean" or "max" of the tokens, or "cls", the first one.
-        normalize: whether the vector has length 1.
+        pooling: a name of `POOLINGS`, or a list of them, whose vectors are joined.
+        normalize: whether the vector gets length 1, after the dense layers.
+        dense: dense layers behind the pooling, each with "units", and perhaps "activation" (a name
+            of `ACTIVATIONS`), "use_bias" and "residual": whether the layer's input is added to its
+            output, through a matrix where the sizes differ.
+        truncate_dim: how many of the first numbers are kept, after the normalisation; None for all.
     """
 
-    def __init__(self, pooling: str = "mean", normalize: bool = True, **kwargs):
+    def __init__(
+        self,
+        pooling: str | Sequence[str] = "mean",
+        normalize: bool = True,
+        dense: Sequence[Mapping[str, Any]] = (),
+        truncate_dim: int | None = None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
-        if pooling not in POOLINGS:
+        if truncate_dim is not None and (type(truncate_dim) is not int or truncate_dim < 1):
             raise ValueError(
-                f"`pooling` must be one of {', '.join(POOLINGS)}. Received: pooling={pooling!r}"
+                "`truncate_dim` must be a whole number from 1, or None. "
+                f"Received: truncate_dim={truncate_dim!r}"
             )
-        self.pooling = pooling
+        self.pooling_names = pooling_names(pooling)
         self.normalize = normalize
+        self.truncate_dim = truncate_dim
+        self.dense_options = dense_options(dense)
+        self.dense_layers: list[Any] = []
+        self.residual_layers: list[Any] = []
 
-    def call(self, x, padding_mask):
-        """[batch, length, hidden_size] and [batch, length] -> float32 [batch, hidden_size]."""
+    def build(self, x_shape, padding_mask_shape=None, prompt_length_shape=None):
+        size = x_shape[-1] * len(self.pooling_names)
+        for number, options in enumerate(self.dense_options):
+            units = options["units"]
+            layer = _dense(f"dense_{number}", units, options["activation"], options["use_bias"])
+            layer.build((x_shape[0], size))
+            residual = None
+            if options["residual"] and size != units:
+                residual = _dense(f"residual_{number}", units, "linear", False)
+                residual.build((x_shape[0], size))
+            self.dense_layers.append(layer)
+            self.residual_layers.append(residual)
+            size = units
+        self.built = True
+
+    def call(self, x, padding_mask, prompt_length=None, normalized=True):
+        """Pools.
+
+        Args:
+            x: [batch, length, hidden_size].
+            padding_mask: [batch, length], 1 for a real token.
+            prompt_length: int32 [batch, 1], how many of the first tokens are left out; None for
+                none.
+            normalized: False for the vector before the normalisation, of the same size.
+
+        Returns:
+            float32 [batch, size].
+        """
         x_BTH = ops.cast(x, "float32")
         mask_BT1 = ops.expand_dims(ops.cast(padding_mask, "float32"), -1)
-        if self.pooling == "cls":
-            vector_BH = x_BTH[:, 0]
-        elif self.pooling == "max":
-            vector_BH = ops.max(ops.where(mask_BT1 > 0, x_BTH, -1e9), axis=1)
-        else:
-            total_B1 = ops.maximum(ops.sum(mask_BT1, axis=1), 1.0)
-            vector_BH = ops.sum(x_BTH * mask_BT1, axis=1) / total_B1
-        return ops.normalize(vector_BH, axis=-1) if self.normalize else vector_BH
+        start_B1 = None
+        if prompt_length is not None:
+            start_B1 = ops.cast(prompt_length, "int32")
+            places_T = ops.arange(ops.shape(x)[1], dtype="int32")
+            mask_BT1 = mask_BT1 * ops.cast(places_T >= start_B1, "float32")[:, :, None]
+        vectors = [POOLINGS[name](x_BTH, mask_BT1, start_B1) for name in self.pooling_names]
+        vector = vectors[0] if len(vectors) == 1 else ops.concatenate(vectors, axis=-1)
+        for number, layer in enumerate(self.dense_layers):
+            changed = layer(vector)
+            if self.dense_options[number]["residual"]:
+                residual = self.residual_layers[number]
+                changed = changed + (vector if residual is None else residual(vector))
+            vector = changed
+        if self.normalize and normalized:
+            vector = ops.normalize(vector, axis=-1)
+        return vector if self.truncate_dim is None else vector[:, : self.truncate_dim]
 
-    def compute_output_spec(self, x, padding_mask):
-        return keras.KerasTensor((x.shape[0], x.shape[2]), dtype="float32")
+    def size_for(self, hidden_size: int) -> int:
+        """Return the size of the vectors that are made of tokens' vectors of this size."""
+        size = hidden_size * len(self.pooling_names)
+        if self.dense_options:
+            size = self.dense_options[-1]["units"]
+        return size if self.truncate_dim is None else min(size, self.truncate_dim)
+
+    def compute_output_spec(self, x, padding_mask, prompt_length=None, normalized=True):
+        return keras.KerasTensor((x.shape[0], self.size_for(x.shape[2])), dtype="float32")
+
+    def get_config(self):
+        names = self.pooling_names
+        config = {
+            "pooling": names[0] if len(names) == 1 else list(names),
+            "normalize": self.normalize,
+            "dense": [dict(options) for options in self.dense_options],
+            "truncate_dim": self.truncate_dim,
+        }
+        return {**super().get_config(), **config}
+
+
+def _dense(name: str, units: int, activation: str, use_bias: bool) -> keras.layers.Dense:
+    return keras.layers.Dense(
+        units,
+        activation=activation,
+        use_bias=use_bias,
+        dtype="float32",  # as the pooling
+        name=name,
+    )

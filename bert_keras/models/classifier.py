@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import keras
 
 from bert_keras import features
 from bert_keras.layers import ClassificationHead, TokensAt
+from bert_keras.layers.pooling import ACTIVATIONS
 from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.prompts import prompt_options
 from bert_keras.models.representation import LAST, MIX, packed_vectors, token_vectors
 from bert_keras.models.task import Task, class_names, task_inputs
 
@@ -38,11 +40,17 @@ class SequenceClassifier(Task):
         representation: what is read of the encoder at [CLS]: "last", or with a `hidden_activation`
             "concat_last_4" or "mix"; see `representation.token_vectors`. An encoder with
             `trainable = False` is fixed.
+        activation: what `Predictor.pair_scores` applies to the logits, a name of
+            `layers.pooling.ACTIVATIONS`, as a CrossEncoder of sentence-transformers has it, and
+            `Predictor.scores` to those of a regression. None: nothing is kept; `pair_scores` then
+            applies "sigmoid" for one class and "linear" for more.
+        prompts: texts that stand before the user's own, by name.
+        default_prompt_name: the one that is used where none is asked for; None for none.
         name: of the Keras model.
 
     Raises:
-        ValueError: an unknown problem, labels of another number, neither pooler nor activation, or
-            a representation that this encoder has not.
+        ValueError: an unknown problem or activation, labels of another number, neither pooler nor
+            activation, or a representation that this encoder has not.
     """
 
     head_layers = (features.LABEL, MIX)
@@ -58,6 +66,9 @@ class SequenceClassifier(Task):
         dropout: float | None = None,
         hidden_dropout: float | None = None,
         representation: str = LAST,
+        activation: str | None = None,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt_name: str | None = None,
         name: str = "sequence_classifier",
     ):
         problem = problem or ("regression" if num_classes == 1 else "single_label")
@@ -66,6 +77,11 @@ class SequenceClassifier(Task):
                 f"`problem` must be one of {', '.join(PROBLEMS)}. Received: problem={problem!r}"
             )
         labels = class_names(num_classes, labels)
+        if activation is not None and activation not in ACTIVATIONS:
+            raise ValueError(
+                f"`activation` must be None or one of {', '.join(ACTIVATIONS)}. "
+                f"Received: activation={activation!r}"
+            )
         # === Layers ===
         head = text_head(
             encoder, num_classes, hidden_activation, dropout, features.LABEL, hidden_dropout
@@ -84,6 +100,9 @@ class SequenceClassifier(Task):
         }
         if representation != LAST:
             options["representation"] = representation
+        if activation is not None:
+            options["activation"] = activation
+        options |= prompt_options(prompts, default_prompt_name)
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.head = head
 

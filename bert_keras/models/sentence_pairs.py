@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from bert_keras import features
-from bert_keras.layers import MergeChoices, SentencePooling
+from bert_keras.layers import MergeChoices
 from bert_keras.models.classifier import text_head
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.sentence_encoder import SentenceEncoder
@@ -29,7 +29,7 @@ class SentencePairs(Task):
     - "similarity": {"similarity": the cosine of the two vectors, float32 [batch, 1]}.
     - "classification": {"label": float32 logits [batch, num_classes]} of (u, v, |u - v|), the
       vectors as they are pooled, of any length.
-    - "in_batch": {"match": float32 [batch, 2, hidden_size], vectors of length 1}.
+    - "in_batch": {"match": float32 [batch, 2, size], vectors of length 1}.
 
     Args:
         encoder: the encoder.
@@ -43,6 +43,8 @@ class SentencePairs(Task):
         labels: their names; None for "LABEL_0", "LABEL_1" and so on.
         scale: of the cosines of "in_batch", before the softmax over them.
         name: of the Keras model.
+        vectors: more options of `sentence_encoder`, such as `dense`, whose layers are trained too,
+            or `prompts`, which are kept for it: no prompt is put before the texts here.
 
     Raises:
         ValueError: an unknown objective or pooling, no number of labels where one is needed, labels
@@ -62,6 +64,7 @@ class SentencePairs(Task):
         labels: Sequence[str] | None = None,
         scale: float = 20.0,
         name: str = "sentence_pairs",
+        **vectors: Any,
     ):
         if objective_name not in features.SENTENCE_PAIR_OBJECTIVES:
             raise ValueError(
@@ -76,21 +79,23 @@ class SentencePairs(Task):
             )
         if not scale > 0:
             raise ValueError(f"`scale` must be above 0. Received: scale={scale}")
-        options: dict[str, Any] = {"objective_name": objective_name, "pooling": pooling}
-        options |= {"normalize": normalize, "scale": scale}
+        sentence_encoder = SentenceEncoder(encoder, pooling=pooling, normalize=normalize, **vectors)
+        options: dict[str, Any] = {"objective_name": objective_name, "scale": scale}
+        options |= sentence_encoder.options
         # === Layers ===
         head = None
         if num_classes is not None:
             options |= {"num_classes": num_classes, "labels": class_names(num_classes, labels)}
             head = text_head(encoder, num_classes, None, 0.0, features.LABEL)
-        pool = SentencePooling(pooling, normalize=False, name="vectors")
+        pool = sentence_encoder.head
         # === Functional model ===
         inputs = {
             name: keras.Input((2, None), dtype="int32", name=name) for name in task_inputs(encoder)
         }
         texts = {name: MergeChoices(name=f"{name}_of_texts")(x) for name, x in inputs.items()}
-        vectors = pool(encoder(texts)[features.SEQUENCE_OUTPUT], texts[features.PADDING_MASK])
-        pairs = ops.reshape(vectors, (-1, 2, encoder.config.hidden_size))
+        sequence = encoder(texts)[features.SEQUENCE_OUTPUT]
+        pooled = pool(sequence, texts[features.PADDING_MASK], normalized=False)
+        pairs = ops.reshape(pooled, (-1, 2, pool.size_for(encoder.config.hidden_size)))
         if head is not None:
             u, v = pairs[:, 0], pairs[:, 1]
             outputs = {features.LABEL: head(ops.concatenate([u, v, ops.absolute(u - v)], axis=-1))}
@@ -100,7 +105,7 @@ class SentencePairs(Task):
             is_score = objective_name == features.SIMILARITY
             outputs = {features.SIMILARITY: cosine} if is_score else {features.MATCH: pairs}
         super().__init__(encoder, inputs, outputs, options=options, name=name)
-        self.sentence_encoder = SentenceEncoder(encoder, pooling=pooling, normalize=normalize)
+        self.sentence_encoder = sentence_encoder
         self.head = head
 
     def objective(self) -> dict[str, Any]:
@@ -146,7 +151,7 @@ class InBatchLoss(keras.losses.Loss):
         self.scale = scale
 
     def call(self, y_true, y_pred):
-        """Anything, and vectors of length 1 [batch, 2, hidden_size] -> [batch]."""
+        """Anything, and vectors of length 1 [batch, 2, size] -> [batch]."""
         del y_true
         own = ops.sum(y_pred[:, 0] * y_pred[:, 1], axis=-1)
         return ops.logsumexp(self.logits(y_pred), axis=-1) - self.scale * own

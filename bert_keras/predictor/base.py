@@ -12,9 +12,12 @@ from typing import Any, Self
 from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import ArtifactError
 from bert_keras.models import BertEncoder, Task
+from bert_keras.models.prompts import prompt_of
 from bert_keras.predictor.preset import Asked, read_preset, write_preset
 from bert_keras.predictor.running import Runner
 from bert_keras.tokenizers import Tokenizer
+
+_TEXTS = ("prompt", "prompt_name")  # options that are no numbers
 
 
 class Base(abc.ABC):
@@ -107,11 +110,14 @@ class Base(abc.ABC):
                     f"`options` must be of `{method.__name__}`: {', '.join(known) or 'none'}. "
                     f"Received: {name}"
                 )
+            if name in _TEXTS and isinstance(value, str):
+                continue
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if value is not None and not (is_number and math.isfinite(value)):
                 raise ValueError(
                     f"`options` must be finite numbers or None. Received: {name}={value!r:.100}"
                 )
+        prompt_of(self.task.options, *(self.options.get(name) for name in _TEXTS))
 
     @abc.abstractmethod
     def _method(self, is_paired: bool = False) -> Callable[..., Any]:

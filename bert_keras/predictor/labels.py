@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 from bert_keras import features
@@ -19,6 +20,12 @@ def probabilities(logits: np.ndarray, problem: str | None) -> np.ndarray:
     if problem == "regression":
         return logits
     return softmax(logits) if problem == "single_label" else sigmoid(logits)
+
+
+def activated(logits: np.ndarray, activation: str) -> np.ndarray:
+    """Return logits through an activation of Keras, by its name: float32."""
+    found = keras.activations.get(activation)(keras.ops.convert_to_tensor(logits))
+    return np.asarray(keras.ops.convert_to_numpy(found), np.float32)
 
 
 def labels(

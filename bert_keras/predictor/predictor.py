@@ -18,10 +18,13 @@ from bert_keras.models import (
     SequenceClassifier,
     TokenClassifier,
 )
+from bert_keras.models.prompts import prompt_of
 from bert_keras.predictor import entities, labels, masks, spans, vectors, words
 from bert_keras.predictor.answers import Answer, Choice, Entity, Fill, Label
 from bert_keras.predictor.base import Base
 from bert_keras.predictor.running import check_pairs, check_texts, softmax
+
+_RENAMED = {"sentence_vectors": "encode"}
 
 
 class Predictor(Base):
@@ -55,7 +58,7 @@ class Predictor(Base):
 
         `labels` of a `SequenceClassifier` (`scores` where it gives numbers) and of a
         `SentencePairs` that has labels, `entities` of a `TokenClassifier`, `answers` of a
-        `QuestionAnswerer`, `choices` of a `MultipleChoice`, `sentence_vectors` of any other that
+        `QuestionAnswerer`, `choices` of a `MultipleChoice`, `encode` of any other that
         makes them (`similarity` where it is given pairs), else `fill_mask`.
         """
         return self._method(bool(more))(texts, *more, **{**self.options, **options})
@@ -63,7 +66,7 @@ class Predictor(Base):
     def _method(self, is_paired: bool = False) -> Callable[..., Any]:
         task = self.task
         is_number = self._problem == "regression"
-        vectors_or_cosines = self.similarity if is_paired else self.sentence_vectors
+        vectors_or_cosines = self.similarity if is_paired else self.encode
         return {
             SequenceClassifier: self.scores if is_number else self.labels,
             TokenClassifier: self.entities,
@@ -71,7 +74,7 @@ class Predictor(Base):
             MultipleChoice: self.choices,
             SentencePairs: self.labels if features.LABEL in task.output else vectors_or_cosines,
             SentenceEncoder: vectors_or_cosines,
-            BertEncoder: self.sentence_vectors,
+            BertEncoder: self.encode,
         }.get(type(task), self.fill_mask)
 
     @property
@@ -84,7 +87,8 @@ class Predictor(Base):
         """What a `SequenceClassifier` gives each text, or pair: float32 [texts, classes].
 
         Probabilities of one label of several (each row sums to 1) or of each label on its own;
-        of a regression the numbers. A `SentencePairs` with labels gives them to pairs.
+        of a regression the numbers, through the model's `activation` if it has one. A
+        `SentencePairs` with labels gives them to pairs.
 
         Raises:
             ValueError: pairs that the model needs are missing, or are not as many as the texts.
@@ -94,8 +98,22 @@ class Predictor(Base):
             rows = self._runner.encode_apart(texts, pairs or ())
             logits = self._runner.per_example(features.LABEL, rows, group=2)
         else:
-            logits = self._runner.per_example(features.LABEL, self._runner.encode(texts, pairs))
+            logits = self._logits(texts, pairs)
+        if self._problem == "regression" and "activation" in self.task.options:
+            return labels.activated(logits, self.task.options["activation"])
         return labels.probabilities(logits, self._problem)
+
+    def _logits(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+    ) -> np.ndarray:
+        check_texts(texts=texts)
+        before = prompt_of(self.task.options, prompt, prompt_name)
+        rows = self._runner.encode(vectors.prompted(texts, before), pairs)
+        return self._runner.per_example(features.LABEL, rows)
 
     def labels(
         self,
@@ -211,22 +229,107 @@ class Predictor(Base):
         nowhere = [np.zeros(1, np.int32)] * len(rows)
         return softmax(self._runner.per_example(features.NSP, rows, positions=nowhere))[:, 0]
 
-    def sentence_vectors(self, texts: Sequence[str]) -> np.ndarray:
-        """The vector of each text: float32 [texts, hidden_size].
+    def encode(
+        self, texts: Sequence[str], *, prompt: str | None = None, prompt_name: str | None = None
+    ) -> np.ndarray:
+        """Return the vector of each text: float32 [texts, size].
 
         Those of a `SentenceEncoder`, or of what a `SentencePairs` trains; of any other model the
         mean of what its encoder makes of the tokens, [CLS] and [SEP] included.
-        """
-        if isinstance(self.task, SentenceEncoder):
-            return vectors.own(self._runner, texts)
-        if isinstance(self.task, SentencePairs):
-            return vectors.own(self._runner_of(self.task.sentence_encoder), texts)
-        return vectors.means(self._runner_of(self.encoder), texts)
 
-    def similarity(self, firsts: Sequence[str], seconds: Sequence[str]) -> np.ndarray:
-        """The cosine of the vectors of each first and second text: float32 [pairs]."""
+        Args:
+            texts: the texts.
+            prompt: what is read before each text, as it stands there, such as "query: "; "" for
+                nothing.
+            prompt_name: the same by its name among the model's `prompts`. Without either it is the
+                one that the model has as its default.
+
+        Raises:
+            ValueError: both are given, or the model has no prompt of that name.
+        """
+        check_texts(texts=texts)
+        before = prompt_of(self.task.options, prompt, prompt_name)
+        if isinstance(self.task, SentenceEncoder):
+            return vectors.own(self._runner, texts, before)
+        if isinstance(self.task, SentencePairs):
+            return vectors.own(self._runner_of(self.task.sentence_encoder), texts, before)
+        return vectors.means(self._runner_of(self.encoder), texts, before)
+
+    def similarity(
+        self,
+        firsts: Sequence[str],
+        seconds: Sequence[str],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+    ) -> np.ndarray:
+        """Return how alike the vectors of each first and second text are: float32 [pairs].
+
+        The cosine, or what the model names as its `similarity`; of distances the negative. Texts
+        that have different prompts are compared by `encode` and a product of the vectors.
+
+        Args:
+            firsts: the first texts.
+            seconds: as many second ones.
+            prompt: of all texts, as for `encode`.
+            prompt_name: likewise.
+        """
         check_pairs(firsts, seconds)
-        return vectors.cosines(self.sentence_vectors(firsts), self.sentence_vectors(seconds))
+        name = self.task.options.get("similarity", features.COSINE)
+        left, right = (
+            self.encode(texts, prompt=prompt, prompt_name=prompt_name)
+            for texts in (firsts, seconds)
+        )
+        return vectors.SIMILARITIES[name](left, right)
+
+    def pair_scores(
+        self,
+        firsts: Sequence[str],
+        seconds: Sequence[str],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+    ) -> np.ndarray:
+        """Return the score of each pair, as a CrossEncoder of sentence-transformers predicts it.
+
+        The logits of a `SequenceClassifier` through its `activation`; where it has none, through a
+        sigmoid for one class, and as they are for more. Probabilities of labels are in `scores`.
+
+        Args:
+            firsts: the first texts, such as questions.
+            seconds: as many second ones, such as passages.
+            prompt: before each first text, as for `encode`.
+            prompt_name: likewise.
+
+        Returns:
+            float32 [pairs], or [pairs, classes] of several classes.
+
+        Raises:
+            ValueError: another kind of model, or not as many second texts.
+        """
+        if not isinstance(self.task, SequenceClassifier):
+            raise ValueError(
+                f"`pair_scores` needs a SequenceClassifier. Received: a {type(self.task).__name__}"
+            )
+        logits = self._logits(firsts, seconds, prompt, prompt_name)
+        usual = "sigmoid" if logits.shape[1] == 1 else "linear"
+        scores = labels.activated(logits, self.task.options.get("activation", usual))
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _RENAMED:
+            raise AttributeError(f"`Predictor.{name}` is called `{_RENAMED[name]}` now.")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def prompt(self) -> str:
+        """What is read before each text where a call does not say otherwise; "" for nothing."""
+        told = [self.options.get(name) for name in ("prompt", "prompt_name")]
+        return prompt_of(self.task.options, *told)
+
+    def prompt_length(self, prompt: str) -> int:
+        """Return how many tokens a prompt takes at the beginning of a row, with [CLS]; 0 of ""."""
+        return vectors.prompt_length(self._runner, prompt)
 
     @property
     def _problem(self) -> str | None:

@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import atomic, handles, strict_json
+from bert_keras.checkpoints import sentence_transformers
+from bert_keras.checkpoints.sentence_transformers_modules import max_length
 from bert_keras.errors import ArtifactError
+from bert_keras.tokenizers.sentence_files import MODULES, SENTENCE_CONFIGS
 
 _OURS = "predictor.json"
-_SENTENCES = "sentence_bert_config.json"  # of sentence-transformers
-_FILES = (_OURS, _SENTENCES)
+_SENTENCES = SENTENCE_CONFIGS[0]  # of sentence-transformers, as this package writes it
+_FILES = (
+    *(_OURS, MODULES, *SENTENCE_CONFIGS, sentence_transformers.CONFIG),
+    *("config.json", "tokenizer_config.json"),
+)
 _LENGTH, _THEIR_LENGTH = "max_length", "max_seq_length"
 
 
@@ -43,9 +49,11 @@ def read_preset(handle: str | Path) -> Asked:
     folder = handles.resolve(handle, _FILES)
     path = folder / _OURS
     if not path.is_file():
-        path = folder / _SENTENCES
-        values = strict_json.read_object(path) if path.is_file() else {}
-        return Asked(_length(path, values, _THEIR_LENGTH))
+        if not sentence_transformers.is_told(folder):
+            return Asked()
+        place, name, length = max_length(folder)
+        pairs = sentence_transformers.is_pair_scorer(folder)
+        return Asked(_length(place, {name: length}, name), pairs=pairs)
     values = strict_json.read_object(path)
     options, pairs = values.get("options", {}), values.get("pairs", False)
     if not isinstance(options, dict):

@@ -57,6 +57,7 @@ class Runner:
         *,
         group: int | None = None,
         positions: Sequence[np.ndarray] | None = None,
+        prompt_length: int = 0,
     ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
         """Runs examples of similar length together, so that a backend compiles for few shapes.
 
@@ -64,6 +65,7 @@ class Runner:
             rows: the texts.
             group: rows of an example; None for one, without an axis of its own.
             positions: of the masks of each row.
+            prompt_length: of all rows, for models that do not pool a prompt.
 
         Yields:
             The examples' numbers, and the outputs for them, padded as their rows were.
@@ -85,6 +87,8 @@ class Runner:
                 for row, index in enumerate(batch):
                     found = positions[index]
                     inputs[features.MASK_POSITIONS][row, : len(found)] = found
+            if features.PROMPT_LENGTH in wanted:
+                inputs[features.PROMPT_LENGTH] = np.full((size, 1), prompt_length, np.int32)
             outputs = self.model.predict_on_batch({name: inputs[name] for name in wanted})
             yield batch.tolist(), {name: array[: len(batch)] for name, array in outputs.items()}
             if self._progress is not None:

@@ -10,14 +10,34 @@ from bert_keras import features
 from bert_keras.predictor.running import Runner
 
 
-def own(runner: Runner, texts: Sequence[str]) -> np.ndarray:
-    """The vectors that a `SentenceEncoder` makes: float32 [texts, hidden_size]."""
-    return runner.per_example(features.SENTENCE_VECTOR, runner.encode(texts))
+def own(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
+    """Return the vectors that a `SentenceEncoder` makes: float32 [texts, size].
+
+    Args:
+        runner: of the model.
+        texts: the texts.
+        prompt: what stands before each of them.
+    """
+    rows = runner.encode(prompted(texts, prompt))
+    length = prompt_length(runner, prompt)
+    return runner.per_example(features.SENTENCE_VECTOR, rows, prompt_length=length)
 
 
-def means(runner: Runner, texts: Sequence[str]) -> np.ndarray:
-    """The means of what an encoder makes of the tokens, [CLS] and [SEP] included."""
-    rows = runner.encode(texts)
+def prompted(texts: Sequence[str], prompt: str) -> Sequence[str]:
+    """Return the texts behind a prompt."""
+    return [prompt + text for text in texts] if prompt else texts
+
+
+def prompt_length(runner: Runner, prompt: str) -> int:
+    """Return how many of a row's first tokens are of a prompt, with [CLS]; 0 for no prompt."""
+    if not prompt:
+        return 0
+    return len(runner.tokenizer.encode(prompt, max_length=runner.max_length)) - 1  # without [SEP]
+
+
+def means(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
+    """Return the means of what an encoder makes of the tokens, [CLS] and [SEP] included."""
+    rows = runner.encode(prompted(texts, prompt))
     results = np.zeros((len(rows), runner.model.config.hidden_size), np.float32)
     for batch, outputs in runner.run(rows):
         for row, index in enumerate(batch):
@@ -27,6 +47,28 @@ def means(runner: Runner, texts: Sequence[str]) -> np.ndarray:
 
 
 def cosines(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Of the angle between each first and second row: float32 [rows]; 0 for a row of zeros."""
+    """Return the cosine of each first and second row: float32 [rows]; 0 for a row of zeros."""
     lengths = np.linalg.norm(firsts, axis=1) * np.linalg.norm(seconds, axis=1)
-    return (firsts * seconds).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return dots(firsts, seconds) / np.maximum(lengths, np.finfo(np.float32).tiny)
+
+
+def dots(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Return the product of each first and second row: float32 [rows]."""
+    return (firsts * seconds).sum(axis=1)
+
+
+def _euclidean(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    return -np.linalg.norm(firsts - seconds, axis=1)
+
+
+def _manhattan(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    return -np.abs(firsts - seconds).sum(axis=1)
+
+
+# By the names of `features.SIMILARITIES`.
+SIMILARITIES = {
+    features.COSINE: cosines,
+    "dot": dots,
+    "euclidean": _euclidean,
+    "manhattan": _manhattan,
+}

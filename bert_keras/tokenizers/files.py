@@ -11,7 +11,7 @@ from typing import Any
 from bert_keras import handles
 from bert_keras.errors import ArtifactError
 from bert_keras.strict_json import LARGE, read_object
-from bert_keras.tokenizers import engine_files, keras_hub_files
+from bert_keras.tokenizers import engine_files, keras_hub_files, sentence_files
 from bert_keras.tokenizers.configs import (
     CONFIG,
     MODEL_CONFIG,
@@ -40,6 +40,7 @@ _ASSETS = "assets"
 KNOWN = (
     *(*FILES, f"{_ASSETS}/{VOCABULARY}", MODEL_CONFIG),
     *(*engine_files.FILES, *keras_hub_files.FILES),
+    *(sentence_files.MODULES, *sentence_files.SENTENCE_CONFIGS),
 )
 
 _UPPERCASE = re.compile("[A-Z][A-Za-z]+")  # pieces that only a cased vocabulary has
@@ -73,10 +74,11 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
             f"{folder}: no such folder. Expected one with a {VOCABULARY}, or "
             f"hf://organisation/name{handles.nearest(str(folder))}"
         )
+    folder = sentence_files.transformer_folder(folder)
     config = TokenizerConfig.read(folder)
     found = _read_files(folder, config)
     config.warn_of_class()
-    return found
+    return sentence_files.lowercased(found) if sentence_files.lowercases(folder) else found
 
 
 def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engine:

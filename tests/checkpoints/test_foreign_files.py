@@ -322,7 +322,7 @@ _PAYLOADS: dict[str, tuple[_Plant, str, str | None]] = {
     "Lambda in a backbone": (_lambda_in_a_backbone, "keras_hub", "must be an integer"),
     "Lambda beside": (_lambda_beside, "keras_hub", "registered_name=None is not one"),
     "auto_map": (_code_of_its_own, "hugging_face", None),
-    "modules.json": (_modules_of_its_own, "sentence_transformers", None),
+    "modules.json": (_modules_of_its_own, "sentence_transformers", "code of its own"),
     "class": (_class_of_its_own, "ours", "unknown class 'payload.Transformer'"),
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bert_keras.checkpoints import hdf5, tensors
-from bert_keras.checkpoints.hdf5 import HDF5File, JoinedFiles
+from bert_keras.checkpoints.hdf5 import HDF5File
 from bert_keras.errors import ArtifactError
 
 
@@ -48,7 +48,7 @@ def test_written_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_files_as_one(path: Path) -> None:
     parts = (HDF5File(path), HDF5File(path, "head/{}".format))
-    with JoinedFiles(path.parent, parts) as files:
+    with tensors.JoinedFiles(path.parent, parts) as files:
         assert files.path == path.parent
         assert files.shapes == {"a/b": (2, 3), "c": (3,), "head/a/b": (2, 3), "head/c": (3,)}
         np.testing.assert_array_equal(files.read("head/c"), [0, 1, 2])

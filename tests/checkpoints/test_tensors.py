@@ -207,3 +207,10 @@ def test_two_tensors_of_one_name(tmp_path):
     path.write_bytes(save({"a": np.zeros(1, "float32"), "A": np.ones(1, "float32")}))
     with pytest.raises(ArtifactError, match="are the same tensor"):
         tensors.TensorFile(path, rename=str.lower)
+
+
+def test_a_tensor_that_two_of_several_files_have(path):
+    with tensors.TensorFile(path) as one, tensors.TensorFile(path, "x.{}".format) as other:
+        assert tensors.JoinedFiles(path, (one, other)).shapes == one.shapes | other.shapes
+        with pytest.raises(ArtifactError, match=r"a\.bias is in .* too\. Remove one"):
+            tensors.JoinedFiles(path, (one, one))

@@ -137,7 +137,7 @@ def test_pairs_apart(objective: str) -> None:
     if objective == "similarity":
         np.testing.assert_allclose(vectors.similarity(TEXTS, PAIRS), targets, atol=0.25)
         return
-    cosines = vectors.sentence_vectors(TEXTS) @ vectors.sentence_vectors(PAIRS).T
+    cosines = vectors.encode(TEXTS) @ vectors.encode(PAIRS).T
     assert cosines.argmax(axis=1).tolist() == list(range(COUNT))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bert_keras.export import card
-from bert_keras.models import BertEncoder, QuestionAnswerer, SequenceClassifier
+from bert_keras.models import BertEncoder, QuestionAnswerer, SentenceEncoder, SequenceClassifier
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from tests.contracts import TINY
@@ -34,3 +34,14 @@ def test_no_labels_no_file(tmp_path: Path) -> None:
     predictor = Predictor(QuestionAnswerer(BertEncoder(TINY)), Tokenizer(VOCABULARY))
     card.write(predictor, tmp_path, tmp_path, {})
     assert [path.name for path in tmp_path.iterdir()] == [card.CARD]
+
+
+def test_what_it_says_of_prompts(tmp_path: Path) -> None:
+    prompts = {"query": "find: ", "passage": ""}
+    task = SentenceEncoder(
+        BertEncoder(TINY), prompts=prompts, default_prompt_name="query", similarity="dot"
+    )
+    card.write(Predictor(task, Tokenizer(VOCABULARY)), tmp_path, tmp_path / "demo", {})
+    page = (tmp_path / card.CARD).read_text(encoding="utf-8")
+    assert "Before each text it reads the prompt 'find: '." in page
+    assert f"prompts={prompts!r}, similarity='dot'" in page

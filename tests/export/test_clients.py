@@ -133,7 +133,7 @@ def check_choices(found: Callable, predictor: Predictor, columns: list[Any]) -> 
 
 
 def check_vectors(found: Callable, predictor: Predictor, columns: list[list[str]]) -> None:
-    for row, vector in enumerate(predictor.sentence_vectors(*columns)):
+    for row, vector in enumerate(predictor.encode(*columns)):
         np.testing.assert_allclose(found("sentence_vector", row), vector, atol=1e-5)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bert_keras import features
 from bert_keras.export import requests
 from bert_keras.tokenizers import Tokenizer
 
@@ -77,3 +78,17 @@ def test_what_is_filled(tokenizer: Tokenizer) -> None:
 
 def test_parts() -> None:
     assert requests.part({"a": [1, 2, 3], "b": "xyz"}, 1, 3) == {"a": [2, 3], "b": "yz"}
+
+
+def test_a_prompt_before_each_first_text() -> None:
+    tokenizer = Tokenizer(VOCABULARY)
+    axes = {**ROWS, features.PROMPT_LENGTH: ["batch", 1]}
+    options = {"max_length": 9, "prompt": "a b ", "prompt_length": 3}
+    for columns in ({"text": ["c", ""]}, {"text": ["c", ""], "pair": ["a", "b"]}):
+        found = requests.as_ids(columns, tokenizer, axes, **options)
+        assert found.pop(features.PROMPT_LENGTH).tolist() == [[3], [3]]
+        first = [f"a b {text}" for text in columns["text"]]
+        behind = {**columns, "text": first}
+        expected = requests.as_ids(behind, tokenizer, ROWS, max_length=9)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(found[name], values)

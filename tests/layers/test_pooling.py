@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bert_keras.layers import SentencePooling
+from bert_keras.layers.pooling import ACTIVATIONS, POOLINGS, dense_options
 from tests import contracts
 from tests.contracts import numpy
 
@@ -18,28 +20,103 @@ def _arguments(length: int) -> tuple[np.ndarray, np.ndarray]:
     return x, mask.astype("int32")
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("pooling", POOLINGS)
 def test_contract(pooling: str, tmp_path):
     make = functools.partial(SentencePooling, pooling)
     contracts.check_layer(make, _arguments, num_weights=0, directory=tmp_path)
 
 
+def test_contract_of_all_options(tmp_path):
+    make = functools.partial(
+        SentencePooling,
+        ["mean", "cls"],
+        dense=[
+            {"units": 4, "activation": "tanh"},
+            {"units": 4, "residual": True},
+            {"units": 6, "use_bias": False, "residual": True},
+        ],
+        truncate_dim=5,
+    )
+    contracts.check_layer(make, _arguments, num_weights=6, directory=tmp_path)
+
+
+_EXPECTED: dict[str, Any] = {
+    "mean": lambda x: x.mean(0),
+    "cls": lambda x: x[0],
+    "max": lambda x: x.max(0),
+    "mean_sqrt_len_tokens": lambda x: x.sum(0) / np.sqrt(len(x)),
+    "lasttoken": lambda x: x[-1],
+}
+
+
+@pytest.mark.parametrize("start", [None, 1, 3])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_equals_numpy(pooling: str, start: int | None):
+    x, mask = _arguments(7)
+    begin = start or 0
+
+    def expected(row, count):
+        tokens = row[begin:count]
+        if pooling == "weightedmean":
+            weights = np.arange(begin, count)[:, None] + 1.0
+            return (tokens * weights).sum(0) / weights.sum()
+        return _EXPECTED[pooling](tokens)
+
+    rows = np.stack([expected(row, n) for row, n in zip(x, mask.sum(1), strict=True)])
+    rows = rows.astype("float32")
+    given = (x, mask) if start is None else (x, mask, np.full((3, 1), start, "int32"))
+    contracts.assert_close(numpy(SentencePooling(pooling, False)(*given)), rows, 1e-6)
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    contracts.assert_close(numpy(SentencePooling(pooling)(*given)), rows / lengths, 1e-6)
+    layer = SentencePooling(pooling)
+    contracts.assert_close(numpy(layer(*given, normalized=False)), rows, 1e-6)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_a_row_that_is_all_prompt_has_finite_numbers(pooling: str):
+    x, mask = _arguments(5)
+    assert np.isfinite(numpy(SentencePooling(pooling)(x, mask, np.full((3, 1), 9)))).all()
+
+
+def test_dense_layers_equal_numpy():
+    dense = [{"units": 4, "activation": "tanh", "residual": True}, {"units": 4, "residual": True}]
+    layer = SentencePooling(["max", "cls"], dense=dense, truncate_dim=3)
+    x, mask = _arguments(5)
+    found = numpy(layer(x, mask))
+    weights = contracts.weights(layer)
+    vectors = np.stack(
+        [np.concatenate([row[:n].max(0), row[0]]) for row, n in zip(x, mask.sum(1), strict=True)]
+    )
+    first, second, residual = (
+        next(value for path, value in weights.items() if name in path)
+        for name in ("dense_0/kernel", "dense_1/kernel", "residual_0/kernel")
+    )
+    vectors = np.tanh(vectors @ first) + vectors @ residual
+    vectors = vectors @ second + vectors
+    expected = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    contracts.assert_close(found, expected[:, :3], 1e-5)
+    assert layer.size_for(8) == 3
+
+
 @pytest.mark.parametrize(
-    ("pooling", "expected"),
+    ("options", "message"),
     [
-        ("mean", lambda x, n: x[:n].mean(0)),
-        ("cls", lambda x, _: x[0]),
-        ("max", lambda x, n: x[:n].max(0)),
+        ({"pooling": "sum"}, "`pooling` must be one of mean, cls, max"),
+        ({"pooling": []}, r"or a list of them. Received: pooling=\[\]"),
+        ({"pooling": ["mean", "sum"]}, r"pooling=\['mean', 'sum'\]"),
+        ({"truncate_dim": 0}, "`truncate_dim` must be a whole number from 1"),
+        ({"dense": [{"activation": "tanh"}]}, "`dense` must be a list of"),
+        ({"dense": [{"units": 0}]}, "`dense` must be a list of"),
+        ({"dense": [{"units": 2, "activation": "exotic"}]}, "Received: .*exotic"),
+        ({"dense": [{"units": 2, "size": 3}]}, "Received: .*size"),
     ],
 )
-def test_equals_numpy(pooling: str, expected):
-    x, mask = _arguments(7)
-    rows = np.stack([expected(row, n) for row, n in zip(x, mask.sum(1), strict=True)])
-    contracts.assert_close(numpy(SentencePooling(pooling, False)(x, mask)), rows, 1e-6)
-    rows = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-    contracts.assert_close(numpy(SentencePooling(pooling)(x, mask)), rows, 1e-6)
+def test_refused(options: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        SentencePooling(**options)
 
 
-def test_unknown():
-    with pytest.raises(ValueError, match="`pooling` must be one of mean, cls, max"):
-        SentencePooling("sum")
+def test_dense_options_are_complete():
+    (found,) = dense_options([{"units": 2}])
+    assert found == {"units": 2, "activation": "linear", "use_bias": True, "residual": False}
+    assert found["activation"] in ACTIVATIONS

@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import numpy as np
+import pytest
 
-from bert_keras import BertEncoder, SentenceEncoder, features, optimizer
+from bert_keras import BertEncoder, SentenceEncoder, features, load_checkpoint, optimizer
 from tests import contracts
 from tests.contracts import TINY, numpy
 
+# Options, with how many weights they add.
+OPTIONS: dict[str, tuple[dict[str, Any], int]] = {
+    "max": ({"pooling": "max", "normalize": False}, 0),
+    "several": ({"pooling": ["lasttoken", "weightedmean"], "truncate_dim": 9}, 0),
+    "dense": ({"dense": [{"units": 4, "activation": "tanh"}, {"units": 3, "residual": True}]}, 5),
+    "prompt": ({"include_prompt": False, "prompts": {"a": "b "}, "default_prompt_name": "a"}, 0),
+    "compared": ({"similarity": "dot", "pooling": "mean_sqrt_len_tokens"}, 0),
+}
 
-def test_contract(tmp_path):
+
+def _inputs(task: SentenceEncoder, length: int = 7) -> dict[str, np.ndarray]:
+    x = contracts.inputs_of(task, length)
+    if any(tensor.name == features.PROMPT_LENGTH for tensor in task.inputs):
+        x[features.PROMPT_LENGTH] = np.full((len(x[features.TOKEN_IDS]), 1), 2, "int32")
+    return x
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_contract(kind: str, tmp_path):
     config = TINY.replace(num_layers=1, pooler=False)
+    options, count = OPTIONS[kind]
     encoder = contracts.as_trained(BertEncoder(config))
-    task = SentenceEncoder(encoder, pooling="max", normalize=False)
-    x = contracts.inputs_of(task)
-    contracts._check_calls(task, x, contracts.inputs_of(task, 5))
+    task = SentenceEncoder(encoder, **options)
+    assert len(task.weights) == len(encoder.weights) + count
+    x = _inputs(task)
+    contracts._check_calls(task, x, _inputs(task, 5))
     contracts._check_model_config(task, x, tmp_path)
+    contracts.check_format(task, x, tmp_path / "folder")
+    assert load_checkpoint(tmp_path / "folder").options == task.options
+
+
+def test_options_that_are_as_usual_are_not_written():
+    """So that earlier versions of this package open the folder."""
+    assert SentenceEncoder(BertEncoder(TINY)).options == {"pooling": "mean", "normalize": True}
+
+
+def test_an_unknown_similarity():
+    with pytest.raises(ValueError, match="`similarity` must be one of cosine, dot"):
+        SentenceEncoder(BertEncoder(TINY), similarity="maxsim")
 
 
 def test_padding_does_not_count():

@@ -23,6 +23,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "classification": {"num_classes": 3, "pooling": "max"},
     "in_batch": {"normalize": False},
 }
+# Of the sentence encoder, which the training keeps.
+VECTORS: dict[str, Any] = {
+    "pooling": ["mean", "cls"],
+    "dense": [{"units": 4, "activation": "tanh"}],
+    "truncate_dim": 3,
+    "similarity": "dot",
+    "prompts": {"query": "query: "},
+    "default_prompt_name": "query",
+    "include_prompt": False,
+}
 
 
 def _task(objective: str) -> SentencePairs:
@@ -111,3 +121,31 @@ def test_in_batch_loss_is_that_of_the_papers():
 def test_what_cannot_be_is_refused(options: dict, message: str):
     with pytest.raises(ValueError, match=message):
         SentencePairs(BertEncoder(TINY), **options)
+
+
+@pytest.mark.parametrize("objective", OPTIONS)
+def test_options_of_vectors_are_trained_and_kept(objective: str, tmp_path):
+    options = {**OPTIONS[objective], **VECTORS}
+    task = contracts.as_trained(
+        SentencePairs(BertEncoder(TINY), objective_name=objective, **options)
+    )
+    x = contracts.inputs_of(task)
+    contracts.check_format(task, x, tmp_path / "pairs")
+    unused = ("label",) if objective == "classification" else ()
+    opened = SentenceEncoder.from_preset(tmp_path / "pairs", allow_unused=unused)
+    assert opened.options == task.sentence_encoder.options
+    assert {name: opened.options[name] for name in VECTORS if name != "dense"} == {
+        name: value for name, value in VECTORS.items() if name != "dense"
+    }
+    contracts.assert_same_weights(opened, task.sentence_encoder)
+    task.sentence_encoder.save_to_preset(tmp_path / "vectors")
+    again = SentencePairs.from_preset(tmp_path / "vectors")
+    assert again.sentence_encoder.options == opened.options
+    contracts.assert_same_weights(again.sentence_encoder, opened)
+    dense = next(weight for weight in task.weights if weight.path.endswith("dense_0/kernel"))
+    before = numpy(dense.value)
+    task.compile(keras.optimizers.SGD(0.5), **task.objective())
+    rows = len(x[features.TOKEN_IDS])
+    y = {name: np.zeros(rows, "int32") for name in task.output}
+    task.fit(x, y, batch_size=rows, verbose=0)
+    assert np.abs(numpy(dense.value) - before).max() > 0

@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, tuple[list[Any], ...]] = {
     "pairs": (TEXTS, OTHERS),
 }
 METHODS = {"several": "labels", "numbers": "scores", "tags": "entities", "linked": "entities"}
-METHODS |= {"vectors": "sentence_vectors", "pairs": "labels"}
+METHODS |= {"vectors": "encode", "pairs": "labels"}
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)

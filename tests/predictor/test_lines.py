@@ -35,7 +35,7 @@ def _answers(predictor: Predictor, *rows: object) -> list:
 def test_vectors() -> None:
     predictor = Predictor(contracts.as_trained(BertEncoder(TINY)), _TOKENIZER)
     found = _answers(predictor, "w1 w2", "w3")
-    np.testing.assert_allclose(found, predictor.sentence_vectors(["w1 w2", "w3"]), atol=1e-6)
+    np.testing.assert_allclose(found, predictor.encode(["w1 w2", "w3"]), atol=1e-6)
 
 
 def test_similarity() -> None:
@@ -49,9 +49,7 @@ def test_more_lines_than_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(module, "_AT_ONCE", 2)
     predictor = Predictor(contracts.as_trained(BertEncoder(TINY)), _TOKENIZER)
     texts = [f"w{n}" for n in range(5)]
-    np.testing.assert_allclose(
-        _answers(predictor, *texts), predictor.sentence_vectors(texts), atol=1e-5
-    )
+    np.testing.assert_allclose(_answers(predictor, *texts), predictor.encode(texts), atol=1e-5)
 
 
 def test_questions() -> None:

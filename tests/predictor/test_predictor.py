@@ -101,7 +101,7 @@ def test_next_sentence(task, tokenizer):
         assert probability == pytest.approx(expected, abs=1e-5)
 
 
-def test_sentence_vectors(task, tokenizer):
+def test_encode(task, tokenizer):
     found = Predictor(task.encoder, tokenizer)(TEXTS)
     assert found.shape == (len(TEXTS), 8)
     assert found.dtype == np.float32
@@ -109,7 +109,7 @@ def test_sentence_vectors(task, tokenizer):
         outputs = task.encoder.predict_on_batch(tokenizer([text]))
         expected = outputs[features.SEQUENCE_OUTPUT][0].mean(axis=0)
         np.testing.assert_allclose(vector, expected, atol=1e-5)
-    np.testing.assert_array_equal(Predictor(task, tokenizer).sentence_vectors(TEXTS), found)
+    np.testing.assert_array_equal(Predictor(task, tokenizer).encode(TEXTS), found)
 
 
 def test_texts_are_cut_where_the_model_has_learned_no_more(task, tokenizer):
@@ -132,7 +132,7 @@ def test_pairs_of_unequal_number(task, tokenizer):
 def test_no_texts(task, tokenizer):
     predictor = Predictor(task, tokenizer)
     assert predictor([]) == []
-    assert predictor.sentence_vectors([]).shape == (0, 8)
+    assert predictor.encode([]).shape == (0, 8)
     assert predictor.next_sentence([], []).shape == (0,)
 
 

@@ -49,7 +49,7 @@ def _numbers(kind: str, predictor: Predictor, texts: list[str]) -> list[np.ndarr
     if kind == "labels":
         return list(predictor.scores(texts))
     if kind == "vectors":
-        return list(predictor.sentence_vectors(texts))
+        return list(predictor.encode(texts))
     tags = predictor.tags([text.split() for text in texts])
     return [np.array([(_LABELS.index(tag.label), tag.score) for tag in row]) for row in tags]
 

@@ -80,8 +80,8 @@ class Retrieval(TextKind):
         candidates = list(dict.fromkeys(data.pairs or ()))
         number = {text: index for index, text in enumerate(candidates)}
         right = np.array([number[text] for text in data.pairs or ()])
-        firsts = predictor.sentence_vectors(data.texts)
-        seconds = predictor.sentence_vectors(candidates)
+        firsts = predictor.encode(data.texts)
+        seconds = predictor.encode(candidates)
         nearest, best, own, ranks = [], [], [], []
         for start in range(0, len(firsts), _TOGETHER):
             cosines = firsts[start : start + _TOGETHER] @ seconds.T

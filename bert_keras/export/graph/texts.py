@@ -25,14 +25,29 @@ class Texts:
         model: a task, or an encoder.
         tokenizer: its own.
         max_length: tokens of a text or a pair; longer ones are cut.
+        prompt: what is read before each text, or each first one; "" for nothing.
+        prompt_length: how many tokens that is, with [CLS].
     """
 
-    def __init__(self, model: keras.Model, tokenizer: InGraphTokenizer, *, max_length: int):
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: InGraphTokenizer,
+        *,
+        max_length: int,
+        prompt: str = "",
+        prompt_length: int = 0,
+    ):
         self.model, self.tokenizer, self.max_length = model, tokenizer, max_length
+        self.prompt, self.prompt_length = prompt, prompt_length
 
     def encode(self, text: tf.Tensor, pair: tf.Tensor | None = None) -> _Outputs:
         """Strings [batch] as the model reads them: int32 [batch, length]."""
-        return self.tokenizer(text, pair, max_length=self.max_length)
+        behind = tf.strings.join([self.prompt, text]) if self.prompt else text
+        inputs = self.tokenizer(behind, pair, max_length=self.max_length)
+        if any(tensor.name == features.PROMPT_LENGTH for tensor in self.model.inputs):
+            inputs[features.PROMPT_LENGTH] = tf.fill([tf.size(text), 1], self.prompt_length)
+        return inputs
 
     def apart(self, text: tf.Tensor, pair: tf.Tensor) -> _Outputs:
         """Two texts, each read for itself: int32 [batch, 2, length]."""
@@ -74,7 +89,9 @@ class Texts:
 
     def numbers(self, text: tf.Tensor, pair: tf.Tensor | None = None) -> _Outputs:
         """`scores`: float32 [batch, numbers], of a regression."""
-        return {"scores": call(self.model, self.encode(text, pair))[features.LABEL]}
+        logits = call(self.model, self.encode(text, pair))[features.LABEL]
+        activation = self.model.options.get("activation", "linear")
+        return {"scores": keras.activations.get(activation)(logits)}
 
     def choices(self, prompt: tf.Tensor, options: tf.Tensor) -> _Outputs:
         """`index`: int32 [batch], `choice`: string, `score`: float32; `scores` of all options.
@@ -114,16 +131,14 @@ class Texts:
     # === Vectors ===
 
     def vectors(self, text: tf.Tensor) -> _Outputs:
-        """`sentence_vector`: float32 [batch, hidden_size], of a `SentenceEncoder`."""
+        """`sentence_vector`: float32 [batch, size], of a `SentenceEncoder`."""
         return {name: call(self.model, self.encode(text))[name] for name in self.model.output}
 
     def similarity(self, text: tf.Tensor, pair: tf.Tensor) -> _Outputs:
-        """`similarity`: float32 [batch], the cosine of the vectors of two texts."""
+        """`similarity`: float32 [batch], of two texts' vectors, as the model compares them."""
         vectors = self.vectors(tf.concat([text, pair], axis=0))[features.SENTENCE_VECTOR]
-        first, second = tf.split(vectors, 2)
-        lengths = tf.norm(first, axis=1) * tf.norm(second, axis=1)
-        product = tf.reduce_sum(first * second, axis=1)
-        return {features.SIMILARITY: product / tf.maximum(lengths, _TINY)}
+        name = self.model.options.get("similarity", features.COSINE)
+        return {features.SIMILARITY: SIMILARITIES[name](*tf.split(vectors, 2))}
 
     def outputs(self, text: tf.Tensor) -> _Outputs:
         """What an encoder gives, with its tokens and the mean of what it makes of them."""
@@ -154,6 +169,32 @@ class Texts:
             "scores": tf.where(is_used, scores, 0.0),
             "mask_count": count,
         }
+
+
+def _cosines(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    lengths = tf.norm(first, axis=1) * tf.norm(second, axis=1)
+    return _dots(first, second) / tf.maximum(lengths, _TINY)
+
+
+def _dots(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum(first * second, axis=1)
+
+
+def _euclidean(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    return -tf.norm(first - second, axis=1)
+
+
+def _manhattan(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    return -tf.reduce_sum(tf.abs(first - second), axis=1)
+
+
+# By the names of `features.SIMILARITIES`.
+SIMILARITIES = {
+    features.COSINE: _cosines,
+    "dot": _dots,
+    "euclidean": _euclidean,
+    "manhattan": _manhattan,
+}
 
 
 def flat(outputs: dict[str, Any]) -> _Outputs:

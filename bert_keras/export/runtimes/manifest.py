@@ -26,6 +26,10 @@ class Manifest:
         pad_id: what fills up the shorter rows of a batch.
         inputs: names, and sizes or names of their axes: int32.
         outputs: likewise, float32.
+        prompt: what is to be put before each text, or each first one, before it is cut into
+            tokens; "" for nothing.
+        prompt_length: how many tokens that is, with the first special token: the input of this
+            name, where the model has it.
     """
 
     format: str
@@ -37,6 +41,8 @@ class Manifest:
     pad_id: int
     inputs: dict[str, list[int | str]]
     outputs: dict[str, list[int | str]]
+    prompt: str = ""
+    prompt_length: int = 0
 
     def write(self, folder: Path) -> None:
         """Writes it into the folder."""
@@ -50,7 +56,8 @@ class Manifest:
             ArtifactError: it is missing or damaged.
         """
         path = folder / FILE
-        values = strict_json.read_object(path)
+        # What earlier versions did not write has no effect.
+        values = {"prompt": "", "prompt_length": 0, **strict_json.read_object(path)}
         if missing := sorted(_TYPES.keys() - values.keys()):
             raise ArtifactError(f"{path}: lacks {', '.join(missing)}. Export the model again.")
         for name, kind in _TYPES.items():
@@ -71,4 +78,6 @@ _TYPES = {
     "pad_id": int,
     "inputs": dict,
     "outputs": dict,
+    "prompt": str,
+    "prompt_length": int,
 }

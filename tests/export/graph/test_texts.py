@@ -95,7 +95,7 @@ def test_choices(encoder, tokenizer, texts) -> None:
 def test_vectors_and_how_alike_they_are(encoder, tokenizer, texts) -> None:
     predictor, graph = both(SentenceEncoder(encoder(), normalize=False), tokenizer)
     found = graph.vectors(strings(texts))[features.SENTENCE_VECTOR]
-    np.testing.assert_allclose(found, predictor.sentence_vectors(texts), atol=1e-5)
+    np.testing.assert_allclose(found, predictor.encode(texts), atol=1e-5)
     alike = graph.similarity(strings(texts), strings(texts[::-1]))["similarity"]
     np.testing.assert_allclose(alike, predictor.similarity(texts, texts[::-1]), atol=1e-5)
 
@@ -103,7 +103,7 @@ def test_vectors_and_how_alike_they_are(encoder, tokenizer, texts) -> None:
 def test_what_an_encoder_gives(encoder, tokenizer, texts) -> None:
     predictor, graph = both(encoder(), tokenizer)
     found = graph.outputs(strings(texts))
-    expected = predictor.sentence_vectors(texts)
+    expected = predictor.encode(texts)
     np.testing.assert_allclose(found[features.SENTENCE_VECTOR], expected, atol=1e-5)
     assert found[features.TOKEN_IDS].shape == found[features.PADDING_MASK].shape
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -20,12 +21,22 @@ WRITTEN = Manifest(
     pad_id=0,
     inputs={"token_ids": ["batch", "length"]},
     outputs={"start": ["batch", "length"]},
+    prompt="query: ",
+    prompt_length=3,
 )
 
 
 def test_round_trip(tmp_path: Path) -> None:
     WRITTEN.write(tmp_path)
     assert Manifest.read(tmp_path) == WRITTEN
+
+
+def test_what_earlier_versions_did_not_write_has_no_effect(tmp_path: Path) -> None:
+    WRITTEN.write(tmp_path)
+    values = json.loads((tmp_path / FILE).read_text())
+    del values["prompt"], values["prompt_length"]
+    (tmp_path / FILE).write_text(json.dumps(values))
+    assert Manifest.read(tmp_path) == dataclasses.replace(WRITTEN, prompt="", prompt_length=0)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +49,7 @@ def test_damaged(tmp_path: Path, text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("max_length", "long"), ("task", None), ("inputs", [])]
+    ("name", "value"), [("max_length", "long"), ("task", None), ("inputs", []), ("prompt", 1)]
 )
 def test_of_other_types(tmp_path: Path, name: str, value: object) -> None:
     WRITTEN.write(tmp_path)

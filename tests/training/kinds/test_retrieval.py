@@ -59,7 +59,7 @@ def test_ranks(together: int, kind, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(retrieval, "_TOGETHER", together)
 
     class Stub:
-        sentence_vectors = staticmethod(_vectors)
+        encode = staticmethod(_vectors)
 
     made = kind("retrieval")
     found = made.evaluate(Stub(), _DATA)

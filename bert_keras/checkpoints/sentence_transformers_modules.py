@@ -1,0 +1,250 @@
+"""The small files of sentence-transformers' modules, one by one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras import strict_json
+from bert_keras.checkpoints import sentence_transformers_keys as keys
+from bert_keras.errors import ArtifactError
+from bert_keras.tokenizers.sentence_files import SENTENCE_CONFIGS, transformer_folder
+
+_VECTOR = "sentence_embedding"  # what modules of vectors read and give
+# By the kind of model: what its transformer is for, gives, and is called there.
+TASKS = {
+    keys.VECTORS: ("feature-extraction", "last_hidden_state", "token_embeddings"),
+    keys.SCORES: ("sequence-classification", "logits", "scores"),
+}
+OF_ENCODERS = "Its encoder alone opens with BertEncoder.from_preset."
+_DENSE_FLAGS = {"bias": True, "use_residual": False}
+
+
+def refuse_others(path: Path, model: Any) -> None:
+    """Refuse by name the kinds of model that are not supported."""
+    name = keys.SAME_MODELS.get(model, model) if isinstance(model, str) else None
+    if name in keys.OTHER_MODELS:
+        raise ArtifactError(
+            f"{path}: a {name} of sentence-transformers ({keys.OTHER_MODELS[name]}), which is not "
+            f"supported yet. {OF_ENCODERS}"
+        )
+
+
+def warn_of_others(path: Path, values: Mapping[str, Any], kind: str) -> None:
+    """Name keys that sentence-transformers itself passes over, and that nobody here knows."""
+    if others := sorted(set(values) - set(keys.KEYS[kind])):
+        warnings.warn(
+            f"{path}: not known here, and not read: {', '.join(others)}. Compare the answers with "
+            "those of sentence-transformers.",
+            stacklevel=2,
+        )
+
+
+def _require_known(path: Path, values: Mapping[str, Any], kind: str) -> None:
+    if others := sorted(set(values) - set(keys.KEYS[kind])):
+        raise ArtifactError(
+            f"{path}: not supported: {', '.join(f'{key}={values[key]!r:.80}' for key in others)}"
+        )
+
+
+# === The transformer ===
+
+
+def _transformer_values(directory: Path) -> tuple[Path, dict[str, Any]]:
+    """The first file of its own that there is, and what it says."""
+    folder = transformer_folder(directory)
+    paths = [folder / name for name in SENTENCE_CONFIGS]
+    path = next((path for path in paths if path.is_file()), paths[0])
+    return path, strict_json.read_object(path) if path.is_file() else {}
+
+
+def check_transformer(directory: Path, model: str) -> None:
+    """Read the file of the first module, which is to be the encoder of a text.
+
+    Args:
+        directory: of the model.
+        model: its kind, a key of `TASKS`.
+
+    Raises:
+        ArtifactError: it says what changes answers and is not supported here.
+    """
+    path, values = _transformer_values(directory)
+    _require_known(path, values, keys.TRANSFORMER)
+    task, output, name = TASKS[model]
+    supported: dict[str, tuple[Any, ...]] = {
+        "transformer_task": (task,),
+        "modality_config": ({"text": {"method": "forward", "method_output_name": output}},),
+        "module_output_name": (name,),
+        "query_length": (None,),
+        "document_length": (None,),
+        "query_expansion": (None,),
+    }
+    for key, allowed in supported.items():
+        if key in values and values[key] not in allowed:
+            raise ArtifactError(
+                f"{path}: of a {model} only {key}={allowed[0]!r} can be opened. "
+                f"Received: {values[key]!r:.200}"
+            )
+    for key in keys.ARGUMENTS:
+        known = set(keys.LOADING)
+        if key in keys.TOKENIZER_ARGUMENTS:
+            known.add(keys.LENGTH_ARGUMENT)
+        arguments = values.get(key) or {}
+        others = sorted(set(arguments) - known) if isinstance(arguments, dict) else [str(arguments)]
+        if others:
+            raise ArtifactError(f"{path}: not supported: {key} with {', '.join(others)}")
+    processing = values.get("processing_kwargs") or {}
+    text = processing.get("text") if isinstance(processing, dict) else None
+    is_length = isinstance(text, dict) and set(text) <= {"max_length"} and len(processing) == 1
+    if processing and not is_length:
+        raise ArtifactError(f"{path}: not supported: processing_kwargs={processing!r:.200}")
+
+
+def max_length(directory: Path) -> tuple[Path, str, Any]:
+    """Find out how many tokens of a text are read.
+
+    Returns:
+        The file that says it, its key, and the value, which is not checked; None for as many as
+        there are positions.
+    """
+    path, values = _transformer_values(directory)
+    processing = values.get("processing_kwargs") or {}
+    text = processing.get("text") if isinstance(processing, dict) else None
+    if isinstance(text, dict) and text.get("max_length") is not None:
+        return path, "max_length", text["max_length"]
+    for key in keys.TOKENIZER_ARGUMENTS:
+        arguments = values.get(key)
+        if isinstance(arguments, dict) and keys.LENGTH_ARGUMENT in arguments:
+            return path, keys.LENGTH_ARGUMENT, arguments[keys.LENGTH_ARGUMENT]
+    if values.get("max_seq_length") is not None:
+        return path, "max_seq_length", values["max_seq_length"]
+    # From version 6 on the tokenizer's file alone says it.
+    path = transformer_folder(directory) / "tokenizer_config.json"
+    told = strict_json.read_object(path) if path.is_file() else {}
+    return path, keys.LENGTH_ARGUMENT, told.get(keys.LENGTH_ARGUMENT)
+
+
+def activation(path: Path, told: Any) -> str:
+    """Return our name of an activation.
+
+    Raises:
+        ArtifactError: it is not one of the table.
+    """
+    if told not in tuple(keys.ACTIVATIONS):
+        names = ", ".join(dict.fromkeys(keys.ACTIVATION_NAMES.values()))
+        raise ArtifactError(
+            f"{path}: not supported: the activation {told!r}. Only these are: {names}"
+        )
+    return keys.ACTIVATIONS[told]
+
+
+# === Modules behind the transformer ===
+
+
+def _module_values(path: Path, kind: str) -> dict[str, Any]:
+    """The config of a module, by the keys of today."""
+    values = strict_json.read_object(path) if path.is_file() else {}
+    for old, new in keys.OLD_KEYS.items():
+        if old in values:
+            told = values[old]
+            if values.get(new, told) != told:
+                raise ArtifactError(
+                    f"{path}: {old}={told!r} and {new}={values[new]!r} contradict each "
+                    "other. Remove one."
+                )
+            values = {key: value for key, value in values.items() if key != old}
+            values[new] = told
+    if kind == keys.POOLING:
+        values = _without_flags(path, values)
+        _require_known(path, values, kind)
+    else:
+        warn_of_others(path, values, kind)
+    return values
+
+
+def _without_flags(path: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """Write the flags of before version 5 as one key."""
+    flags = {key: values[key] for key in keys.POOLING_FLAGS if key in values}
+    if not flags:
+        return values
+    if any(not isinstance(flag, bool) for flag in flags.values()):
+        raise ArtifactError(f"{path}: expected true or false. Received: {flags}")
+    chosen = [name for key, name in keys.POOLING_FLAGS.items() if flags.get(key)] or ["mean"]
+    others = {key: value for key, value in values.items() if key not in flags}
+    told = others.setdefault("pooling_mode", chosen)
+    names = [told] if isinstance(told, str) else told
+    if isinstance(names, list) and sorted(map(str, names)) != sorted(chosen):
+        raise ArtifactError(
+            f"{path}: pooling_mode={told!r} and {', '.join(key for key in flags if flags[key])} "
+            "contradict each other. Remove one."
+        )
+    return others
+
+
+def read_pooling(path: Path) -> tuple[int, dict[str, Any]]:
+    """Read the config of a pooling: the size of tokens' vectors, and options of ours.
+
+    Raises:
+        ArtifactError: it is damaged, or says what is not known.
+    """
+    values = _module_values(path, keys.POOLING)
+    size, told = values.get("embedding_dimension"), values.get("pooling_mode", "mean")
+    names = [told] if isinstance(told, str) else told
+    known = tuple(keys.POOLING_FLAGS.values())
+    if not isinstance(names, list) or not names or any(name not in known for name in names):
+        raise ArtifactError(
+            f"{path}: pooling_mode must be one of {', '.join(known)}, or a list of them. "
+            f"Received: {told!r}"
+        )
+    if type(size) is not int or size < 1:
+        raise ArtifactError(
+            f"{path}: embedding_dimension must be a whole number from 1. Received: {size!r}"
+        )
+    options: dict[str, Any] = {"pooling": names[0] if len(names) == 1 else names}
+    includes = values.get("include_prompt", True)
+    if not isinstance(includes, bool):
+        raise ArtifactError(f"{path}: include_prompt must be true or false. Received: {includes!r}")
+    return size, options if includes else {**options, "include_prompt": False}
+
+
+def check_names(path: Path, kind: str) -> dict[str, Any]:
+    """Read a module that turns a text's vector into another."""
+    values = _module_values(path, kind)
+    for key in ("module_input_name", "module_output_name"):
+        told = values.get(key)
+        if told == "token_embeddings":
+            refuse_others(path, "MultiVectorEncoder")
+        if told not in (None, _VECTOR):
+            raise ArtifactError(f"{path}: only {key}={_VECTOR!r} can be opened. Received: {told!r}")
+    return values
+
+
+def read_dense(path: Path, width: int) -> dict[str, Any]:
+    """Read the config of a dense layer, as an option of ours.
+
+    Args:
+        path: of the config.
+        width: the size of the vectors that it is given.
+
+    Raises:
+        ArtifactError: it is damaged, of another size, or says what is not supported.
+    """
+    values = check_names(path, keys.DENSE)
+    received, units = values.get("in_features"), values.get("out_features")
+    if received != width or type(units) is not int or units < 1:
+        raise ArtifactError(
+            f"{path}: expected in_features={width}, the size of the vectors before it, and a "
+            f"positive out_features. Received: in_features={received!r}, out_features={units!r}"
+        )
+    flags = {key: values.get(key, usual) for key, usual in _DENSE_FLAGS.items()}
+    if not all(isinstance(flag, bool) for flag in flags.values()):
+        raise ArtifactError(f"{path}: expected true or false. Received: {flags}")
+    told = values.get("activation_function", "torch.nn.modules.activation.Tanh")
+    return {
+        "units": units,
+        "activation": activation(path, told),
+        "use_bias": flags["bias"],
+        "residual": flags["use_residual"],
+    }

@@ -1,0 +1,152 @@
+"""The files from which sentence-transformers opens a folder of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras import atomic
+from bert_keras.checkpoints import safetensors_file
+from bert_keras.checkpoints import sentence_transformers_keys as keys
+from bert_keras.checkpoints.format import Entry
+from bert_keras.checkpoints.manifest import WEIGHTS
+from bert_keras.checkpoints.sentence_transformers import CONFIG
+from bert_keras.checkpoints.sentence_transformers_modules import TASKS
+from bert_keras.features import COSINE
+from bert_keras.tokenizers.sentence_files import MODULES, SENTENCE_CONFIGS
+
+_ALWAYS = 4  # flags of poolings that the oldest versions know
+
+
+def is_theirs(class_name: str, options: Mapping[str, Any]) -> bool:
+    """Return whether sentence-transformers has files for such a model.
+
+    Args:
+        class_name: of the task.
+        options: of the task.
+    """
+    is_pair_scorer = class_name == "SequenceClassifier" and "activation" in options
+    return class_name == "SentenceEncoder" or is_pair_scorer
+
+
+def write_config(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the config.json of a CrossEncoder says for versions before 6."""
+    if "activation" not in options:
+        return {}
+    return {"sentence_transformers": {"activation_fn": _dotted(options["activation"])}}
+
+
+def write(
+    directory: Path,
+    class_name: str,
+    options: Mapping[str, Any],
+    entries: list[Entry],
+    hidden_size: int,
+    max_length: int,
+) -> dict[str, str]:
+    """Write the files beside the encoder's own.
+
+    Args:
+        directory: the folder.
+        class_name: of the task.
+        options: of the task.
+        entries: the variables of its dense layers, under the names of all weights.
+        hidden_size: of the encoder.
+        max_length: how many positions it has.
+
+    Returns:
+        The sha256 of each file of weights, by its name within the folder.
+    """
+    is_scorer = class_name != "SentenceEncoder"
+    model = keys.SCORES if is_scorer else keys.VECTORS
+    config: dict[str, Any] = {
+        "model_type": model,
+        "prompts": options.get("prompts", {}),
+        "default_prompt_name": options.get("default_prompt_name"),
+    }
+    transformer: dict[str, Any] = {"max_seq_length": max_length, "do_lower_case": False}
+    rows = [(keys.TRANSFORMER, "")]
+    files: dict[str, Any] = {}
+    digests: dict[str, str] = {}
+    if is_scorer:
+        config["activation_fn"] = _dotted(options["activation"])
+        task, output, name = TASKS[model]
+        modality = {"text": {"method": "forward", "method_output_name": output}}
+        transformer |= {"transformer_task": task, "modality_config": modality}
+        transformer["module_output_name"] = name
+    else:
+        config["similarity_fn_name"] = options.get("similarity", COSINE)
+        if "truncate_dim" in options:
+            config["truncate_dim"] = options["truncate_dim"]
+        rows.append((keys.POOLING, f"1_{keys.POOLING}"))
+        files[f"1_{keys.POOLING}/config.json"] = _pooling(options, hidden_size)
+        names = options["pooling"]
+        width = hidden_size * (1 if isinstance(names, str) else len(names))
+        for number, dense in enumerate(options.get("dense", ())):
+            folder = f"{len(rows)}_{keys.DENSE}"
+            rows.append((keys.DENSE, folder))
+            files[f"{folder}/config.json"] = _dense(dense, width)
+            width = dense["units"]
+            (directory / folder).mkdir(exist_ok=True)
+            weights = [_renamed(entry, f"dense.{number}.") for entry in entries]
+            digests[f"{folder}/{WEIGHTS}"] = safetensors_file.write(
+                directory / folder / WEIGHTS, [entry for entry in weights if entry]
+            )
+        if options["normalize"]:
+            rows.append((keys.NORMALIZE, f"{len(rows)}_{keys.NORMALIZE}"))
+    files[SENTENCE_CONFIGS[0]] = transformer
+    files[CONFIG] = config
+    # Versions from 2 to 6 know the modules by these names.
+    files[MODULES] = [
+        {"idx": number, "name": str(number), "path": path, "type": f"{keys.PACKAGE}.models.{kind}"}
+        for number, (kind, path) in enumerate(rows)
+    ]
+    for name, values in files.items():
+        (directory / name).parent.mkdir(exist_ok=True)
+        atomic.write_text(directory / name, json.dumps(values, indent=2, allow_nan=False) + "\n")
+    return digests
+
+
+def remove(directory: Path) -> None:
+    """Remove the files that name modules, so that another model's do not stand beside a new one."""
+    for name in (MODULES, CONFIG):
+        (directory / name).unlink(missing_ok=True)
+
+
+def _dotted(activation: str) -> str:
+    return keys.ACTIVATION_NAMES[activation]
+
+
+def _pooling(options: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
+    told = options["pooling"]
+    names = [told] if isinstance(told, str) else list(told)
+    values: dict[str, Any] = {"word_embedding_dimension": hidden_size}
+    flags = {
+        key: name in names
+        for number, (key, name) in enumerate(keys.POOLING_FLAGS.items())
+        if number < _ALWAYS or name in names
+    }
+    if [name for key, name in keys.POOLING_FLAGS.items() if flags.get(key)] == names:
+        values |= flags
+    else:  # in another order, which versions before 5 do not know
+        values = {"embedding_dimension": hidden_size, "pooling_mode": names}
+    return values if options.get("include_prompt", True) else {**values, "include_prompt": False}
+
+
+def _dense(options: Mapping[str, Any], width: int) -> dict[str, Any]:
+    values = {
+        "in_features": width,
+        "out_features": options["units"],
+        "bias": options["use_bias"],
+        "activation_function": _dotted(options["activation"]),
+    }
+    return {**values, "use_residual": True} if options["residual"] else values
+
+
+def _renamed(entry: Entry, start: str) -> Entry | None:
+    """The entry of a layer under the name that it has in the layer's own file."""
+    if not entry.tensor.startswith(start):
+        return None
+    return Entry(entry.variable, entry.tensor.removeprefix(start), entry.leaf)
