@@ -11,6 +11,7 @@ import keras
 from bert_keras import features
 from bert_keras.config import BertConfig
 from bert_keras.layers import kernels
+from bert_keras.layers.embeddings import in_training
 from bert_keras.models.direct import DirectModel
 from bert_keras.models.encoder_inputs import encoder_inputs, packed_inputs
 from bert_keras.models.encoder_layers import EncoderLayers
@@ -22,7 +23,8 @@ class EncoderView(DirectModel):
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
         """As at inference where nothing is trained: a frozen encoder drops nothing."""
         is_fixed = bool(training) and not self.trainable_variables
-        return super().call(inputs, False if is_fixed else training, mask, **kwargs)
+        with in_training(bool(training)):
+            return super().call(inputs, False if is_fixed else training, mask, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
