@@ -180,9 +180,17 @@ def _fails(limit: Limit) -> Any:
     """Return a boolean scalar: whether a number is out of its range."""
     import tensorflow as tf
 
+    if isinstance(limit.values, int):  # a length that is known before a batch is read
+        return tf.constant(limit.values >= limit.upper)
     values = tf.convert_to_tensor(limit.values)
     if limit.upper is None:
         return tf.reduce_any(values != values)  # NaN is not itself
+    unsigned = {tf.int32: tf.uint32, tf.int64: tf.uint64}.get(values.dtype)
+    if unsigned is not None and limit.ignored is None:
+        # As an unsigned number, one below 0 is larger than any limit.
+        if values.shape.rank != 0:
+            values = tf.reduce_max(tf.bitcast(values, unsigned))
+        return values >= tf.cast(limit.upper, values.dtype)
     within = (values >= 0) & (values < tf.cast(limit.upper, values.dtype))
     if limit.ignored is not None:
         within |= values == tf.cast(limit.ignored, values.dtype)

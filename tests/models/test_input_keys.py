@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import string
 from typing import Any
 from unittest.mock import patch
@@ -81,14 +80,10 @@ def test_what_is_no_batch_is_refused_by_name(name: str) -> None:
         faults[f"text as {key}"] = ({**x, key: "text"}, f"'{key}' .*Received: a str")
     if "padding_mask" in x:
         faults["packed rows"] = ({**x, "position_ids": tokens}, "'position_ids'.*`packed\\(\\)`")
-    for fault, (batch, message) in faults.items():
+    for batch, message in faults.values():
         for way in WAYS:
-            try:
+            with pytest.raises(ValueError, match=message):
                 getattr(model, way)(batch)
-            except ValueError as error:
-                assert re.search(message, str(error)), (fault, way)
-            else:
-                pytest.fail(f"{way} took a batch with {fault}")
 
 
 # Names around those of the inputs, so that they sort before, between and after them.
