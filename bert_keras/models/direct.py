@@ -100,7 +100,9 @@ class DirectModel(keras.Model):
 
         `fit` of your own model is Keras's and checks nothing:
         `model.fit(encoder.checked(dataset))`. Batches keep their keys; ids and lengths under the
-        names of this model's inputs, or their aliases, are checked.
+        names of this model's inputs, or their aliases, are checked. On JAX, Keras 3.15 loses the
+        weights of a model of your own when a step fails, whatever the reason; arrays are checked
+        before any step.
 
         Args:
             x: a dictionary of arrays, a `tf.data.Dataset`, `keras.utils.PyDataset`, generator or
