@@ -65,6 +65,42 @@ TF1 = {
     MASK_POSITIONS: "masked_lm_positions",
 }
 
+# All inputs that a model may have.
+INPUTS = (
+    TOKEN_IDS,
+    SEGMENT_IDS,
+    PADDING_MASK,
+    MASK_POSITIONS,
+    EXAMPLE_IDS,
+    POSITION_IDS,
+    FIRST_POSITIONS,
+)
+# Other libraries' names of these inputs.
+INPUT_ALIASES = {
+    theirs: ours
+    for table in (HUGGING_FACE, TF_HUB, TF1)
+    for ours, theirs in table.items()
+    if ours in INPUTS and theirs != ours
+}
+# Keys of a batch that a model without such an input ignores, because they change no answer of it.
+IGNORED_KEYS = frozenset(
+    {
+        # Positions to predict choose among outputs; segments need a segment table.
+        *(MASK_POSITIONS, SEGMENT_IDS),
+        # Labels, by the names of our outputs.
+        *(MLM, NSP, SOP, RTD, LABEL, TAGS, START, END, CHOICE, SIMILARITY, MATCH, SENTENCE_VECTOR),
+        # Labels and sample weights, as Hugging Face, KerasHub and Google's TFRecords name them.
+        *("labels", "label_ids", "next_sentence_label", "next_sentence_labels"),
+        *("sentence_order_label", "start_positions", "end_positions"),
+        *("masked_lm_ids", "masked_lm_weights", "mask_ids", "mask_weights"),
+        # What Hugging Face's tokenizers tell about the text itself.
+        *("special_tokens_mask", "offset_mapping", "overflow_to_sample_mapping", "length"),
+        "num_truncated_tokens",
+        # Numbers of examples.
+        *("idx", "unique_ids", "is_real_example"),
+    }
+)
+
 _Value = TypeVar("_Value")
 
 

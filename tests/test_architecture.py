@@ -46,7 +46,11 @@ FLOORS = {
     "layers": Floor((), ("keras",), ("tensorflow",)),
     "optimization": Floor((), ("keras",), ("tensorflow", "torch")),
     "viterbi": Floor((), ("numpy",)),
-    "models": Floor(("config", "presets", "features", "layers"), ("keras",), ("checkpoints",)),
+    "models": Floor(
+        ("config", "presets", "features", "layers"),
+        ("keras", "numpy"),
+        ("checkpoints", "tensorflow"),
+    ),
     "tokenizers": Floor(("features", "handles"), ("numpy", "tokenizers"), ("sentencepiece",)),
     "data": Floor(
         ("features", "tokenizers"), ("numpy", "sentencex"), ("keras", "pyarrow", "tensorflow")

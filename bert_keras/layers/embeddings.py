@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import keras
@@ -12,6 +15,18 @@ from bert_keras.layers import written_out
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.inner import inner
 from bert_keras.layers.layer_norm import LayerNorm
+
+_is_training: ContextVar[bool] = ContextVar("is_training", default=False)
+
+
+@contextmanager
+def in_training(is_training: bool) -> Iterator[None]:
+    """Tell embeddings that a model around them is trained, also where they run as at inference."""
+    token = _is_training.set(is_training or _is_training.get())
+    try:
+        yield
+    finally:
+        _is_training.reset(token)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -121,26 +136,37 @@ class BertEmbeddings(keras.layers.Layer):
         length = token_ids.shape[1]
         if length is not None and length > self.max_positions and not is_given:
             raise ValueError(
-                f"The model has {self.max_positions} positions: shorten the sequences. "
-                f"Received: token_ids of shape {tuple(token_ids.shape)}"
+                f"The model has {self.max_positions} positions, but the rows of token_ids have "
+                f"{length} tokens. Shorten the texts, as with max_length={self.max_positions}."
             )
-        x = inner(self.token, token_ids)
+        x = self._rows(self.token, token_ids, training)
         if self.position is not None:
-            x = x + self._positions(token_ids, position_ids)
+            x = x + self._positions(token_ids, position_ids, training)
         if self.segment is not None:
             if segment_ids is None:
                 segment_ids = ops.zeros_like(token_ids)
-            x = x + inner(self.segment, segment_ids)
+            x = x + self._rows(self.segment, segment_ids, training)
         x = inner(self.layer_norm, x, training=training)
         return inner(self.dropout, x, training=training)
 
     def compute_output_spec(self, token_ids, segment_ids=None, position_ids=None, training=None):
         return keras.KerasTensor((*token_ids.shape, self.hidden_size), dtype=self.compute_dtype)
 
-    def _positions(self, token_ids, position_ids=None):
+    def _rows(self, table, ids, training):
+        """Return rows of a table.
+
+        JAX has NaN for a row that does not exist: visible in an answer, but one such step of
+        training would make every weight NaN. There it is the last row, as TensorFlow's compiled
+        programs have it. `fit` of our own models refuses such ids.
+        """
+        if keras.backend.backend() == "jax" and (training or _is_training.get()):
+            ids = ops.clip(ids, 0, table.input_dim - 1)
+        return inner(table, ids)
+
+    def _positions(self, token_ids, position_ids=None, training=None):
         """Rows of the position table: [batch, length, width], or [1, length, width]."""
         if position_ids is not None:
-            return inner(self.position, position_ids + self.position_offset)
+            return self._rows(self.position, position_ids + self.position_offset, training)
         if written_out.is_asked():
             return inner(self.position, written_out.positions(token_ids) + self.position_offset)
         positions = ops.arange(ops.shape(token_ids)[1], dtype="int32") + self.position_offset

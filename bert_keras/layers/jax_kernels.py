@@ -142,7 +142,8 @@ def is_highest(labels: Any, logits: Any) -> Any:
 
 
 def _of_labels(labels: Any, logits: Any) -> Any:
-    return jnp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+    # Clipped: JAX has NaN for a class that does not exist, and would train it into the weights.
+    return jnp.take_along_axis(logits, labels[..., None], axis=-1, mode="clip")[..., 0]
 
 
 def _mixed(x: Any) -> Any:

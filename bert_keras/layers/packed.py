@@ -9,9 +9,12 @@ from keras import ops
 def tokens_at(x, positions):
     """The vectors at some positions: [batch, length, width], [batch, n] -> [batch, n, width]."""
     batch, length, width = ops.shape(x)
+    positions = ops.cast(positions, "int32")
+    if keras.backend.backend() == "jax":
+        positions = ops.clip(positions, 0, length - 1)  # beyond the batch JAX has NaN
     # One flat gather: its gradient is a scatter over rows on every backend.
     first_rows = length * ops.arange(batch, dtype="int32")
-    rows = ops.cast(positions, "int32") + first_rows[:, None]
+    rows = positions + first_rows[:, None]
     return ops.take(ops.reshape(x, (batch * length, width)), rows, axis=0)
 
 

@@ -87,6 +87,11 @@ class ChunkedTokenLoss(keras.losses.Loss):
         super().__init__(name=name, reduction="mean_with_sample_weight", dtype="float32")
         self._head, self._chunks, self._accuracy = head, chunks, accuracy
 
+    def label_classes(self, shape: tuple[int | None, ...]) -> int:
+        """Return the number of classes of the labels: rows of the token table."""
+        del shape
+        return self._head.token_embedding.input_dim
+
     def __call__(self, y_true, y_pred, sample_weight=None):
         """The loss of a batch.
 

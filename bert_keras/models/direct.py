@@ -1,19 +1,23 @@
-"""Functional models that run without Keras's preparations of every layer."""
+"""Functional models that check what they are fed, and skip Keras's preparation of every layer."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import keras
 
 from bert_keras.layers.inner import inner
+from bert_keras.models.data_checks import DataChecks
+from bert_keras.models.input_keys import InputKeys
+from bert_keras.models.value_checks import ValueChecks
 
-# PyTorch is asked anew each time; the other backends compile what they predict.
+# PyTorch runs eagerly; the other backends compile what they predict.
 _IS_EAGER = keras.backend.backend() == "torch"
-# Keras's own business: where it no longer has them, all is as it has it.
+# Private methods of Keras: if a release renames them, `call` falls back to Keras's own.
 _RUN, _STANDARDIZE = "_run_through_graph", "_standardize_inputs"
 
 
@@ -34,22 +38,133 @@ def _in_own_order(fit: Callable[..., Any]) -> Any:
     return run
 
 
-class DirectModel(keras.Model):
-    """A functional model, on PyTorch quicker at inference, most of all with one text.
+def _checked(method: Callable[..., Any]) -> Any:
+    """Return a method of Keras that checks its data first; see `DataChecks`."""
+    signature = inspect.signature(method)
 
-    Layers of the model's own policy are called as its parts are (`layers.inner`): their inputs come
-    from each other. Keras prepares the model itself, and layers of another policy.
+    @functools.wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("_use_cached_eval_dataset") or self._input_keys is None:
+            return method(self, *args, **kwargs)  # `fit` has checked what it evaluates on
+        bound = signature.bind(self, *args, **kwargs)
+        values = self._value_checks
+        if "y" in signature.parameters:
+            values = values.with_losses(self.loss)
+        checks = DataChecks(self._input_keys.select, values)
+        try:
+            with _kept_state(self):
+                checks.arguments(bound.arguments)
+                return method(*bound.args, **bound.kwargs)
+        except Exception:
+            if checks.error is None:
+                raise
+        # TensorFlow raises an error of its own for one within a pipeline.
+        raise checks.error
+
+    return run
+
+
+@contextmanager
+def _kept_state(model: keras.Model) -> Iterator[None]:
+    """Give the variables their values back if an error leaves them without.
+
+    On JAX Keras takes the values from the variables for as long as a method runs, and only `fit`
+    gives them back, if the first step succeeded (Keras 3.15).
+    """
+    if keras.backend.backend() != "jax":
+        yield
+        return
+    optimizer = getattr(model, "optimizer", None)  # none before `compile`
+    variables = [*model.variables, *(optimizer.variables if optimizer is not None else ())]
+    values = [variable.value for variable in variables]
+    try:
+        yield
+    except BaseException:
+        model.jax_state_sync()  # pyright: ignore[reportAttributeAccessIssue]
+        for variable, value in zip(variables, values, strict=True):
+            if getattr(variable, "_value", value) is None and not value.is_deleted():
+                variable.assign(value)
+        raise
+
+
+class DirectModel(keras.Model):
+    """A functional model that takes its inputs by name, and checks ids, lengths and labels.
+
+    Inputs may have the names of Hugging Face or TensorFlow Hub; see `InputKeys.select`. `fit`,
+    `evaluate`, `predict` and the methods for one batch also check every number on the host; see
+    `DataChecks`. Calling the model checks names and ranks alone.
+
+    On PyTorch inference is quicker than Keras's, most of all with one text: layers of the model's
+    own policy are called as its parts are (`layers.inner`), because their inputs come from each
+    other. Keras prepares the model itself, and layers of another policy.
     """
 
-    fit = _in_own_order(keras.Model.fit)
+    fit = _in_own_order(_checked(keras.Model.fit))
+    evaluate = _checked(keras.Model.evaluate)
+    predict = _checked(keras.Model.predict)
+    train_on_batch = _checked(keras.Model.train_on_batch)
+    test_on_batch = _checked(keras.Model.test_on_batch)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """Keras: the outputs for one batch."""
+        if self._input_keys is not None:
+            x = self._input_keys.select(x)
+            self._value_checks.check(x)
+        return super().predict_on_batch(x)
+
+    def checked(self, x: Any, y: Any = None) -> Any:
+        """Return data for a model of your own around this one, with the checks of this one's `fit`.
+
+        `fit` of your own model is Keras's and checks nothing:
+        `model.fit(encoder.checked(dataset))`. Batches keep their keys; ids and lengths under the
+        names of this model's inputs, or their aliases, are checked. On JAX, Keras 3.15 loses the
+        weights of a model of your own when a step fails, whatever the reason; arrays are checked
+        before any step.
+
+        Args:
+            x: a dictionary of arrays, a `tf.data.Dataset`, `keras.utils.PyDataset`, generator or
+                PyTorch `DataLoader`.
+            y: labels beside a dictionary of arrays.
+
+        Raises:
+            ValueError: a number is out of its range; of a source of batches, when it is read.
+        """
+        keys = self._input_keys
+        if keys is None:
+            return x
+        return DataChecks(keys.find, self._value_checks, keeps_keys=True).data(x, y)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Keras: calls the model, also on symbolic tensors."""
+        keys = self._input_keys
+        if keys is not None and args:
+            args = (keys.select(args[0]), *args[1:])
+        elif keys is not None and "inputs" in kwargs:
+            kwargs["inputs"] = keys.select(kwargs["inputs"])
+        return super().__call__(*args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
         """Keras: the outputs for inputs."""
+        if self._input_keys is not None:
+            inputs = self._input_keys.select(inputs)  # JAX's trainer does not use `__call__`
         run, standardize = (getattr(self, name, None) for name in (_RUN, _STANDARDIZE))
         is_masked = mask is not None and any(each is not None for each in keras.tree.flatten(mask))
         if not _IS_EAGER or training or is_masked or run is None or standardize is None:
             return super().call(inputs, training, mask, **kwargs)
         return run(standardize(inputs), operation_fn=self._step)
+
+    @functools.cached_property
+    def _input_keys(self) -> InputKeys | None:
+        """The names of the inputs; None where the inputs are not a dictionary."""
+        inputs: Any = self.input
+        if not isinstance(inputs, Mapping):
+            return None
+        return InputKeys({name: len(each.shape) for name, each in inputs.items()}, self.name)
+
+    @functools.cached_property
+    def _value_checks(self) -> ValueChecks:
+        """The limits of the inputs."""
+        return ValueChecks(self)
 
     def _step(self, operation: Any) -> Any:
         is_layer = isinstance(operation, keras.layers.Layer)

@@ -13,6 +13,7 @@ from bert_keras.models.encoder import EncoderView
 from bert_keras.models.sentence_pairs import InBatchLoss
 from bert_keras.models.task import Task
 from bert_keras.models.token_classifier import TagLoss
+from bert_keras.models.value_checks import label_classes
 from bert_keras.models.view import TaskView
 
 _STATE = "last_state"
@@ -105,6 +106,11 @@ class _Fixed(keras.layers.Layer):
         self.model = model
         self.built = True
 
+    @property
+    def layers(self) -> list[Any]:
+        """The model, for those who walk through a model's layers."""
+        return [self.model]
+
     def call(self, inputs):
         return self.model(inputs, training=False)
 
@@ -129,6 +135,10 @@ class DistillationLoss(keras.losses.Loss):
     def __init__(self, loss: keras.losses.Loss, *, temperature: float = 2.0, alpha: float = 0.5):
         super().__init__(name="distillation", reduction=loss.reduction)
         self.loss, self.temperature, self.alpha = loss, temperature, alpha
+
+    def label_classes(self, shape: tuple[int | None, ...]) -> Any:
+        """Return the number of classes of the labels, from the shape [..., 2] of the output."""
+        return label_classes(self.loss, shape[:-1])
 
     def call(self, y_true, y_pred):
         """The loss of each example, or token.

@@ -11,6 +11,7 @@ import keras
 from bert_keras import features
 from bert_keras.config import BertConfig
 from bert_keras.layers import kernels
+from bert_keras.layers.embeddings import in_training
 from bert_keras.models.direct import DirectModel
 from bert_keras.models.encoder_inputs import encoder_inputs, packed_inputs
 from bert_keras.models.encoder_layers import EncoderLayers
@@ -22,7 +23,8 @@ class EncoderView(DirectModel):
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
         """As at inference where nothing is trained: a frozen encoder drops nothing."""
         is_fixed = bool(training) and not self.trainable_variables
-        return super().call(inputs, False if is_fixed else training, mask, **kwargs)
+        with in_training(bool(training)):
+            return super().call(inputs, False if is_fixed else training, mask, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -33,6 +35,16 @@ class BertEncoder(EncoderView):
     when the config has fewer than two segments) and `padding_mask` (1 = a real token).
     Outputs: `sequence_output` [batch, length, hidden_size], and `pooled_output`
     [batch, hidden_size] when the config has a pooler.
+
+    Inputs may have the names of Hugging Face or TensorFlow Hub (`features.INPUT_ALIASES`). Labels and
+    other keys of `features.IGNORED_KEYS` are ignored; a key that is unknown, missing or there twice
+    is an error. `fit`, `evaluate` and `predict` refuse ids and lengths that no table has.
+
+    In a functional model of your own around the encoder, the encoder reads its inputs by name, but
+    Keras pairs your model's inputs with a batch, and `fit` checks no ids: see `checked`. There an id
+    that is too large is an error on PyTorch and, where TensorFlow does not compile with XLA, on its
+    CPU. On JAX it gives NaN at inference, and the last row of the table in training, so that no
+    weight becomes NaN.
 
     With `trainable = False` the encoder is fixed: its weights stay, and there is no dropout, which
     Keras otherwise leaves active in a layer that is frozen. Set it before `compile`.

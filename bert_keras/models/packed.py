@@ -10,6 +10,7 @@ from keras import ops
 from bert_keras import features
 from bert_keras.models.encoder_inputs import packed_inputs
 from bert_keras.models.task import Task
+from bert_keras.models.value_checks import label_classes
 from bert_keras.models.view import TaskView
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ class MeanOfExamples(keras.losses.Loss):
         super().__init__(name=name, **kwargs)
         config = {**loss.get_config(), "reduction": "mean_with_sample_weight"}
         self.loss = type(loss).from_config(config)
+
+    def label_classes(self, shape: tuple[int | None, ...]) -> Any:
+        """Return the number of classes of the labels, from the shape of the output."""
+        return label_classes(self.loss, shape)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """The loss of a batch.

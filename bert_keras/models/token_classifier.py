@@ -113,6 +113,10 @@ class TagLoss(keras.losses.Loss):
     def __init__(self, name: str = "tag_loss", **kwargs):
         super().__init__(name=name, **kwargs)
 
+    def label_classes(self, shape: tuple[int | None, ...]) -> int | None:
+        """Return the number of classes of the labels, from the shape of the output."""
+        return shape[-1]
+
     def call(self, y_true, y_pred):
         """Tags [batch, length], logits [batch, length, classes] -> what each adds, likewise."""
         losses = ops.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
@@ -134,6 +138,10 @@ class ConditionalRandomFieldLoss(keras.losses.Loss):
     def __init__(self, name: str = "conditional_random_field_loss", **kwargs):
         # Numbers of tags are not exact in fewer bits.
         super().__init__(name=name, reduction="mean_with_sample_weight", dtype="float32", **kwargs)
+
+    def label_classes(self, shape: tuple[int | None, ...]) -> int | None:
+        """Return the number of tags: the potentials have one more, for the beginning."""
+        return None if shape[-1] is None else shape[-1] - 1
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Tags [batch, length], potentials, weights [batch, length] -> the mean, a scalar."""

@@ -22,6 +22,10 @@ class TokenLoss(keras.losses.Loss):
         # Whatever Keras's `floatx`: it casts labels too, and half precision has few whole numbers.
         super().__init__(name=name, reduction=reduction, dtype="float32")
 
+    def label_classes(self, shape: tuple[int | None, ...]) -> int | None:
+        """Return the number of classes of the labels, from the shape of the output."""
+        return shape[-1]
+
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Labels [...] and logits [..., classes] -> losses [...]."""
         return kernels.token_losses(ops.cast(y_true, "int32"), y_pred)

@@ -10,6 +10,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.models import direct
+from tests import contracts
 from tests.contracts import numpy
 
 CONFIG = bk.BertConfig(
@@ -79,6 +80,39 @@ def test_a_keras_without_its_own_methods(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(direct, "_STANDARDIZE", "_renamed")
     for one, other in zip(found, _outputs(encoder), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_error_costs_no_weight(method: str, at: int) -> None:
+    """On JAX, Keras 3.15 leaves a model whose step fails without its weights."""
+
+    class Failing(keras.utils.PyDataset):
+        begun = False
+
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, index: int) -> Any:
+            if self.begun and index >= at:
+                raise OSError("The file is gone.")
+            return INPUTS, np.zeros(3, "int32")
+
+    task: Any = contracts.as_trained(MODELS["classifier"]("float32"))
+    task.compile(bk.optimizer(0.0, total_steps=5), **task.objective())
+    data = Failing()
+    getattr(task, method)(data, verbose=0)
+    weights = contracts.weights(task)
+    steps = int(task.optimizer.iterations)
+    data.begun = True
+    options = {"shuffle": False} if method == "fit" else {}
+    with pytest.raises(Exception, match=r"The file is gone"):
+        getattr(task, method)(data, verbose=0, **options)
+    for path, values in contracts.weights(task).items():
+        np.testing.assert_array_equal(values, weights[path])
+    assert steps <= int(task.optimizer.iterations) <= steps + at
+    assert np.isfinite(task.predict(INPUTS, verbose=0)["label"]).all()
+    assert len(task.fit(INPUTS, np.zeros(3, "int32"), verbose=0).history["loss"]) == 1
 
 
 def _refuses(*_: Any, **__: Any) -> None:

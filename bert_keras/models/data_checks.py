@@ -1,0 +1,205 @@
+"""Checks of whatever feeds a model: arrays, and sources of batches, which stay what they are.
+
+The checks run on the host where a batch is made, never in the compiled step.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Mapping
+from types import GeneratorType
+from typing import Any
+
+import keras
+
+from bert_keras.models.value_checks import Limit, ValueChecks
+
+Select = Callable[[Any], dict[str, Any]]
+
+
+class DataChecks:
+    """Checks of the data of one call of `fit`, `evaluate` or `predict`.
+
+    Args:
+        select: returns the inputs of a model from a batch, under the model's names.
+        values: the limits of the model's numbers.
+        keeps_keys: return each batch with its own keys, for a model that has other inputs as well.
+
+    Attributes:
+        error: the error of a batch. A backend that reads batches in threads of its own may raise
+            another one in its place.
+    """
+
+    def __init__(self, select: Select, values: ValueChecks, *, keeps_keys: bool = False):
+        self._select, self._values, self._keeps_keys = select, values, keeps_keys
+        self.error: Exception | None = None
+
+    def arguments(self, arguments: dict[str, Any]) -> None:
+        """Check arrays among the arguments of a method of Keras, and wrap sources of batches."""
+        x, y = arguments.get("x"), arguments.get("y")
+        if x is not None:
+            arguments["x"] = self.data(x, y)
+        held_out = arguments.get("validation_data")
+        if isinstance(held_out, tuple | list):
+            arguments["validation_data"] = self.batch(tuple(held_out))
+        elif held_out is not None:
+            arguments["validation_data"] = self.data(held_out)
+
+    def data(self, x: Any, y: Any = None) -> Any:
+        """Return inputs by the model's names, or a source of such batches.
+
+        Args:
+            x: a dictionary of arrays or tensors, a `tf.data.Dataset`, `keras.utils.PyDataset`,
+                generator or PyTorch `DataLoader`. Anything else stays as it is.
+            y: labels, where `x` is a dictionary.
+        """
+        if isinstance(x, keras.utils.PyDataset):
+            return _CheckedDataset(x, self.batch)
+        if isinstance(x, GeneratorType):
+            return (self.batch(batch) for batch in x)
+        if _is_a("tensorflow", "data.Dataset", x):
+            return self._mapped(x)
+        if _is_a("torch.utils.data", "DataLoader", x):
+            loader = copy.copy(x)  # the user's own one keeps its function
+            loader.collate_fn = _Collate(x.collate_fn, self.batch)
+            return loader
+        if hasattr(x, "shape") or isinstance(x, Mapping | list | tuple):
+            return self._checked(x, y)
+        return x
+
+    def batch(self, batch: Any) -> Any:
+        """Return a batch, inputs alone or (x, y, sample_weight), by the model's names."""
+        if isinstance(batch, tuple | list):
+            x, *rest = batch
+            return type(batch)((self._checked(x, rest[0] if rest else None), *rest))
+        return self._checked(batch)
+
+    def _checked(self, x: Any, y: Any = None) -> Any:
+        try:
+            selected = self._select(x)
+            self._values.check(selected, y)
+        except ValueError as error:
+            self.error = error
+            raise
+        return x if self._keeps_keys else selected
+
+    def _mapped(self, dataset: Any) -> Any:
+        """Return a `tf.data.Dataset` with the check: reductions, and Python for the message."""
+        import tensorflow as tf
+
+        def check(*elements: Any) -> Any:
+            x, *rest = elements
+            if isinstance(x, tuple):  # an element that is one tuple is not taken apart
+                x, *rest = x
+            y = rest[0] if rest else None
+            selected = self._select(x)
+            limits = self._values.limits(selected, y, _dynamic_size)
+            failures = [_fails(limit) for limit in limits if _is_dense_number(limit.values)]
+            x = x if self._keeps_keys else selected
+            if failures:
+                inputs = {name: each for name, each in x.items() if isinstance(each, tf.Tensor)}
+                is_valid = tf.cond(
+                    tf.reduce_any(tf.stack(failures)),
+                    lambda: self._raised_in_python(inputs, y),
+                    lambda: tf.constant(True),
+                )
+                with tf.control_dependencies([is_valid]):
+                    x = {**x, **{name: tf.identity(each) for name, each in inputs.items()}}
+            return (x, *rest) if rest else x
+
+        return dataset.map(tf.autograph.experimental.do_not_convert(check))
+
+    def _raised_in_python(self, x: dict[str, Any], y: Any) -> Any:
+        """Return an operation that raises the error of a batch."""
+        import tensorflow as tf
+
+        leaves = tf.nest.flatten((x, y))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
+
+        def check(*arrays: Any) -> bool:
+            values = iter(arrays)
+            filled = [next(values) if isinstance(leaf, tf.Tensor) else None for leaf in leaves]
+            self._checked(*tf.nest.pack_sequence_as((x, y), filled))
+            return True
+
+        return tf.numpy_function(check, tensors, tf.bool)
+
+
+class _CheckedDataset(keras.utils.PyDataset):
+    """A dataset whose batches are checked where they are made."""
+
+    def __init__(self, dataset: Any, check: Callable[[Any], Any]):
+        super().__init__(
+            workers=dataset.workers,
+            use_multiprocessing=dataset.use_multiprocessing,
+            max_queue_size=dataset.max_queue_size,
+        )
+        self._dataset, self._check = dataset, check
+
+    @property
+    def num_batches(self) -> int | None:
+        return self._dataset.num_batches
+
+    def __getitem__(self, index: int) -> Any:
+        return self._check(self._dataset[index])
+
+    def on_epoch_begin(self) -> None:
+        self._dataset.on_epoch_begin()
+
+    def on_epoch_end(self) -> None:
+        self._dataset.on_epoch_end()
+
+
+class _Collate:
+    """The function of a `DataLoader` that makes a batch, and its check; its workers copy it."""
+
+    def __init__(self, collate: Callable[[Any], Any], check: Callable[[Any], Any]):
+        self._collate, self._check = collate, check
+
+    def __call__(self, examples: Any) -> Any:
+        return self._check(self._collate(examples))
+
+
+def _dynamic_size(tensor: Any, axis: int) -> Any:
+    import tensorflow as tf
+
+    size = tensor.shape[axis]
+    return tf.shape(tensor)[axis] if size is None else size
+
+
+def _is_dense_number(values: Any) -> bool:
+    import tensorflow as tf
+
+    if isinstance(values, int):
+        return True
+    return isinstance(values, tf.Tensor) and (values.dtype.is_floating or values.dtype.is_integer)
+
+
+def _fails(limit: Limit) -> Any:
+    """Return a boolean scalar: whether a number is out of its range."""
+    import tensorflow as tf
+
+    if isinstance(limit.values, int):  # a length that is known before a batch is read
+        return tf.constant(limit.values >= limit.upper)
+    values = tf.convert_to_tensor(limit.values)
+    if limit.upper is None:
+        return tf.reduce_any(values != values)  # NaN is not itself
+    unsigned = {tf.int32: tf.uint32, tf.int64: tf.uint64}.get(values.dtype)
+    if unsigned is not None and limit.ignored is None:
+        # As an unsigned number, one below 0 is larger than any limit.
+        if values.shape.rank != 0:
+            values = tf.reduce_max(tf.bitcast(values, unsigned))
+        return values >= tf.cast(limit.upper, values.dtype)
+    within = (values >= 0) & (values < tf.cast(limit.upper, values.dtype))
+    if limit.ignored is not None:
+        within |= values == tf.cast(limit.ignored, values.dtype)
+    return ~tf.reduce_all(within)
+
+
+def _is_a(module: str, name: str, value: Any) -> bool:
+    """Return whether a value is of a class of a library, which nobody needs to have imported."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return isinstance(found, type) and isinstance(value, found)

@@ -1,0 +1,111 @@
+"""One model of every class and view that takes batches, and batches for them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+import bert_keras.models
+from bert_keras import (
+    BertEncoder,
+    MaskedLM,
+    MultipleChoice,
+    Pretrainer,
+    QuestionAnswerer,
+    SentenceEncoder,
+    SentencePairs,
+    SequenceClassifier,
+    TokenClassifier,
+    features,
+)
+from bert_keras.models import Distiller, ElectraPretrainer, ReplacedTokenDetector
+from bert_keras.models.direct import DirectModel
+from tests.contracts import TINY
+
+ROWS, TEXTS, LENGTH, SLOTS = 3, 2, 7, 2
+
+
+def _encoder() -> BertEncoder:
+    return BertEncoder(TINY)
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "encoder": _encoder,
+    "with_outputs": lambda: _encoder().with_outputs(hidden_states=True),
+    "first_token": lambda: _encoder().first_token(),
+    "at_positions": lambda: _encoder().at_positions(),
+    "packed": lambda: _encoder().packed(),
+    "packed at_positions": lambda: _encoder().at_positions(packed=True),
+    "classifier": lambda: SequenceClassifier(_encoder(), 3),
+    "several labels": lambda: SequenceClassifier(_encoder(), 3, problem="multi_label"),
+    "number": lambda: SequenceClassifier(_encoder(), 1),
+    "tagger": lambda: TokenClassifier(_encoder(), 3),
+    "tagger with crf": lambda: TokenClassifier(_encoder(), 3, crf=True),
+    "masked_lm": lambda: MaskedLM(_encoder()),
+    "pretrainer": lambda: Pretrainer(_encoder()),
+    "electra": lambda: ElectraPretrainer(
+        BertEncoder(TINY.replace(pooler=False)), generator_size=0.5
+    ),
+    "detector": lambda: ReplacedTokenDetector(_encoder()),
+    "questions": lambda: QuestionAnswerer(_encoder()),
+    "choices": lambda: MultipleChoice(_encoder()),
+    "sentences": lambda: SentenceEncoder(_encoder()),
+    "in_batch": lambda: SentencePairs(_encoder()),
+    "pair labels": lambda: SentencePairs(
+        _encoder(), objective_name="classification", num_classes=3
+    ),
+    "packed classifier": lambda: SequenceClassifier(_encoder(), 3).packed(),
+    "packed pretrainer": lambda: Pretrainer(_encoder()).packed(),
+    "chunked masked_lm": lambda: MaskedLM(_encoder()).in_chunks(2),
+    "distiller": lambda: Distiller(
+        SequenceClassifier(_encoder(), 3), SequenceClassifier(_encoder(), 3)
+    ),
+}
+
+
+@functools.cache
+def model(name: str) -> Any:
+    """The model of that name, compiled with its own objective where it has one."""
+    made = MODELS[name]()
+    if hasattr(made, "objective"):
+        made.compile(keras.optimizers.SGD(0.01), **made.objective())
+    return made
+
+
+def discovered() -> Iterator[type]:
+    """All classes of this library that take batches, and that are not a base of another."""
+    for module in pkgutil.iter_modules(bert_keras.models.__path__):
+        importlib.import_module(f"bert_keras.models.{module.name}")
+    classes = [DirectModel]
+    while classes:
+        cls = classes.pop()
+        below = [sub for sub in cls.__subclasses__() if sub.__module__.startswith("bert_keras")]
+        classes += below
+        if not (below or inspect.isabstract(cls)):
+            yield cls
+
+
+def inputs(made: Any, length: int = LENGTH) -> dict[str, np.ndarray]:
+    """A batch that the model takes."""
+    generator = np.random.default_rng(0)
+    batch = {}
+    for name, tensor in made.input.items():
+        texts = (TEXTS,) if len(tensor.shape) == 3 else ()
+        values = generator.integers(5, 50, (ROWS, *texts, length))
+        if name == features.SEGMENT_IDS:
+            values = values % 2
+        elif name in (features.PADDING_MASK, features.EXAMPLE_IDS):
+            values = np.ones_like(values)
+        elif name == features.POSITION_IDS:
+            values = np.tile(np.arange(length), (ROWS, 1))
+        elif name in (features.MASK_POSITIONS, features.FIRST_POSITIONS):
+            values = np.tile(np.arange(SLOTS), (ROWS, 1))
+        batch[name] = values.astype("int32")
+    return batch

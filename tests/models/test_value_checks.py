@@ -1,0 +1,183 @@
+"""Limits of ids, lengths and labels, for every class and every method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras import BertEncoder, SequenceClassifier, TokenClassifier, features
+from bert_keras.models.value_checks import ValueChecks, label_classes
+from tests.contracts import TINY
+from tests.models import every_model
+from tests.models.every_model import LENGTH
+
+METHODS = ("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch")
+WITH_LABELS = ("fit", "evaluate", "train_on_batch", "test_on_batch")
+# The first number that is too large, by input, and a part of its message.
+LIMITS = {
+    "token_ids": (50, "token table has 50 rows: the largest id is 49.*vocab_size"),
+    "segment_ids": (2, "segment table has 2 rows: the largest id is 1"),
+    "position_ids": (12, "position table has 12 rows: the largest id is 11"),
+    "mask_positions": (LENGTH, "rows are 7 tokens long: the last position is 6"),
+    "first_positions": (LENGTH, "rows are 7 tokens long: the last position is 6"),
+}
+FREE = {"padding_mask", "example_ids"}  # inputs that no table is read by
+# The number of classes of the labels by output, where labels are whole numbers.
+CLASSES = {
+    "classifier": {"label": 3},
+    "tagger": {"tags": 3},
+    "tagger with crf": {"tags": 3},
+    "masked_lm": {"mlm": 50},
+    "pretrainer": {"mlm": 50, "nsp": 2},
+    "electra": {"mlm": 50},
+    "questions": {"start": LENGTH, "end": LENGTH},
+    "choices": {"choice": every_model.TEXTS},
+    "pair labels": {"label": 3},
+    "packed classifier": {"label": 3},
+    "packed pretrainer": {"mlm": 50, "nsp": 2},
+    "chunked masked_lm": {"mlm": 50},
+    "distiller": {"label": 3},
+}
+# These have labels that are no classes: numbers, vectors, or one number for each class.
+OF_NUMBERS = {"several labels": "label", "number": "label", "sentences": "sentence_vector"}
+OTHERS = {"detector", "in_batch"} | {
+    *("encoder", "with_outputs", "first_token", "at_positions", "packed", "packed at_positions")
+}
+
+
+def test_every_input_and_model_has_its_limits() -> None:
+    assert {*LIMITS, *FREE} == set(features.INPUTS)
+    assert {*CLASSES, *OF_NUMBERS, *OTHERS} == set(every_model.MODELS)
+
+
+@pytest.mark.parametrize("name", every_model.MODELS)
+def test_ids_of_no_table(name: str) -> None:
+    model = every_model.model(name)
+    x = every_model.inputs(model)
+    ValueChecks(model).check(x)
+    for key, values in x.items():
+        if key in FREE:
+            continue
+        upper, message = LIMITS[key]
+        for bad, dtype in ((upper, "int32"), (-1, "int64"), (upper, "float32")):
+            changed = values.astype(dtype)
+            place = (1,) + (0,) * (values.ndim - 2) + (1,)
+            changed[place] = bad
+            for method in METHODS:
+                with pytest.raises(ValueError, match=message) as raised:
+                    getattr(model, method)({**x, key: changed})
+                start = f"{key} has {changed[place]} at {list(place)}"
+                assert str(raised.value).startswith(start), (method, key)
+
+
+@pytest.mark.parametrize("name", every_model.MODELS)
+def test_rows_longer_than_the_positions(name: str) -> None:
+    model = every_model.model(name)
+    x = every_model.inputs(model, length=13)
+    if "position_ids" in x:  # these may be longer, and tell positions of their own
+        x["position_ids"] %= 12
+        ValueChecks(model).check(x)
+        return
+    for method in METHODS:
+        with pytest.raises(ValueError, match=r"12 positions, .*13 tokens.*max_length=12"):
+            getattr(model, method)(x)
+
+
+def test_packed_rows_of_relative_positions_are_no_longer_than_they() -> None:
+    view = BertEncoder(TINY.replace(position_embedding="relative_key")).packed()
+    x = every_model.inputs(view, length=13)
+    x["position_ids"] %= 12
+    with pytest.raises(ValueError, match=r"model has 12 positions, .*13 tokens"):
+        view.predict(x, verbose=0)
+
+
+def _labels(model: Any, name: str) -> np.ndarray:
+    """Labels of the shape that this output has classes for, all of them 0."""
+    x, shape = every_model.inputs(model), model.output[name].shape
+    if name in (features.START, features.END, features.CHOICE):
+        return np.zeros(3, "int32")
+    if name == features.TAGS:
+        return np.zeros_like(x["token_ids"])
+    if name == features.MLM:
+        return np.zeros_like(x["mask_positions"])
+    return np.zeros((3, 2) if len(shape) == 3 and "first_positions" in x else 3, "int32")
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_labels_of_no_class(name: str) -> None:
+    model = every_model.model(name)
+    x = every_model.inputs(model)
+    y = {output: _labels(model, output) for output in CLASSES[name]}
+    checks = ValueChecks(model).with_losses(model.loss)
+    checks.check(x, y)
+    for output, classes in CLASSES[name].items():
+        checks.check(x, {**y, output: y[output] + classes - 1})
+        for bad in (classes, -1, -100, np.nan):
+            changed = y[output].astype("float32" if np.isnan(bad) else "int64")
+            place = (1,) * changed.ndim
+            changed[place] = bad
+            message = f"labels of output '{output}' have .* the output has {classes} classes"
+            for method in WITH_LABELS:
+                with pytest.raises(ValueError, match=message) as raised:
+                    getattr(model, method)(x, {**y, output: changed})
+                assert f"have {changed[place]} at {list(place)}, but" in str(raised.value)
+            if len(model.output) == 1:
+                with pytest.raises(ValueError, match=message):
+                    model.fit(x, changed)
+            with pytest.raises(ValueError, match=message):
+                model.fit(x, y, validation_data=(x, {**y, output: changed}))
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_labels_that_are_not_a_number(name: str) -> None:
+    model, output = every_model.model(name), OF_NUMBERS[name]
+    x = every_model.inputs(model)
+    labels = np.full((3, model.output[output].shape[-1]), 7.0, "float32")
+    ValueChecks(model).with_losses(model.loss).check(x, {output: labels})
+    labels[2, 0] = np.nan
+    for method in WITH_LABELS:
+        with pytest.raises(ValueError, match=rf"output '{output}' have nan at \[2, 0\]"):
+            getattr(model, method)(x, {output: labels})
+
+
+def test_a_loss_that_is_the_users_own_takes_any_label() -> None:
+    model = SequenceClassifier(BertEncoder(TINY), 3)
+    x, y = every_model.inputs(model), np.array([0, 7, -100])
+
+    def own(y_true: Any, y_pred: Any) -> Any:
+        return keras.ops.mean(y_pred, axis=-1) + 0 * keras.ops.cast(y_true, "float32")
+
+    for loss in (own, {"label": own}, [own], None, keras.losses.MeanSquaredError()):
+        ValueChecks(model).with_losses(loss).check(x, y)
+    ignoring = keras.losses.SparseCategoricalCrossentropy(True, ignore_class=-100)
+    ValueChecks(model).with_losses(ignoring).check(x, np.array([0, 2, -100]))
+    with pytest.raises(ValueError, match="have 7"):
+        ValueChecks(model).with_losses(ignoring).check(x, y)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "sparse_categorical_crossentropy",
+        keras.losses.sparse_categorical_crossentropy,
+        keras.losses.SparseCategoricalCrossentropy(),
+        TokenClassifier(BertEncoder(TINY), 4).objective()["loss"]["tags"],
+    ],
+)
+def test_losses_of_classes(loss: Any) -> None:
+    assert label_classes(loss, (None, None, 4)) == 4
+    assert label_classes(keras.losses.CategoricalCrossentropy(), (None, 4)) is None
+
+
+def test_numbers_of_every_kind() -> None:
+    checks = ValueChecks(every_model.model("encoder"))
+    x = every_model.inputs(every_model.model("encoder"))
+    for dtype in ("int8", "uint8", "int64", ">i4", "float16", "float64"):
+        checks.check({key: values.astype(dtype) for key, values in x.items()})
+        checks.check({key: values.astype(dtype)[:, ::2] for key, values in x.items()})
+    checks.check({key: keras.ops.convert_to_tensor(values) for key, values in x.items()})
+    checks.check({key: values[:0] for key, values in x.items()})
+    checks.check({**x, "segment_ids": x["segment_ids"] > 0})
