@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bert_keras import cli_export, handles, strict_json
+from bert_keras import cli_export, escaping, handles, strict_json
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.programs import exit_code_of, forget_output, missing_backend, quiet
 from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files
@@ -190,13 +190,13 @@ def _standard_input() -> Iterator[str]:
 @contextmanager
 def _progress() -> Iterator[None]:
     """Shows how far the reading and writing of checkpoints is; nothing where nobody looks."""
-    from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
     from bert_keras.checkpoints import transfer
 
     tasks: dict[str, Any] = {}
-    with Progress(console=Console(stderr=True), transient=True) as display:
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn()
+    with Progress(*columns, console=escaping.console(stderr=True), transient=True) as display:
 
         def show(what: str, done: int, total: int) -> None:
             if what not in tasks:
@@ -210,6 +210,7 @@ def _progress() -> Iterator[None]:
 def main() -> None:
     """The program; an error that the user can mend is one message, and its exit code."""
     quiet()
+    escaping.escape_streams()
     try:
         app()
     except Exception as error:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bert_keras import escaping
 from bert_keras.errors import ArtifactError, DataError, UsageError
 
 _Formats = Annotated[
@@ -76,9 +77,7 @@ def export(
         if not measure:
             return
         table = _measured(predictor, targets, say)
-    from rich.console import Console
-
-    Console().print(table)
+    escaping.console().print(table)
 
 
 def _wanted(formats: Sequence[str], quantizations: Sequence[str], *, portable: bool) -> Iterator:
@@ -106,7 +105,6 @@ def _export(export_as: Any, wanted: Any, predictor: Any, path: Path) -> None:
 def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
     """A row for each folder, under one for the model as it is in Keras."""
     import keras
-    from rich.markup import escape
     from rich.table import Column, Table
 
     from bert_keras.export import measured, requests
@@ -139,12 +137,12 @@ def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
             client = open_client(path)
         except ImportError as error:  # it was written without what runs it
             typer.echo(f"{path}: not measured: {error}", err=True)
-            table.add_row(escape(str(path)), size)
+            table.add_row(str(path), size)
             continue
         texts = requests.made_up(client.names, *sizes, client.mask)
         gap = measured.difference(client, predictor, texts)
         times = measured.latencies(client.answer, texts)
-        table.add_row(escape(str(path)), size, f"{gap:.2g}", *map(_told, times.values()))
+        table.add_row(str(path), size, f"{gap:.2g}", *map(_told, times.values()))
     return table
 
 
@@ -162,8 +160,7 @@ def serve_check(
 
     Exit code 4 if it does not answer everything as it should.
     """
-    from rich.console import Console
-    from rich.markup import escape
+    from rich.text import Text
 
     from bert_keras.export import serve_check as checking
     from bert_keras.export.clients import open_client
@@ -189,11 +186,11 @@ def serve_check(
             asked = {name: values[row] for name, values in part.items()}
             found = {**asked, **checking.shown(answers, row)}
             typer.echo(json.dumps(found, ensure_ascii=False))
-    console = Console(stderr=True, highlight=False)
+    console = escaping.console(stderr=True)
     failed = 0
     for check in checking.checks(client):
-        mark = "[green]passed[/]" if check.passed else "[red]FAILED[/]"
-        console.print(f"{mark} {check.name}: {escape(check.told)}")
+        mark = Text("passed", "green") if check.passed else Text("FAILED", "red")
+        console.print(mark, f"{check.name}: {check.told}")
         failed += not check.passed
     if failed:
         raise ArtifactError(f"{folder}: {failed} of the checks failed.")
@@ -239,9 +236,8 @@ def _checked(value: Any, name: str, what: str) -> Any:
 
 @contextmanager
 def _status(text: str) -> Iterator[Any]:
-    """Shows what is being done; nothing where nobody looks."""
-    from rich.console import Console
-    from rich.markup import escape
+    """Show what is being done, on a terminal only."""
+    from rich.text import Text
 
-    with Console(stderr=True).status(escape(text)) as status:
-        yield lambda more: status.update(escape(more))
+    with escaping.console(stderr=True).status(Text(text)) as status:
+        yield lambda more: status.update(Text(more))

@@ -32,10 +32,11 @@ class Floor(NamedTuple):
 
 
 # Every floor may import these.
-GROUND = ("atomic", "errors", "one_writer", "strict_json")
+GROUND = ("atomic", "errors", "escaping", "one_writer", "strict_json")
 FLOORS = {
     "atomic": Floor(),
     "errors": Floor(),
+    "escaping": Floor((), (), ("rich",)),
     "one_writer": Floor(),
     "strict_json": Floor(),
     "handles": Floor((), (), ("huggingface_hub",)),

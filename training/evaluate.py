@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bert_keras import atomic, strict_json
+from bert_keras import atomic, escaping, strict_json
 from bert_keras.errors import UsageError
 from training.run import run
 
@@ -31,8 +31,6 @@ _MODELS = ("run.json", "config.json")  # what a folder of a run, or of a model, 
 def main(arguments: list[str]) -> int:
     """Runs the program; returns the exit code."""
     # Keras and its backend take seconds to import: not for --help.
-    from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     from training.finetune_data import read
@@ -49,10 +47,10 @@ def main(arguments: list[str]) -> int:
     kind.write(out / f"predictions.{kind.extension}", data, found.predictions)
     card = {"model": arguments[0], "data": opened.own["data"], "examples": len(data)}
     atomic.write_json(out / "metrics.json", {**card, "metrics": found.stored})
-    table = Table("metric", "value", title=escape(f"{opened.own['data']}: {len(data):,} examples"))
+    table = Table("metric", "value", title=f"{opened.own['data']}: {len(data):,} examples")
     for name, value in found.metrics.items():
-        table.add_row(escape(name), f"{value:.4f}")
-    Console().print(table)
+        table.add_row(name, f"{value:.4f}")
+    escaping.console().print(table)
     print(f"\nMetrics and predictions: {out}/")
     return 0
 

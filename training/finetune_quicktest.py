@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 
+from bert_keras import atomic
 from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
@@ -64,7 +65,7 @@ def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
 
 def _table(folder: Path, rows: list[dict]) -> str:
     path = folder / "train.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    atomic.write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
 
 
@@ -106,7 +107,7 @@ def _pairs(folder: Path) -> dict[str, str]:
 def _entities(folder: Path) -> dict[str, str]:
     path = folder / "train.conll"
     sentences = ["Ada B-PER\nis O\nin O\nRome B-LOC\n", "the O\nfilm O\nwas O\nin O\nRome B-LOC\n"]
-    path.write_text("\n".join(sentences * 4), encoding="utf-8")
+    atomic.write_text(path, "\n".join(sentences * 4))
     return {"train": str(path)}
 
 
@@ -122,7 +123,7 @@ def _questions(folder: Path) -> dict[str, str]:
         paragraph["qas"] = [{**each, "id": f"{number} {each['id']}"} for each in qas]
     content = {"version": "1.1", "data": [{"title": "A", "paragraphs": paragraphs}]}
     path = folder / "train.json"
-    path.write_text(json.dumps(content), encoding="utf-8")
+    atomic.write_text(path, json.dumps(content))
     return {"train": str(path)}
 
 

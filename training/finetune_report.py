@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import keras
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from bert_keras import atomic, strict_json
+from bert_keras import atomic, escaping, strict_json
+from bert_keras.escaping import markdown, markdown_block
 from bert_keras.tokenizers import Tokenizer
 from training import machine, progress
 from training.finetune_best import counting, goodness, measure
@@ -27,7 +26,7 @@ from training.finetune_seed import METRICS, open_best
 from training.health import versions
 from training.kinds import Evaluation, Kind
 from training.progress import clock
-from training.report import markdown_table, plain
+from training.report import markdown_table
 
 _SHOWN = 200  # characters of an example
 # Mosbach et al., 2021 (arXiv:2006.04884) call such runs failed.
@@ -91,13 +90,13 @@ def _report(
     name: str,
     command: str,
 ) -> list[str]:
-    score = f"{plain(name)}: {summary(_values(good, name))}"
+    score = f"{markdown(name)}: {summary(_values(good, name))}"
     lines = [_title(recipe), "", f"- **{score}** on {len(data.dev):,} examples, {_seeds(good)}."]
     lines += _failures(results)
-    lines += ["", f"![{name} over the steps](curve.png)", "", "## Every metric", ""]
+    lines += ["", f"![{markdown(name)} over the steps](curve.png)", "", "## Every metric", ""]
     head = ("metric", "mean ± standard deviation", f"seed {best['seed']}, the best")
     rows = [
-        (plain(metric), summary(_values(good, metric)), summary([value]))
+        (markdown(metric), summary(_values(good, metric)), summary([value]))
         for metric, value in best["metrics"].items()
     ]
     lines += markdown_table(rows, head)
@@ -111,13 +110,13 @@ def _report(
         )
         for result in good
     ]
-    lines += markdown_table(rows, ("seed", plain(name), "best step", "time"))
+    lines += markdown_table(rows, ("seed", markdown(name), "best step", "time"))
     if found.confusion is not None:
         lines += ["", "## What was taken for what", "", "![Confusion matrix](confusion.png)"]
     if found.worst:
         lines += ["", "## The worst answers", "", "Of the best seed, the surest first.", ""]
         rows = [
-            (plain(w.text[:_SHOWN]), plain(w.right), plain(w.answered), f"{w.score:.3f}")
+            (markdown(w.text[:_SHOWN]), markdown(w.right), markdown(w.answered), f"{w.score:.3f}")
             for w in found.worst
         ]
         lines += markdown_table(rows, ("example", "right", "answered", "how wrong"))
@@ -125,12 +124,12 @@ def _report(
 
 
 def _title(recipe: FinetuneRecipe) -> str:
-    return f"# {recipe.name}: fine-tuning report"
+    return f"# {markdown(recipe.name)}: fine-tuning report"
 
 
 def _failures(results: Sequence[Mapping[str, Any]]) -> list[str]:
     reasons = {result["seed"]: _why(result) for result in results}
-    return [f"- **Seed {seed} failed**: {plain(why)}" for seed, why in reasons.items() if why]
+    return [f"- **Seed {seed} failed**: {markdown(why)}" for seed, why in reasons.items() if why]
 
 
 def _why(result: Mapping[str, Any]) -> str:
@@ -141,7 +140,7 @@ def _why(result: Mapping[str, Any]) -> str:
 def _how(
     recipe: FinetuneRecipe, data: Data, good: Sequence[Mapping[str, Any]], command: str
 ) -> list[str]:
-    lines = ["", "## How it was made", "", "```", command, "```", ""]
+    lines = ["", "## How it was made", "", *markdown_block(command), ""]
     memory = max((result.get("peak_memory") or 0 for result in good), default=0) or None
     rows = [
         ("date", datetime.date.today().isoformat()),
@@ -150,7 +149,7 @@ def _how(
         ("backend", keras.backend.backend()),
         ("versions", ", ".join(f"{key} {value}" for key, value in versions().items())),
         ("examples", f"{len(data.train):,} to learn from, {len(data.dev):,} to measure on"),
-        *((key, plain(repr(value))) for key, value in dataclasses.asdict(recipe).items()),
+        *((key, markdown(repr(value))) for key, value in dataclasses.asdict(recipe).items()),
     ]
     return [*lines, *markdown_table(rows, ("", ""))]
 
@@ -165,14 +164,14 @@ def _print(
     good: Sequence[Mapping[str, Any]],
     results: Sequence[Mapping[str, Any]],
 ) -> None:
-    table = Table("metric", "value", title=escape(f"{recipe.name}: {_seeds(good)}"))
+    table = Table("metric", "value", title=f"{recipe.name}: {_seeds(good)}")
     for metric in good[0]["metrics"]:
-        table.add_row(escape(metric), summary(_values(good, metric)))
+        table.add_row(metric, summary(_values(good, metric)))
     table.add_row("time", clock(sum(result["seconds"] for result in good)))
     for result in results:
         if why := _why(result):
-            table.add_row(f"seed {result['seed']}", escape(f"failed: {why}"))
-    Console().print(table)
+            table.add_row(f"seed {result['seed']}", f"failed: {why}")
+    escaping.console().print(table)
 
 
 def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:

@@ -20,6 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from bert_keras import escaping
 from training.pace import Pace
 
 _LINE_SECONDS = 10.0  # between two plain lines
@@ -57,7 +58,7 @@ class Progress:
         later_steps: int = 0,
         console: Console | None = None,
     ) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or escaping.console(stderr=True)
         self._total = total_steps
         self._step = start_step
         self._pace = Pace(total_steps, start_step, later_steps)
@@ -174,7 +175,7 @@ def task(
         what: the task in a few words.
         console: where to show it; stderr by default.
     """
-    console = console or Console(stderr=True)
+    console = console or escaping.console(stderr=True)
     start = monotonic()
     if _is_live(console):
         with Bars(

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
+from bert_keras import escaping
 from bert_keras.programs import exit_code_of, forget_output, missing_backend, quiet
 from training import machine
 
@@ -26,6 +27,7 @@ def run(program: Callable[[list[str]], int | None]) -> NoReturn:
     """
     arguments = sys.argv[1:]
     quiet()
+    escaping.escape_streams()
     machine.keep_freed_memory()
     try:
         if {"-h", "--help"}.intersection(arguments):
