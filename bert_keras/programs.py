@@ -29,6 +29,14 @@ def exit_code_of(error: BaseException) -> int | None:
     return code if isinstance(code, int) else None
 
 
+def message_of(error: BaseException) -> str:
+    """Return what a program tells its user of an error that the user can mend."""
+    message = missing_backend(error) or str(error)
+    if isinstance(error, MemoryError):
+        message = f"out of memory{f': {error}' if message else ''}"
+    return "\n".join([message, *getattr(error, "__notes__", ())])
+
+
 def forget_output() -> None:
     """Where stdout cannot be written: else the interpreter tries again at exit, and complains."""
     try:

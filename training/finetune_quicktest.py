@@ -26,8 +26,10 @@ _WORDS = (*_GOOD, *_BAD, "the", "film", "was", "is", "in", "Ada", "Rome", "who",
 def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
     """The recipe with made-up files, which are written into a folder.
 
-    Files and weights are the same every time, so that a run that was interrupted can go on.
+    Files and weights are the same every time, so that a run that was interrupted can go on. The
+    recipe names them by the folder as it was given, for it is written to `run.json`.
     """
+    given, folder = folder, folder.expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     pieces = dict.fromkeys(
@@ -45,17 +47,20 @@ def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
     keras.utils.set_random_seed(0)
     BertEncoder(config).save_to_preset(folder / "encoder")
     tokenizer.save_to_preset(folder / "encoder")
-    values = _MAKERS[recipe.task](folder)
+    values = {
+        name: value.replace(str(folder), str(given), 1) if value.startswith(str(folder)) else value
+        for name, value in _MAKERS[recipe.task](folder).items()
+    }
     usual = usual_values()
     reading: dict[str, Any] = {name: usual[name] for name in (*READING, "labels", "positive")}
     recipe = dataclasses.replace(
         recipe,
         **{**reading, **values},
-        encoder=str(folder / "encoder"),
+        encoder=str(given / "encoder"),
         dev=values["train"],
     )
     if recipe.of_a_teacher and not recipe.teacher:
-        recipe = dataclasses.replace(recipe, teacher=str(folder / "teacher"))
+        recipe = dataclasses.replace(recipe, teacher=str(given / "teacher"))
         kind = kind_of(recipe)
         labels = Data.read(recipe, kind).labels
         kind.build(BertEncoder(config), labels).save_to_preset(folder / "teacher")
