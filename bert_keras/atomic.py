@@ -138,6 +138,7 @@ def _sync(path: Path) -> None:
     """Brings the bytes of a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with _named(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -12,6 +12,7 @@ import typer
 
 from bert_keras import escaping
 from bert_keras.errors import ArtifactError, DataError, UsageError
+from bert_keras.programs import Step, run_steps
 
 _Formats = Annotated[
     list[str],
@@ -64,20 +65,43 @@ def export(
         require_libraries(each)
         parent = folder / "-".join(parts if each.name == "saved_model" else [*parts, each.name])
         targets.append(next_version(parent) if version is None else parent / str(version))
+    for path in targets:
+        escaping.require_utf8(path, "The folder")
     if taken := [str(path) for path in targets if path.exists()]:
         raise UsageError(f"{', '.join(taken)}: exists already and is not written over.")
-    with _status(f"{source}: reading") as say:
-        predictor = open_preset(
-            source, task=task, max_length=max_length, allow_pickle=allow_pickle, trust=trust
-        )
-        for each, path in zip(wanted, targets, strict=True):
-            say(f"{path}: writing")
-            _export(export_as, each, predictor, path)
-            typer.echo(f"{path}/")
-        if not measure:
-            return
-        table = _measured(predictor, targets, say)
-    escaping.console().print(table)
+    tables: list[Any] = []
+    try:
+        with _status(f"{source}: reading") as say:
+            predictor = open_preset(
+                source, task=task, max_length=max_length, allow_pickle=allow_pickle, trust=trust
+            )
+
+            def write(wanted_format: Any, path: Path) -> None:
+                say(f"{path}: writing")
+                _export(export_as, wanted_format, predictor, path)
+                typer.echo(f"{path}/")
+
+            steps = [
+                Step(str(path), lambda _, each=each, path=path: write(each, path))
+                for each, path in zip(wanted, targets, strict=True)
+            ]
+            if measure:
+                needs = [str(path) for path in targets] if len(targets) == 1 else []
+                steps.append(
+                    Step("measurement", lambda _: _measure(predictor, targets, say, tables), needs)
+                )
+            run_steps(steps, None, done=f"{source}: opened", again="Repeat the command for those.")
+    finally:
+        for table in tables:
+            escaping.console().print(table)
+
+
+def _measure(predictor: Any, targets: Sequence[Path], say: Any, tables: list[Any]) -> None:
+    """Add the table of what was written to `tables`."""
+    table, failures = _measured(predictor, [path for path in targets if path.is_dir()], say)
+    tables.append(table)
+    if failures:
+        raise ArtifactError("; ".join(failures))
 
 
 def _wanted(formats: Sequence[str], quantizations: Sequence[str], *, portable: bool) -> Iterator:
@@ -102,8 +126,8 @@ def _export(export_as: Any, wanted: Any, predictor: Any, path: Path) -> None:
         raise UsageError(str(error)) from error
 
 
-def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
-    """A row for each folder, under one for the model as it is in Keras."""
+def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> tuple[Any, list[str]]:
+    """Return a table, with a row for each folder, and why some of them do not answer."""
     import keras
     from rich.table import Column, Table
 
@@ -130,6 +154,7 @@ def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
     with suppress(ValueError):  # an ELECTRA discriminator answers no texts
         times = measured.latencies(lambda batch: predictor(*batch.values()), texts)
         table.add_row(f"Predictor ({backend})", "", "", *map(_told, times.values()))
+    failures = []
     for path in targets:
         say(f"{path}: measuring")
         size = f"{measured.size_of(path) / 1e6:.1f} MB"
@@ -139,11 +164,18 @@ def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
             typer.echo(f"{path}: not measured: {error}", err=True)
             table.add_row(str(path), size)
             continue
+        except Exception as error:
+            failures.append(f"{path}: written, but does not open: {error}")
+            continue
         texts = requests.made_up(client.names, *sizes, client.mask)
-        gap = measured.difference(client, predictor, texts)
-        times = measured.latencies(client.answer, texts)
+        try:
+            gap = measured.difference(client, predictor, texts)
+            times = measured.latencies(client.answer, texts)
+        except Exception as error:
+            failures.append(f"{path}: written, but does not answer: {error}")
+            continue
         table.add_row(str(path), size, f"{gap:.2g}", *map(_told, times.values()))
-    return table
+    return table, failures
 
 
 def _told(latency: Any) -> str:

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import io
 import json
+import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
+
+from bert_keras.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,9 +53,21 @@ def printable(text: str) -> str:
     return utf8(text).decode()
 
 
-def is_utf8(text: str) -> bool:
-    """Return whether UTF-8 can encode a text, such as the name of a file."""
-    return not _SURROGATES.search(text)
+def require_utf8(path: object, what: str) -> None:
+    """Refuse a name that UTF-8 cannot encode, for the libraries that cannot write there.
+
+    Args:
+        path: the name or path.
+        what: the argument that it is of, for the message.
+
+    Raises:
+        UsageError: there is half of a surrogate pair in it.
+    """
+    if _SURROGATES.search(str(path)):
+        raise UsageError(
+            f"{what} must be a name in UTF-8: not all libraries write to others. "
+            f"Received: {printable(str(path))}"
+        )
 
 
 def escape_streams() -> None:
@@ -68,14 +84,21 @@ def escape_streams() -> None:
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
     """Return a console of `rich` that prints strings as they are, without markup or emoji.
 
+    Where nobody reads what it prints any more, it raises `BrokenPipeError`, as `print` does; that
+    of `rich` would end the process.
+
     Args:
         stderr: whether it prints on standard error instead of standard output.
         width: columns; None for those of the terminal.
     """
     from rich.console import Console
 
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
     options: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
-    return Console(stderr=stderr, width=width, **options)
+    return PlainConsole(stderr=stderr, width=width, **options)
 
 
 def markdown(text: str) -> str:

@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 from rich.table import Table
 
 from bert_keras import atomic, escaping
+from bert_keras.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
 # Markup of rich, of Markdown and of matplotlib, line ends, and bytes of names that are not UTF-8.
@@ -88,11 +89,24 @@ def test_a_console_prints_a_name_as_it_is(encoding: str, name: str) -> None:
             assert printed.count(part) >= 5
 
 
+def test_a_reader_that_is_gone_does_not_end_the_process() -> None:
+    class Pipe(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    console = escaping.console()
+    console.file = Pipe()
+    with pytest.raises(BrokenPipeError):
+        console.print("a")
+
+
 def test_what_an_encoding_lacks_becomes_an_escape_of_json() -> None:
     text = json.dumps("é😀\udcff", ensure_ascii=False)
     assert json.loads(text.encode("ascii", "bert_keras.json_escape")) == "é😀\udcff"
     assert escaping.utf8("é\udcff") == b"\xc3\xa9\\udcff"
-    assert [escaping.is_utf8(text) for text in ("é", "\udcff")] == [True, False]
+    escaping.require_utf8("é", "name=")
+    with pytest.raises(UsageError, match=r"name= must be a name in UTF-8.*Received: a\\udcff"):
+        escaping.require_utf8(Path("a\udcff"), "name=")
     with pytest.raises(UnicodeDecodeError):
         b"\xff".decode("utf-8", "bert_keras.json_escape")
 

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from bert_keras import atomic, escaping, strict_json
 from bert_keras.escaping import markdown, markdown_block
+from bert_keras.programs import Step, run_steps
 from bert_keras.tokenizers import Tokenizer
 from training import machine, progress
 from training.finetune_best import counting, goodness, measure
@@ -25,9 +26,9 @@ from training.finetune_recipe import FinetuneRecipe
 from training.finetune_seed import METRICS, open_best
 from training.health import versions
 from training.kinds import Evaluation, Kind
-from training.last_steps import Step, run_steps
 from training.progress import clock
 from training.report import markdown_table
+from training.run import AGAIN
 
 _SHOWN = 200  # characters of an example
 # Mosbach et al., 2021 (arXiv:2006.04884) call such runs failed.
@@ -57,7 +58,7 @@ def finish(
     best = max(good, key=lambda result: goodness(name, result["metrics"].get(name)))
     kind = type(kind)(recipe, best["metrics"])
     trained = _Trained(recipe, kind, data, tokenizer, results, good, best, name, folder, command)
-    run_steps(STEPS, trained, folder.path)
+    run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
 
 
 @dataclasses.dataclass

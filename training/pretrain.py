@@ -32,11 +32,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from bert_keras.errors import UsageError
+from bert_keras.programs import Step, run_steps
 from training import machine
-from training.last_steps import Step, run_steps
 from training.recipe import PretrainRecipe, load_recipe, quicktest
 from training.recipe_files import read_command
-from training.run import run
+from training.run import AGAIN, run
 
 if TYPE_CHECKING:
     from bert_keras.models import Task
@@ -161,7 +161,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
         # Of a test nothing is left outside its folder.
         saved_models=Path(folder.given if "--quicktest" in arguments else "", "saved_models"),
     )
-    run_steps(STEPS, trained, folder.path)
+    run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
     return 0
 
 

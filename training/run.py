@@ -13,6 +13,8 @@ from bert_keras import escaping
 from bert_keras.programs import exit_code_of, forget_output, message_of, quiet
 from training import machine
 
+# What to do where one of the last steps of a training failed.
+AGAIN = "Repeat the command when this is mended: it trains no step again."
 _INTERRUPTED = 130  # 128 + SIGINT and 128 + SIGPIPE, as a shell reports them
 _BROKEN_PIPE = 141
 

@@ -16,8 +16,8 @@ import pytest
 
 from bert_keras import export as library
 from bert_keras.errors import ArtifactError
+from bert_keras.programs import Step, StepsFailedError, run_steps
 from training import export, finetune, finetune_report, pretrain
-from training.last_steps import Step, StepsFailedError, run_steps
 
 PROGRAMS = {"pretrain": pretrain, "finetune": finetune_report}
 STEPS = [(name, step.name) for name, module in PROGRAMS.items() for step in module.STEPS]
@@ -61,8 +61,9 @@ def trained(
     for name, (main, arguments) in commands.items():
         folder = tmp_path_factory.mktemp(name)
 
-        def keep(steps: Any, results: Any, path: Path, name: str = name) -> None:
-            run_steps(steps, results, path)
+        def keep(steps: Any, results: Any, *, name: str = name, **messages: str) -> None:
+            path = results.folder.path
+            run_steps(steps, results, **messages)
             found[name] = results, path, {step.name: _written(step, path) for step in steps}
 
         with pytest.MonkeyPatch.context() as patch:
@@ -105,7 +106,7 @@ def _run_failing(
         patch.chdir(folder.parent)
         _clear(steps, folder)
         with pytest.raises(StepsFailedError) as raised:
-            run_steps(changed, fresh, folder)
+            run_steps(changed, fresh, done="done", again="again")
     return raised.value, {step.name: _written(step, folder) for step in steps}
 
 
@@ -177,17 +178,3 @@ def test_a_place_that_cannot_be_written(
         assert names - left == {blocked}
         assert call(*command).code == 0
     assert names <= {path.name for path in folder.iterdir()}
-
-
-def test_a_reader_that_is_gone() -> None:
-    """`| head`: all is done, and the program ends as others do."""
-    done = []
-
-    def fail(_: Any) -> None:
-        raise BrokenPipeError
-
-    with pytest.raises(BrokenPipeError):
-        run_steps([Step("a", fail), Step("b", done.append)], "results", Path("run"))
-    assert done == ["results"]
-    run_steps([Step("b", done.append)], "again", Path("run"))
-    assert done == ["results", "again"]
