@@ -15,13 +15,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from bert_keras import escaping
+
 _NEW = ".tmp-"  # being written, or being removed
 _OLD = ".old-"  # moved aside for the moment in which its successor takes its place
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Writes or replaces one UTF-8 file atomically."""
-    write_bytes(path, text.encode())
+    """Write or replace one UTF-8 file atomically; see `escaping.utf8`."""
+    write_bytes(path, escaping.utf8(text))
 
 
 def write_json(path: str | os.PathLike[str], values: Mapping[str, Any]) -> None:
@@ -136,6 +138,7 @@ def _sync(path: Path) -> None:
     """Brings the bytes of a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with _named(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

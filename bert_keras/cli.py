@@ -12,9 +12,18 @@ from typing import Annotated, Any
 
 import typer
 
-from bert_keras import cli_export, handles, strict_json
+from bert_keras import cli_export, escaping, handles, strict_json
 from bert_keras.errors import ArtifactError, DataError, UsageError
-from bert_keras.programs import exit_code_of, forget_output, missing_backend, quiet
+from bert_keras.programs import (
+    Step,
+    StepsFailedError,
+    exit_code_of,
+    forget_output,
+    message_of,
+    missing_backend,
+    quiet,
+    run_steps,
+)
 from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files, sentence_files
 from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
 
@@ -27,6 +36,7 @@ app = typer.Typer(
 app.command()(cli_export.export)
 app.command()(cli_export.serve_check)
 
+_AGAIN = "Mend this, remove the folder and repeat the command."
 _TABLES = (".csv", ".tsv", ".parquet")
 _SOURCE = "a folder of any format, a name of PRESETS, or hf://organisation/name[@revision]"
 _Source = Annotated[str, typer.Argument(help=_SOURCE, show_default=False)]
@@ -51,6 +61,7 @@ def convert(
     from bert_keras.checkpoints import api
     from bert_keras.predictor import Asked, read_preset, write_preset
 
+    escaping.require_utf8(target, "The folder")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: exists already and is not written over. Name another folder.")
     write = api.writer_of(format)  # now, not when the model is read
@@ -60,10 +71,21 @@ def convert(
     with _progress():
         model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
         write(model, target)
-    found = _take_tokenizer(handles.resolve(source, KNOWN), target, format)
-    if asked != Asked():
-        write_preset(target, asked)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
+    steps = [Step("tokenizer", lambda _: _tell_tokenizer(source, target, format))]
+    if asked != Asked():
+        steps.append(Step("predictor.json", lambda _: write_preset(target, asked)))
+    try:
+        run_steps(steps, None, done=f"{target}: the model is written", again=_AGAIN)
+    except StepsFailedError:
+        raise
+    except Exception as error:
+        error.add_note(f"{target}: the model is written and whole. {_AGAIN}")
+        raise
+
+
+def _tell_tokenizer(source: str, target: Path, format: str) -> None:  # noqa: A002
+    found = _take_tokenizer(handles.resolve(source, KNOWN), target, format)
     typer.echo(f"Tokenizer: {found}")
 
 
@@ -207,13 +229,13 @@ def _standard_input() -> Iterator[str]:
 @contextmanager
 def _progress() -> Iterator[None]:
     """Shows how far the reading and writing of checkpoints is; nothing where nobody looks."""
-    from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
     from bert_keras.checkpoints import transfer
 
     tasks: dict[str, Any] = {}
-    with Progress(console=Console(stderr=True), transient=True) as display:
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn()
+    with Progress(*columns, console=escaping.console(stderr=True), transient=True) as display:
 
         def show(what: str, done: int, total: int) -> None:
             if what not in tasks:
@@ -227,6 +249,7 @@ def _progress() -> Iterator[None]:
 def main() -> None:
     """The program; an error that the user can mend is one message, and its exit code."""
     quiet()
+    escaping.escape_streams()
     try:
         app()
     except Exception as error:
@@ -234,6 +257,6 @@ def main() -> None:
         code = UsageError.exit_code if is_missing else exit_code_of(error)
         if code is None:
             raise
-        typer.echo(f"error: {missing_backend(error) or error}", err=True)
+        typer.echo(f"error: {message_of(error)}", err=True)
         forget_output()
         sys.exit(code)

@@ -10,7 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from bert_keras import escaping
 from bert_keras.errors import ArtifactError, DataError, UsageError
+from bert_keras.programs import Step, run_steps
 
 _Formats = Annotated[
     list[str],
@@ -63,22 +65,43 @@ def export(
         require_libraries(each)
         parent = folder / "-".join(parts if each.name == "saved_model" else [*parts, each.name])
         targets.append(next_version(parent) if version is None else parent / str(version))
+    for path in targets:
+        escaping.require_utf8(path, "The folder")
     if taken := [str(path) for path in targets if path.exists()]:
         raise UsageError(f"{', '.join(taken)}: exists already and is not written over.")
-    with _status(f"{source}: reading") as say:
-        predictor = open_preset(
-            source, task=task, max_length=max_length, allow_pickle=allow_pickle, trust=trust
-        )
-        for each, path in zip(wanted, targets, strict=True):
-            say(f"{path}: writing")
-            _export(export_as, each, predictor, path)
-            typer.echo(f"{path}/")
-        if not measure:
-            return
-        table = _measured(predictor, targets, say)
-    from rich.console import Console
+    tables: list[Any] = []
+    try:
+        with _status(f"{source}: reading") as say:
+            predictor = open_preset(
+                source, task=task, max_length=max_length, allow_pickle=allow_pickle, trust=trust
+            )
 
-    Console().print(table)
+            def write(wanted_format: Any, path: Path) -> None:
+                say(f"{path}: writing")
+                _export(export_as, wanted_format, predictor, path)
+                typer.echo(f"{path}/")
+
+            steps = [
+                Step(str(path), lambda _, each=each, path=path: write(each, path))
+                for each, path in zip(wanted, targets, strict=True)
+            ]
+            if measure:
+                needs = [str(path) for path in targets] if len(targets) == 1 else []
+                steps.append(
+                    Step("measurement", lambda _: _measure(predictor, targets, say, tables), needs)
+                )
+            run_steps(steps, None, done=f"{source}: opened", again="Repeat the command for those.")
+    finally:
+        for table in tables:
+            escaping.console().print(table)
+
+
+def _measure(predictor: Any, targets: Sequence[Path], say: Any, tables: list[Any]) -> None:
+    """Add the table of what was written to `tables`."""
+    table, failures = _measured(predictor, [path for path in targets if path.is_dir()], say)
+    tables.append(table)
+    if failures:
+        raise ArtifactError("; ".join(failures))
 
 
 def _wanted(formats: Sequence[str], quantizations: Sequence[str], *, portable: bool) -> Iterator:
@@ -103,10 +126,9 @@ def _export(export_as: Any, wanted: Any, predictor: Any, path: Path) -> None:
         raise UsageError(str(error)) from error
 
 
-def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
-    """A row for each folder, under one for the model as it is in Keras."""
+def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> tuple[Any, list[str]]:
+    """Return a table, with a row for each folder, and why some of them do not answer."""
     import keras
-    from rich.markup import escape
     from rich.table import Column, Table
 
     from bert_keras.export import measured, requests
@@ -132,6 +154,7 @@ def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
     with suppress(ValueError):  # an ELECTRA discriminator answers no texts
         times = measured.latencies(lambda batch: predictor(*batch.values()), texts)
         table.add_row(f"Predictor ({backend})", "", "", *map(_told, times.values()))
+    failures = []
     for path in targets:
         say(f"{path}: measuring")
         size = f"{measured.size_of(path) / 1e6:.1f} MB"
@@ -139,13 +162,20 @@ def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> Any:
             client = open_client(path)
         except ImportError as error:  # it was written without what runs it
             typer.echo(f"{path}: not measured: {error}", err=True)
-            table.add_row(escape(str(path)), size)
+            table.add_row(str(path), size)
+            continue
+        except Exception as error:
+            failures.append(f"{path}: written, but does not open: {error}")
             continue
         texts = requests.made_up(client.names, *sizes, client.mask)
-        gap = measured.difference(client, predictor, texts)
-        times = measured.latencies(client.answer, texts)
-        table.add_row(escape(str(path)), size, f"{gap:.2g}", *map(_told, times.values()))
-    return table
+        try:
+            gap = measured.difference(client, predictor, texts)
+            times = measured.latencies(client.answer, texts)
+        except Exception as error:
+            failures.append(f"{path}: written, but does not answer: {error}")
+            continue
+        table.add_row(str(path), size, f"{gap:.2g}", *map(_told, times.values()))
+    return table, failures
 
 
 def _told(latency: Any) -> str:
@@ -162,8 +192,7 @@ def serve_check(
 
     Exit code 4 if it does not answer everything as it should.
     """
-    from rich.console import Console
-    from rich.markup import escape
+    from rich.text import Text
 
     from bert_keras.export import serve_check as checking
     from bert_keras.export.clients import open_client
@@ -189,11 +218,11 @@ def serve_check(
             asked = {name: values[row] for name, values in part.items()}
             found = {**asked, **checking.shown(answers, row)}
             typer.echo(json.dumps(found, ensure_ascii=False))
-    console = Console(stderr=True, highlight=False)
+    console = escaping.console(stderr=True)
     failed = 0
     for check in checking.checks(client):
-        mark = "[green]passed[/]" if check.passed else "[red]FAILED[/]"
-        console.print(f"{mark} {check.name}: {escape(check.told)}")
+        mark = Text("passed", "green") if check.passed else Text("FAILED", "red")
+        console.print(mark, f"{check.name}: {check.told}")
         failed += not check.passed
     if failed:
         raise ArtifactError(f"{folder}: {failed} of the checks failed.")
@@ -239,9 +268,8 @@ def _checked(value: Any, name: str, what: str) -> Any:
 
 @contextmanager
 def _status(text: str) -> Iterator[Any]:
-    """Shows what is being done; nothing where nobody looks."""
-    from rich.console import Console
-    from rich.markup import escape
+    """Show what is being done, on a terminal only."""
+    from rich.text import Text
 
-    with Console(stderr=True).status(escape(text)) as status:
-        yield lambda more: status.update(escape(more))
+    with escaping.console(stderr=True).status(Text(text)) as status:
+        yield lambda more: status.update(Text(more))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras import strict_json
+from bert_keras import atomic, strict_json
 
 FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
 POSITION_EMBEDDINGS = ("absolute", "sinusoidal", "relative_key", "relative_key_query")
@@ -206,8 +206,8 @@ class BertConfig:
         return cls(**values)
 
     def save(self, path: str | Path) -> None:
-        """Writes the values as JSON."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        """Write the values as JSON, atomically."""
+        atomic.write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> BertConfig:

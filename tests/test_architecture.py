@@ -32,10 +32,11 @@ class Floor(NamedTuple):
 
 
 # Every floor may import these.
-GROUND = ("atomic", "errors", "one_writer", "strict_json")
+GROUND = ("atomic", "errors", "escaping", "one_writer", "strict_json")
 FLOORS = {
     "atomic": Floor(),
     "errors": Floor(),
+    "escaping": Floor((), (), ("rich",)),
     "one_writer": Floor(),
     "strict_json": Floor(),
     "handles": Floor(("presets",), (), ("huggingface_hub",)),
@@ -71,7 +72,7 @@ FLOORS["export"] = Floor(
     ("keras", "numpy"),
     ("jax", "nncf", "onnxruntime", "tensorflow", "tensorflow_text", "tf2onnx", "torch"),
 )
-FLOORS["cli_export"] = Floor((), ("typer",), (*FLOORS, "keras", "rich"))
+FLOORS["cli_export"] = Floor(("programs",), ("typer",), (*FLOORS, "keras", "rich"))
 FLOORS["cli"] = Floor(
     ("cli_export", "handles", "programs", "tokenizers"), ("typer",), (*FLOORS, "rich")
 )

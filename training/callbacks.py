@@ -6,8 +6,11 @@ every line of the log and the state is whole on every backend when it is written
 
 from __future__ import annotations
 
+import glob
 import math
+import socket
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -32,6 +35,7 @@ class WriteMetrics(keras.callbacks.Callback):
         tokens_per_step: real tokens of a batch, on average.
         padding_share: share of the batches' positions, shown only.
         waited: told when a step began, how many seconds it waited for its batch.
+        checkpoint: answers the step of the last checkpoint; None where there is none.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class WriteMetrics(keras.callbacks.Callback):
         tokens_per_step: float,
         padding_share: float,
         waited: Callable[[float], float],
+        checkpoint: Callable[[], int | None] = lambda: None,
     ):
         super().__init__()
         self._metrics, self._speed, self._display = metrics, speed, display
@@ -51,6 +56,7 @@ class WriteMetrics(keras.callbacks.Callback):
         self._tokens_per_step = tokens_per_step
         self._padding_share = padding_share
         self._waited = waited
+        self._checkpoint = checkpoint
         self._first_step = 0
         # When a report and a step of it began, and when the step before that was done.
         self._start = self._begun = self._free = 0.0
@@ -110,10 +116,12 @@ class WriteMetrics(keras.callbacks.Callback):
         values = _plain(logs)
         values["learning_rate"] = self._rate
         if not math.isfinite(values["loss"]):
+            good = self._checkpoint()
+            kept = "no checkpoint yet" if good is None else f"a good checkpoint of step {good}"
             raise NumericError(
-                f"The loss is {values['loss']} in steps {self._first_step + 1} to {step}. The "
-                "last checkpoint is good. A lower learning_rate, a longer warmup_steps or "
-                "precision=float32 help most often, in a new run (out=FOLDER)."
+                f"The loss is {values['loss']} in steps {self._first_step + 1} to {step}. There is "
+                f"{kept}. A lower learning_rate, a longer warmup_steps or precision=float32 help "
+                "most often, in a new run (out=FOLDER)."
             )
         self._metrics.append({"step": step, **values})
         speeds = self._speeds(self._report_every)
@@ -124,6 +132,53 @@ class WriteMetrics(keras.callbacks.Callback):
     def _optimizer(self) -> Any:
         optimizer = self.model.optimizer
         return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+class EventFiles(keras.callbacks.TensorBoard):
+    """TensorBoard's event files, without the name of the host in their names."""
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Keras: the training is over, and the files are closed."""
+        super().on_train_end(logs)
+        host = f".{socket.gethostname()}."
+        for path in Path(self.log_dir).rglob(f"*tfevents*{glob.escape(host)}*"):
+            path.rename(path.with_name(path.name.replace(host, ".", 1)))
+
+
+class MayFail(keras.callbacks.Callback):
+    """A callback that writes what is not needed: its first error ends it, not the training.
+
+    Args:
+        callback: the callback.
+
+    Attributes:
+        error: its error; None where there was none.
+    """
+
+    def __init__(self, callback: keras.callbacks.Callback):
+        super().__init__()
+        self._callback = callback
+        self.error: Exception | None = None
+
+
+def _forwarded(name: str) -> Callable[..., None]:
+    """Return a method of `MayFail` that calls the same method of the callback."""
+
+    def method(self: MayFail, *arguments: Any, **options: Any) -> None:
+        getattr(keras.callbacks.Callback, name)(self, *arguments, **options)
+        if self.error is not None:
+            return
+        try:
+            getattr(self._callback, name)(*arguments, **options)
+        except Exception as error:
+            self.error = error
+
+    return method
+
+
+for _name in dir(keras.callbacks.Callback):
+    if _name.startswith(("on_", "set_")):
+        setattr(MayFail, _name, _forwarded(_name))
 
 
 def _plain(logs: dict[str, Any] | None) -> dict[str, float]:

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bert_keras import atomic, strict_json
+from bert_keras import atomic, escaping, strict_json
 from bert_keras.errors import UsageError
+from bert_keras.programs import Step, run_steps
 from training.run import run
 
 _MODELS = ("run.json", "config.json")  # what a folder of a run, or of a model, has
@@ -31,8 +32,6 @@ _MODELS = ("run.json", "config.json")  # what a folder of a run, or of a model, 
 def main(arguments: list[str]) -> int:
     """Runs the program; returns the exit code."""
     # Keras and its backend take seconds to import: not for --help.
-    from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     from training.finetune_data import read
@@ -45,14 +44,26 @@ def main(arguments: list[str]) -> int:
     kind.check(data, opened.labels)
     with opened.shown():
         found = kind.evaluate(opened.predictor, data)
-    out.mkdir(parents=True, exist_ok=True)
-    kind.write(out / f"predictions.{kind.extension}", data, found.predictions)
     card = {"model": arguments[0], "data": opened.own["data"], "examples": len(data)}
-    atomic.write_json(out / "metrics.json", {**card, "metrics": found.stored})
-    table = Table("metric", "value", title=escape(f"{opened.own['data']}: {len(data):,} examples"))
+    predictions = out / f"predictions.{kind.extension}"
+    table = Table("metric", "value", title=f"{opened.own['data']}: {len(data):,} examples")
     for name, value in found.metrics.items():
-        table.add_row(escape(name), f"{value:.4f}")
-    Console().print(table)
+        table.add_row(name, f"{value:.4f}")
+    steps = (
+        Step("table", lambda _: escaping.console().print(table)),
+        Step("folder", lambda _: out.mkdir(parents=True, exist_ok=True)),
+        Step(
+            "metrics",
+            lambda _: atomic.write_json(out / "metrics.json", {**card, "metrics": found.stored}),
+            needs=("folder",),
+        ),
+        Step(
+            "predictions",
+            lambda _: kind.write(predictions, data, found.predictions),
+            needs=("folder",),
+        ),
+    )
+    run_steps(steps, None, done=f"{out}: all is measured", again="Repeat the command.")
     print(f"\nMetrics and predictions: {out}/")
     return 0
 

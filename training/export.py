@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bert_keras import atomic, export
+from bert_keras import atomic, export, strict_json
 from bert_keras.errors import ResourceError
 from bert_keras.models import Task
 from bert_keras.tokenizers import Tokenizer
@@ -21,25 +20,21 @@ from training.report import FilledMask
 _SHOWN = 5
 
 
-def export_and_ask(
+def export_model(
     task: Task,
     tokenizer: Tokenizer,
     recipe: PretrainRecipe,
-    examples: Sequence[FilledMask],
     weights: Path,
     record: Path,
     folder: Path = Path("saved_models"),
 ) -> Path | None:
-    """Writes <folder>/<name>/<next version>/ and has a fresh process fill masks with it.
-
-    A model is exported once: called again with the same one, it only asks.
+    """Writes <folder>/<name>/<next version>/; a model that was exported before, not again.
 
     Args:
         task: the trained model.
         tokenizer: its tokenizer.
         recipe: gives the name, and the length the model was trained for: no longer text is served.
-        examples: texts to ask; their first few are shown.
-        weights: the model's file, by whose bytes it is known.
+        weights: the model's file, by whose bytes it is known; it may be missing.
         record: the file that says where the model was exported to.
         folder: of all models.
 
@@ -52,19 +47,31 @@ def export_and_ask(
             "command; the training is not repeated."
         )
         return None
-    digest = _digest(weights)
+    digest = _digest(weights) if weights.is_file() else None
     path = _recorded(record, digest)
     if path is None:
-        path = export.next_version(folder / recipe.name)
+        path = export.next_version(folder.expanduser() / recipe.name)
         export.saved_model(task, tokenizer, path, max_length=recipe.sequence_length)
-        card = {"saved_model": str(path), "sha256": digest}
-        atomic.write_text(record, json.dumps(card) + "\n")
+        card = {"saved_model": str(folder / recipe.name / path.name), "sha256": digest}
+        atomic.write_json(record, card)
     print(f"SavedModel: {path}/")
+    return path
+
+
+def ask(path: Path, examples: Sequence[FilledMask]) -> None:
+    """Has a fresh process fill masks with a SavedModel.
+
+    Args:
+        path: its folder.
+        examples: texts to ask; their first few are shown.
+
+    Raises:
+        ResourceError: the process failed.
+    """
     texts = [example.text for example in examples[:_SHOWN]]
     if texts:
         print("A fresh process loads it and fills masks:", flush=True)
         _ask(path, texts)
-    return path
 
 
 def _digest(path: Path) -> str:
@@ -72,12 +79,12 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _recorded(record: Path, digest: str) -> Path | None:
+def _recorded(record: Path, digest: str | None) -> Path | None:
     """Where the model with this digest was exported to, if that is still there."""
-    if not record.is_file():
+    if digest is None or not record.is_file():
         return None
-    card = json.loads(record.read_text(encoding="utf-8"))
-    path = Path(card["saved_model"])
+    card = strict_json.read_object(record)
+    path = Path(card["saved_model"]).expanduser()
     return path if card.get("sha256") == digest and path.is_dir() else None
 
 

@@ -51,11 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for text in options.texts:
         if MASK not in text:
             parser.error(f"no {MASK} in {text!r}")
+        if text != text.encode("utf-8", "replace").decode():
+            parser.error(f"not UTF-8: {text!r}")
     try:
         fill = load(options.saved_model)
     except ValueError as error:
         return _fail(error, _BAD_ARTIFACT)
-    console = Console()
+    console = Console(markup=False, emoji=False, highlight=False)
     try:
         for batch in _batches(options.texts or _lines(sys.stdin.buffer)):
             show(batch, fill(batch), console)

@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
         if is_quick:
             from training.finetune_quicktest import prepared
 
-            recipe = prepared(recipe, folder.path / QUICKTEST)
+            recipe = prepared(recipe, folder.given / QUICKTEST)
         return _finetune(recipe, folder, arguments)
 
 

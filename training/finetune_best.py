@@ -178,7 +178,7 @@ class KeepBest(keras.callbacks.Callback):
         kind = type(self._kind)(self._recipe, metrics)
         with atomic.new_folder(self._folder) as folder:
             kind.predictor(_kept(self.model), self._tokenizer).save_to_preset(folder)
-            (folder / _STEP).write_text(f"{step}\n", encoding="utf-8")
+            atomic.write_text(folder / _STEP, f"{step}\n")
 
 
 def _step_of(folder: Path) -> int:

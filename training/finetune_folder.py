@@ -43,7 +43,8 @@ class FinetuneFolder:
     """
 
     def __init__(self, recipe: FinetuneRecipe):
-        self.path = Path(recipe.out or f"runs/{recipe.name}").expanduser()
+        self.given = Path(recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
+        self.path = self.given.expanduser()
         self.run = self.path / "run.json"
         self.report = self.path / "report.md"
         self.curve = self.path / "curve.png"

@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 
+from bert_keras import atomic
 from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
@@ -25,8 +26,10 @@ _WORDS = (*_GOOD, *_BAD, "the", "film", "was", "is", "in", "Ada", "Rome", "who",
 def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
     """The recipe with made-up files, which are written into a folder.
 
-    Files and weights are the same every time, so that a run that was interrupted can go on.
+    Files and weights are the same every time, so that a run that was interrupted can go on. The
+    recipe names them by the folder as it was given, for it is written to `run.json`.
     """
+    given, folder = folder, folder.expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     pieces = dict.fromkeys(
@@ -44,17 +47,20 @@ def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
     keras.utils.set_random_seed(0)
     BertEncoder(config).save_to_preset(folder / "encoder")
     tokenizer.save_to_preset(folder / "encoder")
-    values = _MAKERS[recipe.task](folder)
+    values = {
+        name: value.replace(str(folder), str(given), 1) if value.startswith(str(folder)) else value
+        for name, value in _MAKERS[recipe.task](folder).items()
+    }
     usual = usual_values()
     reading: dict[str, Any] = {name: usual[name] for name in (*READING, "labels", "positive")}
     recipe = dataclasses.replace(
         recipe,
         **{**reading, **values},
-        encoder=str(folder / "encoder"),
+        encoder=str(given / "encoder"),
         dev=values["train"],
     )
     if recipe.of_a_teacher and not recipe.teacher:
-        recipe = dataclasses.replace(recipe, teacher=str(folder / "teacher"))
+        recipe = dataclasses.replace(recipe, teacher=str(given / "teacher"))
         kind = kind_of(recipe)
         labels = Data.read(recipe, kind).labels
         kind.build(BertEncoder(config), labels).save_to_preset(folder / "teacher")
@@ -64,7 +70,7 @@ def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
 
 def _table(folder: Path, rows: list[dict]) -> str:
     path = folder / "train.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    atomic.write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
 
 
@@ -106,7 +112,7 @@ def _pairs(folder: Path) -> dict[str, str]:
 def _entities(folder: Path) -> dict[str, str]:
     path = folder / "train.conll"
     sentences = ["Ada B-PER\nis O\nin O\nRome B-LOC\n", "the O\nfilm O\nwas O\nin O\nRome B-LOC\n"]
-    path.write_text("\n".join(sentences * 4), encoding="utf-8")
+    atomic.write_text(path, "\n".join(sentences * 4))
     return {"train": str(path)}
 
 
@@ -122,7 +128,7 @@ def _questions(folder: Path) -> dict[str, str]:
         paragraph["qas"] = [{**each, "id": f"{number} {each['id']}"} for each in qas]
     content = {"version": "1.1", "data": [{"title": "A", "paragraphs": paragraphs}]}
     path = folder / "train.json"
-    path.write_text(json.dumps(content), encoding="utf-8")
+    atomic.write_text(path, json.dumps(content))
     return {"train": str(path)}
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import keras
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from bert_keras import atomic, strict_json
+from bert_keras import atomic, escaping, strict_json
+from bert_keras.escaping import markdown, markdown_block
+from bert_keras.programs import Step, run_steps
 from bert_keras.tokenizers import Tokenizer
 from training import machine, progress
 from training.finetune_best import counting, goodness, measure
@@ -27,7 +27,8 @@ from training.finetune_seed import METRICS, open_best
 from training.health import versions
 from training.kinds import Evaluation, Kind
 from training.progress import clock
-from training.report import markdown_table, plain
+from training.report import markdown_table
+from training.run import AGAIN
 
 _SHOWN = 200  # characters of an example
 # Mosbach et al., 2021 (arXiv:2006.04884) call such runs failed.
@@ -43,7 +44,11 @@ def finish(
     folder: FinetuneFolder,
     command: str,
 ) -> None:
-    """Writes the best seed's model and predictions, the report and the pictures; prints a table."""
+    """Write the best seed's model and predictions, the report and the pictures; print a table.
+
+    Raises:
+        StepsFailedError: at the end, where one of the steps failed.
+    """
     good = [result for result in results if "failed" not in result]
     if not good:
         lines = [_title(recipe), "", *_failures(results), *_how(recipe, data, results, command)]
@@ -51,25 +56,107 @@ def finish(
         return
     name = counting(recipe, good[0]["metrics"])
     best = max(good, key=lambda result: goodness(name, result["metrics"].get(name)))
-    task = open_best(folder.of_seed(best["seed"]), recipe.precision)
     kind = type(kind)(recipe, best["metrics"])
-    with progress.task(f"seed {best['seed']}, the best") as show:
-        found = measure(kind, task, tokenizer, data.dev, show)
-    kind.predictor(task, tokenizer).save_to_preset(folder.path)
-    kind.write(folder.path / f"predictions.{kind.extension}", data.dev, found.predictions)
+    trained = _Trained(recipe, kind, data, tokenizer, results, good, best, name, folder, command)
+    run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
+
+
+@dataclasses.dataclass
+class _Trained:
+    """A training that is done, and what the last steps make of it."""
+
+    recipe: FinetuneRecipe
+    kind: Kind
+    data: Data
+    tokenizer: Tokenizer
+    results: Sequence[Mapping[str, Any]]
+    good: Sequence[Mapping[str, Any]]
+    best: Mapping[str, Any]
+    name: str  # of the metric that counts
+    folder: FinetuneFolder
+    command: str
+    task: Any = None
+    found: Evaluation | None = None
+    pictures: set[str] = dataclasses.field(default_factory=set)
+
+
+def _open(trained: _Trained) -> None:
+    folder = trained.folder.of_seed(trained.best["seed"])
+    trained.task = open_best(folder, trained.recipe.precision)
+
+
+def _save_model(trained: _Trained) -> None:
+    predictor = trained.kind.predictor(trained.task, trained.tokenizer)
+    predictor.save_to_preset(trained.folder.path)
+
+
+def _write_metrics(trained: _Trained) -> None:
+    card = {name: trained.best[name] for name in ("seed", "metrics")}
+    atomic.write_json(trained.folder.metrics, card)
+
+
+def _measure(trained: _Trained) -> None:
+    with progress.task(f"seed {trained.best['seed']}, the best") as show:
+        trained.found = measure(
+            trained.kind, trained.task, trained.tokenizer, trained.data.dev, show
+        )
+
+
+def _write_predictions(trained: _Trained) -> None:
+    assert trained.found is not None
+    kind, predictions = trained.kind, trained.found.predictions
+    path = trained.folder.path / f"predictions.{kind.extension}"
+    kind.write(path, trained.data.dev, predictions)
+
+
+def _draw_curve(trained: _Trained) -> None:
     curves = {
-        result["seed"]: _curve(folder.of_seed(result["seed"]) / METRICS, name) for result in good
+        result["seed"]: _curve(trained.folder.of_seed(result["seed"]) / METRICS, trained.name)
+        for result in trained.good
     }
-    curve_picture(curves, name, folder.curve)
-    if found.confusion is not None:
-        names, counts = found.confusion
-        confusion_picture(names, counts, folder.confusion)
-    card = {"seed": best["seed"], "metrics": best["metrics"]}
-    atomic.write_json(folder.metrics, card)
-    lines = _report(recipe, data, results, good, best, found, name, command)
-    atomic.write_text(folder.report, "\n".join([*lines, ""]))
-    _print(recipe, good, results)
-    print(f"\nModel, predictions and report: {folder.path}/")
+    curve_picture(curves, trained.name, trained.folder.curve)
+    trained.pictures.add(trained.folder.curve.name)
+
+
+def _draw_confusion(trained: _Trained) -> None:
+    if trained.found is not None and trained.found.confusion is not None:
+        names, counts = trained.found.confusion
+        confusion_picture(names, counts, trained.folder.confusion)
+        trained.pictures.add(trained.folder.confusion.name)
+
+
+def _write_report(trained: _Trained) -> None:
+    atomic.write_text(trained.folder.report, "\n".join([*_report(trained), ""]))
+
+
+def _print(trained: _Trained) -> None:
+    good = trained.good
+    table = Table("metric", "value", title=f"{trained.recipe.name}: {_seeds(good)}")
+    for metric in good[0]["metrics"]:
+        table.add_row(metric, summary(_values(good, metric)))
+    table.add_row("time", clock(sum(result["seconds"] for result in good)))
+    for result in trained.results:
+        if why := _why(result):
+            table.add_row(f"seed {result['seed']}", f"failed: {why}")
+    escaping.console().print(table)
+    print(f"\nModel, predictions and report: {trained.folder.path}/")
+
+
+_MODEL_FILES = (
+    *("model.safetensors", "*config.json", "bert_keras.json", "predictor.json", "vocab.txt"),
+    *("*token*.json", "modules.json", "1_Pooling"),
+)
+STEPS = (
+    Step("best model", _open),
+    Step("model", _save_model, needs=("best model",), writes=_MODEL_FILES),
+    Step("metrics", _write_metrics, writes=("metrics.json",)),
+    Step("measurement", _measure, needs=("best model",)),
+    Step("predictions", _write_predictions, needs=("measurement",), writes=("predictions.*",)),
+    Step("curve", _draw_curve, writes=("curve.png",)),
+    Step("confusion matrix", _draw_confusion, needs=("measurement",), writes=("confusion.png",)),
+    Step("report", _write_report, writes=("report.md",)),
+    Step("summary", _print),
+)
 
 
 def summary(values: Sequence[float | None]) -> str:
@@ -81,23 +168,18 @@ def summary(values: Sequence[float | None]) -> str:
     return f"{mean} ± {statistics.stdev(known):.4f}" if len(known) > 1 else mean
 
 
-def _report(
-    recipe: FinetuneRecipe,
-    data: Data,
-    results: Sequence[Mapping[str, Any]],
-    good: Sequence[Mapping[str, Any]],
-    best: Mapping[str, Any],
-    found: Evaluation,
-    name: str,
-    command: str,
-) -> list[str]:
-    score = f"{plain(name)}: {summary(_values(good, name))}"
+def _report(trained: _Trained) -> list[str]:
+    recipe, data, good, best = trained.recipe, trained.data, trained.good, trained.best
+    found, name = trained.found, trained.name
+    score = f"{markdown(name)}: {summary(_values(good, name))}"
     lines = [_title(recipe), "", f"- **{score}** on {len(data.dev):,} examples, {_seeds(good)}."]
-    lines += _failures(results)
-    lines += ["", f"![{name} over the steps](curve.png)", "", "## Every metric", ""]
+    lines += _failures(trained.results)
+    if trained.folder.curve.name in trained.pictures:
+        lines += ["", f"![{markdown(name)} over the steps]({trained.folder.curve.name})"]
+    lines += ["", "## Every metric", ""]
     head = ("metric", "mean ± standard deviation", f"seed {best['seed']}, the best")
     rows = [
-        (plain(metric), summary(_values(good, metric)), summary([value]))
+        (markdown(metric), summary(_values(good, metric)), summary([value]))
         for metric, value in best["metrics"].items()
     ]
     lines += markdown_table(rows, head)
@@ -111,26 +193,32 @@ def _report(
         )
         for result in good
     ]
-    lines += markdown_table(rows, ("seed", plain(name), "best step", "time"))
-    if found.confusion is not None:
-        lines += ["", "## What was taken for what", "", "![Confusion matrix](confusion.png)"]
-    if found.worst:
+    lines += markdown_table(rows, ("seed", markdown(name), "best step", "time"))
+    if trained.folder.confusion.name in trained.pictures:
+        picture = f"![Confusion matrix]({trained.folder.confusion.name})"
+        lines += ["", "## What was taken for what", "", picture]
+    if found is not None and found.worst:
         lines += ["", "## The worst answers", "", "Of the best seed, the surest first.", ""]
         rows = [
-            (plain(w.text[:_SHOWN]), plain(w.right), plain(w.answered), f"{w.score:.3f}")
-            for w in found.worst
+            (
+                markdown(worst.text[:_SHOWN]),
+                markdown(worst.right),
+                markdown(worst.answered),
+                f"{worst.score:.3f}",
+            )
+            for worst in found.worst
         ]
         lines += markdown_table(rows, ("example", "right", "answered", "how wrong"))
-    return lines + _how(recipe, data, good, command)
+    return lines + _how(recipe, data, good, trained.command)
 
 
 def _title(recipe: FinetuneRecipe) -> str:
-    return f"# {recipe.name}: fine-tuning report"
+    return f"# {markdown(recipe.name)}: fine-tuning report"
 
 
 def _failures(results: Sequence[Mapping[str, Any]]) -> list[str]:
     reasons = {result["seed"]: _why(result) for result in results}
-    return [f"- **Seed {seed} failed**: {plain(why)}" for seed, why in reasons.items() if why]
+    return [f"- **Seed {seed} failed**: {markdown(why)}" for seed, why in reasons.items() if why]
 
 
 def _why(result: Mapping[str, Any]) -> str:
@@ -141,7 +229,7 @@ def _why(result: Mapping[str, Any]) -> str:
 def _how(
     recipe: FinetuneRecipe, data: Data, good: Sequence[Mapping[str, Any]], command: str
 ) -> list[str]:
-    lines = ["", "## How it was made", "", "```", command, "```", ""]
+    lines = ["", "## How it was made", "", *markdown_block(command), ""]
     memory = max((result.get("peak_memory") or 0 for result in good), default=0) or None
     rows = [
         ("date", datetime.date.today().isoformat()),
@@ -150,7 +238,7 @@ def _how(
         ("backend", keras.backend.backend()),
         ("versions", ", ".join(f"{key} {value}" for key, value in versions().items())),
         ("examples", f"{len(data.train):,} to learn from, {len(data.dev):,} to measure on"),
-        *((key, plain(repr(value))) for key, value in dataclasses.asdict(recipe).items()),
+        *((key, markdown(repr(value))) for key, value in dataclasses.asdict(recipe).items()),
     ]
     return [*lines, *markdown_table(rows, ("", ""))]
 
@@ -158,21 +246,6 @@ def _how(
 def _seeds(good: Sequence[Mapping[str, Any]]) -> str:
     seeds = ", ".join(str(result["seed"]) for result in good)
     return f"seed{'s' if len(good) > 1 else ''} {seeds}"
-
-
-def _print(
-    recipe: FinetuneRecipe,
-    good: Sequence[Mapping[str, Any]],
-    results: Sequence[Mapping[str, Any]],
-) -> None:
-    table = Table("metric", "value", title=escape(f"{recipe.name}: {_seeds(good)}"))
-    for metric in good[0]["metrics"]:
-        table.add_row(escape(metric), summary(_values(good, metric)))
-    table.add_row("time", clock(sum(result["seconds"] for result in good)))
-    for result in results:
-        if why := _why(result):
-            table.add_row(f"seed {result['seed']}", escape(f"failed: {why}"))
-    Console().print(table)
 
 
 def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:

@@ -128,6 +128,7 @@ class Fitting:
                 tokens_per_step=seen["tokens"] / seen["batches"],
                 padding_share=seen["padding_share"],
                 waited=watched.waited,
+                checkpoint=lambda: self._checkpoints.last_step,
             )
             save = SaveCheckpoint(
                 self._checkpoints,

@@ -18,7 +18,6 @@ from bert_keras.resume import MetricsLog
 from bert_keras.tokenizers import Tokenizer
 from training import machine, unigram
 from training.corpora import TrainingCorpora, evaluation_batches, rows_of, seen_in
-from training.plot import loss_picture
 from training.recipe import PretrainRecipe
 from training.report import FilledMask, Report
 from training.run_folder import TEXT_VALUES, RunFolder
@@ -64,8 +63,6 @@ def examine(
         seen |= seen_in(rows_of(recipe, learned_from))
     measured_on = examples.statistics(epoch=0, batches=batches)
     entropy = unigram.entropy(held_out.tokens, tokenizer.special_ids)
-    records = MetricsLog(folder.metrics).records()
-    picture = loss_picture(records, folder.picture, entropy)
     speeds = MetricsLog(folder.speed).records()
     # A run that an earlier version began has reports without it.
     waiting = [record["waiting_share"] for record in speeds if "waiting_share" in record]
@@ -111,7 +108,6 @@ def examine(
         wall_seconds=seconds,
         peak_memory=peak_memory,
         filled=fill_held_out(task, tokenizer, held_out, recipe.sequence_length),
-        picture=picture.name if picture else None,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from bert_keras import escaping
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, read
 from bert_keras.features import PAIR_OBJECTIVES
@@ -90,7 +91,7 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     )
     table.add_row("run folder", recipe.out or f"runs/{recipe.name}", "checkpoints, report")
     table.add_row("SavedModel", f"saved_models/{recipe.name}/<version>", "")
-    (console or Console()).print(table)
+    (console or escaping.console()).print(table)
 
 
 def _config(recipe: PretrainRecipe, vocab_size: int) -> BertConfig:

@@ -34,10 +34,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from bert_keras import Tokenizer, data, handles
+from bert_keras import Tokenizer, data, escaping, handles
 from bert_keras.errors import UsageError
 from training.machine import RSS_UNIT
 from training.overrides import parse_overrides
@@ -160,21 +159,20 @@ def _print_summary(made: Prepared, values: dict[str, Any]) -> None:
     for label in ("documents", "sentences", "tokens"):
         table.add_row(label, *(f"{count[label]:,}" for count in counts.values()))
     shares = (count["unknown_tokens"] / count["tokens"] for count in counts.values())
-    table.add_row("[UNK] share".replace("[", r"\["), *(f"{share:.3%}" for share in shares))
+    table.add_row("[UNK] share", *(f"{share:.3%}" for share in shares))
     for label in ("dropped_sentences", "dropped_documents"):
         if any(count[label] for count in counts.values()):
             cells = (f"{count[label]:,}" for count in counts.values())
             table.add_row(f"{label.split('_')[1]} without tokens", *cells)
-    console = Console()
+    console = escaping.console()
     console.print(table)
     megabytes = sum(count["text_bytes"] for count in counts.values()) / 1e6
     console.print(
         f"{megabytes:,.1f} MB of text in {clock(made.write_seconds)}, "
         f"{megabytes / made.write_seconds:.1f} MB/s with workers={values['workers']}"
-        + (f"; vocabulary in {clock(made.learn_seconds)}" if not values["vocab"] else ""),
-        highlight=False,
+        + (f"; vocabulary in {clock(made.learn_seconds)}" if not values["vocab"] else "")
     )
-    console.print(_memory(values["workers"]), highlight=False)
+    console.print(_memory(values["workers"]))
 
 
 def _memory(workers: int) -> str:

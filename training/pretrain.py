@@ -32,14 +32,16 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from bert_keras.errors import UsageError
+from bert_keras.programs import Step, run_steps
 from training import machine
 from training.recipe import PretrainRecipe, load_recipe, quicktest
 from training.recipe_files import read_command
-from training.run import run
+from training.run import AGAIN, run
 
 if TYPE_CHECKING:
     from bert_keras.models import Task
     from training.corpora import TrainingCorpora
+    from training.report import Report
     from training.run_folder import RunFolder
 
 _FLAGS = ("--dry-run", "--quicktest")
@@ -127,11 +129,12 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
 
     # === Training ===
     step, steps = state["step"], recipe.steps
+    event_files = _event_files(folder) if recipe.tensorboard else None
     stop = fitting.run(
         steps // recipe.report_every,
         seen=seen_in(examples),
         more=lambda: {"peak_memory": peak_memory(), "corpus": fingerprint},
-        callbacks=[_event_files(folder)] if recipe.tensorboard else [],
+        callbacks=[event_files] if event_files else [],
         checkpoint_every=recipe.checkpoint_every,
         workers=recipe.workers,
         note=f"Going on after step {step:,} of {steps:,}." if step else "",
@@ -150,62 +153,121 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
         # As `fit` ends: averaged weights, where wanted, take the place of the trained ones.
         model.optimizer.finalize_variable_values(model.trainable_variables)
     command = shlex.join(["python", "-m", "training.pretrain", *arguments])
-    _finish(
-        recipe,
-        folder,
-        task,
-        corpora,
+    trained = _Trained(
+        *(recipe, folder, task, corpora, event_files),
         command=command,
         seconds=fitting.seconds,
         peak_memory=peak_memory(),
         # Of a test nothing is left outside its folder.
-        saved_models=Path(folder.path if "--quicktest" in arguments else "", "saved_models"),
+        saved_models=Path(folder.given if "--quicktest" in arguments else "", "saved_models"),
     )
+    run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
     return 0
 
 
 def _event_files(folder: RunFolder) -> Any:
-    import keras
+    from training.callbacks import EventFiles, MayFail
 
     # A graph would say what model.summary() says.
-    return keras.callbacks.TensorBoard(str(folder.path / "tensorboard"), write_graph=False)
+    return MayFail(EventFiles(str(folder.path / "tensorboard"), write_graph=False))
 
 
-def _finish(
-    recipe: PretrainRecipe,
-    folder: RunFolder,
-    task: Task,
-    corpora: TrainingCorpora,
-    *,
-    command: str,
-    seconds: float,
-    peak_memory: int,
-    saved_models: Path,
-) -> None:
-    """Saves the model, measures it, writes the report, exports, and asks the exported model."""
-    from training.export import export_and_ask
-    from training.health import examine
-    from training.report import print_summary, write_report
+@dataclasses.dataclass
+class _Trained:
+    """A training that is done, and what the last steps make of it."""
 
-    task.save_to_preset(folder.path)
-    corpora.tokenizer.save_to_preset(folder.path)
-    report = examine(
-        recipe,
-        folder,
-        task,
-        corpora,
-        command=command,
-        seconds=seconds,
-        peak_memory=peak_memory or None,
-    )
-    write_report(folder.report, report)
-    print_summary(report)
-    print(f"\nModel, report and picture: {folder.path}/")
+    recipe: PretrainRecipe
+    folder: RunFolder
+    task: Task
+    corpora: TrainingCorpora
+    event_files: Any
+    command: str
+    seconds: float
+    peak_memory: int
+    saved_models: Path
+    exported: Path | None = None
+    report: Report | None = None
+
+
+def _save_model(trained: _Trained) -> None:
+    trained.task.save_to_preset(trained.folder.path)
+
+
+def _save_tokenizer(trained: _Trained) -> None:
+    trained.corpora.tokenizer.save_to_preset(trained.folder.path)
+
+
+def _check_event_files(trained: _Trained) -> None:
+    if trained.event_files is not None and trained.event_files.error is not None:
+        raise trained.event_files.error
+
+
+def _export(trained: _Trained) -> None:
+    from training.export import export_model
+
+    recipe, folder = trained.recipe, trained.folder
     if recipe.export:
-        export_and_ask(
-            *(task, corpora.tokenizer, recipe, report.filled, folder.weights, folder.exported),
-            folder=saved_models,
+        trained.exported = export_model(
+            *(trained.task, trained.corpora.tokenizer, recipe),
+            *(folder.weights, folder.exported, trained.saved_models),
         )
+
+
+def _measure(trained: _Trained) -> None:
+    from training.health import examine
+
+    trained.report = examine(
+        *(trained.recipe, trained.folder, trained.task, trained.corpora),
+        command=trained.command,
+        seconds=trained.seconds,
+        peak_memory=trained.peak_memory or None,
+    )
+
+
+def _draw(trained: _Trained) -> None:
+    from bert_keras.resume import MetricsLog
+    from training.plot import loss_picture
+
+    folder, report = trained.folder, trained.report
+    entropy = None if report is None else report.entropy
+    picture = loss_picture(MetricsLog(folder.metrics).records(), folder.picture, entropy)
+    if report is not None and picture is not None:
+        trained.report = dataclasses.replace(report, picture=picture.name)
+
+
+def _write_report(trained: _Trained) -> None:
+    from training.report import write_report
+
+    assert trained.report is not None
+    write_report(trained.folder.report, trained.report)
+
+
+def _print_summary(trained: _Trained) -> None:
+    from training.report import print_summary
+
+    assert trained.report is not None
+    print_summary(trained.report)
+    print(f"\nModel, report and picture: {trained.folder.path}/")
+
+
+def _ask(trained: _Trained) -> None:
+    from training.export import ask
+
+    if trained.exported is not None and trained.report is not None:
+        ask(trained.exported, trained.report.filled)
+
+
+STEPS = (
+    Step("model", _save_model, writes=("config.json", "model.safetensors", "bert_keras.json")),
+    Step("tokenizer", _save_tokenizer, writes=("vocab.txt", "*token*.json")),
+    Step("SavedModel", _export, writes=("exported.json", "saved_models")),
+    Step("measurement", _measure),
+    Step("picture", _draw, writes=("loss.png",)),
+    Step("report", _write_report, needs=("measurement",), writes=("report.md",)),
+    Step("summary", _print_summary, needs=("measurement",)),
+    Step("question to the SavedModel", _ask, needs=("SavedModel", "measurement")),
+    Step("TensorBoard", _check_event_files, writes=("tensorboard",)),
+)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from bert_keras import escaping
 from training.pace import Pace
 
 _LINE_SECONDS = 10.0  # between two plain lines
@@ -42,6 +43,9 @@ _SHOWN = {
 class Progress:
     """The display of a training run, a context manager.
 
+    A display that cannot be written, for the terminal is closed or the disk of a log is full, does
+    not end the training: nothing more is shown.
+
     Args:
         total_steps: steps of the whole training.
         start_step: where it begins, after a resume.
@@ -57,7 +61,7 @@ class Progress:
         later_steps: int = 0,
         console: Console | None = None,
     ) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or escaping.console(stderr=True)
         self._total = total_steps
         self._step = start_step
         self._pace = Pace(total_steps, start_step, later_steps)
@@ -68,14 +72,15 @@ class Progress:
         self._aside = ""  # what is shown of what is no step
 
     def __enter__(self) -> Progress:
-        if _is_live(self._console):
-            self._live = Live(
-                self._picture(),
-                console=self._console,
-                auto_refresh=False,
-                redirect_stdout=sys.stdout.isatty(),  # a pipe keeps what is printed into it
-            )
-            self._live.start(refresh=True)
+        with contextlib.suppress(OSError):
+            if _is_live(self._console):
+                self._live = Live(
+                    self._picture(),
+                    console=self._console,
+                    auto_refresh=False,
+                    redirect_stdout=sys.stdout.isatty(),  # a pipe keeps what is printed into it
+                )
+                self._live.start(refresh=True)
         return self
 
     def __exit__(
@@ -84,12 +89,13 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._live is not None:
-            self._live.update(self._picture(), refresh=True)
-            self._live.stop()
-            self._live = None
-        elif self._shown_step != self._step:
-            self._print_line()
+        with contextlib.suppress(OSError):
+            if self._live is not None:
+                live, self._live = self._live, None
+                live.update(self._picture(), refresh=True)
+                live.stop()
+            elif self._shown_step != self._step:
+                self._print_line()
 
     def update(
         self, step: int, values: Mapping[str, float] | None = None, *, report: bool = False
@@ -124,14 +130,15 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Prints a line that stays, above the live display."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        _print(self._console, text)
 
     def _show(self, now: float, *, at_once: bool) -> None:
         waited = now - self._shown_at
         if self._live is not None:
             if at_once or waited >= _DRAW_SECONDS:
                 self._shown_at = now
-                self._live.update(self._picture(), refresh=True)
+                with contextlib.suppress(OSError):
+                    self._live.update(self._picture(), refresh=True)
         elif at_once or waited >= _LINE_SECONDS:
             self._print_line()
 
@@ -174,7 +181,7 @@ def task(
         what: the task in a few words.
         console: where to show it; stderr by default.
     """
-    console = console or Console(stderr=True)
+    console = console or escaping.console(stderr=True)
     start = monotonic()
     if _is_live(console):
         with Bars(
@@ -189,9 +196,15 @@ def task(
             yield _bars_callback(bars, what)
             bars.refresh()
         return
-    console.print(f"{what} …", markup=False, highlight=False, soft_wrap=True)
+    _print(console, f"{what} …")
     yield _lines_callback(console, what)
-    console.print(f"{what}: done in {clock(monotonic() - start)}", markup=False, highlight=False)
+    _print(console, f"{what}: done in {clock(monotonic() - start)}")
+
+
+def _print(console: Console, text: str) -> None:
+    """Print a line; what cannot be shown ends no task."""
+    with contextlib.suppress(OSError):
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class _Count(ProgressColumn):
@@ -226,7 +239,7 @@ def _lines_callback(console: Console, what: str) -> Callable[[int, int | None, s
         if monotonic() - printed >= _LINE_SECONDS:
             printed = monotonic()
             line = f"{_name(what, part)} {_count(done, total)}"
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            _print(console, line)
 
     return progress
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bert_keras.errors import UsageError
+from bert_keras.escaping import require_utf8
 from training.overrides import nearest, parse_overrides
 
 _Recipe = TypeVar("_Recipe", bound=Any)
@@ -90,6 +91,8 @@ def read_command(
     values = parse_overrides(
         words[1:], dataclasses.asdict(recipe), getattr(type(recipe), "renamed", None)
     )
+    for key in ("name", "out"):  # now, not when all is trained
+        require_utf8(values[key], f"{key}=")
     if not values["name"]:
         raise UsageError(f"name= must not be empty: it names {named}.")
     return type(recipe)(**values), given

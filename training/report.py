@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bert_keras import atomic, escaping
+from bert_keras.escaping import markdown, markdown_block
 from training import machine
 from training.progress import clock
 
@@ -82,7 +83,7 @@ class Report:
 
 def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
     """Writes the report as Markdown and returns its path."""
-    lines = [f"# {facts.recipe}: pretraining report", ""]
+    lines = [f"# {markdown(facts.recipe)}: pretraining report", ""]
     lines += [f"- **{name}: {value}**, {remark}." for name, value, remark in _results(facts)]
     if facts.picture:
         lines += ["", f"![Loss and accuracy over the steps]({facts.picture})"]
@@ -90,11 +91,13 @@ def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
     lines += ["", "## The cost", "", *markdown_table(_cost(facts))]
     if facts.filled:
         lines += ["", "## Filled masks", "", "Held-out text; the right token is in bold.", ""]
-        rows = [(plain(mask.text), plain(mask.answer), _guesses(mask)) for mask in facts.filled]
+        rows = [
+            (markdown(mask.text), markdown(mask.answer), _guesses(mask)) for mask in facts.filled
+        ]
         lines += markdown_table(rows, ("text", "right", "best guesses"))
-    lines += ["", "## How it was made", "", "```", facts.command, "```", ""]
+    lines += ["", "## How it was made", "", *markdown_block(facts.command), ""]
     lines += markdown_table(_origin(facts), ("", ""))
-    Path(path).write_text("\n".join([*lines, ""]), encoding="utf-8")
+    atomic.write_text(path, "\n".join([*lines, ""]))
     return Path(path)
 
 
@@ -110,7 +113,7 @@ def print_summary(report: Report, *, console: Console | None = None) -> None:
             for token, share in mask.guesses
         )
         masks.add_row(Text(mask.text), Text(mask.answer), guesses)
-    (console or Console()).print(numbers, *([masks] if report.filled else []))
+    (console or escaping.console()).print(numbers, *([masks] if report.filled else []))
 
 
 def _results(facts: Report) -> list[Row]:
@@ -177,22 +180,17 @@ def _origin(facts: Report) -> list[Row]:
         ("machine", machine.described(facts.machine)),
         ("backend", facts.backend),
         ("versions", ", ".join(f"{name} {version}" for name, version in facts.versions.items())),
-        *((key, f"`{value}`") for key, value in facts.settings.items()),
+        *((key, markdown(repr(value))) for key, value in facts.settings.items()),
     ]
 
 
 def _guesses(mask: FilledMask) -> str:
-    shown = [(f"{plain(token)} {_percent(share)}", token) for token, share in mask.guesses]
+    shown = [(f"{markdown(token)} {_percent(share)}", token) for token, share in mask.guesses]
     return ", ".join(f"**{text}**" if token == mask.answer else text for text, token in shown)
 
 
 def _percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
-
-
-def plain(text: str) -> str:
-    """The text as itself in a Markdown table."""
-    return re.sub(r"([\\`*_<>|#~])", r"\\\1", " ".join(text.split()))
 
 
 def markdown_table(rows: Sequence[Row], head: Row = ("measure", "value", "remark")) -> list[str]:

@@ -9,9 +9,12 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from bert_keras.programs import exit_code_of, forget_output, missing_backend, quiet
+from bert_keras import escaping
+from bert_keras.programs import exit_code_of, forget_output, message_of, quiet
 from training import machine
 
+# What to do where one of the last steps of a training failed.
+AGAIN = "Repeat the command when this is mended: it trains no step again."
 _INTERRUPTED = 130  # 128 + SIGINT and 128 + SIGPIPE, as a shell reports them
 _BROKEN_PIPE = 141
 
@@ -26,6 +29,7 @@ def run(program: Callable[[list[str]], int | None]) -> NoReturn:
     """
     arguments = sys.argv[1:]
     quiet()
+    escaping.escape_streams()
     machine.keep_freed_memory()
     try:
         if {"-h", "--help"}.intersection(arguments):
@@ -44,13 +48,10 @@ def run(program: Callable[[list[str]], int | None]) -> NoReturn:
         found = exit_code_of(error)
         if found is None:
             raise
-        message = missing_backend(error) or str(error)
-        if isinstance(error, MemoryError):
-            message = f"out of memory{f': {error}' if message else ''}"
         if isinstance(error, OSError):
             error.add_note("What was written before stays. Mend this and repeat the command.")
-            forget_output()
-        code = _complain("\n".join([message, *getattr(error, "__notes__", ())]), found)
+        forget_output()
+        code = _complain(message_of(error), found)
     sys.exit(code)
 
 

@@ -41,7 +41,8 @@ class RunFolder:
     """
 
     def __init__(self, recipe: PretrainRecipe):
-        self.path = Path(recipe.out or f"runs/{recipe.name}").expanduser()
+        self.given = Path(recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
+        self.path = self.given.expanduser()
         self.run = self.path / "run.json"
         self.corpus = self.path / "corpus"
         self.checkpoints = self.path / "checkpoints"

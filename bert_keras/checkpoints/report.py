@@ -11,8 +11,9 @@ import keras
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from bert_keras import features
+from bert_keras import escaping, features
 from bert_keras.checkpoints import api
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.errors import DataError, UsageError
@@ -49,12 +50,13 @@ def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None
     console.print(values)
     table = Table("tensor", "shape", "variable", title=f"{len(shapes)} tensors")
     for name, shape in sorted(shapes.items()):
-        owner = expected[name].path if name in expected else ""
+        owner: str | Text = expected[name].path if name in expected else ""
         if not owner:
-            owner = "[dim]second name[/]" if name in names.redundant else "[red]not used[/]"
+            is_second = name in names.redundant
+            owner = Text("second name", "dim") if is_second else Text("not used", "red")
         table.add_row(name, " x ".join(map(str, shape)) or "1", owner)
     for name in sorted(set(expected) - set(shapes)):
-        table.add_row(name, "[red]missing[/]", expected[name].path)
+        table.add_row(name, Text("missing", "red"), expected[name].path)
     console.print(table)
 
 
@@ -79,7 +81,7 @@ def print_comparison(
     Raises:
         UsageError: the models cannot be compared: other classes or inputs.
     """
-    console = console or Console()
+    console = console or escaping.console()
     if type(first) is not type(second):
         raise UsageError(
             f"A {type(first).__name__} and a {type(second).__name__} cannot be compared."
@@ -169,4 +171,4 @@ def _shaped(model: Any, x: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _console() -> Console:
     """Standard output; in a file no name is cut."""
-    return Console() if sys.stdout.isatty() else Console(width=_WIDE)
+    return escaping.console(width=None if sys.stdout.isatty() else _WIDE)

@@ -178,7 +178,7 @@ class _Store:
                 files[name] = (written.tell(), digest)
         manifest = store.make_manifest(dtype, self.counts, files, **about)
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
-        (self._folder / store.MANIFEST).write_text(text, encoding="utf-8")
+        atomic.write_text(self._folder / store.MANIFEST, text)
 
 
 @contextmanager

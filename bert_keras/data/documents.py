@@ -16,7 +16,7 @@ from typing import Any
 
 from sentencex import segment
 
-from bert_keras.data.text_files import Source, find_files, numbered_lines
+from bert_keras.data.text_files import Source, find_files, names_as_given, numbered_lines
 from bert_keras.errors import DataError
 from bert_keras.tokenizers.vocabulary import Progress
 
@@ -56,7 +56,8 @@ def read(
         raise ValueError(f"layout must be one of {LAYOUTS}. Received: {layout!r}")
     files = find_files(source)
     sizes = tuple(file.stat().st_size for file in files)
-    return Documents(tuple(files), sizes, layout, language, field, progress)
+    names = names_as_given(files, source)
+    return Documents(tuple(files), sizes, layout, language, field, progress, names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Documents:
     language: str
     field: str
     progress: Progress | None = dataclasses.field(default=None, compare=False)
+    names: tuple[str, ...] = ()  # of the files in a manifest: "~" stays as it was given
 
     def __iter__(self) -> Iterator[list[str]]:
         report = self.progress or (lambda *_: None)
@@ -93,13 +95,15 @@ class Documents:
     @property
     def origin(self) -> dict[str, Any]:
         """What the sentences come from and depend on, for a manifest."""
-        files = zip(self.files, self.sizes, strict=True)
+        names = self.names or [file.as_posix() for file in self.files]
         return {
             "layout": self.layout,
             "language": self.language,
             "splitter": f"sentencex {version('sentencex')}" if self.layout == "text" else None,
             "field": self.field,
-            "files": [{"name": file.as_posix(), "size": size} for file, size in files],
+            "files": [
+                {"name": name, "size": size} for name, size in zip(names, self.sizes, strict=True)
+            ],
         }
 
     def _from_lines(self, lines: Iterable[tuple[int, str]]) -> Iterator[list[str]]:

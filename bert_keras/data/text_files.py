@@ -58,6 +58,24 @@ def find_files(source: Source | Iterable[Source]) -> list[Path]:
     return files
 
 
+def names_as_given(files: Iterable[Path], source: Source | Iterable[Source]) -> tuple[str, ...]:
+    """Return the names of the files that `find_files` found, with "~" where the source had it.
+
+    What is written down does not tell where the home folder of a user is.
+    """
+    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
+    firsts = {Path(item).parts[0] for item in sources if str(item).startswith("~")}
+    homes = {first: Path(first).expanduser() for first in firsts}
+
+    def name(file: Path) -> str:
+        for first, home in homes.items():
+            if file.is_relative_to(home):
+                return (first / file.relative_to(home)).as_posix()
+        return file.as_posix()
+
+    return tuple(map(name, files))
+
+
 def _find(source: Source) -> list[Path]:
     path = Path(source).expanduser()
     if path.is_dir():

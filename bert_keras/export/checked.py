@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +12,12 @@ from typing import Any
 
 from bert_keras.atomic import new_folder
 from bert_keras.checkpoints import transfer
-from bert_keras.errors import UsageError
+from bert_keras.errors import ResourceError, UsageError
+from bert_keras.escaping import require_utf8
 from bert_keras.models import BertEncoder, Task
 from bert_keras.one_writer import one_writer
 from bert_keras.predictor import Predictor
+from bert_keras.programs import exit_code_of
 from bert_keras.tokenizers import Tokenizer
 
 
@@ -41,13 +45,16 @@ def checked_predictor(
     return predictor
 
 
+_TRIED = 1 << 20  # bytes of the file that is tried
+
+
 @contextmanager
 def new_export(path: Path) -> Iterator[Path]:
     """Yields a folder to fill, which becomes `path` when the block ends without error.
 
     Raises:
         UsageError: another process has written that folder in the meantime.
-        ResourceError: another process is writing it.
+        ResourceError: another process is writing it, or the machine refuses: a full disk.
         RuntimeError: a converter failed. What the user can mend was said before.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,14 +63,38 @@ def new_export(path: Path) -> Iterator[Path]:
         with new_folder(path) as folder:
             try:
                 yield folder
-            except (TypeError, ValueError) as error:
+            except Exception as error:
                 if hasattr(error, "exit_code"):
+                    raise
+                if refusal := _refusal(error, folder, path):
+                    raise ResourceError(refusal) from error
+                if not isinstance(error, TypeError | ValueError):
                     raise
                 raise RuntimeError(f"{path}: could not be converted: {error}") from error
 
 
+def _refusal(error: Exception, folder: Path, path: Path) -> str:
+    """Return the message about a disk that takes no more; "" where that is not the reason.
+
+    Converters tell a full disk in their own words, or name no file: so a small file is tried.
+    """
+    if isinstance(error, OSError) and exit_code_of(error):
+        file = str(error.filename or path).replace(str(folder), str(path))
+        return f"{file}: could not be written: {error.strerror}."
+    for place, name in ((folder, str(path)), (Path(tempfile.gettempdir()), "")):
+        try:
+            with tempfile.TemporaryFile(dir=place) as file:
+                file.write(bytes(_TRIED))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as refusal:
+            return f"{name or place}: could not be written: {refusal.strerror}."
+    return ""
+
+
 def require_new(path: Path) -> None:
-    """Raises `UsageError` where something is already."""
+    """Raises `UsageError` where something is already, or no name that converters can open."""
+    require_utf8(path, "The folder")
     if path.exists():
         raise UsageError(
             f"{path}: exists already and is not written over. Give another version or remove it."

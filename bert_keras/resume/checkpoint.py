@@ -128,6 +128,11 @@ class TrainingCheckpoints:
             )
         return state
 
+    @property
+    def last_step(self) -> int | None:
+        """The step of the newest checkpoint; None where there is none."""
+        return _step(folders[-1]) if (folders := self._folders()) else None
+
     def _folders(self) -> list[Path]:
         """All checkpoints, oldest first."""
         found = self._directory.glob("step-*") if self._directory.is_dir() else ()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras import handles
+from bert_keras import atomic, handles
 from bert_keras.errors import ArtifactError
 from bert_keras.strict_json import LARGE, read_object
 from bert_keras.tokenizers import engine_files, keras_hub_files, sentence_files
@@ -130,7 +130,7 @@ def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
     texts[CONFIG] = json.dumps({**config, **roles}, indent=2)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        (folder / name).write_text(text + "\n", encoding="utf-8", newline="\n")
+        atomic.write_text(folder / name, text + "\n")
 
 
 def _check_wordpiece(config: TokenizerConfig) -> None:

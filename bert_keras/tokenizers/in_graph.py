@@ -72,7 +72,7 @@ class InGraphTokenizer(tf.Module):
         self._lengths = tf.constant(_lengths(tokenizer))
         self.vocabulary_file = tf.saved_model.Asset(_temporary_file(self, tokenizer.vocabulary))
         self._tokens = tf.lookup.StaticHashTable(
-            tf.lookup.TextFileInitializer(
+            _LinesOfFile(
                 self.vocabulary_file.asset_path,
                 tf.int64,
                 tf.lookup.TextFileIndex.LINE_NUMBER,
@@ -219,6 +219,17 @@ def cut(rows: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
 
 def _rows(values: tf.Tensor, splits: tf.Tensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+
+
+class _LinesOfFile(tf.lookup.TextFileInitializer):
+    """Initializer of a table whose name does not hold the path of the file.
+
+    TensorFlow names the table by the path where the file lies at the export, and writes the name
+    into every SavedModel. Without a name of the initializer it takes a random one. The attribute is
+    private: a version that does not know it writes the path again, and a test fails.
+    """
+
+    _shared_name = ""
 
 
 def _lengths(tokenizer: Tokenizer) -> np.ndarray:

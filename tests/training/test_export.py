@@ -13,7 +13,7 @@ import pytest
 from bert_keras import export as library
 from bert_keras.errors import ResourceError
 from training import export
-from training.export import export_and_ask
+from training.export import ask, export_model
 from training.recipe import PretrainRecipe
 from training.report import FilledMask
 
@@ -47,7 +47,10 @@ def _export(examples: list[FilledMask]) -> Path | None:
     weights = Path("model.safetensors")
     if not weights.exists():
         weights.write_bytes(b"a model")
-    return export_and_ask(task, task, RECIPE, examples, weights, Path("exported.json"))
+    path = export_model(task, task, RECIPE, weights, Path("exported.json"))
+    if path is not None:
+        ask(path, examples)
+    return path
 
 
 def test_a_fresh_process_is_asked(

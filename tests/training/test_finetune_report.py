@@ -103,7 +103,7 @@ def test_a_metric_that_one_seed_has_not(tmp_path: Path, monkeypatch) -> None:
     results = [_result(0, f1=0.9, X_f1=0.5), _result(1, f1=0.1)]
     report, opened = _finish(tmp_path, monkeypatch, results, Evaluation({"f1": 0.9}, []))
     assert opened == [0]
-    assert r"| X\_f1 | nan | 0.5000 |" in report
+    assert r"| X_f1 | nan | 0.5000 |" in report
 
 
 def test_the_least_error_is_the_best(tmp_path: Path, monkeypatch) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import keras
 import torch
@@ -95,5 +96,50 @@ def exported(model: keras.Model, quantization: str | None = None) -> torch.expor
 
 
 def write(model: keras.Model, path: Path, quantization: str | None) -> None:
-    """Writes a .pt2 file."""
-    torch.export.save(exported(model, quantization), path)
+    """Write a .pt2 file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    program = exported(model, quantization)
+    with path.open("wb") as file:
+        target: Any = _KeepsError(file)
+        try:
+            torch.export.save(program, target)
+        except Exception as error:
+            raise target.error or error from None
+        if target.error is not None:
+            raise target.error
+
+
+class _KeepsError(io.BufferedIOBase):
+    """A file whose `write` keeps an error instead of raising it.
+
+    PyTorch's writer of archives writes once more when it is destroyed, and an error there ends the
+    process (`terminate called after throwing an instance of 'c10::Error'`).
+    """
+
+    def __init__(self, file: BinaryIO):
+        super().__init__()
+        self._file = file
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def write(self, data: Any) -> int:
+        if self.error is None:
+            try:
+                return self._file.write(data)
+            except OSError as error:
+                self.error = error
+        return len(data)

@@ -1,0 +1,138 @@
+"""Names of any kind, through everything that writes text from outside."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from rich.table import Table
+
+from bert_keras import atomic, escaping
+from bert_keras.errors import UsageError
+
+ROOT = Path(__file__).parents[1]
+# Markup of rich, of Markdown and of matplotlib, line ends, and bytes of names that are not UTF-8.
+_PARTS = (
+    *("[/x]", "[bold]", "[red", ":smile:", "|", "`", "```", "~~~", "[a](b)", "[a][b]", "![i](j)"),
+    *("<b>", "&lt;", "$x$", "\\", "*", "_", "# ", "\n", "\r\n", "\udcff", "\ud800", "ä", "名"),
+)
+NAMES = st.lists(st.sampled_from(_PARTS) | st.text(max_size=3), max_size=6).map("".join)
+_MARKDOWN = MarkdownIt("gfm-like", {"linkify": False})
+
+
+def _shown(page: str) -> Iterator[str]:
+    """The text of each block of a page; anything but text in it is an error."""
+    for token in _MARKDOWN.parse(page):
+        if token.type == "inline":
+            assert {child.type for child in token.children or ()} <= {"text", "text_special"}
+            yield "".join(child.content for child in token.children or ())
+        elif token.type == "fence":
+            yield token.content
+
+
+def _line(name: str) -> str:
+    """A name as a line of a page: blanks are one blank, and NUL is U+FFFD in Markdown."""
+    return " ".join(escaping.printable(name).split()).replace("\0", "\ufffd")
+
+
+@given(NAMES)
+def test_markdown_shows_a_name_as_it_is(name: str) -> None:
+    page = f"| a | b |\n| --- | --- |\n| {escaping.markdown(name)} | second |\n"
+    assert [text.strip() for text in _shown(page)] == ["a", "b", _line(name), "second"]
+    assert list(_shown(f"# x{escaping.markdown(name)}.")) == [f"x{_line(name)}."]
+
+
+@given(NAMES)
+def test_a_block_of_markdown_ends_where_it_should(name: str) -> None:
+    page = "\n".join([*escaping.markdown_block(name), "", "after"])
+    block, after = _shown(page)
+    assert block.splitlines() == escaping.printable(name.replace("\0", "\ufffd")).splitlines()
+    assert after == "after"
+
+
+@given(NAMES)
+def test_json_keeps_a_name(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "names.json"
+    atomic.write_json(path, {"name": name})
+    assert json.loads(path.read_bytes()) == {"name": name}
+    atomic.write_text(path, json.dumps({"name": name}, ensure_ascii=False))
+    # Two halves that follow each other are one character.
+    assert json.loads(path.read_bytes())["name"].encode("utf-16", "surrogatepass") == name.encode(
+        "utf-16", "surrogatepass"
+    )
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@given(name=NAMES)
+def test_a_console_prints_a_name_as_it_is(encoding: str, name: str) -> None:
+    file = io.TextIOWrapper(io.BytesIO(), encoding, newline="")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", file)
+        escaping.escape_streams()
+        console = escaping.console(width=1_000)
+        table = Table(name, title=name, caption=name)
+        table.add_row(name)
+        console.print(name, table)
+        print(name)
+    file.flush()
+    printed = file.buffer.getvalue().decode(encoding)  # pyright: ignore
+    for part in _PARTS:
+        if part in name and part.strip() and part.isascii() and part.isprintable():
+            assert printed.count(part) >= 5
+
+
+def test_a_reader_that_is_gone_does_not_end_the_process() -> None:
+    class Pipe(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    console = escaping.console()
+    console.file = Pipe()
+    with pytest.raises(BrokenPipeError):
+        console.print("a")
+
+
+def test_what_an_encoding_lacks_becomes_an_escape_of_json() -> None:
+    text = json.dumps("é😀\udcff", ensure_ascii=False)
+    assert json.loads(text.encode("ascii", "bert_keras.json_escape")) == "é😀\udcff"
+    assert escaping.utf8("é\udcff") == b"\xc3\xa9\\udcff"
+    escaping.require_utf8("é", "name=")
+    with pytest.raises(UsageError, match=r"name= must be a name in UTF-8.*Received: a\\udcff"):
+        escaping.require_utf8(Path("a\udcff"), "name=")
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("utf-8", "bert_keras.json_escape")
+
+
+def _calls(path: Path) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            yield node.lineno, ast.unparse(node)
+        elif isinstance(node, ast.ImportFrom) and node.module == "rich.markup":
+            yield node.lineno, "rich.markup"
+
+
+def test_text_leaves_by_one_door() -> None:
+    """Consoles come from `escaping.console`, and text files are written by `atomic`.
+
+    `training.fill_mask` shows what needs nothing of this package.
+    """
+    found = []
+    for folder in ("bert_keras", "training"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if path.name in ("escaping.py", "fill_mask.py"):
+                continue
+            for line, call in _calls(path):
+                name = call.partition("(")[0]
+                is_markup = name.endswith(("Console", "rich.markup", "from_markup", "rich.print"))
+                is_markup |= name.endswith("TextColumn") and "markup=False" not in call
+                if is_markup or (name.endswith(".write_text") and "atomic" not in name):
+                    found.append(f"{path.relative_to(ROOT)}:{line}: {call:.60}")
+    assert not found, "\n".join(found)

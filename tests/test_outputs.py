@@ -1,0 +1,177 @@
+"""Nothing leaves the machine, and no file tells of it: exports and programs, watched."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import keras
+import pytest
+
+from tests.training.conftest import sentences
+
+ROOT = Path(__file__).parents[1]
+BACKEND = keras.backend.backend()
+# What no file may hold: names of the folders, the user and the host, a value of the environment.
+HOME, SCRATCH, USER, HOST = "home-canary", "tmp-canary", "user-canary", "host-canary"
+SECRET = "s-3cr3t"
+# What libraries that a user has anyway write into the home folder: Keras its settings, Matplotlib a
+# list of fonts.
+KNOWN_IN_HOME = (".keras", ".cache/matplotlib", ".config/matplotlib")
+# Runs at the start of every Python process, also of one that a program starts.
+WATCH = """
+import os, socket, sys
+socket.gethostname = lambda: "{host}"
+log = os.open("{log}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+def watch(event, arguments):
+    if event == "socket.connect" and arguments[0].family == socket.AF_UNIX:
+        return
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "urllib.Request"):
+        os.write(log, repr((event, arguments)).encode() + bytes([10]))
+
+sys.addaudithook(watch)
+"""
+EXPORTS = """
+import keras
+from bert_keras import BertConfig, BertEncoder, Tokenizer, export
+from bert_keras.export import serve_check
+from bert_keras.export.runtimes.formats import FORMATS
+from bert_keras.models import MaskedLM
+
+tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"])
+config = dict(hidden_size=8, num_layers=1, num_heads=2, intermediate_size=16, max_positions=16)
+task = MaskedLM(BertEncoder(BertConfig(vocab_size=tokenizer.vocab_size, **config)))
+task.save_to_preset("preset")
+tokenizer.save_to_preset("preset")
+task.save("model.keras")
+backend = keras.backend.backend()
+own = {name: format for name, format in FORMATS.items() if format.backend(backend, None) == backend}
+# On JAX a process of another backend writes them: one of them is enough.
+for name, format in (own or {"onnx": FORMATS["onnx"]}).items():
+    # Weights in int8 are of another library than the format's.
+    for quantization in (None, "int8") if name == "openvino" else (None,):
+        path = f"exports/{name}-{quantization}/1"
+        export.runtime_model(task, tokenizer, path, name, quantization=quantization)
+        client = export.open_client(path)
+        client.answer(serve_check.columns_of(client, serve_check.EXAMPLES))
+if backend == "tensorflow":
+    export.saved_model(task, tokenizer, "exports/saved_model/1")
+    export.tf_hub(task, tokenizer, "exports/tf_hub/1")
+    export.open_client("exports/saved_model/1")
+"""
+PROGRAMS = """
+import json, sys
+from pathlib import Path
+from bert_keras import cli
+from training import evaluate, finetune, predict, prepare, pretrain
+
+def done(program, *arguments):
+    assert not program([*arguments]), program
+
+text = "corpus=~/text.txt", "layout=sentences", "held_out=0.2", "vocab_size=300"
+done(prepare.main, *text, "out=~/corpora/mine", "workers=1")
+small = "sequence_length=16", "batch_size=4", "export=false"
+done(pretrain.main, "demo", "--quicktest", *text, *small, "out=~/runs/pretrain")
+Path("task.py").write_text(
+    "from training.finetune_recipe import FinetuneRecipe\\nrecipe = FinetuneRecipe(task='labels')"
+)
+done(finetune.main, "task.py", "--quicktest", "out=~/runs/finetune", "epochs=1")
+data = "data=~/runs/finetune/.quicktest/train.jsonl"
+done(evaluate.main, "~/runs/finetune", data)
+done(predict.main, "~/runs/finetune", data, "out=~/predictions.tsv")
+sys.argv = ["bert-keras", "convert", "../runs/finetune", "converted"]
+try:
+    cli.main()
+except SystemExit as end:
+    assert not end.code
+"""
+
+
+def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """The names and contents of all files, and of those in archives."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield from _parts(str(path.relative_to(folder)), path.read_bytes())
+
+
+def _parts(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
+    yield name, data
+    if data.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for member in archive.namelist():
+                yield from _parts(f"{name}: {member}", archive.read(member))
+
+
+def _told(folder: Path) -> list[str]:
+    canaries = [canary.encode() for canary in (HOME, SCRATCH, USER, HOST, SECRET)]
+    return [
+        f"{name}: {data[max(0, data.find(canary) - 40) :][:100]!r}"
+        for name, data in _files(folder)
+        for canary in canaries
+        if canary in data or canary in name.encode()
+    ]
+
+
+def test_the_search_finds_what_is_told(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inside", f"a path: {HOME}/x" * 3)
+    (tmp_path / "b").write_bytes(b"\0\1" + SECRET.encode() + b"\2")
+    (tmp_path / "c").write_bytes(b"nothing")
+    assert [line.partition(": b'")[0] for line in _told(tmp_path)] == ["a.zip: inside", "b"]
+
+
+@pytest.mark.parametrize("program", [EXPORTS, PROGRAMS], ids=["exports", "programs"])
+def test_a_watched_process(program: str, tmp_path: Path) -> None:
+    needed = ("openvino", "nncf", "ai_edge_litert", "tf2onnx") if BACKEND == "tensorflow" else ()
+    if program is EXPORTS:
+        for library in (*needed, "onnx", "onnxruntime"):
+            if importlib.util.find_spec(library) is None:
+                pytest.skip(f"needs {library}")
+    home, scratch, log = tmp_path / HOME, tmp_path / SCRATCH, tmp_path / "log"
+    for folder in (home / "work", scratch, tmp_path / "site"):
+        folder.mkdir(parents=True)
+    (home / "text.txt").write_text(sentences(), encoding="utf-8")
+    watch = WATCH.format(host=HOST, log=log)
+    (tmp_path / "site" / "sitecustomize.py").write_text(watch, encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if name != "CI"}
+    environment = {
+        **kept,
+        "HOME": str(home),
+        "TMPDIR": str(scratch),
+        "USER": USER,
+        "LOGNAME": USER,
+        "CANARY": SECRET,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(ROOT)]),
+        "KERAS_BACKEND": BACKEND,
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, env=environment, cwd=home / "work", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert log.read_text(encoding="utf-8") == ""
+    assert _told(home) == []
+    ours = ("work", "runs", "corpora", "predictions.tsv", "text.txt")
+    names = [path.relative_to(home) for path in home.rglob("*") if path.is_file()]
+    strangers = [
+        str(name)
+        for name in names
+        if name.parts[0] not in ours and not any(map(name.is_relative_to, KNOWN_IN_HOME))
+    ]
+    assert strangers == []
+    # Nothing is left behind but what PyTorch's compiler keeps for the next process.
+    left = [path.name for path in scratch.iterdir() if not path.name.startswith("torchinductor")]
+    assert left == []
+    if program is PROGRAMS:
+        manifest = json.loads((home / "corpora/mine/train/manifest.json").read_bytes())
+        assert [file["name"] for file in manifest["origin"]["files"]] == ["~/text.txt"]
