@@ -20,7 +20,6 @@ from bert_keras.programs import (
     exit_code_of,
     forget_output,
     message_of,
-    missing_backend,
     quiet,
     run_steps,
 )
