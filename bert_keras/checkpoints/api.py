@@ -19,6 +19,7 @@ from bert_keras.checkpoints import (
     keras_hub_writer,
     safetensors_file,
     sentence_transformers,
+    state_file,
     tensors,
     tf_hub,
     transfer,
@@ -26,16 +27,18 @@ from bert_keras.checkpoints import (
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.folder import Folder
-from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
+from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS, WEIGHTS
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.layers.state import get_state
 from bert_keras.models import BertEncoder, SentenceEncoder, Task
 from bert_keras.models.lora import plain_weights
 from bert_keras.presets import PRESETS
 
 # What a repository is asked for. A pickle must be asked for in words.
 _FILES = (
-    *(CONFIG, MANIFEST, "model*.safetensors", tensors.INDEX, *keras_hub_folder.FILES),
+    *(CONFIG, MANIFEST, "model*.safetensors", STATE_WEIGHTS),
+    *(tensors.INDEX, *keras_hub_folder.FILES),
     *(sentence_transformers.MODULES, sentence_transformers.POOLING, tf_hub.INDEX),
 )
 
@@ -45,7 +48,13 @@ def save_checkpoint(
     directory: str | Path,
     format: str = "hugging_face",  # noqa: A002
 ) -> Path:
-    """Writes an encoder or a task as a checkpoint folder; adapters are folded into their kernels.
+    """Write an encoder or a task as a checkpoint folder.
+
+    Adapters are folded into their kernels, and weights quantised to int8 are written as floats, so
+    that every library opens the folder and answers alike. "hugging_face" also keeps what our own
+    `from_preset` needs to open the same model: its adapters, quantised weights and frozen parts
+    (`bert_keras.safetensors` and "state" in `bert_keras.json`). The other formats have no place for
+    these. The optimizer is kept by `model.save` and by `TrainingCheckpoints`.
 
     Args:
         model: what to write.
@@ -57,7 +66,7 @@ def save_checkpoint(
         The folder.
 
     Raises:
-        UsageError: the format has no such model.
+        UsageError: the format has no such model, or weights are quantised to another type.
         NumericError: a weight is not finite. Nothing is written.
     """
     writer_of(format)(model, Path(directory))
@@ -72,11 +81,14 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     has_head = isinstance(model, Task) and bool(model.head_layers)
     names = hugging_face.names_of(family, prefixed=has_head)
     entries = names.entries(plain_weights(model))
-    transfer.check(entries)
+    state = get_state(model)
+    transfer.check([*entries, *state_file.entries(model, state)])
     config = hugging_face.write_config(encoder.config, class_name, options)
     directory.mkdir(parents=True, exist_ok=True)
     digest = safetensors_file.write(directory / WEIGHTS, entries)
-    manifest = manifests.describe(class_name, options, encoder.config.to_dict(), digest)
+    state_digest = state_file.write(model, state, directory)
+    sizes = encoder.config.to_dict()
+    manifest = manifests.describe(class_name, options, sizes, digest, state, state_digest)
     atomic.write_bytes(directory / CONFIG, manifests.json_bytes(config))
     if isinstance(model, SentenceEncoder):
         sizes = encoder.config.hidden_size, encoder.config.max_positions
@@ -117,7 +129,7 @@ def load_checkpoint(
         handle: see `BertEncoder.from_preset`; not a name of `PRESETS`.
         allow_pickle: see `BertEncoder.from_preset`.
         trust: see `BertEncoder.from_preset`.
-        options: those of the class's own `from_preset`.
+        options: those of the class's own `from_preset`, `plain` among them.
 
     Raises:
         ArtifactError: it cannot be read, is damaged, or is of a class we have not.
@@ -141,13 +153,16 @@ def load_encoder(
     trust: bool = False,
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
+    plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
     """See `BertEncoder.from_preset`."""
     if handle in PRESETS:
         return BertEncoder(PRESETS[str(handle)], **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
-    return _encoder_of(opened, load_weights=load_weights, allow_missing=allow_missing, **options)
+    return _encoder_of(
+        opened, load_weights=load_weights, allow_missing=allow_missing, plain=plain, **options
+    )
 
 
 def load_task(
@@ -159,6 +174,7 @@ def load_task(
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
     allow_unused: tuple[str, ...] = (),
+    plain: bool = False,
     dtype: Any = None,
     **options: Any,
 ) -> Any:
@@ -171,6 +187,7 @@ def load_task(
         load_weights=load_weights,
         allow_missing=allow_missing,
         allow_unused=allow_unused,
+        plain=plain,
         dtype=dtype,
         **options,
     )
@@ -181,6 +198,7 @@ def _encoder_of(
     *,
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
+    plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
     return opened.load(
@@ -190,6 +208,7 @@ def _encoder_of(
         load_weights=load_weights,
         allow_missing=allow_missing,
         allow_unused=hugging_face.HEADS,  # an encoder does without every head there is
+        plain=plain,
     )
 
 
@@ -200,6 +219,7 @@ def _task_of(
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
     allow_unused: tuple[str, ...] = (),
+    plain: bool = False,
     dtype: Any = None,
     **options: Any,
 ) -> Any:
@@ -213,6 +233,7 @@ def _task_of(
         load_weights=load_weights,
         allow_missing=allow_missing,
         allow_unused=allow_unused,
+        plain=plain,
     )
 
 

@@ -74,6 +74,7 @@ class Checkpoint(abc.ABC):
         load_weights: bool,
         allow_missing: tuple[str, ...],
         allow_unused: tuple[str, ...],
+        plain: bool = False,
     ) -> Any:
         """Makes a model of this class and fills it; the tensors are opened once.
 
@@ -84,6 +85,7 @@ class Checkpoint(abc.ABC):
             load_weights: False to take only the config.
             allow_missing: variable paths (or their beginnings) that keep new weights if missing.
             allow_unused: paths of ours whose tensors the model does without.
+            plain: keep the weights as other libraries read them, and let all of them train.
 
         Raises:
             ArtifactError: the checkpoint cannot be read, or its tensors are not the model's.
@@ -102,7 +104,16 @@ class Checkpoint(abc.ABC):
                 model = _make(model_class, partial(make, config), options, *saved)
             if source and load_weights:
                 self._fill(model, config, source, allow_missing, allow_unused)
+                if not plain:
+                    self.set_state(model)
         return model
+
+    def set_state(self, model: BertEncoder | Task) -> None:  # noqa: B027
+        """Freeze, adapt and quantise a filled model as it was saved, where the checkpoint says.
+
+        Raises:
+            ArtifactError: it says so of another model.
+        """
 
     def _check_sizes(
         self, config: BertConfig, source: tensors.Tensors, allow_missing: tuple[str, ...]

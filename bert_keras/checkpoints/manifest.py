@@ -12,19 +12,39 @@ from bert_keras import strict_json
 from bert_keras.errors import ArtifactError
 
 MANIFEST, CONFIG, WEIGHTS = "bert_keras.json", "config.json", "model.safetensors"
+STATE_WEIGHTS = "bert_keras.safetensors"  # see `state_file`
 _FORMAT = 1
 
 
 def describe(
-    class_name: str, options: Mapping[str, Any], config: Mapping[str, Any], digest: str
+    class_name: str,
+    options: Mapping[str, Any],
+    config: Mapping[str, Any],
+    digest: str,
+    state: Mapping[str, Any] | None = None,
+    state_digest: str | None = None,
 ) -> dict[str, Any]:
-    """What the manifest of a model says; `digest` is the sha256 of its weights file."""
+    """Return the manifest of a model.
+
+    Args:
+        class_name: of the model.
+        options: of the model.
+        config: of its encoder.
+        digest: the sha256 of its weights file.
+        state: what is frozen, adapted or quantised in it (`layers.state`); written where there is
+            any.
+        state_digest: the sha256 of the file of exact weights; None without one.
+    """
+    digests = {WEIGHTS: digest}
+    if state_digest is not None:
+        digests[STATE_WEIGHTS] = state_digest
     return {
         "format": _FORMAT,
         "class": class_name,
         "options": dict(options),
         "config": dict(config),
-        "sha256": {WEIGHTS: digest},
+        **({"state": dict(state)} if state else {}),
+        "sha256": digests,
     }
 
 
@@ -48,6 +68,8 @@ def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
     for key in ("options", "config", "sha256"):
         if not isinstance(manifest.get(key), dict):
             raise ArtifactError(f"{path}: `{key}` is not an object or missing.")
+    if not isinstance(manifest.get("state", {}), dict):
+        raise ArtifactError(f"{path}: `state` is not an object.")
     return manifest
 
 

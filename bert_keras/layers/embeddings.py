@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from bert_keras.layers import written_out
+from bert_keras.layers.core import Dense, Embedding, ReversibleEmbedding
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.inner import inner
 from bert_keras.layers.layer_norm import LayerNorm
@@ -52,7 +53,7 @@ class BertEmbeddings(keras.layers.Layer):
         self.hidden_size = hidden_size
         self.position_offset = position_offset
         # The MLM head runs this table backwards; its logits are float32 under every policy.
-        self.token = keras.layers.ReversibleEmbedding(
+        self.token = ReversibleEmbedding(
             vocab_size,
             embedding_size,
             embeddings_initializer=truncated_normal(initializer_range),
@@ -75,7 +76,7 @@ class BertEmbeddings(keras.layers.Layer):
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
         self.projection = None
         if embedding_size != hidden_size:
-            self.projection = keras.layers.Dense(
+            self.projection = Dense(
                 hidden_size,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,
@@ -143,8 +144,8 @@ class BertEmbeddings(keras.layers.Layer):
 
     def _table(
         self, rows: int, initializer: Any, name: str, *, trainable: bool = True
-    ) -> keras.layers.Embedding:
-        return keras.layers.Embedding(
+    ) -> Embedding:
+        return Embedding(
             rows,
             self.embedding_size,
             embeddings_initializer=initializer,
