@@ -75,6 +75,8 @@ def test_weights_of_a_plain_layer_for_an_adapted_one(kind: str, tmp_path: Path) 
     assert not second.any()
 
 
+# Keras looks through the whole model before it raises.
+@pytest.mark.filterwarnings("ignore:Skipping nested container")
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize(
     ("rank", "message"), [(0, "has an adapter of rank 2, the layer has none"), (3, "ranks must")]
