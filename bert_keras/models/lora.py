@@ -1,7 +1,8 @@
 """Low-rank adapters: little is trained, and in the end nothing is added (Hu et al., 2022).
 
 An adapter is Keras's own: a `Dense` computes with kernel + alpha / rank * A @ B. A begins at random
-and B at zero, so that at first nothing changes.
+and B at zero, so that at first nothing changes. A saved model keeps its adapters, and what is frozen
+beside them (`layers.core`, `layers.state`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def enable_lora(
     alpha: float | None = None,
     layers: Sequence[str] = ("query", "value"),
 ) -> None:
-    """Adds adapters to every block, and freezes all else in the encoder, its pooler included.
+    """Add adapters to every block, and freeze all else in the encoder, its pooler included.
 
     Compile the task afterwards: what is trained has changed. A pooler that is new, as in a
     checkpoint that had none, must learn: `encoder.pooler.trainable = True`. Where layers share a
@@ -73,12 +74,12 @@ def enable_lora(
 
 
 def merge_lora(encoder: BertEncoder) -> None:
-    """Folds the adapters into their kernels, and makes trainable what they had frozen.
+    """Fold the adapters into their kernels, and make trainable what they had frozen.
 
     The outputs stay as they are. Compile the task again to train on.
 
     Raises:
-        ValueError: there are no adapters.
+        ValueError: there are no adapters, or a kernel with one is quantised.
     """
     layers = adapted(encoder)
     if not layers:
