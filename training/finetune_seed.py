@@ -176,7 +176,8 @@ def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -
 
 
 def _encoder(recipe: FinetuneRecipe) -> BertEncoder:
-    encoder = BertEncoder.from_preset(recipe.encoder, dtype=recipe.precision)
+    # What is frozen or adapted is the recipe's decision.
+    encoder = BertEncoder.from_preset(recipe.encoder, dtype=recipe.precision, plain=True)
     if recipe.layers:
         try:
             encoder = encoder.keep_layers([int(number) for number in recipe.layers.split(",")])

@@ -68,6 +68,7 @@ def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:
     try:
         task = kind.from_preset(
             recipe.start,
+            plain=True,
             dtype=recipe.precision,
             allow_missing=(*kind.head_layers, "pooler"),
             allow_unused=_HEADS,

@@ -22,6 +22,7 @@ from bert_keras.checkpoints import (
     safetensors_file,
     sentence_transformers,
     sentence_transformers_writer,
+    state_file,
     tensors,
     tf_hub,
     transfer,
@@ -30,9 +31,10 @@ from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.folder import Folder
 from bert_keras.checkpoints.format import begins
-from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
+from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS, WEIGHTS
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.layers.state import get_state
 from bert_keras.models import BertEncoder, Task
 from bert_keras.models.lora import plain_weights
 from bert_keras.presets import PRESETS
@@ -40,7 +42,8 @@ from bert_keras.tokenizers import sentence_files
 
 # What a repository is asked for. A pickle must be asked for in words.
 _FILES = (
-    *(CONFIG, MANIFEST, "model*.safetensors", tensors.INDEX, *keras_hub_folder.FILES),
+    *(CONFIG, MANIFEST, "model*.safetensors", STATE_WEIGHTS),
+    *(tensors.INDEX, *keras_hub_folder.FILES),
     *(sentence_files.MODULES, *sentence_files.SENTENCE_CONFIGS, sentence_transformers.CONFIG),
     *(f"[0-9]*_*/{CONFIG}", f"[0-9]*_*/{WEIGHTS}", "tokenizer_config.json", tf_hub.INDEX),
 )
@@ -51,7 +54,13 @@ def save_checkpoint(
     directory: str | Path,
     format: str = "hugging_face",  # noqa: A002
 ) -> Path:
-    """Writes an encoder or a task as a checkpoint folder; adapters are folded into their kernels.
+    """Write an encoder or a task as a checkpoint folder.
+
+    Adapters are folded into their kernels, and weights quantised to int8 are written as floats, so
+    that every library opens the folder and answers alike. "hugging_face" also keeps what our own
+    `from_preset` needs to open the same model: its adapters, quantised weights and frozen parts
+    (`bert_keras.safetensors` and "state" in `bert_keras.json`). The other formats have no place for
+    these. The optimizer is kept by `model.save` and by `TrainingCheckpoints`.
 
     Args:
         model: what to write.
@@ -63,7 +72,7 @@ def save_checkpoint(
         The folder.
 
     Raises:
-        UsageError: the format has no such model.
+        UsageError: the format has no such model, or weights are quantised to another type.
         NumericError: a weight is not finite. Nothing is written.
     """
     writer_of(format)(model, Path(directory))
@@ -78,7 +87,8 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     has_head = isinstance(model, Task) and bool(model.head_layers)
     names = hugging_face.names_of(family, prefixed=has_head)
     entries = names.entries(plain_weights(model))
-    transfer.check(entries)
+    state = get_state(model)
+    transfer.check([*entries, *state_file.entries(model, state)])
     config = hugging_face.write_config(encoder.config, class_name, options)
     directory.mkdir(parents=True, exist_ok=True)
     is_theirs = isinstance(model, Task) and sentence_transformers_writer.is_theirs(
@@ -97,11 +107,15 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     atomic.write_bytes(directory / CONFIG, manifests.json_bytes(config))
     others: dict[str, str] = {}
     if is_theirs:
-        sizes = encoder.config.hidden_size, encoder.config.max_positions
-        others = sentence_transformers_writer.write(directory, class_name, options, own, *sizes)
+        lengths = encoder.config.hidden_size, encoder.config.max_positions
+        others = sentence_transformers_writer.write(directory, class_name, options, own, *lengths)
     else:
         sentence_transformers_writer.remove(directory)
-    manifest = manifests.describe(class_name, options, encoder.config.to_dict(), digest, others)
+    state_digest = state_file.write(model, state, directory)
+    if state_digest is not None:
+        others |= {STATE_WEIGHTS: state_digest}
+    sizes = encoder.config.to_dict()
+    manifest = manifests.describe(class_name, options, sizes, digest, others=others, state=state)
     atomic.write_bytes(directory / MANIFEST, manifests.json_bytes(manifest))
 
 
@@ -134,8 +148,8 @@ def load_checkpoint(
         handle: see `BertEncoder.from_preset`.
         allow_pickle: see `BertEncoder.from_preset`.
         trust: see `BertEncoder.from_preset`.
-        options: those of the class's own `from_preset`; with load_weights=False a name of
-            `PRESETS` is an encoder of these sizes.
+        options: those of the class's own `from_preset`, `plain` among them; with
+            load_weights=False a name of `PRESETS` is an encoder of these sizes.
 
     Raises:
         ArtifactError: it cannot be read, is damaged, or is of a class we have not.
@@ -161,13 +175,16 @@ def load_encoder(
     trust: bool = False,
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
+    plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
     """See `BertEncoder.from_preset`."""
     if not load_weights and handles.is_preset(handle):
         return BertEncoder(PRESETS[os.fspath(handle)], **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
-    return _encoder_of(opened, load_weights=load_weights, allow_missing=allow_missing, **options)
+    return _encoder_of(
+        opened, load_weights=load_weights, allow_missing=allow_missing, plain=plain, **options
+    )
 
 
 def load_task(
@@ -179,6 +196,7 @@ def load_task(
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
     allow_unused: tuple[str, ...] = (),
+    plain: bool = False,
     dtype: Any = None,
     **options: Any,
 ) -> Any:
@@ -194,6 +212,7 @@ def load_task(
         load_weights=load_weights,
         allow_missing=allow_missing,
         allow_unused=allow_unused,
+        plain=plain,
         dtype=dtype,
         **options,
     )
@@ -204,6 +223,7 @@ def _encoder_of(
     *,
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
+    plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
     return opened.load(
@@ -213,6 +233,7 @@ def _encoder_of(
         load_weights=load_weights,
         allow_missing=allow_missing,
         allow_unused=hugging_face.HEADS,  # an encoder does without every head there is
+        plain=plain,
     )
 
 
@@ -223,6 +244,7 @@ def _task_of(
     load_weights: bool = True,
     allow_missing: tuple[str, ...] = (),
     allow_unused: tuple[str, ...] = (),
+    plain: bool = False,
     dtype: Any = None,
     **options: Any,
 ) -> Any:
@@ -239,6 +261,7 @@ def _task_of(
         allow_missing=allow_missing,
         allow_unused=allow_unused,
         new_head=task_class.head_layers if describes_head else (),
+        plain=plain,
     )
 
 

@@ -89,6 +89,7 @@ class Checkpoint(abc.ABC):
         allow_missing: tuple[str, ...],
         allow_unused: tuple[str, ...],
         new_head: tuple[str, ...] = (),
+        plain: bool = False,
     ) -> Any:
         """Make a model of this class and fill it; the tensors are opened once.
 
@@ -101,6 +102,7 @@ class Checkpoint(abc.ABC):
             allow_unused: paths of ours whose tensors the model does without.
             new_head: head layers that the caller describes (`labels`, `num_classes`): where the
                 checkpoint has no head of this class they are new, and every other head is unused.
+            plain: keep the weights as other libraries read them, and let all of them train.
 
         Raises:
             ArtifactError: the checkpoint cannot be read, or its tensors are not the model's.
@@ -129,12 +131,21 @@ class Checkpoint(abc.ABC):
                 model = _make(model_class, partial(make, config), options, saved, path)
             if source and load_weights:
                 self._fill(model, config, source, allow_missing, allow_unused, new_head)
+                if not plain:
+                    self.set_state(model)
         if new_head and load_weights:
             print(
                 f"{self.directory} has no head of a {class_name}: a new one is made, with random "
                 "weights. Train it before you use it."
             )
         return model
+
+    def set_state(self, model: BertEncoder | Task) -> None:  # noqa: B027
+        """Freeze, adapt and quantise a filled model as it was saved, where the checkpoint says.
+
+        Raises:
+            ArtifactError: it says so of another model.
+        """
 
     def check_sizes(
         self,

@@ -14,15 +14,17 @@ from bert_keras.checkpoints import (
     head_options,
     hugging_face,
     sentence_transformers,
+    state_file,
     tensors,
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
 from bert_keras.checkpoints.families import FAMILIES, NATIVE, Family
 from bert_keras.checkpoints.format import Names
-from bert_keras.checkpoints.manifest import CONFIG, MANIFEST
+from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
+from bert_keras.models import Task
 from bert_keras.tokenizers.sentence_files import transformer_folder
 
 # Every class that a folder can hold.
@@ -220,6 +222,20 @@ class Folder(Checkpoint):
             family = hugging_face.family_for(config, *written)
         prefixed = any(name.startswith(family.prefix) for name in shapes)
         return hugging_face.names_of(family, prefixed=prefixed)
+
+    def set_state(self, model: Any) -> None:
+        """As the manifest says, if the model is of the saved class, with the saved options.
+
+        Another task, or another head, over a saved encoder is a new model, all of which trains.
+        """
+        state = (self.manifest or {}).get("state")
+        if self.manifest is None or not state or type(model).__name__ != self.manifest["class"]:
+            return
+        if isinstance(model, Task) and model.options != self.manifest["options"]:
+            return
+        if (self.directory / STATE_WEIGHTS).is_file():
+            manifests.check_digest(self.directory / STATE_WEIGHTS, self.manifest)
+        state_file.restore(model, state, self.directory)
 
     @property
     def _theirs(self) -> Family:

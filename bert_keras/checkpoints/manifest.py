@@ -12,8 +12,9 @@ from bert_keras import strict_json
 from bert_keras.errors import ArtifactError
 
 MANIFEST, CONFIG, WEIGHTS = "bert_keras.json", "config.json", "model.safetensors"
+STATE_WEIGHTS = "bert_keras.safetensors"  # see `state_file`
 _FORMAT = 1
-_KEYS = ("format", "class", "options", "config", "sha256")
+_KEYS = ("format", "class", "options", "config", "state", "sha256")
 
 
 def describe(
@@ -22,21 +23,25 @@ def describe(
     config: Mapping[str, Any],
     digest: str,
     others: Mapping[str, str] | None = None,
+    state: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what the manifest of a model says.
+    """Return the manifest of a model.
 
     Args:
         class_name: of the model.
         options: of the model.
         config: of its encoder.
         digest: the sha256 of its weights file.
-        others: those of further files with weights, by their name within the folder.
+        others: the sha256 of further files with weights, by their name within the folder.
+        state: what is frozen, adapted or quantised in it (`layers.state`); written where there is
+            any.
     """
     return {
         "format": _FORMAT,
         "class": class_name,
         "options": dict(options),
         "config": dict(config),
+        **({"state": dict(state)} if state else {}),
         "sha256": {WEIGHTS: digest, **(others or {})},
     }
 
@@ -62,6 +67,8 @@ def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
     for key in ("options", "config", "sha256"):
         if not isinstance(manifest.get(key), dict):
             raise ArtifactError(f"{path}: `{key}` is not an object or missing.")
+    if not isinstance(manifest.get("state", {}), dict):
+        raise ArtifactError(f"{path}: `state` is not an object.")
     return manifest
 
 

@@ -25,6 +25,7 @@ _KINDS = {
     "bfloat16": "BF16",
     "int64": "I64",
     "int32": "I32",
+    "int8": "I8",
 }
 _METADATA = {"format": "pt"}  # what Hugging Face's library looks for
 

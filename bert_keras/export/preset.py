@@ -83,7 +83,8 @@ def open_preset(
     """
     if task not in TASKS:
         raise UsageError(f"A task is one of {', '.join(TASKS)}. Received: {task}")
-    model: Any = load_checkpoint(preset, dtype=dtype, **reading)
+    # Adapters are merged: an exported model has no use for them.
+    model: Any = load_checkpoint(preset, dtype=dtype, plain=True, **reading)
     tokenizer, asked = Tokenizer.from_preset(preset), read_preset(preset)
     options, pairs = asked.options, asked.pairs if task == AS else task == PAIRS
     if task == ENCODER and isinstance(model, Task):

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from bert_keras.layers import kernels
+from bert_keras.layers.core import Dense
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.inner import freeze_with, inner
 from bert_keras.layers.masked import MASKED, lowest
@@ -48,7 +49,7 @@ class SelfAttention(keras.layers.Layer):
         self.head_size = head_size or hidden_size // num_heads
         inner = num_heads * self.head_size
         self.query, self.key, self.value, self.output_projection = (
-            keras.layers.Dense(
+            Dense(
                 units,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,

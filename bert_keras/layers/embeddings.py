@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from bert_keras.layers import written_out
+from bert_keras.layers.core import Dense, Embedding, ReversibleEmbedding
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.inner import inner
 from bert_keras.layers.layer_norm import LayerNorm
@@ -67,7 +68,7 @@ class BertEmbeddings(keras.layers.Layer):
         self.hidden_size = hidden_size
         self.position_offset = position_offset
         # The MLM head runs this table backwards; its logits are float32 under every policy.
-        self.token = keras.layers.ReversibleEmbedding(
+        self.token = ReversibleEmbedding(
             vocab_size,
             embedding_size,
             embeddings_initializer=truncated_normal(initializer_range),
@@ -94,7 +95,7 @@ class BertEmbeddings(keras.layers.Layer):
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
         self.projection = None
         if embedding_size != hidden_size:
-            self.projection = keras.layers.Dense(
+            self.projection = Dense(
                 hidden_size,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,
@@ -173,12 +174,8 @@ class BertEmbeddings(keras.layers.Layer):
         return inner(self.position, positions)[None]
 
     def _table(
-        self,
-        rows: int,
-        initializer: Any,
-        name: str,
-        table_class: type[keras.layers.Embedding] = keras.layers.Embedding,
-    ) -> keras.layers.Embedding:
+        self, rows: int, initializer: Any, name: str, table_class: type[Embedding] = Embedding
+    ) -> Embedding:
         return table_class(
             rows,
             self.embedding_size,
@@ -189,7 +186,7 @@ class BertEmbeddings(keras.layers.Layer):
         )
 
 
-class FixedTable(keras.layers.Embedding):
+class FixedTable(Embedding):
     """A table that never trains, also after `trainable = True` of the layer around it."""
 
     @property

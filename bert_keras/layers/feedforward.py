@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from bert_keras.layers import kernels
+from bert_keras.layers.core import Dense
 from bert_keras.layers.dropout import truncated_normal
 from bert_keras.layers.inner import inner
 
@@ -49,7 +50,7 @@ class FeedForward(keras.layers.Layer):
         if self.activation is kernels.gelu:
             self.activation_to_train = kernels.gelu_to_train
         self.intermediate, self.output_projection = (
-            keras.layers.Dense(
+            Dense(
                 size,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import keras
 
 from bert_keras.layers.block import TransformerBlock
+from bert_keras.layers.core import Dense
 from bert_keras.layers.dropout import truncated_normal
 from bert_keras.layers.embeddings import BertEmbeddings
 from bert_keras.layers.inner import freeze_with
@@ -38,7 +39,7 @@ class Generator(keras.layers.Layer):
         self.hidden_size = hidden_size
         self.projection = None
         if embeddings.embedding_size != hidden_size:
-            self.projection = keras.layers.Dense(
+            self.projection = Dense(
                 hidden_size,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,

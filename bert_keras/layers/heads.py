@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from bert_keras.layers import kernels
+from bert_keras.layers.core import Dense
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.feedforward import ACTIVATIONS
 from bert_keras.layers.inner import freeze_with, inner
@@ -19,7 +20,7 @@ class Pooler(keras.layers.Layer):
 
     def __init__(self, hidden_size: int, initializer_range: float = 0.02, **kwargs):
         super().__init__(**kwargs)
-        self.dense = keras.layers.Dense(
+        self.dense = Dense(
             hidden_size,
             activation="tanh",
             kernel_initializer=truncated_normal(initializer_range),
@@ -77,7 +78,7 @@ class MaskedLMHead(keras.layers.Layer):
         self.token_embedding = token_embedding
         freeze_with(self, token_embedding)
         self.activation = ACTIVATIONS[activation]
-        self.dense = keras.layers.Dense(
+        self.dense = Dense(
             token_embedding.output_dim,
             kernel_initializer=truncated_normal(initializer_range),
             dtype=self.dtype_policy,
@@ -137,7 +138,7 @@ class PairHead(keras.layers.Layer):
 
     def __init__(self, initializer_range: float = 0.02, **kwargs):
         super().__init__(**kwargs)
-        self.dense = keras.layers.Dense(
+        self.dense = Dense(
             2,
             kernel_initializer=truncated_normal(initializer_range),
             dtype=self.dtype_policy,
@@ -188,7 +189,7 @@ class ClassificationHead(keras.layers.Layer):
             rate = dropout if hidden_dropout is None else hidden_dropout
             self.hidden_dropout = seeded_dropout(rate, "hidden_dropout", self.dtype_policy)
             self.activation = ACTIVATIONS[hidden_activation]
-            self.dense = keras.layers.Dense(
+            self.dense = Dense(
                 hidden_size,
                 kernel_initializer=kernel,
                 dtype=self.dtype_policy,
@@ -196,7 +197,7 @@ class ClassificationHead(keras.layers.Layer):
                 name="dense",
             )
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
-        self.output_projection = keras.layers.Dense(
+        self.output_projection = Dense(
             num_classes,
             kernel_initializer=kernel,
             dtype=self.dtype_policy,

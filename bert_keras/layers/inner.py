@@ -31,7 +31,7 @@ def inner(
     """
     if _needs_keras(layer):
         found = layer(*inputs, **options)
-    elif type(layer) is keras.layers.Dense and layer.bias is not None:
+    elif isinstance(layer, keras.layers.Dense) and layer.bias is not None:
         (x,) = inputs
         if activation is not None and layer.activation is keras.activations.linear:
             return kernels.affine(x, layer.kernel, layer.bias, activation)

@@ -10,7 +10,7 @@ import keras
 
 from bert_keras import features
 from bert_keras.config import BertConfig
-from bert_keras.layers import kernels
+from bert_keras.layers import kernels, state
 from bert_keras.layers.embeddings import in_training
 from bert_keras.models.direct import DirectModel
 from bert_keras.models.encoder_inputs import encoder_inputs, packed_inputs
@@ -36,14 +36,14 @@ class BertEncoder(EncoderView):
     Outputs: `sequence_output` [batch, length, hidden_size], and `pooled_output`
     [batch, hidden_size] when the config has a pooler.
 
-    Inputs may have the names of Hugging Face or TensorFlow Hub (`features.INPUT_ALIASES`). Labels and
-    other keys of `features.IGNORED_KEYS` are ignored; a key that is unknown, missing or there twice
-    is an error. `fit`, `evaluate` and `predict` refuse ids and lengths that no table has.
+    Inputs may have the names of Hugging Face or TensorFlow Hub (`features.INPUT_ALIASES`). Labels
+    and other keys of `features.IGNORED_KEYS` are ignored; a key that is unknown, missing or there
+    twice is an error. `fit`, `evaluate` and `predict` refuse ids and lengths that no table has.
 
     In a functional model of your own around the encoder, the encoder reads its inputs by name, but
-    Keras pairs your model's inputs with a batch, and `fit` checks no ids: see `checked`. There an id
-    that is too large is an error on PyTorch and, where TensorFlow does not compile with XLA, on its
-    CPU. On JAX it gives NaN at inference, and the last row of the table in training, so that no
+    Keras pairs your model's inputs with a batch, and `fit` checks no ids: see `checked`. There an
+    id that is too large is an error on PyTorch and, where TensorFlow does not compile with XLA, on
+    its CPU. On JAX it gives NaN at inference, and the last row of the table in training, so that no
     weight becomes NaN.
 
     With `trainable = False` the encoder is fixed: its weights stay, and there is no dropout, which
@@ -81,6 +81,8 @@ class BertEncoder(EncoderView):
         self.config = config
         self.options: dict[str, Any] = {"hidden_states": hidden_states, "attentions": attentions}
         self.dtype_policy = policy
+        # === State ===
+        self.frozen_before_adapters: tuple[str, ...] | None = None  # see `lora.enable_lora`
 
     def with_outputs(self, *, hidden_states: bool = False, attentions: bool = False) -> EncoderView:
         """The same layers, so the same weights, with more outputs: a view for looking inside."""
@@ -173,8 +175,9 @@ class BertEncoder(EncoderView):
 
         Chen et al., 2016. Memory grows with the width of a block instead of with all that it
         computes; a step has one more forward pass. Outputs and gradients stay the same, and
-        dropout drops the same. Say it before `fit`; it is not saved. On JAX on a processor it saves
-        memory where XLA orders operations for it (`training.machine.order_for_memory`).
+        dropout drops the same. Say it before `fit`; it is saved with the model. On JAX on a
+        processor it saves memory where XLA orders operations for it
+        (`training.machine.order_for_memory`).
         """
         for block in self.blocks:
             block.checkpoints_gradients = on
@@ -200,14 +203,19 @@ class BertEncoder(EncoderView):
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             **self.options,
+            "state": state.get_state(self),
         }
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertEncoder:
-        """Rebuilds an encoder, with new weights."""
+        """Rebuild an encoder, with new weights, and freeze, adapt or quantise the same parts."""
         del custom_objects  # nothing in the config is an object
         values = dict(config)
-        return cls(BertConfig.from_dict(values.pop("config")), **values)
+        saved = values.pop("state", None)
+        encoder = cls(BertConfig.from_dict(values.pop("config")), **values)
+        if saved is not None:
+            state.set_state(encoder, saved)
+        return encoder
 
     @classmethod
     def from_preset(
@@ -234,7 +242,9 @@ class BertEncoder(EncoderView):
                 are no safetensors files.
             trust: also read a SavedModel of TensorFlow Hub or Kaggle, one of Google's encoders, of
                 which none is run; what its variables do not tell: see `Task.from_preset`.
-            options: `hidden_states`, `attentions`, `dtype`, `name`.
+            options: `hidden_states`, `attentions`, `dtype`, `name`; and `plain`: with
+                plain=True adapters are merged, quantised weights are floats and nothing is frozen,
+                as other libraries read the folder. Without it the model is as it was saved.
 
         Raises:
             ArtifactError: the folder cannot be read, or its tensors are not the model's.
@@ -251,7 +261,11 @@ class BertEncoder(EncoderView):
         )
 
     def save_to_preset(self, directory: str | Path) -> None:
-        """Writes a checkpoint folder that `from_preset` and Hugging Face's library open."""
+        """Write a checkpoint folder that `from_preset` and Hugging Face's library open.
+
+        `from_preset` opens the same model: frozen parts, adapters, int8 weights and gradient
+        checkpointing are kept. Other libraries read adapters merged and int8 weights as floats.
+        """
         from bert_keras.checkpoints import api
 
         api.save_checkpoint(self, directory)

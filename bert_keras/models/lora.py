@@ -1,18 +1,19 @@
 """Low-rank adapters: little is trained, and in the end nothing is added (Hu et al., 2022).
 
 An adapter is Keras's own: a `Dense` computes with kernel + alpha / rank * A @ B. A begins at random
-and B at zero, so that at first nothing changes.
+and B at zero, so that at first nothing changes. A saved model keeps its adapters, and its frozen
+parts stay frozen (`layers.core`, `layers.state`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 from bert_keras.errors import UsageError
+from bert_keras.layers import state
 from bert_keras.models.encoder import BertEncoder
 
 # What can be adapted in each block, by name -> where it is.
@@ -26,11 +27,6 @@ LAYERS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class _Variables:
-    variables: list[Any]
-
-
 def enable_lora(
     encoder: BertEncoder,
     rank: int,
@@ -38,7 +34,7 @@ def enable_lora(
     alpha: float | None = None,
     layers: Sequence[str] = ("query", "value"),
 ) -> None:
-    """Adds adapters to every block, and freezes all else in the encoder, its pooler included.
+    """Add adapters to every block, and freeze all else in the encoder, its pooler included.
 
     Compile the task afterwards: what is trained has changed. A pooler that is new, as in a
     checkpoint that had none, must learn: `encoder.pooler.trainable = True`. Where layers share a
@@ -63,11 +59,13 @@ def enable_lora(
         )
     if adapted(encoder):
         raise ValueError("The encoder has adapters already: merge_lora() first.")
-    frozen = [variable for variable in encoder.weights if variable.trainable]
-    for variable in frozen:
+    variables = state.variables_by_name(encoder)
+    # Names, for the config of the encoder; `merge_lora` leaves these frozen.
+    encoder.frozen_before_adapters = tuple(
+        name for name, variable in variables.items() if not variable.trainable
+    )
+    for variable in variables.values():
         variable.trainable = False
-    # Not as a list, which Keras would take for more variables of the encoder.
-    encoder.frozen_for_lora = _Variables(frozen)
     for block in encoder.blocks:
         for name in dict.fromkeys(layers):
             brick, projection = LAYERS[name]
@@ -76,19 +74,23 @@ def enable_lora(
 
 
 def merge_lora(encoder: BertEncoder) -> None:
-    """Folds the adapters into their kernels, and makes trainable what they had frozen.
+    """Fold the adapters into their kernels, and make trainable what they had frozen.
 
     The outputs stay as they are. Compile the task again to train on.
 
     Raises:
-        ValueError: there are no adapters.
+        ValueError: there are no adapters, or a kernel with one is quantised.
     """
     layers = adapted(encoder)
     if not layers:
         raise ValueError("The encoder has no adapters: enable_lora(rank) adds them.")
+    if rounded := [layer.path for layer in layers if layer.quantization_mode is not None]:
+        raise ValueError(
+            "A quantised kernel cannot hold an adapter without rounding again. `save_to_preset` "
+            f"writes both as floats. Received: {', '.join(rounded)}"
+        )
     for layer in layers:
-        kernel = _kernel(layer)
-        kernel.assign(_merged(layer))
+        _main_weight(layer).assign(PlainWeight(layer).value)
         # A graph made before, with the adapters in it, stays right.
         layer.lora_kernel_b.assign(keras.ops.zeros(layer.lora_kernel_b.shape))
         layer.lora_enabled, layer.lora_rank, layer.lora_alpha = False, None, None
@@ -96,9 +98,14 @@ def merge_lora(encoder: BertEncoder) -> None:
         for name in ("lora_kernel_a", "lora_kernel_b"):
             layer._untrack_variable(getattr(layer, name))
             setattr(layer, name, None)
-    by_hand = _Variables([_kernel(layer) for layer in layers])
-    for variable in getattr(encoder, "frozen_for_lora", by_hand).variables:
-        variable.trainable = True
+    if encoder.frozen_before_adapters is None:  # adapters were added by hand
+        for layer in layers:
+            _main_weight(layer).trainable = True
+    else:
+        for name, variable in state.variables_by_name(encoder).items():
+            variable.trainable = name not in encoder.frozen_before_adapters
+    encoder.frozen_before_adapters = None
+    state.track_parameters(encoder)
     _forget_graphs(encoder)
 
 
@@ -118,61 +125,83 @@ def adapted(model: keras.Model) -> list[Any]:
     return found
 
 
-class MergedKernel:
-    """A kernel with its adapter folded in, to be read as the variable it stands for.
+class PlainWeight:
+    """A kernel or table as floats, with its adapter folded in: read as a variable is.
 
     It is computed when it is asked for: a model is never in memory twice.
 
     Attributes:
-        path: of the kernel.
-        name: of the kernel.
-        shape: of the kernel.
-        dtype: of the kernel.
+        path: of the variable.
+        name: of the variable.
+        shape: of the variable.
+        dtype: of the variable before it was quantised.
     """
 
     def __init__(self, layer: Any):
         self._layer = layer
-        kernel = _kernel(layer)
-        self.path, self.name = kernel.path, kernel.name
-        self.shape, self.dtype = kernel.shape, kernel.dtype
+        weight = _main_weight(layer)
+        self.path, self.name, self.shape = weight.path, weight.name, weight.shape
+        self.dtype = layer.variable_dtype
 
     @property
     def value(self) -> Any:
         """What the layer computes with: a NumPy array."""
-        return _merged(self._layer)
+        layer = self._layer
+        weight = _array(_main_weight(layer)).astype("float32")
+        if layer.quantization_mode is not None:
+            scale = _array(getattr(layer, f"{self.name}_scale"))
+            # One scale for each column of a kernel, and for each row of a table.
+            weight /= scale if self.name == "kernel" else scale[:, None]
+        if layer.lora_enabled:
+            # By NumPy: `layer.kernel` has the precision of the compute dtype, and products on an
+            # accelerator may have that of fewer bits.
+            product = _array(layer.lora_kernel_a) @ _array(layer.lora_kernel_b)
+            weight += layer.lora_alpha / layer.lora_rank * product
+        return weight.astype(self.dtype)
 
 
 def plain_weights(model: keras.Model) -> list[Any]:
-    """The weights as they are without adapters: with these folded in, under the usual paths.
+    """Return the weights as they are without adapters and without quantization.
 
     Args:
         model: an encoder or a task.
 
     Returns:
-        `model.weights`, with a `MergedKernel` for each kernel that has an adapter.
+        `model.weights` under the usual paths, with a `PlainWeight` for each kernel or table that
+        has an adapter or is quantised.
 
     Raises:
-        UsageError: a layer other than a `Dense` has an adapter.
+        UsageError: a layer other than a `Dense` has an adapter, or one is quantised to another type
+            than int8.
     """
-    kernels, gone = {}, set()
+    plain, left_out = {}, set()
     for layer in adapted(model):
-        kernels[id(_kernel(layer))] = MergedKernel(layer)
-        gone |= {id(layer.lora_kernel_a), id(layer.lora_kernel_b)}
-    return [kernels.get(id(w), w) for w in model.weights if id(w) not in gone]
+        left_out |= {id(layer.lora_kernel_a), id(layer.lora_kernel_b)}
+        plain[id(_main_weight(layer))] = PlainWeight(layer)
+    for layer in quantised(model):
+        if layer.quantization_mode != "int8":
+            raise UsageError(
+                f"{layer.path}: only int8 weights can be written as floats. Save the model before "
+                f"it is quantised. Received: {layer.quantization_mode}"
+            )
+        weight = _main_weight(layer)
+        left_out.add(id(getattr(layer, f"{weight.name}_scale")))
+        plain[id(weight)] = PlainWeight(layer)
+    return [plain.get(id(weight), weight) for weight in model.weights if id(weight) not in left_out]
 
 
-def _kernel(layer: Any) -> Any:
-    """The kernel alone; `layer.kernel` is a tensor with the adapter in it."""
-    return next(weight for weight in layer.weights if weight.name == "kernel")
+def quantised(model: keras.Model) -> list[Any]:
+    """Return the layers whose weights are quantised, anywhere in a model."""
+    return [layer for layer in model._flatten_layers() if layer.quantization_mode is not None]
 
 
-def _merged(layer: Any) -> Any:
-    # By NumPy: `layer.kernel` has the precision of the compute dtype, and products on an
-    # accelerator may have that of fewer bits.
-    variables = (_kernel(layer), layer.lora_kernel_a, layer.lora_kernel_b)
-    kernel, a, b = (keras.ops.convert_to_numpy(variable) for variable in variables)
-    change = layer.lora_alpha / layer.lora_rank * (a @ b)
-    return (kernel.astype("float32") + change).astype(kernel.dtype)
+def _main_weight(layer: Any) -> Any:
+    """Return the variable itself; `layer.kernel` is a tensor with the adapter in it."""
+    return next(weight for weight in layer.weights if weight.name in ("kernel", "embeddings"))
+
+
+def _array(variable: Any) -> Any:
+    return keras.ops.convert_to_numpy(variable)
 
 
 def _forget_graphs(model: keras.Model) -> None:

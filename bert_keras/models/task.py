@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 
+from bert_keras.layers import state
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.encoder_inputs import encoder_inputs
 from bert_keras.models.unread import WithoutUnread
@@ -88,14 +89,23 @@ class Task(WithoutUnread):
     def get_config(self) -> dict[str, Any]:
         """What `from_config` rebuilds the task from."""
         encoder = keras.saving.serialize_keras_object(self.encoder)
-        return {"encoder": encoder, "name": self.name, **self.options}
+        return {
+            "encoder": encoder,
+            "name": self.name,
+            **self.options,
+            "state": state.get_state(self),
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None):
-        """Rebuilds a task, with new weights."""
+        """Rebuild a task, with new weights, and freeze, adapt or quantise the same parts."""
         values = dict(config)
+        saved = values.pop("state", None)
         encoder = keras.saving.deserialize_keras_object(values.pop("encoder"), custom_objects)
-        return cls(encoder, **values)
+        task = cls(encoder, **values)
+        if saved is not None:
+            state.set_state(task, saved)
+        return task
 
     @classmethod
     def from_preset(
@@ -132,7 +142,9 @@ class Task(WithoutUnread):
                 dropout 0.1 (ALBERT: 0), ALBERT's number of layers. A bert_config.json or
                 albert_config.json of Google's beside saved_model.pb is believed instead.
             dtype: a Keras dtype policy; None for the global one.
-            options: the task's own arguments, where the checkpoint does not say.
+            options: the task's own arguments, where the checkpoint does not say; and `plain`, see
+                `BertEncoder.from_preset`. A folder of another class, or of other arguments, is
+                always read plainly: the task over its encoder is a new one.
 
         Raises:
             ArtifactError: the folder cannot be read, or its tensors are not the task's.
@@ -152,7 +164,10 @@ class Task(WithoutUnread):
         )
 
     def save_to_preset(self, directory: str | Path) -> None:
-        """Writes a checkpoint folder that `from_preset` and Hugging Face's library open."""
+        """Write a checkpoint folder that `from_preset` and Hugging Face's library open.
+
+        See `BertEncoder.save_to_preset`.
+        """
         from bert_keras.checkpoints import api
 
         api.save_checkpoint(self, directory)

@@ -32,6 +32,7 @@ class DecayInStep:
         super().update_step(gradient, variable, learning_rate)  # pyright: ignore
 
     def _apply_weight_decay(self, variables: Any) -> None:
-        """Keras: all of them before the step."""
-        if keras.backend.backend() != "tensorflow":
+        """Keras: all of them before the step; on PyTorch it fails where no weight decays."""
+        is_before = keras.backend.backend() != "tensorflow"
+        if is_before and any(self._use_weight_decay(variable) for variable in variables):
             super()._apply_weight_decay(variables)  # pyright: ignore

@@ -145,23 +145,66 @@ def test_a_folder_is_that_of_a_plain_encoder(merge: bool, format: str, tmp_path)
     save_checkpoint(encoder, tmp_path, format=format)
     assert contracts.weights(encoder).keys() == before.keys()  # saving changes nothing
     contracts.assert_close(numpy(encoder(x)), expected, 1e-5)
-    opened = load_checkpoint(tmp_path)
+    opened = load_checkpoint(tmp_path, plain=True)
     assert isinstance(opened, BertEncoder)
     assert [w.path for w in opened.weights] == [w.path for w in BertEncoder(TINY).weights]
     contracts.assert_close(numpy(opened(x)), expected, 1e-5)
 
 
-def test_a_tasks_folder_and_keras_file(tmp_path):
-    task = contracts.as_trained(SequenceClassifier(_encoder(), 2))
-    _adapted(task.encoder)
-    x = contracts.inputs_of(task)
-    expected = numpy(task(x))
-    task.save_to_preset(tmp_path / "folder")
-    task.save(tmp_path / "task.keras")
-    opened: Any = keras.saving.load_model(tmp_path / "task.keras")
-    for each in (load_checkpoint(tmp_path / "folder"), opened):
-        assert len(each.weights) == len(task.weights) - 2 * 2 * 2
-        contracts.assert_close(numpy(each(x)), expected, 1e-5)
+def test_merging_after_loading_leaves_frozen_what_was_frozen_before(tmp_path):
+    encoder = _encoder()
+    encoder.blocks[0].feedforward.trainable = False
+    encoder.blocks[1].attention.query.bias.trainable = False
+    before = [weight.path for weight in encoder.trainable_weights]
+    _adapted(encoder)
+    encoder.save(tmp_path / "encoder.keras")
+    loaded: Any = keras.saving.load_model(tmp_path / "encoder.keras")
+    assert [weight.path for weight in loaded.trainable_weights] != before
+    loaded.merge_lora()
+    assert [weight.path for weight in loaded.trainable_weights] == before
+
+
+def test_training_goes_on_from_a_file_as_without_it(tmp_path):
+    """Four epochs, and two epochs, a file, and two epochs more: the same bits, frozen bits too."""
+
+    def begun() -> Any:
+        keras.utils.set_random_seed(3)
+        config = TINY.replace(dropout=0.0, attention_dropout=0.0)
+        task = contracts.as_trained(SequenceClassifier(BertEncoder(config), 2, dropout=0.0))
+        task.encoder.blocks[1].trainable = False
+        task.encoder.enable_lora(2)
+        task.encoder.blocks[0].feedforward.trainable = True
+        task.compile(make_optimizer(0.02, total_steps=100), **task.objective())
+        return task
+
+    def fit(task: Any) -> None:
+        x = contracts.inputs_of(task)
+        task.fit(x, _LABELS, epochs=2, batch_size=3, shuffle=False, verbose=0)
+
+    whole, interrupted = begun(), begun()
+    start = contracts.weights(whole)
+    for _ in range(2):
+        fit(whole)
+    fit(interrupted)
+    interrupted.save(tmp_path / "task.keras")
+    loaded: Any = keras.saving.load_model(tmp_path / "task.keras")
+    assert int(loaded.optimizer.iterations) == 2
+    fit(loaded)
+    contracts.assert_same_weights(loaded, whole)
+    assert int(loaded.optimizer.iterations) == 4
+    moved = {
+        path for path, value in contracts.weights(loaded).items() if (value != start[path]).any()
+    }
+    assert moved == {weight.path for weight in loaded.trainable_weights}
+
+
+def test_a_quantised_kernel_is_not_merged():
+    encoder = _adapted(_encoder())
+    encoder.quantize("int8", filters=lambda layer: isinstance(layer, keras.layers.Dense))
+    before = contracts.weights(encoder)
+    with pytest.raises(ValueError, match=r"without rounding again.*block_0/attention/query"):
+        encoder.merge_lora()
+    assert contracts.weights(encoder).keys() == before.keys()
 
 
 def test_smaller_encoders_have_the_adapters_in_them():

@@ -49,6 +49,16 @@ def test_same_weights_as_keras(
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.parametrize("kind", [AdamW, Lamb, Muon])
+def test_a_model_of_which_no_variable_decays(kind: Any) -> None:
+    """Of a quantised model only biases and scales train; Keras's step fails then on PyTorch."""
+    bias = keras.Variable(np.ones(3, "float32"), name="bias")
+    optimizer = kind(1e-2, weight_decay=0.1, undecayed=("bias",))
+    optimizer.build([bias])
+    optimizer.apply([keras.ops.zeros(3)])
+    np.testing.assert_array_equal(numpy(bias), np.ones(3))
+
+
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="operations of the tensorflow backend"
 )

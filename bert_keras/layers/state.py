@@ -1,0 +1,205 @@
+"""Changes made to layers after they were built, for their configs: frozen parts, adapters, int8.
+
+A Keras config holds the arguments of a layer. Later calls decide which variables exist and which of
+them train: `trainable` of a part, `enable_lora`, `quantize`, `checkpoint_gradients`. The config
+must hold these too, because Keras compiles a loaded model, and makes the variables of its
+optimizer, before it reads any weights.
+
+A state is a JSON object, `{}` for a layer as it was built, with the optional keys
+
+- "trainable": layer -> `trainable`, where it differs from that of the layer above;
+- "trainable_variables": variable -> `trainable`, where it differs from that of its layer;
+- "adapters": adapter -> layer -> `{"rank": …, "alpha": …}`;
+- "frozen_before_adapters": layer -> variables that were frozen when its adapters were added;
+- "quantization": layer -> Keras's config of its quantization;
+- "checkpointed_gradients": layers.
+
+A layer is named by the names on the way to it ("block_0/attention/query", "" for the layer whose
+state it is), a variable by its layer and its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from bert_keras.layers.core import ADAPTER
+
+KEYS = (
+    *("trainable", "trainable_variables", "adapters", "frozen_before_adapters"),
+    *("quantization", "checkpointed_gradients"),
+)
+
+
+def get_state(layer: keras.layers.Layer) -> dict[str, Any]:
+    """Describe what was changed in a built layer or model, and in the layers within it."""
+    layers = layers_by_name(layer)
+    state: dict[str, Any] = {key: {} for key in KEYS}
+    state["checkpointed_gradients"] = []
+    expected = dict.fromkeys(map(id, layers.values()), True)
+    for name, part in layers.items():
+        if part.trainable != expected[id(part)]:
+            state["trainable"][name] = part.trainable
+            for below in part._flatten_layers():
+                expected[id(below)] = part.trainable
+        if (quantization := getattr(part, "quantization_config", None)) is not None:
+            state["quantization"][name] = keras.saving.serialize_keras_object(quantization)
+        if getattr(part, "lora_enabled", False):
+            adapter = {"rank": part.lora_rank, "alpha": part.lora_alpha}
+            state["adapters"].setdefault(ADAPTER, {})[name] = adapter
+        if (frozen := getattr(part, "frozen_before_adapters", None)) is not None:
+            state["frozen_before_adapters"][name] = list(frozen)
+        if getattr(part, "checkpoints_gradients", False):
+            state["checkpointed_gradients"].append(name)
+    for name, part in layers.items():
+        for variable in _own_variables(part):
+            if variable.trainable != expected[id(part)]:
+                state["trainable_variables"][_join(name, variable.name)] = variable.trainable
+    return {key: value for key, value in state.items() if value}
+
+
+def set_state(layer: keras.layers.Layer, state: Mapping[str, Any]) -> None:
+    """Change a built layer or model as another one was changed when `get_state` described it.
+
+    A layer that is quantised already, or has its adapter already, is not given another one.
+
+    Args:
+        layer: of the same structure as the described one.
+        state: from `get_state`.
+
+    Raises:
+        ValueError: the state has another form, or names a layer or variable that does not exist.
+    """
+    check_state(state)
+    layers = layers_by_name(layer)
+    for name, config in state.get("quantization", {}).items():
+        part = _find(layers, name)
+        if part.quantization_mode is None:
+            quantization: Any = keras.saving.deserialize_keras_object(config)
+            part.quantize(quantization.mode, config=quantization)
+    for adapter in state.get("adapters", {}).values():
+        for name, values in adapter.items():
+            part = _find(layers, name)
+            if not part.lora_enabled:
+                part.enable_lora(values["rank"], lora_alpha=values["alpha"])
+    for name, frozen in state.get("frozen_before_adapters", {}).items():
+        _find(layers, name).frozen_before_adapters = tuple(frozen)
+    checkpointed = state.get("checkpointed_gradients", ())
+    for name, part in layers.items():
+        if hasattr(part, "checkpoints_gradients"):
+            part.checkpoints_gradients = name in checkpointed
+    # Setting a layer sets all layers within it: so the outer layers come first.
+    layer.trainable = True
+    for name, trainable in state.get("trainable", {}).items():
+        _find(layers, name).trainable = trainable
+    variables = variables_by_name(layer)
+    for name, trainable in state.get("trainable_variables", {}).items():
+        _find(variables, name).trainable = trainable
+    track_parameters(layer)
+
+
+def check_state(state: Mapping[str, Any]) -> None:
+    """Look at the form of a state, which may come from a file of anyone's.
+
+    Raises:
+        ValueError: it has another form than `get_state` gives it.
+    """
+    flags = ("trainable", "trainable_variables")
+    is_good = isinstance(state, dict) and not set(state) - set(KEYS)
+    is_good = is_good and all(
+        _is_table(state.get(key, {}), lambda value: isinstance(value, bool)) for key in flags
+    )
+    is_good = is_good and _is_table(
+        state.get("adapters", {}), lambda layers: _is_table(layers, _is_adapter)
+    )
+    is_good = is_good and _is_table(state.get("frozen_before_adapters", {}), _are_names)
+    is_good = is_good and _is_table(state.get("quantization", {}), _is_quantization)
+    if not is_good or not _are_names(state.get("checkpointed_gradients", [])):
+        raise ValueError(f"This is not the state of a layer. Received: {state!r}"[:500])
+
+
+def _is_table(values: Any, is_value: Any) -> bool:
+    return isinstance(values, dict) and all(
+        isinstance(name, str) and is_value(value) for name, value in values.items()
+    )
+
+
+def _is_adapter(values: Any) -> bool:
+    if not isinstance(values, dict) or set(values) != {"rank", "alpha"}:
+        return False
+    rank, alpha = values["rank"], values["alpha"]
+    return type(rank) is int and rank > 0 and type(alpha) in (int, float) and alpha > 0
+
+
+def _is_quantization(config: Any) -> bool:
+    """Whether a config is one of Keras's quantizers, and names no other class anywhere."""
+    if not isinstance(config, dict) or config.get("module") != "keras.quantizers":
+        return False
+    inner = config.get("config")
+    values = inner.values() if isinstance(inner, dict) else ()
+    return all(_is_quantization(value) for value in values if isinstance(value, dict))
+
+
+def _are_names(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(name, str) for name in values)
+
+
+def layers_by_name(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
+    """Return a layer and all layers within it by name, each layer after those it is part of."""
+    # The name of an encoder is the user's: a task calls it "encoder", and so its views.
+    own = getattr(getattr(layer, "encoder", None), "name", None)
+    names: dict[int, str] = {}
+    after: list[keras.layers.Layer] = []
+
+    def visit(part: keras.layers.Layer, name: str) -> None:
+        names[id(part)] = name
+        # Attributes come last and are visited first, so that a part is named by what it belongs
+        # to, and not by a view.
+        for below in reversed(part._flatten_layers(include_self=False, recursive=False)):
+            if id(below) not in names:
+                short = below.name
+                if own and part is layer and (short == own or short.startswith(f"{own}_")):
+                    short = "encoder" + short.removeprefix(own)
+                visit(below, _join(name, short))
+        after.append(part)
+
+    visit(layer, "")
+    ordered = {names[id(part)]: part for part in reversed(after)}
+    if len(ordered) < len(after):
+        raise ValueError(
+            f"Two layers within {layer.name!r} have one name: {sorted(names.values())}"
+        )
+    return ordered
+
+
+def variables_by_name(layer: keras.layers.Layer) -> dict[str, Any]:
+    """Return the variables that can be trained, of a layer and of all layers within it, by name."""
+    return {
+        _join(name, variable.name): variable
+        for name, part in layers_by_name(layer).items()
+        for variable in _own_variables(part)
+    }
+
+
+def track_parameters(layer: keras.layers.Layer) -> None:
+    """Let PyTorch's modules know the variables that were added, and forget those that are gone."""
+    if keras.backend.backend() == "torch":
+        for part in layer._flatten_layers():
+            part._track_variables()  # as Keras does after `quantize`
+
+
+def _own_variables(layer: keras.layers.Layer) -> list[Any]:
+    # Keras lists here what was made to be trained, and freezing it leaves it there.
+    return layer._trainable_variables
+
+
+def _join(name: str, last: str) -> str:
+    return f"{name}/{last}" if name else last
+
+
+def _find(values: Mapping[str, Any], name: str) -> Any:
+    if name not in values:
+        raise ValueError(f"The state names {name!r}, which this model has not.")
+    return values[name]

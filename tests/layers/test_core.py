@@ -1,0 +1,99 @@
+"""Layers that save their adapters: into files, out of files, and out of files without any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras.layers import core
+from tests.contracts import numpy
+
+IDS = np.arange(6).reshape(2, 3)
+X = np.linspace(-1.0, 1.0, 12, dtype="float32").reshape(2, 6)
+MAKE: dict[str, Any] = {
+    "Dense": lambda: (core.Dense(4, name="part"), X),
+    "Embedding": lambda: (core.Embedding(6, 4, name="part"), IDS),
+    "ReversibleEmbedding": lambda: (core.ReversibleEmbedding(6, 4, name="part"), IDS),
+}
+MODES = (None, "int8", "int4")
+
+
+def _model(kind: str, mode: str | None = None, rank: int = 0) -> tuple[keras.Model, Any, Any]:
+    """Return a model of one layer, with values that are not the initial ones."""
+    layer, x = MAKE[kind]()
+    inputs = keras.Input(x.shape[1:], dtype=x.dtype.name.replace("64", "32"))
+    model = keras.Model(inputs, layer(inputs))
+    generator = np.random.default_rng(0)
+    if mode is not None:
+        layer.quantize(mode)
+    if rank:
+        layer.enable_lora(rank, lora_alpha=2.0 * rank)
+    for weight in layer.weights:
+        if weight.dtype == "float32" and "zero" not in weight.name and "idx" not in weight.name:
+            weight.assign(generator.uniform(0.5, 1.0, weight.shape))
+    return model, layer, x.astype(inputs.dtype)
+
+
+def test_every_class_is_here() -> None:
+    classes = {
+        name
+        for name, value in vars(core).items()
+        if isinstance(value, type) and issubclass(value, keras.layers.Layer) and name[0] != "_"
+    }
+    assert classes == set(MAKE)
+
+
+@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("mode", MODES)
+def test_weights_of_an_adapted_layer(kind: str, mode: str | None, tmp_path: Path) -> None:
+    model, layer, x = _model(kind, mode, rank=2)
+    other, _, _ = _model(kind, mode, rank=2)
+    for weight in other.weights:
+        weight.assign(np.zeros(weight.shape))
+    model.save_weights(tmp_path / "model.weights.h5")
+    assert layer.lora_enabled  # saving changes nothing
+    other.load_weights(tmp_path / "model.weights.h5")
+    for found, expected in zip(other.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(numpy(found), numpy(expected))
+    np.testing.assert_array_equal(numpy(other(x)), numpy(model(x)))
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_weights_of_a_plain_layer_for_an_adapted_one(kind: str, tmp_path: Path) -> None:
+    """The adapter starts as zero, and can learn: one of its matrices is not zero."""
+    plain, _, x = _model(kind)
+    adapted, layer, _ = _model(kind, rank=2)
+    plain.save_weights(tmp_path / "model.weights.h5")
+    adapted.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_allclose(numpy(adapted(x)), numpy(plain(x)), atol=1e-6)
+    first, second = (numpy(getattr(layer, name)) for name in layer.adapter_variables)
+    assert first.any()
+    assert not second.any()
+
+
+# Keras looks through the whole model before it raises.
+@pytest.mark.filterwarnings("ignore:Skipping nested container")
+@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize(
+    ("rank", "message"), [(0, "has an adapter of rank 2, the layer has none"), (3, "ranks must")]
+)
+def test_what_does_not_fit(kind: str, rank: int, message: str, tmp_path: Path) -> None:
+    _model(kind, rank=2)[0].save_weights(tmp_path / "model.weights.h5")
+    other, _, _ = _model(kind, rank=rank)
+    with pytest.raises(ValueError, match=message):
+        other.load_weights(tmp_path / "model.weights.h5")
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_a_layer_of_the_users_own_model(kind: str, tmp_path: Path) -> None:
+    """Keras's config of the layer keeps the rank, and here also the scale."""
+    model, layer, x = _model(kind, rank=2)
+    model.save(tmp_path / "model.keras")
+    loaded: Any = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(loaded.get_layer("part")) is type(layer)
+    assert loaded.get_layer("part").lora_alpha == 4.0
+    np.testing.assert_array_equal(numpy(loaded(x)), numpy(model(x)))
