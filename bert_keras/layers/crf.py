@@ -111,6 +111,7 @@ def _log_partition(potentials, counted):
     return ops.logsumexp(alpha + potentials[:, 0, :, -1], axis=1)
 
 
+@keras.saving.register_keras_serializable(package="bert_keras")
 class _Forward(SerializableLayer):
     """One step of the forward recursion, as the cell of a recurrent layer.
 

@@ -19,7 +19,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 
@@ -34,6 +34,10 @@ class Sharing:
     """
 
     _rebuilt: _Rebuilt | None = None
+
+    if TYPE_CHECKING:  # the constructor is Keras's
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     def build_from_config(self, config: dict[str, Any]) -> None:
         """Keras: build a layer that was loaded."""
@@ -369,7 +373,7 @@ def _operation_of(tensor: keras.KerasTensor) -> Any:
 
 
 def _layers_around(operations: list[Any]) -> list[Any]:
-    """Return the layers of the graphs that these operations belong to, and the layers in them."""
+    """Return the layers of the graph that these operations belong to, and of the models in it."""
     waiting = list(operations)
     seen: dict[int, Any] = {}
     while waiting:
@@ -381,9 +385,12 @@ def _layers_around(operations: list[Any]) -> list[Any]:
             waiting.extend(_operation_of(tensor) for tensor in node.input_tensors)
         waiting.extend(node.operation for node in getattr(operation, "_outbound_nodes", ()))
     layers: dict[int, Any] = {}
-    for operation in seen.values():
-        if isinstance(operation, keras.layers.Layer):
-            layers.update((id(each), each) for each in operation._flatten_layers())
+    waiting = [each for each in seen.values() if isinstance(each, keras.layers.Layer)]
+    while waiting:
+        layer = waiting.pop()
+        if id(layer) not in layers:
+            layers[id(layer)] = layer
+            waiting.extend(layer.layers if isinstance(layer, keras.Model) else ())
     return list(layers.values())
 
 
