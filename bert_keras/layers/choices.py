@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from bert_keras.layers.sharing import SerializableLayer
+from bert_keras.layers.serialization import SerializableLayer
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

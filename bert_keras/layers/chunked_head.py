@@ -9,7 +9,7 @@ from keras import ops
 
 from bert_keras.layers import kernels
 from bert_keras.layers.heads import MaskedLMHead
-from bert_keras.layers.sharing import SerializableLayer, build_once
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from bert_keras.layers.sharing import SerializableLayer
+from bert_keras.layers.serialization import SerializableLayer
 
 _NEVER = -1e9  # the logarithm of a probability of zero, whose gradient is finite
 

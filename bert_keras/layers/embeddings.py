@@ -12,7 +12,7 @@ from bert_keras.layers import written_out
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.inner import inner
 from bert_keras.layers.layer_norm import LayerNorm
-from bert_keras.layers.sharing import SerializableLayer, build_once
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -8,7 +8,7 @@ from keras import ops
 from bert_keras.layers import kernels
 from bert_keras.layers.dropout import truncated_normal
 from bert_keras.layers.inner import inner
-from bert_keras.layers.sharing import SerializableLayer, build_once
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 def gelu_tanh(x):

@@ -9,7 +9,7 @@ import keras
 from bert_keras.layers.block import TransformerBlock
 from bert_keras.layers.dropout import truncated_normal
 from bert_keras.layers.embeddings import BertEmbeddings
-from bert_keras.layers.sharing import SerializableLayer, build_once
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -11,7 +11,7 @@ from bert_keras.layers.feedforward import ACTIVATIONS
 from bert_keras.layers.inner import inner
 from bert_keras.layers.layer_norm import LayerNorm
 from bert_keras.layers.packed import tokens_at
-from bert_keras.layers.sharing import SerializableLayer, build_once
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from bert_keras.layers.sharing import SerializableLayer
+from bert_keras.layers.serialization import SerializableLayer
 
 
 def tokens_at(x, positions):

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from bert_keras.layers.dropout import truncated_normal
-from bert_keras.layers.sharing import SerializableLayer
+from bert_keras.layers.serialization import SerializableLayer
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

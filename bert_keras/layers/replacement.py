@@ -7,7 +7,7 @@ import random
 import keras
 from keras import ops
 
-from bert_keras.layers.sharing import SerializableLayer
+from bert_keras.layers.serialization import SerializableLayer
 
 _SEED = 0  # where nothing is trained
 

@@ -9,7 +9,8 @@ from keras import ops
 
 from bert_keras import features
 from bert_keras.layers import HiddenDistance, MergeChoices
-from bert_keras.layers.sharing import SerializableLayer, described
+from bert_keras.layers.serialization import SerializableLayer
+from bert_keras.layers.sharing import described
 from bert_keras.models.encoder import EncoderView
 from bert_keras.models.sentence_pairs import InBatchLoss
 from bert_keras.models.task import Task

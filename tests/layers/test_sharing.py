@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bert_keras.layers import FeedForward, FirstToken, MaskedLMHead, TransformerBlock
-from bert_keras.layers.sharing import NUMBERS, SerializableLayer, slots
+from bert_keras.layers.sharing import NUMBERS, slots
 
 
 def _block() -> TransformerBlock:
@@ -24,46 +24,11 @@ def _of(*layers: Any) -> keras.Model:
     return keras.Model(symbol, [layer(symbol) for layer in layers])
 
 
-class _Scaled(SerializableLayer):
-    """A layer with an argument of each kind."""
-
-    def __init__(self, within: Any, several: Any, factor: float = 2.0, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.within, self.several, self.factor = within, several, factor
-
-    def call(self, x: Any) -> Any:
-        for layer in (self.within, *self.several):
-            x = layer(x)
-        return x * self.factor
-
-
-def test_arguments_are_the_config() -> None:
-    layers = [keras.layers.Dense(8, name=f"dense_{number}") for number in range(3)]
-    scaled = _Scaled(layers[0], layers[1:], factor=3.0, dtype="mixed_bfloat16", name="scaled")
-    config = scaled.get_config()
-    assert (config["name"], config["factor"]) == ("scaled", 3.0)
-    assert [each["config"]["name"] for each in config["several"]] == ["dense_1", "dense_2"]
-    rebuilt = _Scaled.from_config(json.loads(json.dumps(config)))
-    assert rebuilt.get_config() == config
-    assert rebuilt.dtype_policy.name == "mixed_bfloat16"
-    assert rebuilt.within is not layers[0]
-
-
 def test_the_parts_of_a_layer_come_once_and_in_order() -> None:
     table = keras.layers.ReversibleEmbedding(50, 8, name="token")
     head = MaskedLMHead(table, name="mlm")
     _of(head)
     assert [slot.part.name for slot in slots(head)] == ["bias", "token", "dense", "layer_norm"]
-
-
-def test_a_frozen_layer_is_frozen_again_with_all_its_parts() -> None:
-    layer = FeedForward(16, 8)
-    layer.trainable = False
-    rebuilt = FeedForward.from_config(layer.get_config())
-    model = _of(rebuilt)
-    assert not model.trainable_variables
-    rebuilt.trainable = True
-    assert len(model.trainable_variables) == 4
 
 
 def test_copies_that_were_made_one_by_one_are_independent() -> None:

@@ -21,6 +21,7 @@ from bert_keras.layers.crf import _Forward
 from bert_keras.layers.dropout import seeded_dropout
 from bert_keras.layers.layer_norm import LayerNorm
 from bert_keras.layers.relative_positions import RelativeKey, RelativeKeyQuery
+from bert_keras.layers.serialization import SerializableLayer
 from bert_keras.models import BertEncoder, Task
 from bert_keras.models.distiller import _Fixed
 from bert_keras.models.encoder import VIEWS
@@ -67,7 +68,11 @@ class _Cell(keras.layers.Layer):
 
     def __init__(self, cell: Any = None, **kwargs: Any):
         super().__init__(**kwargs)
-        self.cell = _Forward(3, name="forward") if cell is None else keras.saving.deserialize_keras_object(cell)
+        self.cell = (
+            _Forward(3, name="forward")
+            if cell is None
+            else keras.saving.deserialize_keras_object(cell)
+        )
 
     def call(self, x: Any, state: Any) -> Any:
         return self.cell(x, [state])[0]
@@ -293,3 +298,39 @@ def test_layers(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name: str, tmp_path: Path) -> None:
     check_operations(name, MODELS[name], tmp_path)
+
+
+class _Scaled(SerializableLayer):
+    """A layer with an argument of each kind."""
+
+    def __init__(self, within: Any, several: Any, factor: float = 2.0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.within, self.several, self.factor = within, several, factor
+
+    def call(self, x: Any) -> Any:
+        for layer in (self.within, *self.several):
+            x = layer(x)
+        return x * self.factor
+
+
+def test_arguments_are_the_config() -> None:
+    within = [keras.layers.Dense(8, name=f"dense_{number}") for number in range(3)]
+    scaled = _Scaled(within[0], within[1:], factor=3.0, dtype="mixed_bfloat16", name="scaled")
+    config = scaled.get_config()
+    assert (config["name"], config["factor"]) == ("scaled", 3.0)
+    assert [each["config"]["name"] for each in config["several"]] == ["dense_1", "dense_2"]
+    rebuilt = _Scaled.from_config(json.loads(json.dumps(config)))
+    assert rebuilt.get_config() == config
+    assert rebuilt.dtype_policy.name == "mixed_bfloat16"
+    assert rebuilt.within is not within[0]
+
+
+def test_a_frozen_layer_is_frozen_again_with_all_its_parts() -> None:
+    layer = layers.FeedForward(16, 8)
+    layer.trainable = False
+    rebuilt = layers.FeedForward.from_config(layer.get_config())
+    symbol = keras.Input((5, 8))
+    model = keras.Model(symbol, rebuilt(symbol))
+    assert not model.trainable_variables
+    rebuilt.trainable = True
+    assert len(model.trainable_variables) == 4
