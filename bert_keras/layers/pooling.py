@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from bert_keras.layers.packed import tokens_at
+from bert_keras.layers.serialization import SerializableLayer
 
 
 def _mean(x_BTH, mask_BT1, start_B1):
@@ -112,7 +113,7 @@ def dense_options(dense: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class SentencePooling(keras.layers.Layer):
+class SentencePooling(SerializableLayer):
     """The vector of a text, made of those of its real tokens (Reimers & Gurevych, 2019).
 
     [CLS] and [SEP] count as tokens.
@@ -203,16 +204,6 @@ class SentencePooling(keras.layers.Layer):
 
     def compute_output_spec(self, x, padding_mask, prompt_length=None, normalized=True):
         return keras.KerasTensor((x.shape[0], self.size_for(x.shape[2])), dtype="float32")
-
-    def get_config(self):
-        names = self.pooling_names
-        config = {
-            "pooling": names[0] if len(names) == 1 else list(names),
-            "normalize": self.normalize,
-            "dense": [dict(options) for options in self.dense_options],
-            "truncate_dim": self.truncate_dim,
-        }
-        return {**super().get_config(), **config}
 
 
 def _dense(name: str, units: int, activation: str, use_bias: bool) -> keras.layers.Dense:

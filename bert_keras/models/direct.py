@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from bert_keras.layers.inner import inner
+from bert_keras.layers.sharing import Sharing
 from bert_keras.models.data_checks import DataChecks
 from bert_keras.models.input_keys import InputKeys
 from bert_keras.models.value_checks import ValueChecks
@@ -87,7 +88,7 @@ def _kept_state(model: keras.Model) -> Iterator[None]:
         raise
 
 
-class DirectModel(keras.Model):
+class DirectModel(Sharing, keras.Model):
     """A functional model that takes its inputs by name, and checks ids, lengths and labels.
 
     Inputs may have the names of Hugging Face or TensorFlow Hub; see `InputKeys.select`. `fit`,
