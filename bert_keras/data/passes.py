@@ -21,7 +21,8 @@ class Passes:
     Keras names no reader, but it announces each pass that begins anew: twice in `fit`, in
     `evaluate` and in the first validation of a `fit` (a reader is created, then reset), once in
     `predict` (created) and in each further validation (reset). One announcement therefore leaves
-    the place of a training that is in progress as it is.
+    the place of a training that is in progress as it is. Two in a row, each before a pass, are
+    those of a reader that built a model from a first batch and was reset.
 
     Args:
         length: batches of a pass.
@@ -33,6 +34,7 @@ class Passes:
         self._advance = advance
         self._next = 0  # number of the next pass that goes on
         self._announced = 0
+        self._announced_last = 0  # before the last pass
         self._lock = threading.Lock()
 
     def announce(self) -> None:
@@ -52,8 +54,9 @@ class Passes:
             number = 0 if announced else self._next
             if not announced:
                 self._next += 1
-            elif announced < _NEW_READER:
+            elif announced + self._announced_last < _NEW_READER:
                 self._next = max(self._next, 1)
             else:
                 self._next = 1
+            self._announced_last = announced if announced < _NEW_READER else 0
             return number * self.length if self._advance else 0

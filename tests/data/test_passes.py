@@ -33,6 +33,8 @@ FIT_3, EVALUATE, PREDICT, VALIDATE_AGAIN = "aappp", "aap", "ap", "ap"
         ("aap" + EVALUATE + "p" + VALIDATE_AGAIN + "p" + VALIDATE_AGAIN, [0, 0, 10, 0, 20, 0]),
         ("aapp" + PREDICT + "p" + PREDICT + "p", [0, 10, 0, 20, 0, 30]),
         (PREDICT + "p", [0, 10]),
+        # Keras builds a model from the first batch of a pass that it abandons.
+        (FIT_3 + "apappp", [0, 10, 20, 0, 0, 10, 20]),
     ],
 )
 def test_where_passes_begin(events: str, expected: list[int]) -> None:
