@@ -127,15 +127,25 @@ class DataChecks:
 
 
 class _CheckedDataset(keras.utils.PyDataset):
-    """A dataset whose batches are checked where they are made."""
+    """A dataset whose batches are checked where they are made; all else is the dataset's own."""
 
     def __init__(self, dataset: Any, check: Callable[[Any], Any]):
-        super().__init__(
-            workers=dataset.workers,
-            use_multiprocessing=dataset.use_multiprocessing,
-            max_queue_size=dataset.max_queue_size,
-        )
+        super().__init__()
         self._dataset, self._check = dataset, check
+
+    # Keras reads each of these when it needs it, and a dataset may count on that.
+
+    @property
+    def workers(self) -> int:
+        return self._dataset.workers
+
+    @property
+    def use_multiprocessing(self) -> bool:
+        return self._dataset.use_multiprocessing
+
+    @property
+    def max_queue_size(self) -> int:
+        return self._dataset.max_queue_size
 
     @property
     def num_batches(self) -> int | None:
@@ -149,6 +159,11 @@ class _CheckedDataset(keras.utils.PyDataset):
 
     def on_epoch_end(self) -> None:
         self._dataset.on_epoch_end()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._dataset, name)
 
 
 class _Collate:

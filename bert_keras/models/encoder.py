@@ -112,11 +112,10 @@ class BertEncoder(EncoderView):
     and other keys of `features.IGNORED_KEYS` are ignored; a key that is unknown, missing or there
     twice is an error. `fit`, `evaluate` and `predict` refuse ids and lengths that no table has.
 
-    In a functional model of your own around the encoder, the encoder reads its inputs by name, but
-    Keras pairs your model's inputs with a batch, and `fit` checks no ids: see `checked`. There an
-    id that is too large is an error on PyTorch and, where TensorFlow does not compile with XLA, on
-    its CPU. On JAX it gives NaN at inference, and the last row of the table in training, so that no
-    weight becomes NaN.
+    In a functional model of your own, the encoder reads its inputs by name, but Keras pairs your
+    model's inputs with a batch, and `fit` of your model checks no ids; see `checked`. There an id
+    that is too large is an error on PyTorch, and on TensorFlow's CPU without XLA. On JAX it gives
+    NaN at inference, and the last row of the table in training, so that no weight becomes NaN.
 
     With `trainable = False` the encoder is fixed: its weights stay, and there is no dropout, which
     Keras otherwise leaves active in a layer that is frozen. Set it before `compile`.

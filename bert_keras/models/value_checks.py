@@ -82,6 +82,10 @@ class ValueChecks:
         )
         # The position table is read at the positions of the batch, if the batch has them.
         self._reads_positions = all(table.position is not None for table in tables)
+        inputs: Any = model.input
+        tokens = inputs.get(features.TOKEN_IDS) if isinstance(inputs, Mapping) else None
+        # Not the last axis: Keras also takes tokens with one more axis, of one element.
+        self._length_axis = -1 if tokens is None else len(tokens.shape) - 1
         outputs: Any = model.output
         self._shapes: dict[str, tuple[int | None, ...]] = {}
         if isinstance(outputs, Mapping):
@@ -117,7 +121,7 @@ class ValueChecks:
         if self._rows is None or features.TOKEN_IDS not in x:
             return
         tokens = x[features.TOKEN_IDS]
-        length = size_of(tokens, -1)
+        length = size_of(tokens, self._length_axis)
         yield Limit(features.TOKEN_IDS, tokens, self._rows, _TOKENS)
         if self._segments is not None and features.SEGMENT_IDS in x:
             yield Limit(features.SEGMENT_IDS, x[features.SEGMENT_IDS], self._segments, _SEGMENTS)

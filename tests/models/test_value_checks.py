@@ -94,6 +94,14 @@ def test_packed_rows_of_relative_positions_are_no_longer_than_they() -> None:
         view.predict(x, verbose=0)
 
 
+def test_tokens_with_an_axis_more() -> None:
+    """Keras removes a last axis of one element."""
+    model = every_model.model("questions")
+    x = {key: values[..., None] for key, values in every_model.inputs(model).items()}
+    y = {"start": np.full(3, LENGTH - 1), "end": np.full(3, LENGTH - 1)}
+    assert np.isfinite(model.test_on_batch(x, y)).all()
+
+
 def _labels(model: Any, name: str) -> np.ndarray:
     """Labels of the shape that this output has classes for, all of them 0."""
     x, shape = every_model.inputs(model), model.output[name].shape
