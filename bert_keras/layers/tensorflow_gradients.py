@@ -19,9 +19,10 @@ import tensorflow as tf
 
 try:
     # Private: TensorFlow's public way of telling a tape is `tf.custom_gradient` alone.
-    from tensorflow.python.eager import record
+    from tensorflow.python.eager import record as _record
 except ImportError:  # a TensorFlow that has moved it: Keras's and TensorFlow's own ways
-    record = None
+    _record = None
+record: Any = _record
 
 _Backward = Callable[[Any], Sequence[Any]]
 _AS_ZEROS = tf.UnconnectedGradients.ZERO
