@@ -88,7 +88,7 @@ class Folder(Checkpoint):
 
     @functools.cached_property
     def _sentences(self) -> sentence_transformers.SentenceFolder | None:
-        """What the files of sentence-transformers say; None where there are none."""
+        """The content of the files of sentence-transformers; None where there are none."""
         is_one = sentence_transformers.is_one(self.directory)
         return sentence_transformers.read(self.directory) if is_one else None
 

@@ -134,7 +134,7 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
 
 
 def extra_of(task: Task) -> dict[str, Any]:
-    """What their files have no place for, to be written into `METADATA`, as the labels' names."""
+    """Return the options that their files have no place for, to be written into `METADATA`."""
     names = _EXTRA_OF.get(type(task).__name__, ())
     extra = {name: task.options[name] for name in names if name in task.options}
     return {_OURS: extra} if extra else {}

@@ -1,4 +1,4 @@
-"""Folders of sentence-transformers: what they say beside the encoder, read."""
+"""Reading the folders of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Module(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SentenceFolder:
-    """What a folder of sentence-transformers holds.
+    """The content of a folder of sentence-transformers.
 
     Attributes:
         class_name: the class of ours.

@@ -122,22 +122,22 @@ def max_length(directory: Path) -> tuple[Path, str, Any]:
         return path, "max_seq_length", values["max_seq_length"]
     # From version 6 on the tokenizer's file alone says it.
     path = transformer_folder(directory) / "tokenizer_config.json"
-    told = strict_json.read_object(path) if path.is_file() else {}
-    return path, keys.LENGTH_ARGUMENT, told.get(keys.LENGTH_ARGUMENT)
+    value = strict_json.read_object(path) if path.is_file() else {}
+    return path, keys.LENGTH_ARGUMENT, value.get(keys.LENGTH_ARGUMENT)
 
 
-def activation(path: Path, told: Any) -> str:
+def activation(path: Path, value: Any) -> str:
     """Return our name of an activation.
 
     Raises:
         ArtifactError: it is not one of the table.
     """
-    if told not in tuple(keys.ACTIVATIONS):
+    if value not in tuple(keys.ACTIVATIONS):
         names = ", ".join(dict.fromkeys(keys.ACTIVATION_NAMES.values()))
         raise ArtifactError(
-            f"{path}: not supported: the activation {told!r}. Only these are: {names}"
+            f"{path}: not supported: the activation {value!r}. Only these are: {names}"
         )
-    return keys.ACTIVATIONS[told]
+    return keys.ACTIVATIONS[value]
 
 
 # === Modules behind the transformer ===
@@ -148,14 +148,14 @@ def _module_values(path: Path, kind: str) -> dict[str, Any]:
     values = strict_json.read_object(path) if path.is_file() else {}
     for old, new in keys.OLD_KEYS.items():
         if old in values:
-            told = values[old]
-            if values.get(new, told) != told:
+            value = values[old]
+            if values.get(new, value) != value:
                 raise ArtifactError(
-                    f"{path}: {old}={told!r} and {new}={values[new]!r} contradict each "
+                    f"{path}: {old}={value!r} and {new}={values[new]!r} contradict each "
                     "other. Remove one."
                 )
             values = {key: value for key, value in values.items() if key != old}
-            values[new] = told
+            values[new] = value
     if kind == keys.POOLING:
         values = _without_flags(path, values)
         _require_known(path, values, kind)
@@ -173,11 +173,11 @@ def _without_flags(path: Path, values: dict[str, Any]) -> dict[str, Any]:
         raise ArtifactError(f"{path}: expected true or false. Received: {flags}")
     chosen = [name for key, name in keys.POOLING_FLAGS.items() if flags.get(key)] or ["mean"]
     others = {key: value for key, value in values.items() if key not in flags}
-    told = others.setdefault("pooling_mode", chosen)
-    names = [told] if isinstance(told, str) else told
+    value = others.setdefault("pooling_mode", chosen)
+    names = [value] if isinstance(value, str) else value
     if isinstance(names, list) and sorted(map(str, names)) != sorted(chosen):
         raise ArtifactError(
-            f"{path}: pooling_mode={told!r} and {', '.join(key for key in flags if flags[key])} "
+            f"{path}: pooling_mode={value!r} and {', '.join(key for key in flags if flags[key])} "
             "contradict each other. Remove one."
         )
     return others
@@ -190,13 +190,13 @@ def read_pooling(path: Path) -> tuple[int, dict[str, Any]]:
         ArtifactError: it is damaged, or says what is not known.
     """
     values = _module_values(path, keys.POOLING)
-    size, told = values.get("embedding_dimension"), values.get("pooling_mode", "mean")
-    names = [told] if isinstance(told, str) else told
+    size, value = values.get("embedding_dimension"), values.get("pooling_mode", "mean")
+    names = [value] if isinstance(value, str) else value
     known = tuple(keys.POOLING_FLAGS.values())
     if not isinstance(names, list) or not names or any(name not in known for name in names):
         raise ArtifactError(
             f"{path}: pooling_mode must be one of {', '.join(known)}, or a list of them. "
-            f"Received: {told!r}"
+            f"Received: {value!r}"
         )
     if type(size) is not int or size < 1:
         raise ArtifactError(
@@ -213,11 +213,13 @@ def check_names(path: Path, kind: str) -> dict[str, Any]:
     """Read a module that turns a text's vector into another."""
     values = _module_values(path, kind)
     for key in ("module_input_name", "module_output_name"):
-        told = values.get(key)
-        if told == "token_embeddings":
+        value = values.get(key)
+        if value == "token_embeddings":
             refuse_others(path, "MultiVectorEncoder")
-        if told not in (None, _VECTOR):
-            raise ArtifactError(f"{path}: only {key}={_VECTOR!r} can be opened. Received: {told!r}")
+        if value not in (None, _VECTOR):
+            raise ArtifactError(
+                f"{path}: only {key}={_VECTOR!r} can be opened. Received: {value!r}"
+            )
     return values
 
 
@@ -241,10 +243,10 @@ def read_dense(path: Path, width: int) -> dict[str, Any]:
     flags = {key: values.get(key, usual) for key, usual in _DENSE_FLAGS.items()}
     if not all(isinstance(flag, bool) for flag in flags.values()):
         raise ArtifactError(f"{path}: expected true or false. Received: {flags}")
-    told = values.get("activation_function", "torch.nn.modules.activation.Tanh")
+    value = values.get("activation_function", "torch.nn.modules.activation.Tanh")
     return {
         "units": units,
-        "activation": activation(path, told),
+        "activation": activation(path, value),
         "use_bias": flags["bias"],
         "residual": flags["use_residual"],
     }

@@ -20,7 +20,7 @@ def prompt_options(
     if default_prompt_name is not None and default_prompt_name not in told:
         raise ValueError(
             "`default_prompt_name` must be None or one of "
-            f"{', '.join(told) or 'the names of `prompts`, of which there are none'}. "
+            f"{', '.join(told) or 'the names of `prompts`, which is empty'}. "
             f"Received: default_prompt_name={default_prompt_name!r}"
         )
     options: dict[str, Any] = {"prompts": told} if told else {}

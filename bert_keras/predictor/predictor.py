@@ -323,7 +323,7 @@ class Predictor(Base):
 
     @property
     def prompt(self) -> str:
-        """What is read before each text where a call does not say otherwise; "" for nothing."""
+        """The text that is read before each text by default; "" for none."""
         told = [self.options.get(name) for name in ("prompt", "prompt_name")]
         return prompt_of(self.task.options, *told)
 

@@ -1,4 +1,4 @@
-"""What folders of sentence-transformers say of their tokenizer: where it is, and its case."""
+"""The tokenizer in a folder of sentence-transformers: its place, and its case."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _theirs(library: Any, folder: Path, kind: str) -> np.ndarray:
-    """What their library answers from a folder."""
+    """Return the answers of their library from a folder."""
     texts = sentence_folders.texts()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""What is written for sentence-transformers. That it opens there is in the reader's tests."""
+"""The files for sentence-transformers. The reader's tests open them there."""
 
 from __future__ import annotations
 

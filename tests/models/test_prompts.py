@@ -24,7 +24,7 @@ def test_options() -> None:
         ({"query": 1}, None, "`prompts` must give a text to each name"),
         ({1: "query"}, None, "`prompts` must give a text to each name"),
         (_PROMPTS, "other", "`default_prompt_name` must be None or one of query, plain"),
-        (None, "query", "of which there are none"),
+        (None, "query", "which is empty"),
     ],
 )
 def test_options_that_are_no_use(prompts: Any, default: Any, message: str) -> None:

@@ -75,7 +75,7 @@ def prompted(task) -> SentenceEncoder:
 
 
 def test_prompts(prompted, tokenizer) -> None:
-    """What stands before a text is as if it were the text's own, but is not pooled."""
+    """A prompt is read as a part of the text, and is not pooled."""
     predictor = Predictor(prompted, tokenizer, batch_size=2)
     found = predictor.encode(TEXTS)
     x = tokenizer([_PROMPTS["query"] + text for text in TEXTS], max_length=predictor.max_length)

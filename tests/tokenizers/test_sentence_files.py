@@ -1,4 +1,4 @@
-"""Where sentence-transformers has a tokenizer, and whether it lower-cases."""
+"""The place and the case of tokenizers in folders of sentence-transformers."""
 
 from __future__ import annotations
 
