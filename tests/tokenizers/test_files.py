@@ -196,7 +196,7 @@ def test_special_tokens_elsewhere_than_berts(tmp_path):
 
 
 def test_numbers_of_every_kind_in_a_tokenizer_json(tmp_path):
-    """It opens, as far as the part is not read, or one message says why not."""
+    """The file opens where the changed part is not read; else one message says why not."""
     Tokenizer(SPECIAL_TOKENS).save_to_preset(tmp_path)
     (tmp_path / "vocab.txt").unlink()
     path = tmp_path / "tokenizer.json"
