@@ -101,7 +101,8 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     counts = {theirs for ours, theirs in keys.items() if ours in MOST}
     absent = {key for key in counts if key in values and values[key] is None}
     if missing := sorted(absent | set(family.sizes.values()).difference(told)):
-        raise ArtifactError(f"{path}: missing: {', '.join(missing)}")
+        named = (f"{key} (null)" if key in values else key for key in missing)
+        raise ArtifactError(f"{path}: missing: {', '.join(named)}")
     ours = {ours: told[theirs] for ours, theirs in keys.items()}
     ours["activation"] = activation(ours["activation"], f"{path}: {keys['activation']}")
     if isinstance(ours["position_embedding"], bool):

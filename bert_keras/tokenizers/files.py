@@ -22,7 +22,7 @@ from bert_keras.tokenizers.configs import (
     flags,
 )
 from bert_keras.tokenizers.engines import Engine
-from bert_keras.tokenizers.scheme import BERT, ROLES
+from bert_keras.tokenizers.scheme import BERT, ROLES, places
 from bert_keras.tokenizers.vocabulary import (
     CONTINUATION,
     MAX_WORD_LENGTH,
@@ -171,7 +171,9 @@ def _read_engine(
     others = _added_tokens(added if isinstance(added, list) else [])
     has_all = isinstance(ids, dict) and set(SPECIAL_TOKENS) <= ids.keys()
     is_told = any(token != getattr(BERT, role) for role, token in config.tokens.items())
-    if found != _ENGINE_PARTS or others or not has_all or is_told:
+    bert_places = {"separators": BERT.separators, "two_segments": BERT.two_segments}
+    is_placed = places(content.get("post_processor")) not in ({}, bert_places)
+    if found != _ENGINE_PARTS or others or not has_all or is_told or is_placed:
         return engine_files.read_engine(path, content, config)
     ids = engine_files.check_ids(path, ids)
     vocabulary = sorted(ids, key=ids.__getitem__)

@@ -86,7 +86,8 @@ def places(post_processor: Any) -> dict[str, Any]:
     """How many separators stand between two texts, and their segments; {} if it does not say."""
     processor = post_processor if isinstance(post_processor, dict) else {}
     if processor.get("type") == "Sequence":
-        found = [places(part) for part in processor.get("processors") or ()]
+        parts = processor.get("processors")
+        found = [places(part) for part in parts] if isinstance(parts, list) else []
         return next((place for place in found if place), {})
     if processor.get("type") == "RobertaProcessing":
         return {"separators": ROBERTA.separators, "two_segments": ROBERTA.two_segments}
@@ -95,7 +96,11 @@ def places(post_processor: Any) -> dict[str, Any]:
     pair = processor.get("pair")
     if processor.get("type") != "TemplateProcessing" or not isinstance(pair, list):
         return {}
-    texts = [index for index, item in enumerate(pair) if "Sequence" in item]
+    texts = [
+        index
+        for index, item in enumerate(pair)
+        if isinstance(item, dict) and isinstance(item.get("Sequence"), dict)
+    ]
     if len(texts) != 2:
         return {}
     second = pair[texts[1]]["Sequence"]

@@ -65,7 +65,7 @@ def _refusal(open_it: Callable[[], object]) -> str:
 
 
 def _refused(open_it: Callable[[], object]) -> bool:
-    """True where it is refused; False for a value that such a task can have."""
+    """Return True for a refusal, False for a value that such a task can have."""
     try:
         open_it()
     except ArtifactError:
@@ -122,7 +122,7 @@ def test_sizes_in_json(family: str, layout: str, tmp_path: Path, request: Any) -
 
 
 def test_sizes_that_are_plausible_one_by_one() -> None:
-    """Without weights no tensor is compared with them."""
+    """Sizes are refused together too: without weights no tensor contradicts them."""
     wide = {"intermediate_size": 2**18, "hidden_size": 2**14, "num_layers": 2}
     for sizes in ({"vocab_size": 2**24, "hidden_size": 2**16}, wide):
         with pytest.raises(ValueError, match="more than 8,589,934,592 weights"):
@@ -143,7 +143,7 @@ def test_sizes_are_compared_without_weights_too(tmp_path: Path, request: Any) ->
 
 @pytest.mark.parametrize("family", google_tf1.FAMILIES)
 def test_sizes_in_a_config_of_google(family: str) -> None:
-    """Of TF1 checkpoints, and beside a SavedModel of TensorFlow Hub."""
+    """Configs of TF1 checkpoints, also those beside a SavedModel of TensorFlow Hub."""
     config = _FAMILIES[family].replace(activation="gelu_tanh")
     values = google_tf1._write_config(config, "BertEncoder")
     path = Path("bert_config.json")
@@ -209,7 +209,7 @@ _VOCABULARIES = ("tokenizer.json", "vocab.txt")
 
 @pytest.mark.parametrize("name", [*_JSON, *_VOCABULARIES])
 def test_a_file_that_is_too_large(name: str, tmp_path: Path) -> None:
-    """It is refused by its size: never read whole, nor parsed."""
+    """The file is refused by its size, and neither read whole nor parsed."""
     BertEncoder(TINY).save_to_preset(tmp_path)
     Tokenizer(SPECIAL_TOKENS).save_to_preset(tmp_path)
     for other in ("tokenizer.json",) if name == "vocab.txt" else ():

@@ -176,3 +176,51 @@ def test_other_special_tokens_need_an_engine(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"cls_token": "<s>"}))
     with pytest.raises(ArtifactError, match="other special tokens than BERT's"):
         Tokenizer.from_preset(tmp_path)
+
+
+def test_special_tokens_elsewhere_than_berts(tmp_path):
+    """A WordPiece whose pairs have two separators, as RoBERTa's have: it is read as it says."""
+    Tokenizer(VOCABULARY).save_to_preset(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    content = json.loads(path.read_text())
+    pair = content["post_processor"]["pair"]
+    separator = pair[2]
+    assert separator["SpecialToken"]["id"] == "[SEP]"
+    pair.insert(2, separator)
+    path.write_text(json.dumps(content))
+    (tmp_path / "vocab.txt").unlink()
+    opened = Tokenizer.from_preset(tmp_path)
+    assert opened.scheme.separators == 2
+    plain, more = (t.encode("hello", "world").ids for t in (Tokenizer(VOCABULARY), opened))
+    assert len(more) == len(plain) + 1
+
+
+def test_numbers_of_every_kind_in_a_tokenizer_json(tmp_path):
+    """The file opens where the changed part is not read; else one message says why not."""
+    Tokenizer(SPECIAL_TOKENS).save_to_preset(tmp_path)
+    (tmp_path / "vocab.txt").unlink()
+    path = tmp_path / "tokenizer.json"
+    text = path.read_text()
+    places = [*_places(json.loads(text))]
+    assert len(places) > 50
+    refused = 0
+    for place in places:
+        for value in (None, [8], {"a": 1}, "8", 2.5, True, -1, 10**30, 10**400):
+            content = part = json.loads(text)
+            for key in place[:-1]:
+                part = part[key]
+            part[place[-1]] = value
+            path.write_text(json.dumps(content))
+            try:
+                Tokenizer.from_preset(tmp_path)
+            except (ArtifactError, DataError):
+                refused += 1
+    assert refused > 200
+
+
+def _places(part, before=()):
+    items = part.items() if isinstance(part, dict) else enumerate(part)
+    for key, value in items:
+        yield (*before, key)
+        if isinstance(value, dict | list):
+            yield from _places(value, (*before, key))

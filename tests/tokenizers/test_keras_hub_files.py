@@ -53,7 +53,7 @@ def test_no_vocabulary(tmp_path):
 
 
 def test_every_key_of_keras_hub_is_known(keras_hub, foreign_folders, tmp_path):
-    """As each of its tokenizers of our families writes them; one more is refused."""
+    """Walk the keys that its tokenizers of our families write; one key more is refused."""
     pieces = {token: i for i, token in enumerate(("<s>", "<pad>", "</s>", "<unk>", "a", "aa"))}
     byte_level = {"vocabulary": {**pieces, "<mask>": 6}, "merges": ["a a"]}
     models = {

@@ -138,7 +138,7 @@ def test_the_values_are_read_back(tmp_path: Path) -> None:
 def test_a_name_of_a_preset_binds_by_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a folder does: the published files are what is learned from."""
+    """The digests are those of the published files, which are what is learned from."""
     hub.offline_cache(tmp_path / "cache", monkeypatch)
     digests = module._digests(_recipe(tmp_path, encoder=hub.NAME, teacher=hub.NAME))
     assert digests.keys() == {"encoder", "teacher"}

@@ -79,7 +79,7 @@ def test_a_bad_value_is_named(values: dict, message: str) -> None:
 
 
 def test_sizes_in_a_file(tmp_path: Path) -> None:
-    """As `BertConfig.save` wrote them; the vocabulary is the recipe's."""
+    """The file is one of `BertConfig.save`; the size of the vocabulary is the recipe's."""
     path = tmp_path / "sizes.json"
     TINY.replace(max_positions=200).save(path)
     recipe = _recipe(config=str(path), vocab_size=70)
