@@ -280,3 +280,22 @@ def test_predict_refuses(
     done = call("predict", classifier, path)
     assert done.code == DataError.exit_code
     assert re.search(message, done.err)
+
+
+def test_what_was_converted_is_kept_where_a_later_step_fails(
+    call, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "tokenizer.json")
+
+    monkeypatch.setattr("bert_keras.cli.shutil.copyfile", full)
+    done = call("convert", source, tmp_path / "new")
+    assert done.code == 5
+    assert "No space left on device: 'tokenizer.json'" in done.err
+    assert f"{tmp_path / 'new'}: the model is written and whole." in done.err
+    contracts.assert_same_weights(load_checkpoint(tmp_path / "new"), load_checkpoint(source))
+    Predictor(load_checkpoint(source), Tokenizer(_WORDS)).save_to_preset(tmp_path / "asked")
+    done = call("convert", tmp_path / "asked", tmp_path / "other")
+    assert done.code == 5
+    assert "but 1 of 2 last steps failed:\n  tokenizer: " in done.err
+    assert (tmp_path / "other" / "predictor.json").is_file()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import keras
 import pytest
 
+from bert_keras.errors import ResourceError
+from bert_keras.export import preset
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
@@ -87,3 +90,34 @@ def test_what_cannot_be(call, source: Path, tmp_path: Path) -> None:
     done = call("serve-check", tmp_path)
     assert (done.code, "lacks format" in done.err) == (4, True)
     assert not (tmp_path / "models").exists()
+
+
+def test_a_format_that_fails_takes_no_other_with_it(
+    call, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export_as(wanted: Any, _predictor: Any, path: Path) -> None:
+        if wanted.format in failing:
+            raise ResourceError(f"{path}: could not be written: No space left on device.")
+        path.mkdir(parents=True)
+
+    monkeypatch.setattr(preset, "require_libraries", lambda _: None)
+    monkeypatch.setattr(preset, "export_as", export_as)
+    options = ("--folder", tmp_path, "--no-measure")
+    failing = {"saved_model", "onnx"}
+    three = [part for name in ("onnx", "saved_model", "torch") for part in ("--format", name)]
+    done = call("export", source, *options, *three)
+    assert done.code == 5
+    assert done.out == f"{tmp_path / 'demo-torch' / '1'}/\n"
+    assert "but 2 of 3 last steps failed:" in done.err
+    assert f"{tmp_path / 'demo-onnx' / '1'}: could not be written" in done.err
+    done = call("export", source, *options, "--format", "onnx")
+    assert done.code == 5
+    assert done.err == f"error: {tmp_path / 'demo-onnx' / '1'}: could not be written: " + (
+        "No space left on device.\n"
+    )
+    failing = set()
+    done = call("export", source, "--folder", tmp_path, "--format", "openvino", "--format", "onnx")
+    assert done.code == 4  # the folders hold nothing that could be measured
+    assert "demo-onnx/1: written, but does not open" in done.err
+    assert "demo-openvino/1: written, but does not open" in done.err
+    assert f"Predictor ({BACKEND})" in done.out

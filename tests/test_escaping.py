@@ -11,49 +11,26 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 from rich.table import Table
 
 from bert_keras import atomic, escaping
 from bert_keras.errors import UsageError
+from tests.names import NAMES, PARTS, as_line, shown_by_markdown
 
 ROOT = Path(__file__).parents[1]
-# Markup of rich, of Markdown and of matplotlib, line ends, and bytes of names that are not UTF-8.
-_PARTS = (
-    *("[/x]", "[bold]", "[red", ":smile:", "|", "`", "```", "~~~", "[a](b)", "[a][b]", "![i](j)"),
-    *("<b>", "&lt;", "$x$", "\\", "*", "_", "# ", "\n", "\r\n", "\udcff", "\ud800", "ä", "名"),
-)
-NAMES = st.lists(st.sampled_from(_PARTS) | st.text(max_size=3), max_size=6).map("".join)
-_MARKDOWN = MarkdownIt("gfm-like", {"linkify": False})
-
-
-def _shown(page: str) -> Iterator[str]:
-    """The text of each block of a page; anything but text in it is an error."""
-    for token in _MARKDOWN.parse(page):
-        if token.type == "inline":
-            assert {child.type for child in token.children or ()} <= {"text", "text_special"}
-            yield "".join(child.content for child in token.children or ())
-        elif token.type == "fence":
-            yield token.content
-
-
-def _line(name: str) -> str:
-    """A name as a line of a page: blanks are one blank, and NUL is U+FFFD in Markdown."""
-    return " ".join(escaping.printable(name).split()).replace("\0", "\ufffd")
 
 
 @given(NAMES)
 def test_markdown_shows_a_name_as_it_is(name: str) -> None:
     page = f"| a | b |\n| --- | --- |\n| {escaping.markdown(name)} | second |\n"
-    assert [text.strip() for text in _shown(page)] == ["a", "b", _line(name), "second"]
-    assert list(_shown(f"# x{escaping.markdown(name)}.")) == [f"x{_line(name)}."]
+    assert [text.strip() for text in shown_by_markdown(page)] == ["a", "b", as_line(name), "second"]
+    assert list(shown_by_markdown(f"# x{escaping.markdown(name)}.")) == [f"x{as_line(name)}."]
 
 
 @given(NAMES)
 def test_a_block_of_markdown_ends_where_it_should(name: str) -> None:
     page = "\n".join([*escaping.markdown_block(name), "", "after"])
-    block, after = _shown(page)
+    block, after = shown_by_markdown(page)
     assert block.splitlines() == escaping.printable(name.replace("\0", "\ufffd")).splitlines()
     assert after == "after"
 
@@ -84,7 +61,7 @@ def test_a_console_prints_a_name_as_it_is(encoding: str, name: str) -> None:
         print(name)
     file.flush()
     printed = file.buffer.getvalue().decode(encoding)  # pyright: ignore
-    for part in _PARTS:
+    for part in PARTS:
         if part in name and part.strip() and part.isascii() and part.isprintable():
             assert printed.count(part) >= 5
 

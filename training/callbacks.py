@@ -165,7 +165,8 @@ def _forwarded(name: str) -> Callable[..., None]:
     """Return a method of `MayFail` that calls the same method of the callback."""
 
     def method(self: MayFail, *arguments: Any, **options: Any) -> None:
-        getattr(keras.callbacks.Callback, name)(self, *arguments, **options)
+        if name.startswith("set_"):
+            getattr(keras.callbacks.Callback, name)(self, *arguments, **options)
         if self.error is not None:
             return
         try:

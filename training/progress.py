@@ -184,7 +184,7 @@ def task(
     console = console or escaping.console(stderr=True)
     start = monotonic()
     if _is_live(console):
-        with Bars(
+        bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             _Count(),
@@ -192,9 +192,14 @@ def task(
             console=console,
             auto_refresh=False,
             redirect_stdout=sys.stdout.isatty(),
-        ) as bars:
+        )
+        with contextlib.suppress(OSError):
+            bars.start()
+        try:
             yield _bars_callback(bars, what)
-            bars.refresh()
+        finally:
+            with contextlib.suppress(OSError):
+                bars.stop()
         return
     _print(console, f"{what} …")
     yield _lines_callback(console, what)
@@ -221,12 +226,13 @@ def _bars_callback(bars: Bars, what: str) -> Callable[[int, int | None, str], No
     def progress(done: int, total: int | None, part: str) -> None:
         nonlocal drawn
         new = part not in tasks
-        if new:
-            tasks[part] = bars.add_task(_name(what, part), total=None)
-        bars.update(tasks[part], completed=done, total=total)
-        if new or done == total or monotonic() - drawn >= _DRAW_SECONDS:
-            drawn = monotonic()
-            bars.refresh()
+        with contextlib.suppress(OSError):
+            if new:
+                tasks[part] = bars.add_task(_name(what, part), total=None)
+            bars.update(tasks[part], completed=done, total=total)
+            if new or done == total or monotonic() - drawn >= _DRAW_SECONDS:
+                drawn = monotonic()
+                bars.refresh()
 
     return progress
 

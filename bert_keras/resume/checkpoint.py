@@ -59,7 +59,7 @@ class TrainingCheckpoints:
         if not isinstance(step, int) or isinstance(step, bool) or step < 0:
             raise ValueError(f'state["step"] must be an int >= 0. Received: {step!r}')
         text = json.dumps(dict(state), allow_nan=False, indent=1, sort_keys=True) + "\n"
-        arrays = variables.collect(model)
+        arrays = variables.collect(model, self.last_step)
         folder = self._directory / f"step-{step:08d}"
         needed = sum(array.nbytes for group in arrays.values() for array in group.values())
         try:

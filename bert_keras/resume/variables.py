@@ -28,8 +28,12 @@ _INDEX = "variables.json"
 Arrays = dict[str, dict[str, np.ndarray]]
 
 
-def collect(model: keras.Model) -> Arrays:
-    """Copies the state of a built model to NumPy: `{file: {path: array}}`, metrics excluded.
+def collect(model: keras.Model, last_step: int | None = None) -> Arrays:
+    """Copy the state of a built model to NumPy: `{file: {path: array}}`, metrics excluded.
+
+    Args:
+        model: the model.
+        last_step: the step of the last checkpoint, for messages; None where there is none.
 
     Raises:
         ValueError: two variables of one file have the same path.
@@ -46,9 +50,10 @@ def collect(model: keras.Model) -> Arrays:
             array = np.asarray(keras.ops.convert_to_numpy(variable.value), order="C")
             # Of the standard kinds only floats can be non-finite; "V" are bfloat16 and its kin.
             if array.dtype.kind in "fV" and not np.isfinite(array).all():
+                kept = "no checkpoint yet" if last_step is None else f"that of step {last_step}"
                 raise NumericError(
-                    f"{variable.path} is not finite: nothing was saved. The last checkpoint "
-                    "is good; resume from it with a lower learning rate or clipped gradients."
+                    f"{variable.path} is not finite: nothing was saved. The last good checkpoint: "
+                    f"{kept}. Lower the learning rate or clip the gradients."
                 )
             arrays[file][variable.path] = array
     return arrays

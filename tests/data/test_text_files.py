@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from bert_keras.data import text_files
-from bert_keras.data.text_files import find_files, numbered_lines, strict_lines, text_value
+from bert_keras.data.text_files import (
+    find_files,
+    names_as_given,
+    numbered_lines,
+    strict_lines,
+    text_value,
+)
 from bert_keras.errors import DataError
 
 
@@ -224,3 +230,18 @@ def test_values_that_are_text() -> None:
     ):
         with pytest.raises(DataError, match=f"f:1: 'a' must be text{found}"):
             text_value(value, "f:1: 'a'")
+
+
+def test_a_home_folder_stays_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "wiki").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "wiki" / name).write_text("x")
+    for source in ("~/wiki", "~/wiki/*.txt", ["~/wiki/a.txt", "~/wiki/b.txt"]):
+        files = find_files(source)
+        assert files == [tmp_path / "wiki" / name for name in ("a.txt", "b.txt")]
+        assert names_as_given(files, source) == ("~/wiki/a.txt", "~/wiki/b.txt")
+    files = find_files(tmp_path / "wiki")
+    assert names_as_given(files, tmp_path / "wiki") == tuple(map(str, files))

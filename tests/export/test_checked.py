@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,3 +79,47 @@ def test_an_export_that_fails_leaves_nothing(
     assert not list(tmp_path.iterdir())
     with one_writer(path):  # nobody holds it
         pass
+
+
+class _Full:
+    """A place where no byte has room."""
+
+    def __init__(self, *, dir: Path):  # noqa: A002
+        self.folder = dir
+
+    def __enter__(self) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "file"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "1"),  # as a converter's library has it
+        (RuntimeError("Check 'bin_file' failed"), "1"),  # OpenVINO
+        (ValueError("PytorchStreamWriter failed writing file"), "1"),
+    ],
+)
+def test_a_full_disk_is_one_message_that_names_the_place(
+    error: Exception, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checked.tempfile, "TemporaryFile", _Full)
+    message = f"{tmp_path / file}: could not be written: No space left on device."
+    with pytest.raises(ResourceError) as raised, checked.new_export(tmp_path / "1"):
+        raise error
+    assert str(raised.value) == message
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_written_is_named_as_it_would_be_called(tmp_path: Path) -> None:
+    with pytest.raises(ResourceError) as raised, checked.new_export(tmp_path / "1") as folder:
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder / "model.onnx"))
+    message = "could not be written: No space left on device."
+    assert str(raised.value) == f"{tmp_path / '1' / 'model.onnx'}: {message}"
+
+
+def test_a_name_that_converters_cannot_open(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="must be a name in UTF-8"):
+        checked.require_new(tmp_path / "a\udcff")

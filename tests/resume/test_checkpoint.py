@@ -270,8 +270,11 @@ def test_weights_that_are_not_finite_are_never_published(tmp_path, model):
     checkpoints = TrainingCheckpoints(tmp_path)
     checkpoints.save(model, {"step": 1})
     model.get_layer("head").bias.assign([float("nan"), 0.0])
-    with pytest.raises(NumericError, match="head/bias"):
+    with pytest.raises(NumericError, match=r"head/bias.* checkpoint: that of step 1\."):
         checkpoints.save(model, {"step": 2})
+    with pytest.raises(NumericError, match=r"head/bias.* checkpoint: no checkpoint yet\."):
+        TrainingCheckpoints(tmp_path / "new").save(model, {"step": 2})
+    assert (checkpoints.last_step, TrainingCheckpoints(tmp_path / "new").last_step) == (1, None)
     assert _names(tmp_path) == ["step-00000001"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rich.console import Console
 
 from bert_keras.errors import NumericError
 from bert_keras.resume import MetricsLog
-from training.callbacks import WriteMetrics
+from training.callbacks import EventFiles, MayFail, WriteMetrics
 from training.progress import Progress
 
 REPORT_EVERY = 4
@@ -97,7 +98,11 @@ def test_the_only_loss_is_that_of_the_masked_tokens(callback: WriteMetrics, tmp_
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_finite(callback: WriteMetrics, tmp_path: Path, loss: float) -> None:
     callback.on_train_batch_end(0)
-    with pytest.raises(NumericError, match=rf"The loss is {loss} in steps 13 to 16\. .*out=FOLDER"):
+    told = rf"The loss is {loss} in steps 13 to 16\. There is no checkpoint yet\. .*out=FOLDER"
+    with pytest.raises(NumericError, match=told):
+        callback.on_epoch_end(3, {"loss": loss})
+    callback._checkpoint = lambda: 12
+    with pytest.raises(NumericError, match="There is a good checkpoint of step 12"):
         callback.on_epoch_end(3, {"loss": loss})
     assert not (tmp_path / "metrics.jsonl").exists()
 
@@ -129,3 +134,46 @@ def test_in_fit_the_steps_are_numbered_through(tmp_path: Path, callback: WriteMe
     model.fit(x, x[:, :1], initial_epoch=1, epochs=3, **options)
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [8, 12]
+
+
+def test_what_is_not_needed_ends_no_training() -> None:
+    """Each hook that Keras has reaches the callback, until one of them fails."""
+    hooks = [name for name in dir(keras.callbacks.Callback) if name.startswith("on_")]
+    called: list[str] = []
+
+    def hook(name: str) -> Any:
+        def run(self: Any, *_arguments: Any) -> None:
+            del self
+            called.append(name)
+            if name == "on_epoch_end":
+                raise OSError(28, "No space left on device")
+
+        return run
+
+    kind: Any = type("Failing", (keras.callbacks.Callback,), {name: hook(name) for name in hooks})
+    callback = MayFail(kind())
+    others = [name for name in hooks if name != "on_epoch_end"]
+    for name in others:
+        getattr(callback, name)(0)
+    assert called == others
+    assert callback.error is None
+    callback.on_epoch_end(0)
+    callback.on_train_begin()
+    assert called == [*others, "on_epoch_end"]
+    assert isinstance(callback.error, OSError)
+    model = _Model()
+    callback.set_model(model)
+    assert callback.model is model
+
+
+def test_event_files_do_not_name_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorboard")
+    pytest.importorskip("tensorflow")
+    monkeypatch.setattr(socket, "gethostname", lambda: "the[host]")
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "events.out.tfevents.17.the[host].5.0.v2").touch()
+    callback = EventFiles(str(tmp_path), write_graph=False)
+    callback.set_model(_Model())
+    callback.on_train_begin()
+    callback.on_train_end()
+    assert "events.out.tfevents.17.5.0.v2" in {path.name for path in tmp_path.rglob("*")}

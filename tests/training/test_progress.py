@@ -189,3 +189,25 @@ def test_a_failed_task_is_not_done() -> None:
 )
 def test_clock(seconds: float, text: str) -> None:
     assert clock(seconds) == text
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_display_that_cannot_be_written_ends_no_training(time: _Clock, terminal: bool) -> None:
+    class Full(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    console = Console(file=Full(), force_terminal=terminal, width=100, _environ={})
+    done = []
+    with Progress(4, console=console) as shown:
+        for step in range(1, 5):
+            time.now += 20
+            shown.update(step, {"loss": 1.0}, report=True)
+            shown.aside(1, 2, "measuring")
+            shown.note("a line")
+            done.append(step)
+    with task("corpus", console=console) as show:
+        time.now += 20
+        show(1, 2, "documents")
+        done.append("task")
+    assert done == [1, 2, 3, 4, "task"]

@@ -50,3 +50,12 @@ def test_no_path_of_this_machine_is_in_it(tmp_path: Path) -> None:
     torch_program.write(MODELS["pairs"](), tmp_path / "model.pt2", None)
     content = (tmp_path / "model.pt2").read_bytes()
     assert str(Path(__file__).parents[3]).encode() not in content
+
+
+def test_a_full_disk_does_not_end_the_process(tmp_path: Path) -> None:
+    """PyTorch writes once more when its writer is destroyed: an error there would be fatal."""
+    if not Path("/dev/full").exists():
+        pytest.skip("this platform has no /dev/full")
+    (tmp_path / "model.pt2").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        torch_program.write(MODELS["pairs"](), tmp_path / "model.pt2", None)
