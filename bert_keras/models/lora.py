@@ -1,8 +1,8 @@
 """Low-rank adapters: little is trained, and in the end nothing is added (Hu et al., 2022).
 
 An adapter is Keras's own: a `Dense` computes with kernel + alpha / rank * A @ B. A begins at random
-and B at zero, so that at first nothing changes. A saved model keeps its adapters, and what is frozen
-beside them (`layers.core`, `layers.state`).
+and B at zero, so that at first nothing changes. A saved model keeps its adapters, and what is
+frozen beside them (`layers.core`, `layers.state`).
 """
 
 from __future__ import annotations
