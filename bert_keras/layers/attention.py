@@ -11,10 +11,11 @@ from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.inner import inner
 from bert_keras.layers.masked import MASKED, lowest
 from bert_keras.layers.relative_positions import RELATIVE
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class SelfAttention(keras.layers.Layer):
+class SelfAttention(SerializableLayer):
     """Every token attends to every token that is not padding.
 
     Axes: B batch, T query token, S key token, N head, K size of a head, H hidden, usually N * K.
@@ -75,10 +76,11 @@ class SelfAttention(keras.layers.Layer):
 
     def build(self, x_shape, padding_mask_shape=None):
         for projection in (self.query, self.key, self.value):
-            projection.build(x_shape)
-        self.output_projection.build((*x_shape[:-1], self.num_heads * self.head_size))
+            build_once(projection, x_shape)
+        context_shape = (*x_shape[:-1], self.num_heads * self.head_size)
+        build_once(self.output_projection, context_shape)
         if self.distance is not None:
-            self.distance.build(None)
+            build_once(self.distance, None)
         self.built = True
 
     def call(self, x, padding_mask=None, training=None, queries=None, seed=None):
@@ -145,20 +147,20 @@ class SelfAttention(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class AttentionProbabilities(keras.layers.Layer):
-    """A view of a `SelfAttention`: its probabilities as an output of their own.
+class AttentionProbabilities(SerializableLayer):
+    """The probabilities of a `SelfAttention` as an output of their own, by its weights.
 
     A separate layer, because a Keras layer must return the same structure at every call; and so
     the attention itself keeps its fused kernel, which never makes them.
     """
 
     def __init__(self, attention: SelfAttention, **kwargs):
-        super().__init__(dtype=attention.dtype_policy, **kwargs)
+        kwargs.setdefault("dtype", attention.dtype_policy)
+        super().__init__(**kwargs)
         self.attention = attention
 
     def build(self, x_shape, padding_mask_shape=None):
-        if not self.attention.built:
-            self.attention.build(x_shape)
+        build_once(self.attention, x_shape)
         self.built = True
 
     def call(self, x, padding_mask=None):

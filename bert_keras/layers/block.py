@@ -14,10 +14,11 @@ from bert_keras.layers.feedforward import FeedForward
 from bert_keras.layers.inner import inner
 from bert_keras.layers.layer_norm import LayerNorm
 from bert_keras.layers.packed import tokens_at
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class TransformerBlock(keras.layers.Layer):
+class TransformerBlock(SerializableLayer):
     """Self-attention and feed-forward, each dropped out, added to its input and normalised.
 
     Args:
@@ -88,7 +89,7 @@ class TransformerBlock(keras.layers.Layer):
             self.feedforward,
             self.feedforward_layer_norm,
         ):
-            sublayer.build(x_shape)
+            build_once(sublayer, x_shape)
         self.built = True
 
     def call(self, x, padding_mask=None, training=None, queries=None):
@@ -140,19 +141,19 @@ class TransformerBlock(keras.layers.Layer):
         return x_shape
 
 
-class _SomeTokens(keras.layers.Layer):
+class _SomeTokens(SerializableLayer):
     """A view of a `TransformerBlock`: what it makes of some tokens, and nothing else.
 
     Of its products those for keys and values are of all tokens, a sixth.
     """
 
     def __init__(self, block: TransformerBlock, **kwargs):
-        super().__init__(dtype=block.dtype_policy, **kwargs)
+        kwargs.setdefault("dtype", block.dtype_policy)
+        super().__init__(**kwargs)
         self.block = block
 
     def build(self, x_shape, *_args, **_kwargs):
-        if not self.block.built:
-            self.block.build(x_shape)
+        build_once(self.block, x_shape)
         self.built = True
 
 

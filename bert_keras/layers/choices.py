@@ -5,9 +5,11 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+from bert_keras.layers.serialization import SerializableLayer
+
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class MergeChoices(keras.layers.Layer):
+class MergeChoices(SerializableLayer):
     """[batch, choices, length] -> [batch * choices, length]."""
 
     def call(self, x):
@@ -19,11 +21,11 @@ class MergeChoices(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class SplitChoices(keras.layers.Layer):
+class SplitChoices(SerializableLayer):
     """Scores [batch * choices, 1], and ids [batch, choices, length] -> [batch, choices]."""
 
     def __init__(self, **kwargs):
-        super().__init__(dtype="float32", **kwargs)
+        super().__init__(**{"dtype": "float32", **kwargs})
 
     def call(self, scores, token_ids):
         batch, choices, _ = ops.shape(token_ids)

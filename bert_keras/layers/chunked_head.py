@@ -9,19 +9,20 @@ from keras import ops
 
 from bert_keras.layers import kernels
 from bert_keras.layers.heads import MaskedLMHead
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class MaskedVectors(keras.layers.Layer):
+class MaskedVectors(SerializableLayer):
     """A view of a `MaskedLMHead`: the vectors that its logits are products of."""
 
     def __init__(self, head: MaskedLMHead, **kwargs):
-        super().__init__(dtype=head.dtype_policy, **kwargs)
+        kwargs.setdefault("dtype", head.dtype_policy)
+        super().__init__(**kwargs)
         self.head = head
 
     def build(self, x_shape):
-        if not self.head.built:
-            self.head.build(x_shape)
+        build_once(self.head, x_shape)
         self.built = True
 
     def call(self, x):

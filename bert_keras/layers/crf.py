@@ -5,11 +5,13 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+from bert_keras.layers.serialization import SerializableLayer
+
 _NEVER = -1e9  # the logarithm of a probability of zero, whose gradient is finite
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class ConditionalRandomField(keras.layers.Layer):
+class ConditionalRandomField(SerializableLayer):
     """Scores of pairs of neighbouring tags (Lafferty et al., 2001; Lample et al., 2016, §2.2).
 
     There are the tags 0 to num_classes - 1, and one state more, the last one, which stands before
@@ -19,7 +21,7 @@ class ConditionalRandomField(keras.layers.Layer):
 
     def __init__(self, **kwargs):
         # The score of a text is a sum over all of its tokens, for which 16 bits are too few.
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(**{"autocast": False, **kwargs})
 
     def build(self, x_shape):
         tags = x_shape[-1]
@@ -109,7 +111,8 @@ def _log_partition(potentials, counted):
     return ops.logsumexp(alpha + potentials[:, 0, :, -1], axis=1)
 
 
-class _Forward(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="bert_keras")
+class _Forward(SerializableLayer):
     """One step of the forward recursion, as the cell of a recurrent layer.
 
     Keras's recurrent layers run on every backend with any length, also where XLA compiles them,

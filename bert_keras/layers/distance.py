@@ -5,9 +5,11 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+from bert_keras.layers.serialization import SerializableLayer
+
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class HiddenDistance(keras.layers.Layer):
+class HiddenDistance(SerializableLayer):
     """Adds to the loss one minus the cosine of two states (Sanh et al., 2019, §3).
 
     The mean over the real tokens of a batch, computed in float32.
@@ -39,7 +41,3 @@ class HiddenDistance(keras.layers.Layer):
     def compute_output_shape(self, x_shape, *_args, **_kwargs):
         """Of `x`."""
         return x_shape
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "weight": self.weight}

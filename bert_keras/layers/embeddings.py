@@ -13,10 +13,11 @@ from bert_keras.layers.core import Dense, Embedding, ReversibleEmbedding
 from bert_keras.layers.dropout import seeded_dropout, truncated_normal
 from bert_keras.layers.inner import inner
 from bert_keras.layers.layer_norm import LayerNorm
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class BertEmbeddings(keras.layers.Layer):
+class BertEmbeddings(SerializableLayer):
     """The sum of three table rows per token, normalised, dropped out, and projected if need be.
 
     Args:
@@ -86,10 +87,10 @@ class BertEmbeddings(keras.layers.Layer):
     def build(self, token_ids_shape, segment_ids_shape=None, position_ids_shape=None):
         for table in (self.token, self.position, self.segment):
             if table is not None:
-                table.build(token_ids_shape)
-        self.layer_norm.build((*token_ids_shape, self.embedding_size))
+                build_once(table, token_ids_shape)
+        build_once(self.layer_norm, (*token_ids_shape, self.embedding_size))
         if self.projection is not None:
-            self.projection.build((*token_ids_shape, self.embedding_size))
+            build_once(self.projection, (*token_ids_shape, self.embedding_size))
         self.built = True
 
     def call(self, token_ids, segment_ids=None, position_ids=None, training=None):

@@ -9,6 +9,7 @@ from bert_keras.layers import kernels
 from bert_keras.layers.core import Dense
 from bert_keras.layers.dropout import truncated_normal
 from bert_keras.layers.inner import inner
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 def gelu_tanh(x):
@@ -26,7 +27,7 @@ ACTIVATIONS = {
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class FeedForward(keras.layers.Layer):
+class FeedForward(SerializableLayer):
     """Two dense layers, with the activation between them.
 
     Args:
@@ -60,8 +61,8 @@ class FeedForward(keras.layers.Layer):
         )
 
     def build(self, x_shape):
-        self.intermediate.build(x_shape)
-        self.output_projection.build((*x_shape[:-1], self.intermediate_size))
+        build_once(self.intermediate, x_shape)
+        build_once(self.output_projection, (*x_shape[:-1], self.intermediate_size))
         self.built = True
 
     def call(self, x, training=None):

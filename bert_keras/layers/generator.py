@@ -10,10 +10,11 @@ from bert_keras.layers.block import TransformerBlock
 from bert_keras.layers.core import Dense
 from bert_keras.layers.dropout import truncated_normal
 from bert_keras.layers.embeddings import BertEmbeddings
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class Generator(keras.layers.Layer):
+class Generator(SerializableLayer):
     """Blocks of another width over shared embeddings (Clark et al., 2020, §3.2).
 
     Args:
@@ -45,10 +46,11 @@ class Generator(keras.layers.Layer):
             )
 
     def build(self, token_ids_shape, segment_ids_shape=None, padding_mask_shape=None):
+        build_once(self.embeddings, token_ids_shape)
         if self.projection is not None:
-            self.projection.build((*token_ids_shape, self.embeddings.embedding_size))
+            build_once(self.projection, (*token_ids_shape, self.embeddings.embedding_size))
         for block in self.blocks:
-            block.build((*token_ids_shape, self.hidden_size))
+            build_once(block, (*token_ids_shape, self.hidden_size))
         self.built = True
 
     def call(self, token_ids, segment_ids=None, padding_mask=None, training=None):

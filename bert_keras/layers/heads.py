@@ -12,10 +12,11 @@ from bert_keras.layers.feedforward import ACTIVATIONS
 from bert_keras.layers.inner import inner
 from bert_keras.layers.layer_norm import LayerNorm
 from bert_keras.layers.packed import tokens_at
+from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class Pooler(keras.layers.Layer):
+class Pooler(SerializableLayer):
     """A dense tanh layer over the first token, [CLS] (Devlin et al., 2019, §3.1)."""
 
     def __init__(self, hidden_size: int, initializer_range: float = 0.02, **kwargs):
@@ -29,29 +30,37 @@ class Pooler(keras.layers.Layer):
         )
 
     def build(self, x_shape, first_positions_shape=None):
-        self.dense.build((x_shape[0], x_shape[2]))
+        build_once(self.dense, (x_shape[0], x_shape[2]))
         self.built = True
 
-    def call(self, x, first_positions=None):
-        """Pools.
+    def call(self, x, first_positions=None, every=False):
+        """Pool the first token of each example.
 
         Args:
             x: [batch, length, hidden_size].
             first_positions: [batch, examples], where each example of a row begins; None where a
                 row is one example.
+            every: pool each vector of `x`, which then holds first tokens alone.
 
         Returns:
-            [batch, hidden_size], or [batch, examples, hidden_size].
+            [batch, hidden_size]; with `first_positions` [batch, examples, hidden_size]; with
+            `every` [batch, length, hidden_size].
         """
+        if every:
+            return inner(self.dense, x)
         first = x[:, 0] if first_positions is None else tokens_at(x, first_positions)
         return inner(self.dense, first)
 
-    def compute_output_shape(self, x_shape, first_positions_shape=None):
-        return (*(first_positions_shape or x_shape[:1]), self.dense.units)
+    def compute_output_spec(self, x, first_positions=None, every=False):
+        if every:
+            leading = x.shape[:-1]
+        else:
+            leading = x.shape[:1] if first_positions is None else first_positions.shape
+        return keras.KerasTensor((*leading, self.dense.units), dtype=self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class MaskedLMHead(keras.layers.Layer):
+class MaskedLMHead(SerializableLayer):
     """Scores of every vocabulary entry, at the masked positions only.
 
     A dense layer, activation and layer normalisation, then the transposed token table plus a bias
@@ -87,8 +96,9 @@ class MaskedLMHead(keras.layers.Layer):
         )
 
     def build(self, x_shape, mask_positions_shape=None):
-        self.dense.build(x_shape)
-        self.layer_norm.build((*x_shape[:-1], self.token_embedding.output_dim))
+        build_once(self.token_embedding, None)
+        build_once(self.dense, x_shape)
+        build_once(self.layer_norm, (*x_shape[:-1], self.token_embedding.output_dim))
         self.bias = self.add_weight(
             shape=(self.token_embedding.input_dim,), initializer="zeros", name="bias"
         )
@@ -124,7 +134,7 @@ class MaskedLMHead(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class PairHead(keras.layers.Layer):
+class PairHead(SerializableLayer):
     """Two scores for a pair of segments: next sentence or order prediction.
 
     Index 0 is the pair as it stood in the text, as in the published checkpoints.
@@ -140,7 +150,7 @@ class PairHead(keras.layers.Layer):
         )
 
     def build(self, x_shape):
-        self.dense.build(x_shape)
+        build_once(self.dense, x_shape)
         self.built = True
 
     def call(self, x):
@@ -152,7 +162,7 @@ class PairHead(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class ClassificationHead(keras.layers.Layer):
+class ClassificationHead(SerializableLayer):
     """Scores of some classes from a vector: a dense layer, perhaps another one before it.
 
     Args:
@@ -192,9 +202,9 @@ class ClassificationHead(keras.layers.Layer):
 
     def build(self, x_shape):
         if self.dense is not None:
-            self.dense.build(x_shape)
+            build_once(self.dense, x_shape)
             x_shape = (*x_shape[:-1], self.dense.units)
-        self.output_projection.build(x_shape)
+        build_once(self.output_projection, x_shape)
         self.built = True
 
     def call(self, x, training=None):

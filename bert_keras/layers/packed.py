@@ -5,6 +5,8 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+from bert_keras.layers.serialization import SerializableLayer
+
 
 def tokens_at(x, positions):
     """The vectors at some positions: [batch, length, width], [batch, n] -> [batch, n, width]."""
@@ -16,7 +18,7 @@ def tokens_at(x, positions):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class TokensAt(keras.layers.Layer):
+class TokensAt(SerializableLayer):
     """The vectors at some positions of every row, as of each example's [CLS]."""
 
     def call(self, x, positions):
@@ -28,7 +30,7 @@ class TokensAt(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class ExampleMask(keras.layers.Layer):
+class ExampleMask(SerializableLayer):
     """Tokens attend to those of their own example (Krell et al., 2021): block-diagonal.
 
     Padding, number 0, is one more example that nobody reads: it attends to itself, so that no row

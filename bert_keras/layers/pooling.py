@@ -5,11 +5,13 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+from bert_keras.layers.serialization import SerializableLayer
+
 POOLINGS = ("mean", "cls", "max")
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class SentencePooling(keras.layers.Layer):
+class SentencePooling(SerializableLayer):
     """The vectors of the real tokens, [CLS] and [SEP] included, as one (Reimers & Gurevych, 2019).
 
     Args:

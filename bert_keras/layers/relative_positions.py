@@ -6,10 +6,11 @@ import keras
 from keras import ops
 
 from bert_keras.layers.dropout import truncated_normal
+from bert_keras.layers.serialization import SerializableLayer
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class RelativeKey(keras.layers.Layer):
+class RelativeKey(SerializableLayer):
     """A vector for every distance, which queries are multiplied with as with one more key.
 
     Shaw et al., 2018, §3.2; "method 2" of Huang et al., 2020. Axes as in `SelfAttention`.

@@ -7,11 +7,13 @@ import random
 import keras
 from keras import ops
 
+from bert_keras.layers.serialization import SerializableLayer
+
 _SEED = 0  # where nothing is trained
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class TokenReplacement(keras.layers.Layer):
+class TokenReplacement(SerializableLayer):
     """Puts a token drawn from a distribution at each masked position (Clark et al., 2020, §3.1).
 
     No gradient flows through the draw. In training its seed is a variable of the model, as

@@ -5,9 +5,11 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+from bert_keras.layers.serialization import SerializableLayer
+
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class ScalarMix(keras.layers.Layer):
+class ScalarMix(SerializableLayer):
     """A weighted sum of some layers' outputs (ELMo; Peters et al., 2018, equation 1).
 
     The weights are a softmax of scores, equal at first, times a scale, 1 at first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ from keras import ops
 from bert_keras import features
 from bert_keras.layers import MaskedLMHead
 from bert_keras.layers.chunked_head import MaskedVectors, token_losses_in_chunks
+from bert_keras.layers.sharing import described
 from bert_keras.models.encoder_inputs import packed_inputs
 from bert_keras.models.masked_lm import MaskedLM
 from bert_keras.models.packed import PackedTask
@@ -18,12 +20,13 @@ from bert_keras.models.task import Task, task_inputs
 from bert_keras.models.view import TaskView
 
 
+@keras.saving.register_keras_serializable(package="bert_keras")
 class ChunkedTask(TaskView):
     """A view of a task: its layers, so its weights, whose loss takes the vocabulary in parts.
 
     Loss, metrics and gradients are the task's. Of the logits, the largest tensor of a small model,
     and of what their gradient needs there is one part at a time; each part is computed twice.
-    What is kept is `task`: save that one.
+    Save `task` for use.
 
     Inputs: those of `whole`.
     Outputs: those of `whole`, but "mlm": the vectors [batch, predictions, width] that its logits
@@ -51,12 +54,25 @@ class ChunkedTask(TaskView):
         vectors = MaskedVectors(task.mlm, name=f"{features.MLM}_vectors")
         outputs = task.outputs_by(vectors, inputs, packed=packed)
         super().__init__(task, inputs, outputs, name=f"{whole.name}_chunked")
-        self._whole, self._chunks = whole, chunks
+        self._whole, self._chunks = _Whole(whole), chunks
         self.mlm_accuracy = keras.metrics.Mean(name=f"{features.MLM}_accuracy")
+
+    @described
+    def get_config(self) -> dict[str, Any]:
+        """Return what `from_config` rebuilds the view from: the whole task, and the parts."""
+        whole = keras.saving.serialize_keras_object(self._whole.model)
+        return {"name": self.name, "whole": whole, "chunks": self._chunks}
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Keras: compile as a saved view was; its loss reads the weights of this view."""
+        super().compile_from_config(config)
+        for loss in keras.tree.flatten(self.loss):
+            if isinstance(loss, ChunkedTokenLoss):
+                loss.attach(self.task.mlm, self.mlm_accuracy)
 
     def objective(self) -> dict[str, Any]:
         """The task's own; the accuracy of masked tokens is this view's, counted by the loss."""
-        own = self._whole.objective()
+        own = self._whole.model.objective()
         loss = ChunkedTokenLoss(self.task.mlm, self._chunks, self.mlm_accuracy)
         metrics = {
             name: each for name, each in own["weighted_metrics"].items() if name != features.MLM
@@ -64,28 +80,52 @@ class ChunkedTask(TaskView):
         return {"loss": {**own["loss"], features.MLM: loss}, "weighted_metrics": metrics}
 
 
+@dataclasses.dataclass(frozen=True)
+class _Whole:
+    """A holder of the model, which Keras would otherwise count among the layers of the view."""
+
+    model: Any
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
 class ChunkedTokenLoss(keras.losses.Loss):
     """`TokenLoss` of vectors, with the token table in parts.
 
-    It reads the head's weights, and so belongs to the models that have this head.
+    It reads the head's weights, and so belongs to the models that have this head. A loss that is
+    loaded from a file has no head before `attach`.
 
     Args:
-        head: whose table and bias.
+        head: the head with the table and the bias.
         chunks: in how many parts.
-        accuracy: told which labels had the highest logits, a Keras metric; it is the loss that
-            knows, and knows once.
+        accuracy: a Keras metric of the labels with the highest logits; the loss updates it, for
+            only the loss sees the logits.
         name: of the loss.
     """
 
     def __init__(
         self,
-        head: MaskedLMHead,
+        head: MaskedLMHead | None,
         chunks: int,
-        accuracy: keras.metrics.Mean,
+        accuracy: keras.metrics.Mean | None,
         name: str = "chunked_token_loss",
     ):
         super().__init__(name=name, reduction="mean_with_sample_weight", dtype="float32")
-        self._head, self._chunks, self._accuracy = head, chunks, accuracy
+        self._chunks = chunks
+        self.attach(head, accuracy)
+
+    def attach(self, head: MaskedLMHead | None, accuracy: keras.metrics.Mean | None) -> None:
+        """Read the weights of another head, and update another metric."""
+        self._head: Any = head
+        self._accuracy: Any = accuracy
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what `from_config` rebuilds the loss from, without the head."""
+        return {"chunks": self._chunks, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> ChunkedTokenLoss:
+        """Rebuild the loss without its head; `ChunkedTask` attaches its own."""
+        return cls(None, config["chunks"], None, name=config["name"])
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """The loss of a batch.

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from bert_keras.layers.inner import inner
+from bert_keras.layers.sharing import Sharing
 
 # PyTorch is asked anew each time; the other backends compile what they predict.
 _IS_EAGER = keras.backend.backend() == "torch"
@@ -15,7 +16,7 @@ _IS_EAGER = keras.backend.backend() == "torch"
 _RUN, _STANDARDIZE = "_run_through_graph", "_standardize_inputs"
 
 
-class DirectModel(keras.Model):
+class DirectModel(Sharing, keras.Model):
     """A functional model, on PyTorch quicker at inference, most of all with one text.
 
     Layers of the model's own policy are called as its parts are (`layers.inner`): their inputs come

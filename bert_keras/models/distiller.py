@@ -9,6 +9,8 @@ from keras import ops
 
 from bert_keras import features
 from bert_keras.layers import HiddenDistance, MergeChoices
+from bert_keras.layers.serialization import SerializableLayer
+from bert_keras.layers.sharing import described
 from bert_keras.models.encoder import EncoderView
 from bert_keras.models.sentence_pairs import InBatchLoss
 from bert_keras.models.task import Task
@@ -21,11 +23,13 @@ _LINEAR = (keras.losses.MeanSquaredError,)
 _BINARY = (keras.losses.BinaryCrossentropy,)
 
 
+@keras.saving.register_keras_serializable(package="bert_keras")
 class Distiller(TaskView):
     """Trains a student on what a teacher answers (Hinton et al., 2015; Sanh et al., 2019).
 
-    What is kept is `task`, the student: save that one. The teacher runs on every batch, without
-    dropout, and stays as it is; set `teacher.trainable` again to train it later.
+    Save `task`, the student, for use; a saved distiller rebuilds student and teacher. The teacher
+    runs on every batch, without dropout, and stays as it is; set `teacher.trainable` again to train
+    it later.
 
     Inputs: the student's.
     Outputs: those of the student, each with the teacher's beside it: [..., 2].
@@ -71,7 +75,19 @@ class Distiller(TaskView):
             )
         super().__init__(student, inputs, outputs, name="distiller")
         self.teacher = teacher
-        self.temperature, self.alpha = temperature, alpha
+        self.temperature, self.alpha, self._hidden = temperature, alpha, hidden
+
+    @described
+    def get_config(self) -> dict[str, Any]:
+        """Return what `from_config` rebuilds the distiller from: student, teacher, options."""
+        return {
+            "name": self.name,
+            "student": keras.saving.serialize_keras_object(self.student),
+            "teacher": keras.saving.serialize_keras_object(self.teacher),
+            "temperature": self.temperature,
+            "alpha": self.alpha,
+            "hidden": self._hidden,
+        }
 
     @property
     def student(self) -> Task:
@@ -94,14 +110,16 @@ class Distiller(TaskView):
         return {"loss": losses, **weights}
 
 
-class _Fixed(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="bert_keras")
+class _Fixed(SerializableLayer):
     """A model as it answers, also while the one around it is trained.
 
     Of a functional model in another one Keras forgets that it was called with `training=False`.
     """
 
     def __init__(self, model: keras.Model, **kwargs):
-        super().__init__(dtype=model.dtype_policy, **kwargs)
+        kwargs.setdefault("dtype", model.dtype_policy)
+        super().__init__(**kwargs)
         self.model = model
         self.built = True
 
@@ -115,6 +133,7 @@ class _Fixed(keras.layers.Layer):
         )
 
 
+@keras.saving.register_keras_serializable(package="bert_keras")
 class DistillationLoss(keras.losses.Loss):
     """A loss of labels, and of a teacher's logits (Hinton et al., 2015, §2).
 
@@ -129,6 +148,18 @@ class DistillationLoss(keras.losses.Loss):
     def __init__(self, loss: keras.losses.Loss, *, temperature: float = 2.0, alpha: float = 0.5):
         super().__init__(name="distillation", reduction=loss.reduction)
         self.loss, self.temperature, self.alpha = loss, temperature, alpha
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what `from_config` rebuilds the loss from."""
+        loss = keras.saving.serialize_keras_object(self.loss)
+        return {"loss": loss, "temperature": self.temperature, "alpha": self.alpha}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> DistillationLoss:
+        """Rebuild the loss."""
+        values = dict(config)
+        loss: Any = keras.saving.deserialize_keras_object(values.pop("loss"))
+        return cls(loss, **values)
 
     def call(self, y_true, y_pred):
         """The loss of each example, or token.

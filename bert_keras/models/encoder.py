@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,85 @@ import keras
 
 from bert_keras import features
 from bert_keras.config import BertConfig
-from bert_keras.layers import kernels, state
+from bert_keras.layers import kernels
+from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models.direct import DirectModel
 from bert_keras.models.encoder_inputs import encoder_inputs, packed_inputs
 from bert_keras.models.encoder_layers import EncoderLayers
 
+# The methods of `BertEncoder` that make a view. A config may name no other one.
+VIEWS = ("with_outputs", "first_token", "at_positions", "packed")
 
+
+@dataclasses.dataclass(frozen=True)
+class _Origin:
+    """The encoder that a view was made from, and the call that made it."""
+
+    encoder: BertEncoder
+    method: str
+    options: dict[str, bool]
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
 class EncoderView(DirectModel):
-    """Some outputs of an encoder's layers."""
+    """Some outputs of an encoder's layers, by the same weights.
+
+    `BertEncoder.with_outputs`, `first_token`, `at_positions` and `packed` make views. A view is
+    saved with the config of its encoder, and made again from the rebuilt encoder.
+    """
+
+    # Not an attribute that Keras sees: its layers would be layers of the view.
+    _origin: _Origin | None = None
+
+    def include_unused(self) -> EncoderView:
+        """Count all weights of the encoder as weights of this view, also those it does not use.
+
+        A task has all weights of its encoder. So its view must have them too, or a clone of the
+        task, which is made of the layers in its graph, would have fewer.
+
+        Returns:
+            This view.
+        """
+        if self._origin is not None:
+            self.encoder = self._origin.encoder
+        return self
+
+    @described
+    def get_config(self) -> dict[str, Any]:
+        """Return what `from_config` rebuilds the view from: its encoder, and which view it is."""
+        if self._origin is None:  # made by Keras from layers
+            return super().get_config()
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "encoder": keras.saving.serialize_keras_object(self._origin.encoder),
+            "view": self._origin.method,
+            "options": self._origin.options,
+            "includes_unused": hasattr(self, "encoder"),
+        }
+
+    @classmethod
+    @rebuilt
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> EncoderView:
+        """Rebuild a view and the encoder that it is made from, with new weights.
+
+        Raises:
+            ValueError: there is no view of this name.
+        """
+        if "layers" in config:
+            return super().from_config(config, custom_objects)
+        if config["view"] not in VIEWS:
+            raise ValueError(
+                f"`view` must be one of {', '.join(VIEWS)}. Received: {config['view']!r}"
+            )
+        encoder: Any = keras.saving.deserialize_keras_object(config["encoder"], custom_objects)
+        view = getattr(encoder, config["view"])(**config["options"])
+        view.name = config["name"]
+        if not config["trainable"]:
+            view.trainable = False
+        if config["includes_unused"]:
+            view.include_unused()
+        return view
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
         """As at inference where nothing is trained: a frozen encoder drops nothing."""
@@ -76,7 +148,8 @@ class BertEncoder(EncoderView):
         """The same layers, so the same weights, with more outputs: a view for looking inside."""
         inputs = encoder_inputs(self.config)
         outputs = self._stack.outputs(inputs, self.config, hidden_states, attentions)
-        return self._view(inputs, outputs, "outputs")
+        options = {"hidden_states": hidden_states, "attentions": attentions}
+        return self._view(inputs, outputs, "outputs", _Origin(self, "with_outputs", options))
 
     def first_token(self) -> EncoderView:
         """The same layers for those who read [CLS] alone: a view that computes no other vector.
@@ -86,7 +159,7 @@ class BertEncoder(EncoderView):
         """
         inputs = encoder_inputs(self.config)
         outputs = self._stack.first_token(inputs, self.config)
-        return self._view(inputs, outputs, "first_token")
+        return self._view(inputs, outputs, "first_token", _Origin(self, "first_token", {}))
 
     def at_positions(self, *, packed: bool = False, pooled: bool = False) -> EncoderView:
         """The same layers for those who read masked tokens alone: a view without other vectors.
@@ -99,7 +172,9 @@ class BertEncoder(EncoderView):
         name = features.MASK_POSITIONS
         inputs[name] = keras.Input((None,), dtype="int32", name=name)
         outputs = self._stack.at_positions(inputs, self.config, pooled)
-        return self._view(inputs, outputs, "at_positions")
+        options = {"packed": packed, "pooled": pooled}
+        origin = _Origin(self, "at_positions", options)
+        return self._view(inputs, outputs, "at_positions", origin)
 
     def packed(self, *, hidden_states: bool = False) -> EncoderView:
         """The same layers for rows of several examples: a view, and no example sees another.
@@ -117,10 +192,12 @@ class BertEncoder(EncoderView):
         """
         inputs = packed_inputs(self.config)
         outputs = self._stack.packed(inputs, self.config, hidden_states)
-        return self._view(inputs, outputs, "packed")
+        origin = _Origin(self, "packed", {"hidden_states": hidden_states})
+        return self._view(inputs, outputs, "packed", origin)
 
-    def _view(self, inputs: dict, outputs: dict, name: str) -> EncoderView:
+    def _view(self, inputs: dict, outputs: dict, name: str, origin: _Origin) -> EncoderView:
         view = EncoderView(inputs, outputs, name=f"{self.name}_{name}")
+        view._origin = origin
         view.dtype_policy = self.dtype_policy
         return view
 
@@ -184,26 +261,23 @@ class BertEncoder(EncoderView):
             training = kernels.attention_kernel(dtype, learns_bias=learns_bias)
         return {"inference": kernels.attention_kernel(dtype), "training": training}
 
+    @described
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` rebuilds the encoder from."""
+        """Return what `from_config` rebuilds the encoder from."""
         return {
             "config": self.config.to_dict(),
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             **self.options,
-            "state": state.get_state(self),
         }
 
     @classmethod
+    @rebuilt
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertEncoder:
-        """Rebuild an encoder, with new weights, and freeze, adapt or quantise the same parts."""
+        """Rebuild an encoder, with new weights."""
         del custom_objects  # nothing in the config is an object
         values = dict(config)
-        saved = values.pop("state", None)
-        encoder = cls(BertConfig.from_dict(values.pop("config")), **values)
-        if saved is not None:
-            state.set_state(encoder, saved)
-        return encoder
+        return cls(BertConfig.from_dict(values.pop("config")), **values)
 
     @classmethod
     def from_preset(

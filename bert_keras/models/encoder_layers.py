@@ -117,8 +117,7 @@ class EncoderLayers(NamedTuple):
         outputs = {features.BEFORE_LAST: x, features.SEQUENCE_OUTPUT: found}
         if pooler is not None:
             outputs[features.SEQUENCE_OUTPUT], vectors = found
-            pool = pooler if first is None else pooler.dense
-            outputs[features.POOLED_OUTPUT] = pool(vectors)
+            outputs[features.POOLED_OUTPUT] = pooler(vectors, every=first is not None)
         return outputs
 
     def packed(self, inputs: dict, config: BertConfig, hidden_states: bool) -> dict:

@@ -89,5 +89,6 @@ class MaskedLM(Task):
 
 def _outputs(encoder: BertEncoder, inputs: dict, head: Any, packed: bool = False) -> dict:
     mask_positions(inputs)
-    encoded = encoder.at_positions(packed=packed)(inputs)
+    # The clone of a task has the weights that its layers have: also those of an unused pooler.
+    encoded = encoder.at_positions(packed=packed).include_unused()(inputs)
     return {features.MLM: head(encoded[features.SEQUENCE_OUTPUT])}

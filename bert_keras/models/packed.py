@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 _OF_TOKENS = (features.MLM, features.TAGS)  # whose labels lie in the rows as the tokens do
 
 
+@keras.saving.register_keras_serializable(package="bert_keras")
 class PackedTask(TaskView):
     """A view of a task: its layers, so its weights, on rows of several examples.
 
-    Loss and gradients of a batch are those of its examples, each padded in a row of its own. What
-    is kept is `task`: save that one.
+    Loss and gradients of a batch are those of its examples, each padded in a row of its own. Save
+    `task` for use.
 
     Inputs: those of `BertEncoder.packed`, and for masked tokens `mask_positions`, int32 [rows,
     predictions], within the whole row.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 
-from bert_keras.layers import state
+from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.encoder_inputs import encoder_inputs
 from bert_keras.models.unread import WithoutUnread
@@ -50,6 +50,17 @@ class Task(WithoutUnread):
         pooler = self.encoder.pooler
         return () if pooler is None or self.reads_pooler else pooler.variables
 
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
+        """Return a layer by name or index; under the name "encoder" the encoder itself.
+
+        The encoder's `output`, and that of its layers, belongs to the graph of the encoder, which
+        starts at `encoder.input`. It is not the output within the task: there a task that reads
+        few tokens runs a view, which computes no other token in the last block.
+        """
+        if name in (self.encoder.name, "encoder") and index is None:
+            return self.encoder
+        return super().get_layer(name, index)
+
     @abc.abstractmethod
     def objective(self) -> dict[str, Any]:
         """Loss and metrics: `task.compile(optimizer, **task.objective())`."""
@@ -86,26 +97,19 @@ class Task(WithoutUnread):
             f"TokenClassifier without crf. Received: {type(self).__name__}"
         )
 
+    @described
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` rebuilds the task from."""
+        """Return what `from_config` rebuilds the task from."""
         encoder = keras.saving.serialize_keras_object(self.encoder)
-        return {
-            "encoder": encoder,
-            "name": self.name,
-            **self.options,
-            "state": state.get_state(self),
-        }
+        return {"encoder": encoder, "name": self.name, **self.options}
 
     @classmethod
+    @rebuilt
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None):
-        """Rebuild a task, with new weights, and freeze, adapt or quantise the same parts."""
+        """Rebuild a task, with new weights."""
         values = dict(config)
-        saved = values.pop("state", None)
         encoder = keras.saving.deserialize_keras_object(values.pop("encoder"), custom_objects)
-        task = cls(encoder, **values)
-        if saved is not None:
-            state.set_state(task, saved)
-        return task
+        return cls(encoder, **values)
 
     @classmethod
     def from_preset(

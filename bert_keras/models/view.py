@@ -1,10 +1,13 @@
-"""A task's layers with other inputs or outputs: to train, never to keep."""
+"""A task's layers with other inputs or outputs, to train."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import keras
+
+from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models.task import Task
 from bert_keras.models.unread import WithoutUnread
 
@@ -12,7 +15,7 @@ from bert_keras.models.unread import WithoutUnread
 class TaskView(WithoutUnread):
     """A view of a task: a model of its layers, and so of its weights.
 
-    What is kept is `task`: save that one.
+    Save `task` for use. A saved view rebuilds its task too.
 
     Attributes:
         task: the task itself.
@@ -23,6 +26,30 @@ class TaskView(WithoutUnread):
         self.task = task
         # `compile` scales the loss by this policy (mixed_float16).
         self.dtype_policy = task.dtype_policy
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
+        """Return a layer of the view; under the name "encoder" the encoder of the task."""
+        if name in (self.task.encoder.name, "encoder") and index is None:
+            return self.task.encoder
+        return super().get_layer(name, index)
+
+    @described
+    def get_config(self) -> dict[str, Any]:
+        """Return what `from_config` rebuilds the view from: its task."""
+        return {"name": self.name, "task": keras.saving.serialize_keras_object(self.task)}
+
+    @classmethod
+    @rebuilt
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Rebuild the view and its task, with new weights."""
+        values = dict(config)
+        name = values.pop("name")
+        for key, value in values.items():
+            if isinstance(value, dict) and "class_name" in value:
+                values[key] = keras.saving.deserialize_keras_object(value, custom_objects)
+        view: Any = cls(**values)
+        view.name = name
+        return view
 
     @property
     def unread(self) -> Sequence[Any]:

@@ -6,7 +6,21 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, MaskedLM, Pretrainer, SequenceClassifier, optimizer
+from bert_keras import (
+    BertEncoder,
+    ElectraPretrainer,
+    MaskedLM,
+    MultipleChoice,
+    Pretrainer,
+    QuestionAnswerer,
+    ReplacedTokenDetector,
+    SentenceEncoder,
+    SentencePairs,
+    SequenceClassifier,
+    TokenClassifier,
+    optimizer,
+)
+from bert_keras.models import Task
 from tests import contracts
 from tests.contracts import TINY, numpy
 
@@ -70,3 +84,30 @@ def test_a_step_is_traced_once(monkeypatch):
     )
     task.train_on_batch(contracts.inputs_of(task), np.zeros(3))
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("name", ["encoder", "student"])
+def test_every_task_gives_its_encoder_by_name(name: str) -> None:
+    encoder = BertEncoder(TINY, name=name)
+    tasks = [
+        MaskedLM(encoder),
+        Pretrainer(encoder),
+        ElectraPretrainer(encoder, generator_size=0.5),
+        SequenceClassifier(encoder, 3),
+        SequenceClassifier(encoder, 3, hidden_activation="tanh"),
+        SequenceClassifier(encoder, 3, hidden_activation="tanh", representation="mix"),
+        TokenClassifier(encoder, 3),
+        QuestionAnswerer(encoder),
+        MultipleChoice(encoder),
+        ReplacedTokenDetector(encoder),
+        SentenceEncoder(encoder),
+        SentencePairs(encoder),
+    ]
+    classes = {each for each in Task.__subclasses__() if each.__module__.startswith("bert_keras.")}
+    assert {type(task) for task in tasks} == classes
+    for task in tasks:
+        assert task.get_layer("encoder") is task.get_layer(name) is encoder, type(task)
+        # Its graph is that of the encoder alone.
+        output = task.get_layer("encoder").get_layer("block_1").output
+        assert keras.Model(encoder.input, output).output_shape == (None, None, 8)
+        assert task.get_layer(index=0) is task.layers[0]

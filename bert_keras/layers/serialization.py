@@ -1,0 +1,82 @@
+"""Layers whose configs rebuild them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import keras
+
+from bert_keras.layers.sharing import Sharing, describe, rebuild
+
+_OWN_KEYS = ("name", "dtype", "trainable")  # of the config of every Keras layer
+
+
+class SerializableLayer(Sharing, keras.layers.Layer):
+    """A layer whose config consists of the arguments of its constructor.
+
+    An argument may be a number, a text, None, a layer, or a list of layers. A layer, or the list,
+    is the attribute of the argument's name.
+    """
+
+    _arguments: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Keep the arguments, for `get_config`."""
+        layer = super().__new__(cls, *args, **kwargs)
+        bound = inspect.signature(cls.__init__).bind(layer, *args, **kwargs)
+        bound.apply_defaults()
+        values = dict(list(bound.arguments.items())[1:])  # without `self`
+        values |= values.pop("kwargs", {})
+        kept = {name: _kept(value) for name, value in values.items() if name not in _OWN_KEYS}
+        # Past Keras, which would track the values.
+        object.__setattr__(layer, "_arguments", kept)
+        return layer
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        arguments = {
+            name: keras.saving.serialize_keras_object(getattr(self, name))
+            if value is _IN_ATTRIBUTE
+            else value
+            for name, value in self._arguments.items()
+        }
+        return describe(self, {**super().get_config(), **arguments})
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Rebuild the layer, with new weights."""
+        return rebuild(cls._from_arguments, config)
+
+    @classmethod
+    def _from_arguments(cls, config: dict[str, Any]) -> Any:
+        values = {
+            name: value if name in _OWN_KEYS else _deserialized(value)
+            for name, value in config.items()
+        }
+        # Set afterwards: Keras's constructor leaves the layers within trainable.
+        is_trainable = values.pop("trainable", True)
+        layer = super().from_config(values)
+        if not is_trainable:
+            layer.trainable = False
+        return layer
+
+
+_IN_ATTRIBUTE = object()
+
+
+def _kept(value: Any) -> Any:
+    each = value if isinstance(value, list | tuple) and value else [value]
+    return _IN_ATTRIBUTE if isinstance(each[0], keras.layers.Layer) else value
+
+
+def _deserialized(value: Any) -> Any:
+    each = value if isinstance(value, list) and value else [value]
+    is_object = isinstance(each[0], dict) and "class_name" in each[0]
+    return keras.saving.deserialize_keras_object(value) if is_object else value
+
+
+def build_once(layer: keras.layers.Layer, shape: Any) -> None:
+    """Build a layer, unless it is built: another layer may share it."""
+    if not layer.built:
+        layer.build(shape)

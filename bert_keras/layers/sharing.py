@@ -1,0 +1,353 @@
+"""Shared weights that stay shared, and parts that stay frozen, in saved and cloned models.
+
+Some layers compute with the weights of another layer: the masked language model's head with the
+token table, a view with the blocks of its encoder. Keras saves a shared layer as one only where it
+stands in the list of layers of one model. Here the *parts* of layers stay shared: layers without
+layers of their own, such as a `Dense`, and the variables of the other layers.
+
+- In a `.keras` file each config lists a number for each part. Parts of one number become one again.
+- `keras.models.clone_model` rebuilds one layer after the other, and tells none of the others. So a
+  rebuilt layer knows its original. When it is called on symbolic tensors, it takes the parts which
+  its original shares with the originals of other layers of the same graph.
+
+`keras.Model.to_json` writes neither.
+
+Each config also has the state of the layer (see `layers.state`), which is set once it is built.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import keras
+
+from bert_keras.layers.state import get_state, set_state
+
+NUMBERS, STATE = "shared_parts", "state"  # keys of a config
+
+
+class Sharing:
+    """Mixin of layers and models that are rebuilt in their state, and tied to others as before.
+
+    A class decorates its `get_config` with `described` and its `from_config` with `rebuilt`.
+    """
+
+    _rebuilt: _Rebuilt | None = None
+    _saved_state: dict[str, Any] | None = None  # of a rebuilt layer until it is built
+
+    if TYPE_CHECKING:  # the constructor is Keras's
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Keras: build a layer that was loaded."""
+        super().build_from_config(config)  # pyright: ignore
+        _take_numbered_parts(self)
+        _set_saved_state(self)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Keras: load the variables; a file has them once, for the first layer that shares them."""
+        if self._rebuilt is None or not self._rebuilt.has_taken or len(store.keys()):
+            super().load_own_variables(store)  # pyright: ignore
+
+    def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
+        """Keras: compute the symbolic outputs of a built layer."""
+        if self._rebuilt is not None and not self._rebuilt.is_called:
+            self._rebuilt.is_called = True
+            _take_numbered_parts(self)
+            _take_parts_of_clones(self, (args, kwargs))
+        if self._saved_state is not None:
+            _set_saved_state(self)
+        return super().symbolic_call(*args, **kwargs)  # pyright: ignore
+
+
+# === Configs ===
+
+
+class _Name(str):
+    """The name in a config, which leads from the config to the layer that it describes.
+
+    Equal to the plain name, and a plain name in JSON.
+    """
+
+    original: Callable[[], Any]
+
+    def __deepcopy__(self, memo: Any) -> _Name:
+        return self
+
+
+class _Rebuilt:
+    """The past of a rebuilt layer.
+
+    Attributes:
+        original: returns the layer that the config described, or None if it is gone.
+        numbers: of the parts; None when these were taken.
+        by_number: the parts of the model that is loaded.
+        has_taken: whether some parts are those of layers that were loaded before.
+        is_called: whether the layer was called on symbolic tensors.
+    """
+
+    def __init__(self, original: Callable[[], Any], numbers: Any, by_number: Any):
+        self.original = original
+        self.numbers: list[int] | None = numbers
+        self.by_number: dict[str, Any] | None = by_number
+        self.has_taken = self.is_called = False
+
+
+def described(get_config: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Decorate a `get_config` whose layer or model may share weights; see `describe`."""
+
+    @functools.wraps(get_config)
+    def wrapper(self: Any) -> dict[str, Any]:
+        return describe(self, get_config(self))
+
+    return wrapper
+
+
+def rebuilt(from_config: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a `from_config`, below `classmethod`; see `rebuild`."""
+
+    @functools.wraps(from_config)
+    def wrapper(cls: Any, config: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        return rebuild(lambda values: from_config(cls, values, *args, **kwargs), config)
+
+    return wrapper
+
+
+def describe(layer: Any, config: dict[str, Any]) -> dict[str, Any]:
+    """Add to the config of a layer its state, and what keeps its weights shared."""
+    if layer.weights:
+        config = {**config, STATE: get_state(layer)}
+    if _table("id_to_config_map") is not None:
+        numbers = [id(slot.part) for slot in slots(layer)]
+        return {**config, NUMBERS: numbers} if numbers else config
+    name = _Name(config["name"])
+    name.original = weakref.ref(layer)
+    return {**config, "name": name}
+
+
+def rebuild(make: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> Any:
+    """Make a layer or model of its config, in its state, and with the weights that it shared."""
+    values = dict(config)
+    numbers, state = values.pop(NUMBERS, None), values.pop(STATE, None)
+    original = getattr(values.get("name"), "original", None)
+    if original is not None:
+        values["name"] = str(values["name"])
+    layer = make(values)
+    by_number = _table("id_to_obj_map")
+    if original is not None or (numbers and by_number is not None):
+        layer._rebuilt = _Rebuilt(original or _no_original, numbers, by_number)
+        if layer.built:
+            _take_numbered_parts(layer)
+    object.__setattr__(layer, "_saved_state", state)  # past Keras, which would track the values
+    if layer.built:
+        _set_saved_state(layer)
+    return layer
+
+
+def _set_saved_state(layer: Any) -> None:
+    """Freeze, adapt or quantise the parts of a rebuilt layer as those of its original are."""
+    state = layer._saved_state
+    if state is not None:
+        object.__setattr__(layer, "_saved_state", None)
+        set_state(layer, state)
+
+
+def _no_original() -> None:
+    return None
+
+
+def _table(name: str) -> dict[Any, Any] | None:
+    """Keras's table of shared objects, of one call of `save` or `load_model`; None outside.
+
+    It is private. Without it a file would have each layer by itself, as Keras alone writes it.
+    """
+    try:
+        from keras.src.backend.common import global_state
+    except ImportError:
+        return None
+    return global_state.get_global_attribute(f"shared_objects/{name}")
+
+
+# === Parts ===
+
+
+class Slot(NamedTuple):
+    """The places of a part: it is an attribute of these layers."""
+
+    owners: list[Any]
+    part: Any
+
+    def put(self, part: Any) -> None:
+        """Put another part in the places of this one.
+
+        Raises:
+            ValueError: it is not an attribute of its owner by itself.
+        """
+        for owner in self.owners:
+            _replace(owner, self.part, part)
+
+
+def slots(layer: keras.layers.Layer) -> list[Slot]:
+    """Return the parts of a layer or model and of all layers within it, each part once.
+
+    A layer in the list of layers of a model is not a part: Keras's graph of the model refers to it.
+    """
+    found: dict[int, Slot] = {}
+    seen: set[int] = set()
+
+    def visit(owner: Any) -> None:
+        for variable in owner._trainable_variables + owner._non_trainable_variables:
+            found.setdefault(id(variable), Slot([], variable)).owners.append(owner)
+        for below in owner._layers:
+            if not below._layers and not isinstance(owner, keras.Model):
+                found.setdefault(id(below), Slot([], below)).owners.append(owner)
+            elif id(below) not in seen:
+                seen.add(id(below))
+                visit(below)
+
+    visit(layer)
+    return list(found.values())
+
+
+def _replace(owner: Any, old: Any, new: Any) -> None:
+    attributes = {**vars(owner), **vars(owner).get("_modules", {})}
+    names = [name for name, value in attributes.items() if value is old]
+    if not names:
+        raise ValueError(f"{owner.name} has no attribute that is {old.name}.")
+    # Keras tracks parts in lists, whose order is that of the weights, and locks these after
+    # `build`. Tracking has no public interface.
+    tracker = owner._tracker
+    (kind,) = (kind for kind, stored in tracker.stored_ids.items() if id(old) in stored)
+    stored = tracker.config[kind][1]
+    index = [id(each) for each in stored].index(id(old))
+    is_locked = tracker.locked
+    tracker.unlock()
+    tracker.untrack(old)
+    for name in names:
+        setattr(owner, name, new)
+    stored.insert(index, stored.pop())
+    if is_locked:
+        tracker.lock()
+
+
+def _take_numbered_parts(layer: Any) -> None:
+    """Share parts with the layers that were loaded before, once the layer is built."""
+    past = layer._rebuilt
+    if past is None or past.numbers is None:
+        return
+    numbers, by_number = past.numbers, past.by_number
+    past.numbers = past.by_number = None
+    if by_number is None:
+        return
+    places = slots(layer)
+    if len(places) != len(numbers):
+        raise ValueError(
+            f"{layer.name}: the file lists {len(numbers)} parts, the layer has {len(places)}: the "
+            "file was written by another version of this layer."
+        )
+    changed = False
+    for place, number in zip(places, numbers, strict=True):
+        part = by_number.setdefault(f"{NUMBERS}/{number}", place.part)
+        if part is not place.part:
+            place.put(part)
+            changed = True
+    past.has_taken = changed
+    if changed:
+        _track_parameters(layer)
+
+
+def _take_parts_of_clones(layer: Any, arguments: Any) -> None:
+    """Share with the rebuilt layers of this graph the parts that their originals share.
+
+    The originals must be of one graph as well: layers that were copied one by one share nothing.
+
+    Raises:
+        ValueError: a part cannot be shared.
+    """
+    original = layer._rebuilt.original()
+    if original is None:
+        return
+    tensors = [
+        each for each in keras.tree.flatten(arguments) if isinstance(each, keras.KerasTensor)
+    ]
+    around = _layers_around([_operation_of(tensor) for tensor in tensors])
+    place_of: dict[int, Slot] | None = None
+    changed = False
+    for other in around:
+        past = getattr(other, "_rebuilt", None)
+        source = None if past is None else past.original()
+        if source is None or source is original or other is layer:
+            continue
+        if place_of is None:
+            place_of = {id(slot.part): place for slot, place in _pairs(original, layer)}
+        for slot, copy in _pairs(source, other):
+            place = place_of.get(id(slot.part))
+            if place is None or place.part is copy.part:
+                continue
+            if not _are_of_one_graph(original, source):
+                break
+            place.put(copy.part)
+            place_of[id(slot.part)] = Slot(place.owners, copy.part)
+            changed = True
+    if changed:
+        _track_parameters(layer)
+
+
+def _pairs(original: Any, layer: Any) -> Iterator[tuple[Slot, Slot]]:
+    """Return the parts of an original beside those of its copy."""
+    before, after = slots(original), slots(layer)
+    if len(before) != len(after):
+        raise ValueError(
+            f"{layer.name} cannot be cloned: its original has {len(before)} parts, the copy "
+            f"{len(after)}, so that weights which were shared cannot be found again. "
+            "copy.deepcopy(model) copies the model as it is."
+        )
+    return zip(before, after, strict=True)
+
+
+def _are_of_one_graph(first: Any, second: Any) -> bool:
+    return any(each is second for each in _layers_around([first])) or any(
+        each is first for each in _layers_around([second])
+    )
+
+
+# Keras's graph has no public interface. Where a release renames it, cloned layers share nothing.
+
+
+def _operation_of(tensor: keras.KerasTensor) -> Any:
+    history = getattr(tensor, "_keras_history", None)
+    return history[0] if history else None
+
+
+def _layers_around(operations: list[Any]) -> list[Any]:
+    """Return the layers of the graph that these operations belong to, and of the models in it."""
+    waiting = list(operations)
+    seen: dict[int, Any] = {}
+    while waiting:
+        operation = waiting.pop()
+        if operation is None or id(operation) in seen:
+            continue
+        seen[id(operation)] = operation
+        for node in getattr(operation, "_inbound_nodes", ()):
+            waiting.extend(_operation_of(tensor) for tensor in node.input_tensors)
+        waiting.extend(node.operation for node in getattr(operation, "_outbound_nodes", ()))
+    layers: dict[int, Any] = {}
+    waiting = [each for each in seen.values() if isinstance(each, keras.layers.Layer)]
+    while waiting:
+        layer = waiting.pop()
+        if id(layer) not in layers:
+            layers[id(layer)] = layer
+            waiting.extend(layer.layers if isinstance(layer, keras.Model) else ())
+    return list(layers.values())
+
+
+def _track_parameters(layer: Any) -> None:
+    """Let PyTorch's modules know the parts that took the places of others."""
+    if keras.backend.backend() == "torch":
+        for each in layer._flatten_layers():
+            if each.built:
+                each._track_variables()
