@@ -201,6 +201,8 @@ WAYS: dict[str, Callable[[Any, Path], Any]] = {
 # Two of the ways use the same configs and the same files of weights as the first: for them the
 # changes that are hardest to keep.
 ALIKE, HARDEST = ("copy.deepcopy", "save_weights, load_weights"), ("frozen parts", "int8 and LoRA")
+# What a task does not add to its encoder is tried with the encoder and with the users' models.
+OF_AN_ENCODER = ("nothing", "frozen block", "int8")
 
 
 # === What must be equal ===
@@ -307,7 +309,8 @@ def _named(outputs: Any) -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_was_trained_is_what_is_loaded(name: str, tmp_path: Path) -> None:
     table: dict[tuple[str, str], list[str]] = {}
-    for change in CHANGES:
+    changes = [each for each in CHANGES if name in NAMES[:3] or each not in OF_AN_ENCODER]
+    for change in changes:
         saved = _changed(name, change)
         for way in WAYS:
             if (way == PRESET and name in OWN) or (way in ALIKE and change not in HARDEST):
