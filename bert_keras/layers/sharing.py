@@ -1,4 +1,4 @@
-"""Shared weights that stay shared when a model is saved, loaded or cloned.
+"""Shared weights that stay shared, and parts that stay frozen, in saved and cloned models.
 
 Some layers compute with the weights of another layer: the masked language model's head with the
 token table, a view with the blocks of its encoder. Keras saves a shared layer as one only where it
@@ -11,6 +11,8 @@ layers of their own, such as a `Dense`, and the variables of the other layers.
   its original shares with the originals of other layers of the same graph.
 
 `keras.Model.to_json` writes neither.
+
+Each config also has the state of the layer (see `layers.state`), which is set once it is built.
 """
 
 from __future__ import annotations
@@ -22,16 +24,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 
-NUMBERS = "shared_parts"  # key of a config
+from bert_keras.layers.state import get_state, set_state
+
+NUMBERS, STATE = "shared_parts", "state"  # keys of a config
 
 
 class Sharing:
-    """Mixin of layers and models that stay tied to others when both are rebuilt.
+    """Mixin of layers and models that are rebuilt in their state, and tied to others as before.
 
     A class decorates its `get_config` with `described` and its `from_config` with `rebuilt`.
     """
 
     _rebuilt: _Rebuilt | None = None
+    _saved_state: dict[str, Any] | None = None  # of a rebuilt layer until it is built
 
     if TYPE_CHECKING:  # the constructor is Keras's
 
@@ -41,6 +46,7 @@ class Sharing:
         """Keras: build a layer that was loaded."""
         super().build_from_config(config)  # pyright: ignore
         _take_numbered_parts(self)
+        _set_saved_state(self)
 
     def load_own_variables(self, store: Any) -> None:
         """Keras: load the variables; a file has them once, for the first layer that shares them."""
@@ -53,6 +59,8 @@ class Sharing:
             self._rebuilt.is_called = True
             _take_numbered_parts(self)
             _take_parts_of_clones(self, (args, kwargs))
+        if self._saved_state is not None:
+            _set_saved_state(self)
         return super().symbolic_call(*args, **kwargs)  # pyright: ignore
 
 
@@ -110,7 +118,9 @@ def rebuilt(from_config: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def describe(layer: Any, config: dict[str, Any]) -> dict[str, Any]:
-    """Add to the config of a layer what keeps its weights shared."""
+    """Add to the config of a layer its state, and what keeps its weights shared."""
+    if layer.weights:
+        config = {**config, STATE: get_state(layer)}
     if _table("id_to_config_map") is not None:
         numbers = [id(slot.part) for slot in slots(layer)]
         return {**config, NUMBERS: numbers} if numbers else config
@@ -120,9 +130,9 @@ def describe(layer: Any, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def rebuild(make: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> Any:
-    """Make a layer or model of its config, and let it find the weights that it shared."""
+    """Make a layer or model of its config, in its state, and with the weights that it shared."""
     values = dict(config)
-    numbers = values.pop(NUMBERS, None)
+    numbers, state = values.pop(NUMBERS, None), values.pop(STATE, None)
     original = getattr(values.get("name"), "original", None)
     if original is not None:
         values["name"] = str(values["name"])
@@ -132,7 +142,18 @@ def rebuild(make: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> An
         layer._rebuilt = _Rebuilt(original or _no_original, numbers, by_number)
         if layer.built:
             _take_numbered_parts(layer)
+    object.__setattr__(layer, "_saved_state", state)  # past Keras, which would track the values
+    if layer.built:
+        _set_saved_state(layer)
     return layer
+
+
+def _set_saved_state(layer: Any) -> None:
+    """Freeze, adapt or quantise the parts of a rebuilt layer as those of its original are."""
+    state = layer._saved_state
+    if state is not None:
+        object.__setattr__(layer, "_saved_state", None)
+        set_state(layer, state)
 
 
 def _no_original() -> None:

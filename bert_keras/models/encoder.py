@@ -11,7 +11,7 @@ import keras
 
 from bert_keras import features
 from bert_keras.config import BertConfig
-from bert_keras.layers import kernels, state
+from bert_keras.layers import kernels
 from bert_keras.layers.embeddings import in_training
 from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models.direct import DirectModel
@@ -280,20 +280,15 @@ class BertEncoder(EncoderView):
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             **self.options,
-            "state": state.get_state(self),
         }
 
     @classmethod
     @rebuilt
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertEncoder:
-        """Rebuild an encoder, with new weights, and freeze, adapt or quantise the same parts."""
+        """Rebuild an encoder, with new weights."""
         del custom_objects  # nothing in the config is an object
         values = dict(config)
-        saved = values.pop("state", None)
-        encoder = cls(BertConfig.from_dict(values.pop("config")), **values)
-        if saved is not None:
-            state.set_state(encoder, saved)
-        return encoder
+        return cls(BertConfig.from_dict(values.pop("config")), **values)
 
     @classmethod
     def from_preset(

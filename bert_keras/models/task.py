@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 
-from bert_keras.layers import state
 from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.encoder_inputs import encoder_inputs
@@ -102,24 +101,15 @@ class Task(WithoutUnread):
     def get_config(self) -> dict[str, Any]:
         """Return what `from_config` rebuilds the task from."""
         encoder = keras.saving.serialize_keras_object(self.encoder)
-        return {
-            "encoder": encoder,
-            "name": self.name,
-            **self.options,
-            "state": state.get_state(self),
-        }
+        return {"encoder": encoder, "name": self.name, **self.options}
 
     @classmethod
     @rebuilt
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None):
-        """Rebuild a task, with new weights, and freeze, adapt or quantise the same parts."""
+        """Rebuild a task, with new weights."""
         values = dict(config)
-        saved = values.pop("state", None)
         encoder = keras.saving.deserialize_keras_object(values.pop("encoder"), custom_objects)
-        task = cls(encoder, **values)
-        if saved is not None:
-            state.set_state(task, saved)
-        return task
+        return cls(encoder, **values)
 
     @classmethod
     def from_preset(

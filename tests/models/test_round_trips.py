@@ -19,6 +19,7 @@ import pytest
 
 from bert_keras import BertEncoder, models, optimizer
 from bert_keras.checkpoints import load_checkpoint
+from bert_keras.layers import TransformerBlock
 from bert_keras.models.encoder_inputs import encoder_inputs
 from tests import contracts
 from tests.contracts import TINY, numpy
@@ -38,55 +39,57 @@ def task_classes() -> dict[str, type[models.Task]]:
     return dict(sorted(found.items()))
 
 
-def _users_model(encoder: BertEncoder) -> keras.Model:
+def _over_encoder(encoder: BertEncoder) -> keras.Model:
     """Return a functional model of the user's own over an encoder."""
     inputs = encoder_inputs(encoder.config)
     vectors = encoder(inputs)["sequence_output"]
     return keras.Model(inputs, keras.layers.Dense(2, name="own_head")(vectors), name="own")
 
 
-def _made(name: str) -> Any:
-    """Return a new model of a class, with the weights of a trained one."""
+def _over_block(encoder: BertEncoder) -> keras.Model:
+    """Return a functional model of the user's own over the layers of an encoder."""
+    vectors = encoder.get_layer("block_1").output
+    return keras.Model(encoder.input, keras.layers.Dense(2, name="own_head")(vectors), name="own")
+
+
+OWN = {"own model over an encoder": _over_encoder, "own model over a block": _over_block}
+NAMES = ["BertEncoder", *OWN, *task_classes()]
+
+
+def _made(name: str) -> tuple[Any, BertEncoder]:
+    """Return a new model of a class, with the weights of a trained one, and its encoder."""
     encoder = BertEncoder(CONFIG)
     if name == "BertEncoder":
-        return contracts.as_trained(encoder)
-    if name == "own functional model":
-        return contracts.as_trained(_users_model(encoder))
+        return contracts.as_trained(encoder), encoder
+    if name in OWN:
+        return contracts.as_trained(OWN[name](encoder)), encoder
     task_class: Any = task_classes()[name]
     number = inspect.signature(task_class).parameters.get("num_classes")
     needs_number = number is not None and number.default is inspect.Parameter.empty
-    return contracts.as_trained(task_class(encoder, **({"num_classes": 3} if needs_number else {})))
-
-
-NAMES = ["BertEncoder", "own functional model", *task_classes()]
-
-
-def _encoder_of(model: Any) -> BertEncoder:
-    if isinstance(model, BertEncoder):
-        return model
-    return model.encoder if isinstance(model, models.Task) else model.get_layer("encoder")
+    task = task_class(encoder, **({"num_classes": 3} if needs_number else {}))
+    return contracts.as_trained(task), encoder
 
 
 # === Changes ===
 
 
-def _nothing(model: Any) -> None:
+def _nothing(model: Any, encoder: BertEncoder) -> None:
+    del model, encoder
+
+
+def _freeze_encoder(model: Any, encoder: BertEncoder) -> None:
     del model
+    encoder.trainable = False
 
 
-def _freeze_encoder(model: Any) -> None:
-    _encoder_of(model).trainable = False
-
-
-def _freeze_block(model: Any) -> None:
-    encoder = _encoder_of(model)
+def _freeze_block(model: Any, encoder: BertEncoder) -> None:
+    del model
     encoder.embeddings.trainable = False
     encoder.blocks[0].trainable = False
 
 
-def _freeze_parts(model: Any) -> None:
-    """One part, one variable, one part of a frozen layer that trains, and the last layer."""
-    encoder = _encoder_of(model)
+def _freeze_parts(model: Any, encoder: BertEncoder) -> None:
+    """One part, one variable, one part of a frozen layer that trains, and a head."""
     encoder.blocks[0].feedforward.trainable = False
     encoder.blocks[1].attention.trainable = False
     encoder.blocks[1].attention.query.trainable = True
@@ -94,23 +97,25 @@ def _freeze_parts(model: Any) -> None:
     assert encoder.pooler is not None
     encoder.pooler.trainable = False
     if model is not encoder:
-        heads = [layer for layer in model.layers if layer.weights and not _is_of_encoder(layer)]
-        if heads:
-            heads[-1].trainable = False
+        of_encoder = set(map(id, encoder.weights))
+        heads = [
+            layer
+            for layer in model.layers
+            if layer.weights and not of_encoder & set(map(id, layer.weights))
+        ]
+        for head in heads[-1:]:
+            head.trainable = False
 
 
-def _is_of_encoder(layer: Any) -> bool:
-    return isinstance(layer, keras.Model)
-
-
-def _freeze_from_outside(model: Any) -> None:
+def _freeze_from_outside(model: Any, encoder: BertEncoder) -> None:
     """Freeze every layer but the last one, as many tutorials do."""
+    del encoder
     for layer in model.layers[:-1]:
         layer.trainable = False
 
 
-def _adapt(model: Any) -> None:
-    encoder = _encoder_of(model)
+def _adapt(model: Any, encoder: BertEncoder) -> None:
+    del model
     encoder.blocks[0].attention.value.bias.trainable = False  # before: `merge_lora` leaves it
     encoder.enable_lora(2, alpha=6.0, layers=("query", "value", "output"))
     assert encoder.pooler is not None
@@ -120,22 +125,24 @@ def _adapt(model: Any) -> None:
             weight.assign(np.random.default_rng(1).normal(0.0, 0.3, weight.shape))
 
 
-def _quantise(model: Any) -> None:
+def _quantise(model: Any, encoder: BertEncoder) -> None:
+    del encoder
     with warnings.catch_warnings():  # Keras names every layer that it leaves as it is
         warnings.simplefilter("ignore")
         model.quantize("int8")
 
 
-def _quantise_and_adapt(model: Any) -> None:
-    _quantise(model)
-    _adapt(model)
+def _quantise_and_adapt(model: Any, encoder: BertEncoder) -> None:
+    _quantise(model, encoder)
+    _adapt(model, encoder)
 
 
-def _checkpoint_gradients(model: Any) -> None:
-    _encoder_of(model).blocks[1].checkpoints_gradients = True
+def _checkpoint_gradients(model: Any, encoder: BertEncoder) -> None:
+    del model
+    encoder.blocks[1].checkpoints_gradients = True
 
 
-CHANGES: dict[str, Callable[[Any], None]] = {
+CHANGES: dict[str, Callable[[Any, BertEncoder], None]] = {
     "nothing": _nothing,
     "frozen encoder": _freeze_encoder,
     "frozen block": _freeze_block,
@@ -171,21 +178,31 @@ def _by_copy(model: Any, folder: Path) -> Any:
     return copy.deepcopy(model)
 
 
+def _by_clone(model: Any, folder: Path) -> Any:
+    del folder
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    return clone
+
+
 def _by_preset(model: Any, folder: Path) -> Any:
     model.save_to_preset(folder / "preset")
     return load_checkpoint(folder / "preset")
 
 
-PRESET = "save_to_preset, load_checkpoint"
+PRESET, CLONE = "save_to_preset, load_checkpoint", "clone_model, set_weights"
 WAYS: dict[str, Callable[[Any, Path], Any]] = {
     "save, load_model": _by_keras_file,
     PRESET: _by_preset,
     "copy.deepcopy": _by_copy,
     "save_weights, load_weights": _by_weights_file,
+    CLONE: _by_clone,
 }
-# The last two ways use the same configs and the same files of weights as the first: for them the
+# Two of the ways use the same configs and the same files of weights as the first: for them the
 # changes that are hardest to keep.
-HARDEST = ("frozen parts", "int8 and LoRA")
+ALIKE, HARDEST = ("copy.deepcopy", "save_weights, load_weights"), ("frozen parts", "int8 and LoRA")
+# What a task does not add to its encoder is tried with the encoder and with the users' models.
+OF_AN_ENCODER = ("nothing", "frozen block", "int8")
 
 
 # === What must be equal ===
@@ -194,30 +211,42 @@ HARDEST = ("frozen parts", "int8 and LoRA")
 class _State(NamedTuple):
     """What a model is, in values that can be compared."""
 
-    weights: dict[str, bytes]
-    trainable: dict[str, bool]
-    trainable_variables: list[str]
-    sharing: list[list[int]]
+    weights: list[bytes]
+    trainable_weights: list[bool]
+    trainable_variables: list[bool]
     checkpointed: list[bool]
+    sharing: list[list[int]]
+    paths: list[str]
+    trainable_layers: dict[str, bool]
     optimizer: list[bytes] | None
 
 
 def _state(model: Any) -> _State:
     numbers = {id(weight): number for number, weight in enumerate(model.weights)}
+    trainable = set(map(id, model.trainable_weights))
     layers = model._flatten_layers()
     return _State(
-        weights={w.path: numpy(w).tobytes() for w in model.weights},
+        weights=[numpy(weight).tobytes() for weight in model.weights],
+        trainable_weights=[model.trainable and weight.trainable for weight in model.weights],
+        # Without those of a pooler that a task does not use.
+        trainable_variables=[id(weight) in trainable for weight in model.weights],
+        checkpointed=[
+            layer.checkpoints_gradients for layer in layers if isinstance(layer, TransformerBlock)
+        ],
+        sharing=[[numbers[id(weight)] for weight in layer.weights] for layer in layers],
+        paths=[weight.path for weight in model.weights],
         # Keras forgets the flag of its own input layers, which have nothing to train.
-        trainable={
+        trainable_layers={
             f"{number} {layer.name}": layer.trainable
             for number, layer in enumerate(layers)
             if not isinstance(layer, keras.layers.InputLayer)
         },
-        trainable_variables=[weight.path for weight in model.trainable_variables],
-        sharing=[[numbers[id(weight)] for weight in layer.weights] for layer in layers],
-        checkpointed=[block.checkpoints_gradients for block in _encoder_of(model).blocks],
         optimizer=_optimizer_state(model),
     )
+
+
+# `clone_model` returns a plain `Functional`, made of copies of the layers, and a new optimizer.
+OF_A_CLONE = ("weights", "trainable_weights", "checkpointed")
 
 
 def _optimizer_state(model: Any) -> list[bytes] | None:
@@ -238,21 +267,35 @@ def _with_optimizer(model: Any) -> Any:
     return model
 
 
-def _differences(name: str, change: str, way: str, folder: Path) -> list[str]:
-    """Return what is not equal after the round trip, for a cell of the table."""
+class _Saved(NamedTuple):
+    """A model with one change, and what must be equal after each round trip."""
+
+    model: Any
+    inputs: Any
+    outputs: Any
+    state: _State
+
+
+def _changed(name: str, change: str) -> _Saved:
     keras.utils.set_random_seed(0)
-    model = _made(name)
-    CHANGES[change](model)
-    if way != PRESET and model.trainable_variables:
+    model, encoder = _made(name)
+    CHANGES[change](model, encoder)
+    if model.trainable_variables:
         _with_optimizer(model)
-    x = contracts.inputs_of(model if isinstance(model, models.Task) else _encoder_of(model))
-    before, expected = _state(model), numpy(model(x))
-    loaded = WAYS[way](model, folder)
-    after, found = _state(loaded), numpy(loaded(x))
-    if type(loaded) is not type(model):
-        return [f"class {type(loaded).__name__}"]
-    wrong = [key for key in _State._fields if getattr(after, key) != getattr(before, key)]
-    if any(not np.array_equal(found[key], values) for key, values in _named(expected)):
+    x = contracts.inputs_of(model if isinstance(model, models.Task) else encoder)
+    return _Saved(model, x, numpy(model(x)), _state(model))
+
+
+def _differences(saved: _Saved, way: str, folder: Path) -> list[str]:
+    """Return what is not equal after the round trip, for a cell of the table."""
+    loaded = WAYS[way](saved.model, folder)
+    after, found = _state(loaded), numpy(loaded(saved.inputs))
+    left_out = {PRESET: ("optimizer",)}.get(way, ())
+    keys = OF_A_CLONE if way == CLONE else [key for key in _State._fields if key not in left_out]
+    wrong = [key for key in keys if getattr(after, key) != getattr(saved.state, key)]
+    if way != CLONE and type(loaded) is not type(saved.model):
+        wrong.append(f"class {type(loaded).__name__}")
+    if any(not np.array_equal(found[key], values) for key, values in _named(saved.outputs)):
         wrong.append("outputs")
     return wrong
 
@@ -261,21 +304,24 @@ def _named(outputs: Any) -> list[tuple[Any, Any]]:
     return list(outputs.items()) if isinstance(outputs, dict) else [(slice(None), outputs)]
 
 
+# Keras transposes the scales of a quantised table, which have one axis.
+@pytest.mark.filterwarnings("ignore:The use of `x.T` on tensors of dimension other than 2")
 @pytest.mark.parametrize("name", NAMES)
 def test_what_was_trained_is_what_is_loaded(name: str, tmp_path: Path) -> None:
     table: dict[tuple[str, str], list[str]] = {}
-    for change in CHANGES:
-        for number, way in enumerate(WAYS):
-            if way == PRESET and name == "own functional model":
+    changes = [each for each in CHANGES if name in NAMES[:3] or each not in OF_AN_ENCODER]
+    for change in changes:
+        saved = _changed(name, change)
+        for way in WAYS:
+            if (way == PRESET and name in OWN) or (way in ALIKE and change not in HARDEST):
                 continue
-            if number > 1 and change not in HARDEST:
-                continue
-            folder = tmp_path / f"{change} {number}".replace(" ", "_")
+            folder = tmp_path / f"{len(table)}"
             folder.mkdir()
             try:
-                table[change, way] = _differences(name, change, way, folder)
+                table[change, way] = _differences(saved, way, folder)
             except Exception as error:
                 table[change, way] = [f"{type(error).__name__}: {error}"[:200]]
+        assert _state(saved.model) == saved.state  # saving changes nothing
     lines = [
         f"{name:24} {change:24} {way:32} {', '.join(wrong) or 'equal'}"
         for (change, way), wrong in table.items()
