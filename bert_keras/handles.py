@@ -36,6 +36,8 @@ def resolve(handle: str | os.PathLike[str], files: Iterable[str]) -> Path:
             f"{text!r}: expected a folder, or hf://organisation/name or "
             "hf://organisation/name@revision."
         )
+    # Else each request tells the versions of Python, TensorFlow and PyTorch.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -38,8 +39,10 @@ def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert handles.resolve(tmp_path / "model", ()) == tmp_path / "model"
 
 
-def test_a_repository_in_the_cache(cache: Path) -> None:
+def test_a_repository_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HUB_DISABLE_TELEMETRY", raising=False)
     folder = handles.resolve("hf://someone/tiny", ["config.json"])
+    assert os.environ["HF_HUB_DISABLE_TELEMETRY"] == "1"
     assert folder == cache / "snapshots" / ("0" * 40)
     first, second = (
         BertEncoder.from_preset(f"hf://someone/tiny{revision}") for revision in ("", "@v2")
