@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,10 @@ def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         BertEncoder.from_preset("")
 
 
-def test_a_repository_in_the_cache(cache: Path) -> None:
+def test_a_repository_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HUB_DISABLE_TELEMETRY", raising=False)
     folder = handles.resolve("hf://someone/tiny", ["config.json"])
+    assert os.environ["HF_HUB_DISABLE_TELEMETRY"] == "1"
     assert folder == cache / "models--someone--tiny" / "snapshots" / ("0" * 40)
     for seed, revision in enumerate(("", "@v2")):
         encoder = BertEncoder.from_preset(f"hf://someone/tiny{revision}")

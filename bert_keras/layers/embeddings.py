@@ -187,6 +187,7 @@ class BertEmbeddings(SerializableLayer):
         )
 
 
+@keras.saving.register_keras_serializable(package="bert_keras")
 class FixedTable(Embedding):
     """A table that never trains, also after `trainable = True` of the layer around it."""
 
@@ -199,6 +200,7 @@ class FixedTable(Embedding):
         del value
 
 
+@keras.saving.register_keras_serializable(package="bert_keras")
 def sinusoids(shape: tuple[int, int], dtype: str | None = None):
     """Sines and cosines in turn, their periods from 2 pi to 20,000 pi: a table of that shape.
 

@@ -12,7 +12,7 @@ import pytest
 from keras.src.saving import object_registration
 
 from bert_keras import layers
-from bert_keras.layers import BertEmbeddings, SelfAttention, TransformerBlock
+from bert_keras.layers import BertEmbeddings, SelfAttention, TransformerBlock, core
 from bert_keras.layers.chunked_head import MaskedVectors
 from bert_keras.layers.embeddings import FixedTable
 from bert_keras.layers.layer_norm import LayerNorm
@@ -49,6 +49,8 @@ WITH_WEIGHTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         (X,),
     ),
     "ConditionalRandomField": (layers.ConditionalRandomField, (POTENTIALS,)),
+    "Dense": (lambda **options: core.Dense(3, **options), (X,)),
+    "Embedding": (lambda **options: core.Embedding(50, 4, **options), (IDS,)),
     "FeedForward": (lambda **options: layers.FeedForward(16, 8, **options), (X,)),
     "FirstToken": (
         lambda **options: layers.FirstToken(TransformerBlock(8, 2, 16), **options),
@@ -70,6 +72,7 @@ WITH_WEIGHTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "Pooler": (lambda **options: layers.Pooler(8, **options), (X,)),
     "RelativeKey": (lambda **options: RelativeKey(12, 4, **options), (HEADS, HEADS)),
     "RelativeKeyQuery": (lambda **options: RelativeKeyQuery(12, 4, **options), (HEADS, HEADS)),
+    "ReversibleEmbedding": (lambda **options: core.ReversibleEmbedding(50, 4, **options), (IDS,)),
     "ScalarMix": (layers.ScalarMix, ([X, X],)),
     "SelfAttention": (
         lambda **options: SelfAttention(
@@ -87,7 +90,8 @@ WITHOUT_WEIGHTS = {
     *("ExampleMask", "HiddenDistance", "MergeChoices", "SeededDropout", "SentencePooling"),
     *("SplitChoices", "TokenReplacement", "TokensAt"),
 }
-ELSEWHERE = {"SavedModelLayer"}  # tests/layers/test_saved_model_layer.py
+# In test_saved_model_layer.py; and never trainable, in test_embeddings.py.
+ELSEWHERE = {"SavedModelLayer", "FixedTable"}
 WAYS = ("constructor", "layer, before it is built", "layer", "model")
 
 

@@ -14,11 +14,12 @@ import keras
 import numpy as np
 import pytest
 
-import bert_keras.export
 from bert_keras import features, layers, models
+from bert_keras.layers import core
 from bert_keras.layers.chunked_head import MaskedVectors
 from bert_keras.layers.crf import _Forward
 from bert_keras.layers.dropout import seeded_dropout
+from bert_keras.layers.embeddings import FixedTable, sinusoids
 from bert_keras.layers.layer_norm import LayerNorm
 from bert_keras.layers.relative_positions import RelativeKey, RelativeKeyQuery
 from bert_keras.layers.serialization import SerializableLayer
@@ -106,8 +107,11 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[np.ndarray, ...]]] = {
         (X,),
     ),
     "ConditionalRandomField": (layers.ConditionalRandomField, (X,)),
+    "Dense": (lambda: core.Dense(3, "tanh"), (X,)),
+    "Embedding": (lambda: core.Embedding(50, 4), (TOKENS,)),
     "ExampleMask": (layers.ExampleMask, (TOKENS,)),
     "FeedForward": (lambda: layers.FeedForward(16, 8, "gelu_tanh", 0.1), (X,)),
+    "FixedTable": (lambda: FixedTable(50, 4, embeddings_initializer=sinusoids), (TOKENS,)),
     "FirstToken": (lambda: layers.FirstToken(_block(activation="silu")), (X, MASK)),
     "Generator": (_generator, (TOKENS, TOKENS % 2, MASK)),
     "HiddenDistance": (lambda: layers.HiddenDistance(0.25), (X, X + 1.0, X - 1.0, MASK)),
@@ -122,6 +126,7 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[np.ndarray, ...]]] = {
         lambda: RelativeKeyQuery(12, 4, 0.1),
         (_vectors(2, 5, 2, 4), _vectors(2, 5, 2, 4)),
     ),
+    "ReversibleEmbedding": (lambda: core.ReversibleEmbedding(50, 4), (TOKENS,)),
     "SeededDropout": (lambda: seeded_dropout(0.2, "dropout", "float32"), (X,)),
     "SelfAttention": (
         lambda: layers.SelfAttention(2, 8, 0.2, 0.1, "relative_key", 12, 3),
@@ -256,14 +261,13 @@ MODELS: dict[str, dict[str, Callable[[], tuple[Any, Any]]]] = {
     "TokenClassifier": {"": _task(models.TokenClassifier, 3, crf=True)},
 }
 # Runs on TensorFlow alone, needs a folder, and is saved in its own test.
-ELSEWHERE = {"SavedModelLayer": Path(__file__).parents[1] / "export" / "test_saved_model_layer.py"}
+ELSEWHERE = {"SavedModelLayer": Path(__file__).parent / "test_saved_model_layer.py"}
 
 
 def test_every_class_is_tested() -> None:
     tested = {*LAYERS, *MODELS, *ELSEWHERE}
     for test in ELSEWHERE.values():
         assert "load_model" in test.read_text(encoding="utf-8")
-    assert bert_keras.export.SavedModelLayer  # imported, so that its class is registered
     registered = keras.saving.get_custom_objects()
     found = {
         each.__name__: each
