@@ -147,14 +147,23 @@ def _are_names(values: Any) -> bool:
 
 
 def layers_by_name(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
-    """Return a layer and all layers within it by name, each layer after those it is part of."""
+    """Return a layer and all layers within it by name, each layer after those it is part of.
+
+    Layers of one name side by side, as a student and its teacher, are numbered in their order.
+    """
     # The name of an encoder is the user's: a task calls it "encoder", and so its views.
     own = getattr(getattr(layer, "encoder", None), "name", None)
     names: dict[int, str] = {}
+    taken: set[str] = set()
     after: list[keras.layers.Layer] = []
 
     def visit(part: keras.layers.Layer, name: str) -> None:
+        plain, number = name, 1
+        while name in taken:
+            number += 1
+            name = f"{plain}#{number}"
         names[id(part)] = name
+        taken.add(name)
         # Attributes come last and are visited first, so that a part is named by what it belongs
         # to, and not by a view.
         for below in reversed(part._flatten_layers(include_self=False, recursive=False)):
@@ -166,12 +175,7 @@ def layers_by_name(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
         after.append(part)
 
     visit(layer, "")
-    ordered = {names[id(part)]: part for part in reversed(after)}
-    if len(ordered) < len(after):
-        raise ValueError(
-            f"Two layers within {layer.name!r} have one name: {sorted(names.values())}"
-        )
-    return ordered
+    return {names[id(part)]: part for part in reversed(after)}
 
 
 def variables_by_name(layer: keras.layers.Layer) -> dict[str, Any]:

@@ -88,10 +88,10 @@ WITH_WEIGHTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 WITHOUT_WEIGHTS = {
     *("ExampleMask", "HiddenDistance", "MergeChoices", "SeededDropout", "SentencePooling"),
-    *("SplitChoices", "TokenReplacement", "TokensAt"),
+    *("SplitChoices", "TokenReplacement", "TokensAt", "_Forward"),
 }
-# In test_saved_model_layer.py; and never trainable, in test_embeddings.py.
-ELSEWHERE = {"SavedModelLayer", "FixedTable"}
+# In test_saved_model_layer.py; never trainable, in test_embeddings.py; in test_distiller.py.
+ELSEWHERE = {"SavedModelLayer", "FixedTable", "_Fixed"}
 WAYS = ("constructor", "layer, before it is built", "layer", "model")
 
 
