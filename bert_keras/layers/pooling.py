@@ -27,8 +27,7 @@ def _mean_sqrt_len(x_BTH, mask_BT1, start_B1):
 def _weighted_mean(x_BTH, mask_BT1, start_B1):
     """Weight the first token by 1, the second by 2 and so on (Muennighoff, 2022, §4.1)."""
     del start_B1
-    places_T1 = ops.arange(1, ops.shape(x_BTH)[1] + 1, dtype="float32")[:, None]
-    weights_BT1 = mask_BT1 * places_T1
+    weights_BT1 = mask_BT1 * (_places(x_BTH) + 1.0)
     return ops.sum(x_BTH * weights_BT1, axis=1) / ops.maximum(ops.sum(weights_BT1, axis=1), 1.0)
 
 
@@ -46,9 +45,14 @@ def _cls(x_BTH, mask_BT1, start_B1):
 
 def _last_token(x_BTH, mask_BT1, start_B1):
     del start_B1
-    places_T1 = ops.arange(ops.shape(x_BTH)[1], dtype="float32")[:, None]
-    last_B1 = ops.cast(ops.max(mask_BT1 * places_T1, axis=1), "int32")
+    last_B1 = ops.cast(ops.max(mask_BT1 * _places(x_BTH), axis=1), "int32")
     return tokens_at(x_BTH, last_B1)[:, 0] * ops.max(mask_BT1, axis=1)
+
+
+def _places(x_BTH):
+    """The number of each token: float32 [length, 1]."""
+    # No index with a new axis, which LiteRT's converter does not take here.
+    return ops.expand_dims(ops.arange(ops.shape(x_BTH)[1], dtype="float32"), -1)
 
 
 # By the names of sentence-transformers. A function takes the vectors of the tokens, float32
@@ -181,8 +185,8 @@ class SentencePooling(SerializableLayer):
         start_B1 = None
         if prompt_length is not None:
             start_B1 = ops.cast(prompt_length, "int32")
-            places_T = ops.arange(ops.shape(x)[1], dtype="int32")
-            mask_BT1 = mask_BT1 * ops.cast(places_T >= start_B1, "float32")[:, :, None]
+            start_B11 = ops.expand_dims(ops.cast(prompt_length, "float32"), -1)
+            mask_BT1 = mask_BT1 * ops.cast(_places(x_BTH) >= start_B11, "float32")
         vectors = [POOLINGS[name](x_BTH, mask_BT1, start_B1) for name in self.pooling_names]
         vector = vectors[0] if len(vectors) == 1 else ops.concatenate(vectors, axis=-1)
         for number, layer in enumerate(self.dense_layers):
