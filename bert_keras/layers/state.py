@@ -151,9 +151,13 @@ def layers_by_name(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
     # The name of an encoder is the user's: a task calls it "encoder", and so its views.
     own = getattr(getattr(layer, "encoder", None), "name", None)
     names: dict[int, str] = {}
+    numbers: dict[str, int] = {}
     after: list[keras.layers.Layer] = []
 
     def visit(part: keras.layers.Layer, name: str) -> None:
+        number = numbers[name] = numbers.get(name, 0) + 1
+        if number > 1:  # as teacher and student, in a `Distiller`
+            name = f"{name}#{number}"
         names[id(part)] = name
         # Attributes come last and are visited first, so that a part is named by what it belongs
         # to, and not by a view.
@@ -166,12 +170,7 @@ def layers_by_name(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
         after.append(part)
 
     visit(layer, "")
-    ordered = {names[id(part)]: part for part in reversed(after)}
-    if len(ordered) < len(after):
-        raise ValueError(
-            f"Two layers within {layer.name!r} have one name: {sorted(names.values())}"
-        )
-    return ordered
+    return {names[id(part)]: part for part in reversed(after)}
 
 
 def variables_by_name(layer: keras.layers.Layer) -> dict[str, Any]:

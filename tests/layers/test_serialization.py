@@ -256,7 +256,11 @@ MODELS: dict[str, dict[str, Callable[[], tuple[Any, Any]]]] = {
     "TokenClassifier": {"": _task(models.TokenClassifier, 3, crf=True)},
 }
 # Runs on TensorFlow alone, needs a folder, and is saved in its own test.
-ELSEWHERE = {"SavedModelLayer": Path(__file__).parents[1] / "export" / "test_saved_model_layer.py"}
+_TESTS = Path(__file__).parents[1]
+ELSEWHERE = {
+    "SavedModelLayer": _TESTS / "export" / "test_saved_model_layer.py",
+    **dict.fromkeys(("Dense", "Embedding", "ReversibleEmbedding"), _TESTS / "layers/test_core.py"),
+}
 
 
 def test_every_class_is_tested() -> None:

@@ -110,11 +110,13 @@ def test_a_name_that_the_model_has_not(key: str) -> None:
         state.set_state(BertEncoder(TINY), {key: {"block_7": False}})
 
 
-def test_one_name_for_two_layers_is_refused() -> None:
+def test_layers_of_one_name_are_numbered() -> None:
     class Twins(keras.layers.Layer):
         def __init__(self) -> None:
             super().__init__()
             self.first, self.second = (keras.layers.Dense(1, name="twin") for _ in range(2))
 
-    with pytest.raises(ValueError, match="have one name: "):
-        state.get_state(Twins())
+    twins, others = Twins(), Twins()
+    twins.first.trainable = False
+    state.set_state(others, state.get_state(twins))
+    assert (others.first.trainable, others.second.trainable) == (False, True)
