@@ -154,16 +154,14 @@ def layers_by_name(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
     # The name of an encoder is the user's: a task calls it "encoder", and so its views.
     own = getattr(getattr(layer, "encoder", None), "name", None)
     names: dict[int, str] = {}
-    taken: set[str] = set()
+    numbers: dict[str, int] = {}
     after: list[keras.layers.Layer] = []
 
     def visit(part: keras.layers.Layer, name: str) -> None:
-        plain, number = name, 1
-        while name in taken:
-            number += 1
-            name = f"{plain}#{number}"
+        number = numbers[name] = numbers.get(name, 0) + 1
+        if number > 1:  # as teacher and student, in a `Distiller`
+            name = f"{name}#{number}"
         names[id(part)] = name
-        taken.add(name)
         # Attributes come last and are visited first, so that a part is named by what it belongs
         # to, and not by a view.
         for below in reversed(part._flatten_layers(include_self=False, recursive=False)):
