@@ -74,6 +74,7 @@ INPUTS = (
     EXAMPLE_IDS,
     POSITION_IDS,
     FIRST_POSITIONS,
+    PROMPT_LENGTH,
 )
 # Other libraries' names of these inputs.
 INPUT_ALIASES = {
@@ -85,8 +86,8 @@ INPUT_ALIASES = {
 # Keys of a batch that a model without such an input ignores, because they change no answer of it.
 IGNORED_KEYS = frozenset(
     {
-        # Positions to predict choose among outputs; segments need a segment table.
-        *(MASK_POSITIONS, SEGMENT_IDS),
+        # Positions to predict and prompts choose among tokens; segments need a segment table.
+        *(MASK_POSITIONS, PROMPT_LENGTH, SEGMENT_IDS),
         # Labels, by the names of our outputs.
         *(MLM, NSP, SOP, RTD, LABEL, TAGS, START, END, CHOICE, SIMILARITY, MATCH, SENTENCE_VECTOR),
         # Labels and sample weights, as Hugging Face, KerasHub and Google's TFRecords name them.
