@@ -21,6 +21,11 @@ _NEW = ".tmp-"  # being written, or being removed
 _OLD = ".old-"  # moved aside for the moment in which its successor takes its place
 
 
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """Return a path with "~" as the home folder; "~name" of nobody stays, where pathlib fails."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write or replace one UTF-8 file atomically; see `escaping.utf8`."""
     write_bytes(path, escaping.utf8(text))

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+from bert_keras import atomic
 from bert_keras.errors import ArtifactError
 from bert_keras.presets import HANDLES
 
@@ -45,7 +46,7 @@ def resolve(handle: str | os.PathLike[str], files: Iterable[str]) -> Path:
         return _download(text, HANDLES[text], list(files))
     if "://" in text:
         return _download(text, text, list(files))
-    return Path(text).expanduser()
+    return atomic.expanded(text)
 
 
 def nearest(name: str) -> str:

@@ -70,10 +70,10 @@ def main(arguments: list[str]) -> int:
 
 def _folder(model: str, data: str, out: str) -> Path:
     """Where the results go."""
-    run_folder = Path(model).expanduser()
+    run_folder = atomic.expanded(model)
     if not out and not (run_folder / "run.json").is_file():
         raise UsageError("Name the folder for the results: out=FOLDER. Only a run has its own.")
-    path = Path(out).expanduser() if out else run_folder / "evaluation" / Path(data).name
+    path = atomic.expanded(out) if out else run_folder / "evaluation" / Path(data).name
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is a file. Choose a folder with out=FOLDER.")
     if path.resolve() == run_folder.resolve() or any((path / name).exists() for name in _MODELS):
@@ -92,7 +92,7 @@ def _require_own(out: Path, data: str) -> None:
 
 
 def _absolute(path: str) -> Path:
-    return Path(path).expanduser().resolve()
+    return atomic.expanded(path).resolve()
 
 
 if __name__ == "__main__":

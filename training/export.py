@@ -50,7 +50,7 @@ def export_model(
     digest = _digest(weights) if weights.is_file() else None
     path = _recorded(record, digest)
     if path is None:
-        path = export.next_version(folder.expanduser() / recipe.name)
+        path = export.next_version(atomic.expanded(folder) / recipe.name)
         export.saved_model(task, tokenizer, path, max_length=recipe.sequence_length)
         card = {"saved_model": str(folder / recipe.name / path.name), "sha256": digest}
         atomic.write_json(record, card)
@@ -84,7 +84,7 @@ def _recorded(record: Path, digest: str | None) -> Path | None:
     if digest is None or not record.is_file():
         return None
     card = strict_json.read_object(record)
-    path = Path(card["saved_model"]).expanduser()
+    path = atomic.expanded(card["saved_model"])
     return path if card.get("sha256") == digest and path.is_dir() else None
 
 

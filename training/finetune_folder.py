@@ -44,7 +44,7 @@ class FinetuneFolder:
 
     def __init__(self, recipe: FinetuneRecipe):
         self.given = Path(recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
-        self.path = self.given.expanduser()
+        self.path = atomic.expanded(self.given)
         self.run = self.path / "run.json"
         self.report = self.path / "report.md"
         self.curve = self.path / "curve.png"
@@ -116,7 +116,7 @@ def _digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
         if not handle:
             continue
         is_remote = "://" in handle or handles.is_preset(handle)  # a repository's local copy
-        path = open_checkpoint(handle).directory if is_remote else Path(handle).expanduser()
+        path = open_checkpoint(handle).directory if is_remote else atomic.expanded(handle)
         files = [path] if name in ("train", "dev") else sorted(_files(path))
         # Whoever reads a file tells that it is missing.
         digests = {file.name: _sha256(file) for file in files if file.is_file()}

@@ -29,7 +29,7 @@ def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
     Files and weights are the same every time, so that a run that was interrupted can go on. The
     recipe names them by the folder as it was given, for it is written to `run.json`.
     """
-    given, folder = folder, folder.expanduser()
+    given, folder = folder, atomic.expanded(folder)
     folder.mkdir(parents=True, exist_ok=True)
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     pieces = dict.fromkeys(

@@ -17,8 +17,7 @@ Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 a damaged model, 5 no spa
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from bert_keras import atomic
 from bert_keras.errors import UsageError
 from training.run import run
 
@@ -31,7 +30,7 @@ def main(arguments: list[str]) -> int:
 
     opened = open_finetuned(arguments, "training.predict", ("data", "out"), measures=False)
     kind, source = opened.kind, opened.own["data"]
-    out = Path(opened.own["out"]).expanduser()
+    out = atomic.expanded(opened.own["out"])
     if out.is_dir():
         raise UsageError(f"{out} is a folder. Choose a file with out=FILE.")
     require_apart(out, [source])

@@ -36,7 +36,7 @@ from typing import Any
 
 from rich.table import Table
 
-from bert_keras import Tokenizer, data, escaping, handles
+from bert_keras import Tokenizer, atomic, data, escaping, handles
 from bert_keras.errors import UsageError
 from training.machine import RSS_UNIT
 from training.overrides import parse_overrides
@@ -86,7 +86,7 @@ def prepare(
         ResourceError: no space, a killed worker, a folder in use.
     """
     _check(layout, language, vocab_size, held_out, workers)
-    out = Path(out).expanduser()
+    out = atomic.expanded(out)
     data.require_vacant(out, overwrite)  # now, not when the vocabulary is learned
 
     def read(progress: Any) -> data.Documents:
@@ -125,7 +125,7 @@ DEFAULTS: dict[str, Any] = {
 
 def find_prepared(corpus: str) -> Path | None:
     """The folder that `prepare` made, if `corpus` names one."""
-    folder = Path(corpus).expanduser()
+    folder = atomic.expanded(corpus)
     return folder if (folder / "train" / data.MANIFEST).is_file() else None
 
 
@@ -143,7 +143,7 @@ def _check(layout: str, language: str, vocab_size: int, held_out: float, workers
 
 def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
     """Opens a folder, whose switches count, or a vocab.txt."""
-    path = Path(vocab).expanduser()
+    path = atomic.expanded(vocab)
     if vocab.startswith("hf://") or handles.is_preset(vocab):
         return Tokenizer.from_preset(vocab)
     if not path.exists():

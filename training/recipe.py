@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import ClassVar
 
-from bert_keras import strict_json
+from bert_keras import atomic, strict_json
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 from bert_keras.features import PAIR_OBJECTIVES
@@ -118,7 +118,7 @@ class PretrainRecipe:
         """
         if self.config in PRESETS:
             sizes = PRESETS[self.config]
-        elif (path := Path(self.config).expanduser()).suffix == ".json" and path.is_file():
+        elif (path := atomic.expanded(self.config)).suffix == ".json" and path.is_file():
             sizes = self._sizes_in(path)
         else:
             _RANGES.fail("config", "must be a JSON file or a name of PRESETS", self.config, PRESETS)

@@ -42,7 +42,7 @@ class RunFolder:
 
     def __init__(self, recipe: PretrainRecipe):
         self.given = Path(recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
-        self.path = self.given.expanduser()
+        self.path = atomic.expanded(self.given)
         self.run = self.path / "run.json"
         self.corpus = self.path / "corpus"
         self.checkpoints = self.path / "checkpoints"

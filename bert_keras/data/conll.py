@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
+from bert_keras import atomic
 from bert_keras.atomic import new_file
 from bert_keras.data.examples import TaggedWords
 from bert_keras.data.faults import Faults
@@ -129,7 +129,7 @@ def _sentences(
     """The number of the first line, and the columns of every line, of each sentence."""
     sentence: list[list[str]] = []
     start, width, first = 0, 0, 0
-    for number, line in strict_lines(Path(path).expanduser(), encoding):
+    for number, line in strict_lines(atomic.expanded(path), encoding):
         fields = _fields(line)
         if not fields or fields[0] == DOCUMENT_START:
             if sentence:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from bert_keras import atomic
 from bert_keras.data.examples import Answer, Question
 from bert_keras.data.text_files import Source, numbered_lines, text_value
 from bert_keras.errors import DataError
@@ -172,7 +172,7 @@ class _Reader:
 
 
 def _parse(path: Source) -> Any:
-    file = Path(path).expanduser()
+    file = atomic.expanded(path)
     try:
         data = json.loads("".join(line for _, line in numbered_lines(file)))
     except json.JSONDecodeError as error:

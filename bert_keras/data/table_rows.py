@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bert_keras import atomic
 from bert_keras.data.faults import Faults
 from bert_keras.data.record_files import Column, Row, column_position, json_rows, parquet_rows
 from bert_keras.data.text_files import Source, strict_lines
@@ -68,7 +69,7 @@ def read_rows(
             the encoding, NUL, no row at all; names file and line.
         ImportError: Parquet without pyarrow.
     """
-    file = Path(path).expanduser()
+    file = atomic.expanded(path)
     kind = format_of(file, format)
     if kind == "parquet":
         rows = parquet_rows(file, columns)

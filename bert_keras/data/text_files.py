@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bert_keras import atomic
 from bert_keras.errors import DataError
 
 ENDINGS = (".txt", ".jsonl", ".gz")  # of the files that are taken from a folder
@@ -65,7 +66,7 @@ def names_as_given(files: Iterable[Path], source: Source | Iterable[Source]) -> 
     """
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     firsts = {Path(item).parts[0] for item in sources if str(item).startswith("~")}
-    homes = {first: Path(first).expanduser() for first in firsts}
+    homes = {first: atomic.expanded(first) for first in firsts}
 
     def name(file: Path) -> str:
         for first, home in homes.items():
@@ -77,7 +78,7 @@ def names_as_given(files: Iterable[Path], source: Source | Iterable[Source]) -> 
 
 
 def _find(source: Source) -> list[Path]:
-    path = Path(source).expanduser()
+    path = atomic.expanded(source)
     if path.is_dir():
         below = sorted(file for file in path.rglob("*") if file.is_file())
         named = [(file, file.relative_to(path).as_posix().lower()) for file in below]

@@ -209,6 +209,14 @@ class SentencePooling(SerializableLayer):
     def compute_output_spec(self, x, padding_mask, prompt_length=None, normalized=True):
         return keras.KerasTensor((x.shape[0], self.size_for(x.shape[2])), dtype="float32")
 
+    def get_config(self):
+        names = self.pooling_names
+        complete = {
+            "pooling": names[0] if len(names) == 1 else list(names),
+            "dense": [dict(options) for options in self.dense_options],
+        }
+        return {**super().get_config(), **complete}
+
 
 def _dense(name: str, units: int, activation: str, use_bias: bool) -> keras.layers.Dense:
     return keras.layers.Dense(

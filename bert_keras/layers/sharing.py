@@ -119,8 +119,8 @@ def rebuilt(from_config: Callable[..., Any]) -> Callable[..., Any]:
 
 def describe(layer: Any, config: dict[str, Any]) -> dict[str, Any]:
     """Add to the config of a layer its state, and what keeps its weights shared."""
-    if layer.weights:
-        config = {**config, STATE: get_state(layer)}
+    if layer.weights and (state := get_state(layer)):
+        config = {**config, STATE: state}
     if _table("id_to_config_map") is not None:
         numbers = [id(slot.part) for slot in slots(layer)]
         return {**config, NUMBERS: numbers} if numbers else config

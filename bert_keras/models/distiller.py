@@ -221,10 +221,10 @@ def _last_state(task: Task) -> Any:
     encoder = task.encoder
     for view in task.layers:
         if view is encoder:
-            return _within_the_task(encoder)[features.SEQUENCE_OUTPUT]
+            return _within_the_task(task, encoder)[features.SEQUENCE_OUTPUT]
         if isinstance(view, EncoderView) and features.BEFORE_LAST in view.output:
             # It makes the first token's vector alone: the last block runs once more, for all.
-            before = _within_the_task(view)[features.BEFORE_LAST]
+            before = _within_the_task(task, view)[features.BEFORE_LAST]
             mask = task.input[features.PADDING_MASK]
             if len(mask.shape) > 2:  # choices are rows of their own in there
                 mask = MergeChoices(name="mask_of_choices")(mask)
@@ -232,10 +232,13 @@ def _last_state(task: Task) -> Any:
     raise ValueError("The encoder's last layer is not read.")
 
 
-def _within_the_task(model: keras.Model) -> dict[str, Any]:
-    # A model's own `output` is that of its layers; here, of the call within the task.
-    tensors = keras.Operation.output.fget(model)  # pyright: ignore
-    return keras.tree.pack_sequence_as(model.output, keras.tree.flatten(tensors))
+def _within_the_task(task: Task, model: keras.Model) -> dict[str, Any]:
+    """Return the outputs of a model's call within the task; its own `output` is another call's."""
+    # Keras has no public way from a graph to the calls in it.
+    by_depth: Any = task._nodes_by_depth  # pyright: ignore
+    nodes = {id(node) for level in by_depth.values() for node in level}
+    node = next(node for node in model._inbound_nodes if id(node) in nodes)
+    return keras.tree.pack_sequence_as(model.output, node.outputs)
 
 
 def _check(student: Task, teacher: Task, temperature: float, alpha: float, hidden: float) -> None:

@@ -29,7 +29,7 @@ def test_defaults():
 @pytest.mark.parametrize(
     ("config", "arguments", "message"),
     [
-        (TINY, {"num_classes": 0}, "`num_classes` must be at least 1"),
+        (TINY, {"num_classes": 0}, "`num_classes` must be an integer of at least 1"),
         (TINY, {"num_classes": 2, "labels": ["a"]}, "`labels` must be 2 different names"),
         (TINY, {"num_classes": 2, "labels": ["a", "a"]}, "`labels` must be 2 different names"),
         (TINY, {"num_classes": 2, "problem": "guess"}, "`problem` must be one of single_label"),

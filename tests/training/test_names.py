@@ -114,11 +114,11 @@ def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
 @given(name=NAMES)
 @settings(max_examples=30, deadline=None)
 def test_what_is_printed(name: str) -> None:
-    patch = pytest.MonkeyPatch()
-    patch.setattr(plan, "_matrix_product_speed", lambda: 1e9)
-    patch.setattr(plan, "_text_bytes", lambda _: 1_000)
-    plan.print_plan(dataclasses.replace(_RECIPE, name=name, out=name, corpus=name or "x"))
-    patch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "_matrix_product_speed", lambda: 1e9)
+        patch.setattr(plan, "_text_bytes", lambda _: 1_000)
+        patch.setattr(plan, "check_held_out", lambda _: None)
+        plan.print_plan(dataclasses.replace(_RECIPE, name=name, out=name, corpus=name or "x"))
     counts = dict.fromkeys(("documents", "sentences", "tokens", "text_bytes"), 1)
     counts |= dict.fromkeys(("unknown_tokens", "dropped_sentences", "dropped_documents"), 1)
     corpus: Any = SimpleNamespace(manifest={"counts": counts})
@@ -142,6 +142,7 @@ def test_a_model_card(name: str, tmp_path: Path) -> None:
         max_length=8,
         tokenizer=SimpleNamespace(vocab_size=5),
         options={"key": name},
+        prompt=name,
     )
     path: Any = SimpleNamespace(name=name)
     card.write(predictor, tmp_path, path, {"run": (["ids"], ["label"])})
