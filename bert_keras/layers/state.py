@@ -91,13 +91,20 @@ def set_state(layer: keras.layers.Layer, state: Mapping[str, Any]) -> None:
         if hasattr(part, "checkpoints_gradients"):
             part.checkpoints_gradients = name in checkpointed
     # Setting a layer sets all layers within it: so the outer layers come first.
-    layer.trainable = True
+    _set_trainable(layer, True)
     for name, trainable in state.get("trainable", {}).items():
-        _find(layers, name).trainable = trainable
+        _set_trainable(_find(layers, name), trainable)
     variables = variables_by_name(layer)
     for name, trainable in state.get("trainable_variables", {}).items():
         _find(variables, name).trainable = trainable
     track_parameters(layer)
+
+
+def _set_trainable(layer: keras.layers.Layer, trainable: bool) -> None:
+    # TensorFlow skips an assignment that changes nothing, so that a variable which was frozen by
+    # itself within the layer would stay frozen.
+    layer.trainable = not trainable
+    layer.trainable = trainable
 
 
 def check_state(state: Mapping[str, Any]) -> None:
