@@ -24,7 +24,7 @@ LIMITS = {
     "mask_positions": (LENGTH, "rows are 7 tokens long: the last position is 6"),
     "first_positions": (LENGTH, "rows are 7 tokens long: the last position is 6"),
 }
-FREE = {"padding_mask", "example_ids"}  # inputs that no table is read by
+FREE = {"padding_mask", "example_ids", "prompt_length"}  # inputs that no table is read by
 # The number of classes of the labels by output, where labels are whole numbers.
 CLASSES = {
     "classifier": {"label": 3},
