@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,11 @@ def test_read(tmp_path: Path):
     assert strict_json.read_object(path) == {"a": [{"b": 0}, {"b": 1}]}
     path.write_text("[1]")
     assert strict_json.read(path) == [1]
+
+
+def test_no_file_is_read_without_a_limit():
+    root = Path(__file__).parents[1]
+    sources = [path for name in ("bert_keras", "training") for path in (root / name).rglob("*.py")]
+    whole = re.compile(r"json\.load\(|json\.loads\([^\n]*\.read_(text|bytes)\(")
+    assert len(sources) > 200
+    assert [str(path) for path in sources if whole.search(path.read_text())] == []

@@ -14,12 +14,11 @@ runs/<name>/
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic
+from bert_keras import atomic, strict_json
 from bert_keras.errors import UsageError
 from training.recipe import PretrainRecipe
 
@@ -92,7 +91,7 @@ class RunFolder:
 
     def _read(self) -> dict[str, Any]:
         try:
-            card = json.loads(self.run.read_text(encoding="utf-8"))
+            card = strict_json.read(self.run)
             values = {PretrainRecipe.renamed.get(k, k): v for k, v in card["recipe"].items()}
             found = {"recipe": values, "backend": card["backend"], "sizes": card.get("sizes")}
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras import strict_json
 from bert_keras.errors import ArtifactError
 
 TOKENS, SENTENCES, DOCUMENTS = "tokens.bin", "sentences.bin", "documents.bin"
@@ -159,9 +160,10 @@ def make_manifest(
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ArtifactError(f"{path}: not JSON: {error}. Prepare the corpus again.") from None
+        path.stat()
+        manifest = strict_json.read(path)
+    except ArtifactError as error:
+        raise ArtifactError(f"{error} Prepare the corpus again.") from None
     except OSError as error:
         inside = [store.parent.name for store in sorted(folder.glob(f"*/{MANIFEST}"))]
         hint = f"Open one of those in it: {', '.join(inside)}." if inside else "Prepare one first."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ def read_preset(handle: str | Path) -> Asked:
         pairs = sentence_transformers.is_pair_scorer(folder)
         return Asked(_length(place, {name: length}, name), pairs=pairs)
     values = strict_json.read_object(path)
+    strict_json.refuse_unknown(path, values, [each.name for each in fields(Asked)])
     options, pairs = values.get("options", {}), values.get("pairs", False)
     if not isinstance(options, dict):
         raise ArtifactError(f"{path}: options must be an object. Received: {options!r:.100}")

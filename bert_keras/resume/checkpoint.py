@@ -14,7 +14,7 @@ from typing import Any
 import keras
 from safetensors import SafetensorError
 
-from bert_keras import atomic
+from bert_keras import atomic, strict_json
 from bert_keras.errors import ArtifactError, ResourceError
 from bert_keras.resume import manifest, variables
 
@@ -101,7 +101,7 @@ class TrainingCheckpoints:
             except ArtifactError as error:
                 faults[folder] = str(error)
                 continue
-            state = json.loads((folder / _STATE).read_bytes())
+            state = strict_json.read(folder / _STATE)
             backend = variables.read_into(model, folder)
             break
         else:

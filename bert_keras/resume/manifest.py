@@ -9,7 +9,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from bert_keras import atomic
+from bert_keras import atomic, strict_json
 from bert_keras.errors import ArtifactError
 
 NAME = "MANIFEST.json"
@@ -31,16 +31,18 @@ def verify(folder: Path) -> None:
     """
     path = folder / NAME
     try:
-        manifest = json.loads(path.read_bytes())
-        files = manifest["files"]
-        if manifest["format"] != _FORMAT or not isinstance(files, dict):
-            raise ArtifactError(f"{path}: damaged, or of another version of this package")
+        path.open("rb").close()
+        manifest = strict_json.read(path)
     except FileNotFoundError:
         raise ArtifactError(f"{path}: missing") from None
-    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
-        raise ArtifactError(f"{path}: damaged") from None
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read ({error.strerror})") from error
+    except ArtifactError as error:
+        raise ArtifactError(f"{path}: damaged ({error})") from None
+    values = manifest if isinstance(manifest, dict) else {}
+    files = values.get("files")
+    if values.get("format") != _FORMAT or not isinstance(files, dict):
+        raise ArtifactError(f"{path}: damaged, or of another version of this package")
     for name, expected in files.items():
         path = folder / name
         try:

@@ -19,7 +19,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from bert_keras import atomic
+from bert_keras import atomic, strict_json
 from bert_keras.errors import ArtifactError, NumericError
 
 _MODEL, _OPTIMIZER, _SEEDS = "model.safetensors", "optimizer.safetensors", "seeds.safetensors"
@@ -80,7 +80,7 @@ def read_into(model: keras.Model, folder: Path) -> str:
     Raises:
         ArtifactError: names the first variable that the model has otherwise.
     """
-    index = json.loads((folder / _INDEX).read_bytes())
+    index = strict_json.read(folder / _INDEX)
     assignments = []
     for file, variables in _variables(model).items():
         names = index["order"][file]

@@ -24,6 +24,7 @@ def test_a_folder_that_says_nothing(tmp_path: Path) -> None:
         ('{"max_length": 0}', "max_length must be a whole number. Received: 0"),
         ('{"pairs": 1}', "pairs must be true or false. Received: 1"),
         ('{"options": [1]}', "options must be an object"),
+        ('{"prompt": "query: "}', "unknown keys: 'prompt'"),
     ],
 )
 def test_damaged(tmp_path: Path, text: str, message: str) -> None:
