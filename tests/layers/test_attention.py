@@ -54,7 +54,7 @@ def test_probabilities_sum_to_one_over_real_tokens(attention):
     np.testing.assert_allclose(probabilities.sum(-1), 1.0, atol=1e-6)
     assert (probabilities[1, :, :, 5:] == 0).all()
     assert (probabilities[1, :, :, :5] > 0).all()
-    np.testing.assert_array_equal(probabilities[2, :, :, 0], 1.0)
+    np.testing.assert_allclose(probabilities[2, :, :, 0], 1.0, atol=1e-6)
 
 
 def test_every_token_may_have_a_mask_of_its_own(attention):
