@@ -40,11 +40,20 @@ def watch(event, arguments):
 sys.addaudithook(watch)
 """
 EXPORTS = """
+import sys
+from pathlib import Path
+
 import keras
-from bert_keras import BertConfig, BertEncoder, Tokenizer, export
-from bert_keras.export import serve_check
+from bert_keras import BertConfig, BertEncoder, Tokenizer, cli
 from bert_keras.export.runtimes.formats import FORMATS
 from bert_keras.models import MaskedLM
+
+def run(*arguments):
+    sys.argv = ["bert-keras", *map(str, arguments)]
+    try:
+        cli.main()
+    except SystemExit as end:
+        assert not end.code, arguments
 
 tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"])
 config = dict(hidden_size=8, num_layers=1, num_heads=2, intermediate_size=16, max_positions=16)
@@ -53,19 +62,19 @@ task.save_to_preset("preset")
 tokenizer.save_to_preset("preset")
 task.save("model.keras")
 backend = keras.backend.backend()
-own = {name: format for name, format in FORMATS.items() if format.backend(backend, None) == backend}
+own = [name for name, format in FORMATS.items() if format.backend(backend, None) == backend]
 # On JAX a process of another backend writes them: one of them is enough.
-for name, format in (own or {"onnx": FORMATS["onnx"]}).items():
-    # Weights in int8 are of another library than the format's.
-    for quantization in (None, "int8") if name == "openvino" else (None,):
-        path = f"exports/{name}-{quantization}/1"
-        export.runtime_model(task, tokenizer, path, name, quantization=quantization)
-        client = export.open_client(path)
-        client.answer(serve_check.columns_of(client, serve_check.EXAMPLES))
-if backend == "tensorflow":
-    export.saved_model(task, tokenizer, "exports/saved_model/1")
-    export.tf_hub(task, tokenizer, "exports/tf_hub/1")
-    export.open_client("exports/saved_model/1")
+runtimes = own or ["onnx"]
+texts = ["saved_model", "tf_hub"] if backend == "tensorflow" else []
+quantizations = ["none", "int8"] if own else ["none"]
+options = [part for name in (*runtimes, *texts) for part in ("--format", name)]
+options += [part for name in quantizations for part in ("--quantization", name)]
+run("export", "preset", *options, "--folder", "exports", "--no-measure")
+written = sorted(Path("exports").glob("*/1"))
+assert len(written) == len(runtimes) * len(quantizations) + len(texts)
+for folder in written:
+    if "tf_hub" not in folder.parent.name:  # a pair of models for TensorFlow Hub
+        run("serve-check", folder)
 """
 PROGRAMS = """
 import json, sys

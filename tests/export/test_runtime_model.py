@@ -30,6 +30,8 @@ OTHERS = {"tensorflow": "torch", "torch": "litert", "jax": "onnx"}[BACKEND]
 TASKS = ("labels", "pairs", "entities", "questions", "choices", "vectors", "fills", "crf")
 TASKS += ("numbers", "several", "cosines", "encoder")
 EXPORTS = [(name, task) for name in OWN for task in TASKS] + [(OTHERS, "labels")]
+# The tasks of every run differ most in their inputs; the others are run by `.ci/full`.
+FEW = ("labels", "choices", "fills")
 READERS = {
     "onnx": "onnxruntime",
     "openvino": "openvino",
@@ -119,7 +121,10 @@ CASES = [
     pytest.param(
         *pair,
         id="/".join(pair),
-        marks=pytest.mark.skipif(bool(LACKING[pair[0]]), reason=LACKING[pair[0]] or "nothing"),
+        marks=[
+            pytest.mark.skipif(bool(LACKING[pair[0]]), reason=LACKING[pair[0]] or "nothing"),
+            *([] if pair[1] in FEW else [pytest.mark.slow]),
+        ],
     )
     for pair in EXPORTS
 ]
@@ -144,10 +149,15 @@ def inputs(tasks, naughty: list[str]) -> dict[str, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def results(tasks, inputs, naughty: list[str], tmp_path_factory) -> dict[str, np.ndarray]:
+def results(request, tasks, inputs, naughty: list[str], tmp_path_factory) -> dict[str, np.ndarray]:
     """What a fresh process gets from the models, in another folder than they were written to."""
     written, folder = tmp_path_factory.mktemp("written"), tmp_path_factory.mktemp("moved")
-    exports = [(name, task) for name, task in EXPORTS if not LACKING[name]]
+    selected = {
+        (item.callspec.params["name"], item.callspec.params["task"])
+        for item in request.session.items
+        if item.path == request.path and hasattr(item, "callspec")
+    }
+    exports = [pair for pair in EXPORTS if pair in selected and not LACKING[pair[0]]]
     for name, task in exports:
         made = written / name / task
         runtime_model(tasks[task], Tokenizer(VOCABULARY), made, name, pairs=task in PAIRS)

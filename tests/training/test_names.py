@@ -144,7 +144,8 @@ def test_a_model_card(name: str, tmp_path: Path) -> None:
         options={"key": name},
         prompt=name,
     )
-    path: Any = SimpleNamespace(name=name)
+    parent = SimpleNamespace(name=name)  # the name of a model whose folder is its version
+    path: Any = SimpleNamespace(name=name, absolute=lambda: SimpleNamespace(parent=parent))
     card.write(predictor, tmp_path, path, {"run": (["ids"], ["label"])})
     assert len((tmp_path / card.LABELS).read_text(encoding="utf-8").splitlines()) >= 2
     assert _heading((tmp_path / card.CARD).read_text(encoding="utf-8")) == as_line(name)
@@ -199,7 +200,7 @@ def test_examples_whose_name_is_not_utf8(
     assert done.code == 0, done.err
     done = call(evaluate.main, "[/x]", f"data={odd}", "out=[/y]")
     assert done.code == 0, done.err
-    assert r"b\udcffd.jsonl" in done.out.replace("\n", "")
+    assert r"b\udcffd.jsonl" in "".join(done.out.split())
     assert json.loads(Path("[/y]", "metrics.json").read_bytes())["data"] == str(odd)
     done = call(predict.main, "[/x]", f"data={odd}", f"out={odd}.tsv")
     assert done.code == 0, done.err

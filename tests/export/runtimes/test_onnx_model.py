@@ -16,6 +16,8 @@ from tests.contracts import TINY, as_trained
 from tests.export.runtimes.conftest import MODELS, batch_of
 
 ort = pytest.importorskip("onnxruntime")
+# PyTorch traces a model for 10 s, and what follows is the same on both backends.
+slow_on_torch = pytest.mark.slow if keras.backend.backend() == "torch" else lambda test: test
 onnx = pytest.importorskip("onnx")
 if keras.backend.backend() == "jax":
     pytest.skip("ONNX is written on the other backends", allow_module_level=True)
@@ -28,11 +30,13 @@ def opened(path: Path):
     return lambda inputs: dict(zip(names, session.run(names, inputs), strict=True))
 
 
+@slow_on_torch
 @pytest.mark.parametrize("name", ["pretrainer", "pairs", "attentions"])
 def test_it_answers_alike(name: str, check) -> None:
     check(name, onnx_model.write, "model.onnx", opened)
 
 
+@slow_on_torch
 @pytest.mark.parametrize(
     ("quantization", "tolerance"), [("float16", 3e-3), ("int8", 0.1), ("int8_dynamic", 0.2)]
 )
@@ -76,6 +80,7 @@ def test_only_open_sizes_have_names_and_all_weights_are_read(name: str, tmp_path
     assert {weight.name for weight in graph.initializer} <= read
 
 
+@slow_on_torch
 def test_int8_answers_row_by_row(tmp_path: Path) -> None:
     """Small and large rows together, each as it is alone; every matrix and table is int8."""
     model = as_trained(SequenceClassifier(BertEncoder(TINY), 3))
@@ -92,6 +97,7 @@ def test_int8_answers_row_by_row(tmp_path: Path) -> None:
         np.testing.assert_allclose(together[row], alone[0], atol=1e-6, rtol=0)
 
 
+@slow_on_torch
 def test_nothing_begins_to_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ONNX Runtime's quantisation by blocks sets logging up where nobody has."""
     monkeypatch.setattr(logging.root, "handlers", [])
