@@ -132,7 +132,7 @@ class Corpus:
 
 
 def token_dtype(vocab_size: int) -> np.dtype:
-    """What the ids of a vocabulary are stored as."""
+    """Return the dtype in which the ids of a vocabulary are stored."""
     return np.dtype(_TOKEN_DTYPES[vocab_size > 65_535])
 
 
@@ -160,8 +160,8 @@ def make_manifest(
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
-        path.stat()
-        manifest = strict_json.read(path)
+        path.open("rb").close()  # for the reason why it cannot be opened
+        manifest = strict_json.read(path, strict_json.LARGE)  # it names every file of the corpus
     except ArtifactError as error:
         raise ArtifactError(f"{error} Prepare the corpus again.") from None
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a checkpoint folder says of how its model is asked."""
+"""Settings of prediction in a checkpoint folder: length, options, pairs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LENGTH, _THEIR_LENGTH = "max_length", "max_seq_length"
 
 @dataclass(frozen=True)
 class Asked:
-    """How a model is asked.
+    """Settings with which a model predicts.
 
     Attributes:
         max_length: most tokens of a text; None where nothing is said.
@@ -38,7 +38,7 @@ class Asked:
 
 
 def read_preset(handle: str | Path) -> Asked:
-    """What a folder says; nothing of all that where it has no such file.
+    """Read the settings of a folder; a folder without them has the defaults.
 
     Args:
         handle: see `BertEncoder.from_preset`.

@@ -31,14 +31,14 @@ def verify(folder: Path) -> None:
     """
     path = folder / NAME
     try:
-        path.open("rb").close()
+        path.open("rb").close()  # for the reason why it cannot be opened
         manifest = strict_json.read(path)
     except FileNotFoundError:
         raise ArtifactError(f"{path}: missing") from None
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read ({error.strerror})") from error
     except ArtifactError as error:
-        raise ArtifactError(f"{path}: damaged ({error})") from None
+        raise ArtifactError(f"{path}: damaged") from error
     values = manifest if isinstance(manifest, dict) else {}
     files = values.get("files")
     if values.get("format") != _FORMAT or not isinstance(files, dict):

@@ -30,7 +30,7 @@ OTHERS = {"tensorflow": "torch", "torch": "litert", "jax": "onnx"}[BACKEND]
 TASKS = ("labels", "pairs", "entities", "questions", "choices", "vectors", "fills", "crf")
 TASKS += ("numbers", "several", "cosines", "encoder")
 EXPORTS = [(name, task) for name in OWN for task in TASKS] + [(OTHERS, "labels")]
-# The tasks of every run differ most in their inputs; the others are run by `.ci/full`.
+# Tested in every run, because their inputs differ most. `.ci/full` tests all tasks.
 FEW = ("labels", "choices", "fills")
 READERS = {
     "onnx": "onnxruntime",
@@ -106,7 +106,7 @@ numpy.savez(f"{folder}/results.npz", **results)
 
 
 def lacking(name: str) -> str:
-    """What is to be installed before a format can be written and read; nothing: empty."""
+    """Return the reason why a format cannot be written or read here, else an empty string."""
     if importlib.util.find_spec(READERS[name]) is None:
         return f"could not import {READERS[name]!r}"
     try:
@@ -137,7 +137,7 @@ def tasks() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def inputs(tasks, naughty: list[str]) -> dict[str, np.ndarray]:
-    """What 500 texts are to each task, by task, row and name."""
+    """Return the inputs of each task for 500 texts, by task, row and name."""
     found, texts = {}, texts_with(naughty, TEXTS)
     for name, task in tasks.items():
         columns, axes = columns_of(name, texts), input_axes(task)
@@ -150,7 +150,7 @@ def inputs(tasks, naughty: list[str]) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def results(request, tasks, inputs, naughty: list[str], tmp_path_factory) -> dict[str, np.ndarray]:
-    """What a fresh process gets from the models, in another folder than they were written to."""
+    """Return the outputs in a new process, from folders that were moved after writing."""
     written, folder = tmp_path_factory.mktemp("written"), tmp_path_factory.mktemp("moved")
     selected = {
         (item.callspec.params["name"], item.callspec.params["task"])

@@ -1,4 +1,4 @@
-"""What a folder says of how its model is asked."""
+"""Settings of prediction in a folder."""
 
 from __future__ import annotations
 

@@ -74,9 +74,15 @@ def _with_dynamic(found: onnx.ModelProto, path: Path, **options: Any) -> None:
         whole = Path(folder, path.name)
         onnx.save(found, whole)
         with _quiet():  # a hint at what would be worth while for other networks
-            # Weights of seven bits: the 16-bit sums of processors without VNNI overflow with eight.
-            options |= {"weight_type": QuantType.QInt8, "reduce_range": True}
-            quantize_dynamic(whole, path, per_channel=True, **options)
+            quantize_dynamic(
+                whole,
+                path,
+                weight_type=QuantType.QInt8,
+                per_channel=True,
+                # Seven bits: with eight, 16-bit sums overflow on processors without VNNI.
+                reduce_range=True,
+                **options,
+            )
 
 
 def _in_blocks(found: onnx.ModelProto) -> onnx.ModelProto:

@@ -16,7 +16,7 @@ from tests.contracts import TINY, as_trained
 from tests.export.runtimes.conftest import MODELS, batch_of
 
 ort = pytest.importorskip("onnxruntime")
-# PyTorch traces a model for 10 s, and what follows is the same on both backends.
+# PyTorch needs 10 s to trace a model. What is done to the file then is the same on TensorFlow.
 slow_on_torch = pytest.mark.slow if keras.backend.backend() == "torch" else lambda test: test
 onnx = pytest.importorskip("onnx")
 if keras.backend.backend() == "jax":
