@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 import types
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -15,7 +16,7 @@ from bert_keras.checkpoints import head_options, hugging_face, tensors, transfer
 from bert_keras.checkpoints.format import Entry, Names, begins
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
-from bert_keras.layers import to_be_filled
+from bert_keras.layers import pooling, to_be_filled
 from bert_keras.models import BertEncoder, Task
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -128,6 +129,7 @@ class Checkpoint(abc.ABC):
                 if new_head:
                     saved = head_options.of_a_new_head(class_name, config) | saved
                 _check_classes(saved, path, source if load_weights else None)
+                _check_dense(saved, path, config, source if load_weights else None)
                 model = _make(model_class, partial(make, config), options, saved, path)
             if source and load_weights:
                 self._fill(model, config, source, allow_missing, allow_unused, new_head)
@@ -279,6 +281,36 @@ def _check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | 
         raise ArtifactError(f"{path}: {told} classes, but no tensor of {source.path} has so many.")
 
 
+def _check_dense(
+    saved: dict[str, Any], path: Path, config: BertConfig, source: tensors.Tensors | None
+) -> None:
+    """Check the dense layers of a text's vector, before memory is taken for them.
+
+    Raises:
+        ArtifactError: they are not plausible, or have more weights than the tensors.
+    """
+    if not saved.get("dense"):
+        return
+    try:
+        layers = pooling.dense_options(saved["dense"])
+        names = pooling.pooling_names(saved.get("pooling", "mean"))
+    except (TypeError, ValueError) as error:
+        raise ArtifactError(f"{path}: {error}") from error
+    if source is None:
+        return
+    width, weights = config.hidden_size * len(names), 0
+    for layer in layers:
+        is_projected = layer["residual"] and layer["units"] != width
+        weights += width * layer["units"] * (1 + is_projected)
+        width = layer["units"]
+    stored = sum(math.prod(shape) for shape in source.shapes.values())
+    if weights > stored:
+        raise ArtifactError(
+            f"{path}: dense layers of {weights:,} weights, but the tensors of {source.path} have "
+            f"{stored:,} in all."
+        )
+
+
 def _make(
     model_class: type,
     make: Callable[..., Any],
@@ -294,7 +326,7 @@ def _make(
     except (TypeError, ValueError) as error:
         raise ArtifactError(
             f"{path}: the options do not fit a {model_class.__name__}: {error} "
-            f"Received: {saved}" + (f" and {options}" if options else "")
+            f"Received: {saved!r:.500}" + (f" and {options!r:.200}" if options else "")
         ) from error
 
 

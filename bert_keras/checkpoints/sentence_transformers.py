@@ -21,6 +21,7 @@ from bert_keras.tokenizers.sentence_files import (
 
 CONFIG = "config_sentence_transformers.json"
 _FIRST = (keys.TRANSFORMER, keys.POOLING)
+_MOST_MODULES = 32
 
 
 class Module(NamedTuple):
@@ -161,6 +162,10 @@ def _modules(directory: Path) -> list[Module]:
     names = [row.get(key) for row in rows for key in ("type", "path")] if is_list else [None]
     if not all(isinstance(name, str) for name in names):
         raise ArtifactError(f"{path}: not a list of modules, each with its type and path.")
+    if len(rows) > _MOST_MODULES:
+        raise ArtifactError(
+            f"{path}: expected {_MOST_MODULES} modules at most. Received: {len(rows)}"
+        )
     found = []
     for row in rows:
         modules.warn_of_others(path, row, MODULES)
@@ -284,9 +289,9 @@ def check_same(directory: Path, options: Mapping[str, Any], path: Path) -> None:
     if differ:
         raise ArtifactError(
             f"{path} and {theirs.path.name} with its files contradict each other in "
-            f"{', '.join(differ)}: {[_told(options, name) for name in differ]} and "
-            f"{[_told(theirs.options, name) for name in differ]}. Remove bert_keras.json to open "
-            "the folder as sentence-transformers does."
+            f"{', '.join(differ)}: {[_told(options, name) for name in differ]!r:.300} and "
+            f"{[_told(theirs.options, name) for name in differ]!r:.300}. Remove "
+            "bert_keras.json to open the folder as sentence-transformers does."
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from bert_keras import strict_json
 from bert_keras.checkpoints import sentence_transformers_keys as keys
 from bert_keras.errors import ArtifactError
+from bert_keras.layers.pooling import MOST_POOLINGS, MOST_UNITS
 from bert_keras.tokenizers.sentence_files import SENTENCE_CONFIGS, transformer_folder
 
 _VECTOR = "sentence_embedding"  # what modules of vectors read and give
@@ -193,10 +194,11 @@ def read_pooling(path: Path) -> tuple[int, dict[str, Any]]:
     size, value = values.get("embedding_dimension"), values.get("pooling_mode", "mean")
     names = [value] if isinstance(value, str) else value
     known = tuple(keys.POOLING_FLAGS.values())
-    if not isinstance(names, list) or not names or any(name not in known for name in names):
+    is_known = isinstance(names, list) and names and all(name in known for name in names)
+    if not is_known or len(names) > MOST_POOLINGS:
         raise ArtifactError(
-            f"{path}: pooling_mode must be one of {', '.join(known)}, or a list of them. "
-            f"Received: {value!r}"
+            f"{path}: pooling_mode must be one of {', '.join(known)}, or a list of "
+            f"{MOST_POOLINGS} of them at most. Received: {value!r:.200}"
         )
     if type(size) is not int or size < 1:
         raise ArtifactError(
@@ -235,10 +237,11 @@ def read_dense(path: Path, width: int) -> dict[str, Any]:
     """
     values = check_names(path, keys.DENSE)
     received, units = values.get("in_features"), values.get("out_features")
-    if received != width or type(units) is not int or units < 1:
+    if received != width or type(units) is not int or not 1 <= units <= MOST_UNITS:
         raise ArtifactError(
-            f"{path}: expected in_features={width}, the size of the vectors before it, and a "
-            f"positive out_features. Received: in_features={received!r}, out_features={units!r}"
+            f"{path}: expected in_features={width}, the size of the vectors before it, and "
+            f"out_features from 1 to {MOST_UNITS:,}. "
+            f"Received: in_features={received!r:.100}, out_features={units!r:.100}"
         )
     flags = {key: values.get(key, usual) for key, usual in _DENSE_FLAGS.items()}
     if not all(isinstance(flag, bool) for flag in flags.values()):

@@ -72,6 +72,9 @@ ACTIVATIONS = (
     *("softsign", "mish", "relu6", "hard_tanh", "hard_silu", "hard_sigmoid", "log_sigmoid"),
     *("soft_shrink", "hard_shrink", "tanh_shrink"),
 )
+MOST_UNITS = 2**14  # of a dense layer
+MOST_DENSE = 8  # dense layers of a model
+MOST_POOLINGS = 16  # whose vectors are joined
 _DENSE = {"units": None, "activation": "linear", "use_bias": True, "residual": False}
 
 
@@ -82,10 +85,12 @@ def pooling_names(pooling: str | Sequence[str]) -> tuple[str, ...]:
         ValueError: a name is unknown, or there is none.
     """
     names = (pooling,) if isinstance(pooling, str) else tuple(pooling)
-    if not names or any(name not in POOLINGS for name in names):
+    is_known = names and all(isinstance(name, str) and name in POOLINGS for name in names)
+    if not is_known or len(names) > MOST_POOLINGS:
         raise ValueError(
-            f"`pooling` must be one of {', '.join(POOLINGS)}, or a list of them. "
-            f"Received: pooling={pooling!r}"
+            f"`pooling` must be one of {', '.join(POOLINGS)}, or a list of "
+            f"{MOST_POOLINGS} of them at most. "
+            f"Received: pooling={pooling!r:.200}"
         )
     return names
 
@@ -94,8 +99,10 @@ def dense_options(dense: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the options of dense layers, all of them said.
 
     Raises:
-        ValueError: an option is unknown, missing or out of range.
+        ValueError: an option is unknown, missing or out of range, or there are too many layers.
     """
+    if len(dense) > MOST_DENSE:
+        raise ValueError(f"`dense` may have {MOST_DENSE} layers at most. Received: {len(dense)}")
     complete = []
     for options in dense:
         values = {**_DENSE, **options}
@@ -104,12 +111,12 @@ def dense_options(dense: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if (
             set(values) != set(_DENSE)
             or type(units) is not int
-            or units < 1
+            or not 1 <= units <= MOST_UNITS
             or values["activation"] not in ACTIVATIONS
             or not all(isinstance(flag, bool) for flag in flags)
         ):
             raise ValueError(
-                f"`dense` must be a list of {{{', '.join(_DENSE)}}} with a positive number of "
+                f"`dense` must be a list of {{{', '.join(_DENSE)}}} with 1 to {MOST_UNITS:,} "
                 f"units and an activation of {', '.join(ACTIVATIONS)}. Received: {dict(options)}"
             )
         complete.append(values)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import math
+import operator
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +18,7 @@ from bert_keras import (
     BertEncoder,
     ElectraPretrainer,
     MaskedLM,
+    SentenceEncoder,
     SentencePairs,
     SequenceClassifier,
     TokenClassifier,
@@ -28,6 +32,7 @@ from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.checkpoints.report import print_checkpoint
 from bert_keras.config import MOST, BertConfig
 from bert_keras.errors import ArtifactError
+from bert_keras.models import Task
 from bert_keras.models.encoder_layers import EncoderLayers
 from bert_keras.strict_json import LARGE, SMALL
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
@@ -158,9 +163,9 @@ def test_sizes_in_a_config_of_google(family: str) -> None:
                 google_tf1.read_config(changed, path, family, pooler=config.pooler)
 
 
-@pytest.mark.parametrize("name", ["BertBackbone", "AlbertBackbone"])
+@pytest.mark.parametrize("name", BACKBONES)
 def test_sizes_in_a_preset_of_keras_hub(name: str, tmp_path: Path, request: Any) -> None:
-    config = _FAMILIES[BACKBONES[name].family].replace(activation="gelu_tanh")
+    config = _FAMILIES[BACKBONES[name].family].replace(**BACKBONES[name].fixed)
     save_checkpoint(BertEncoder(config), tmp_path, format="keras_hub")
     request.getfixturevalue("no_layers")
     path = tmp_path / CONFIG
@@ -171,18 +176,28 @@ def test_sizes_in_a_preset_of_keras_hub(name: str, tmp_path: Path, request: Any)
                 continue
             path.write_text(json.dumps({**written, "config": {**written["config"], key: value}}))
             assert CONFIG in _refusal(lambda: load_checkpoint(tmp_path))
+    changed = {**written["config"], BACKBONES[name].keys["vocab_size"]: 2**24}
+    path.write_text(json.dumps({**written, "config": changed}))
+    assert "expected [16777216, " in _refusal(
+        lambda: BertEncoder.from_preset(tmp_path, load_weights=False)
+    )
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: SequenceClassifier(BertEncoder(TINY), 3),
-        lambda: TokenClassifier(BertEncoder(TINY), 3),
-        lambda: MaskedLM(BertEncoder(TINY)),
-        lambda: SentencePairs(BertEncoder(TINY), objective_name="classification", num_classes=2),
-        lambda: ElectraPretrainer(BertEncoder(TINY.replace(pooler=False, family="electra"))),
-    ],
-)
+_TASKS = [
+    lambda: SequenceClassifier(BertEncoder(TINY), 3),
+    lambda: TokenClassifier(BertEncoder(TINY), 3),
+    lambda: MaskedLM(BertEncoder(TINY)),
+    lambda: SentencePairs(BertEncoder(TINY), objective_name="classification", num_classes=2),
+    lambda: SentenceEncoder(
+        BertEncoder(TINY),
+        truncate_dim=4,
+        dense=[{"units": 8}, {"units": 6, "residual": True}],
+    ),
+    lambda: ElectraPretrainer(BertEncoder(TINY.replace(pooler=False, family="electra"))),
+]
+
+
+@pytest.mark.parametrize("make", _TASKS)
 @pytest.mark.parametrize("load_weights", [True, False])
 def test_options_of_a_head(make: Callable[[], Any], load_weights: bool, tmp_path: Path) -> None:
     """The numbers among the options of a task in our manifest."""
@@ -191,14 +206,71 @@ def test_options_of_a_head(make: Callable[[], Any], load_weights: bool, tmp_path
     (tmp_path / CONFIG).unlink()
     path = tmp_path / MANIFEST
     manifest = json.loads(path.read_text())
-    for key, before in manifest["options"].items():
-        for value in _COUNTS if isinstance(before, int | float) and before is not True else ():
-            options = {**manifest["options"], key: value}
-            if key == "num_classes":
+    for place in _numbers_in(manifest["options"]):
+        for value in _COUNTS:
+            options = json.loads(json.dumps(manifest["options"]))
+            functools.reduce(operator.getitem, place[:-1], options)[place[-1]] = value
+            if place == ("num_classes",):
                 options["labels"] = None
             path.write_text(json.dumps({**manifest, "options": options}))
             refused = _refused(lambda: load_checkpoint(tmp_path, load_weights=load_weights))
-            assert refused or (key != "num_classes" and isinstance(value, int | float))
+            is_count = place[-1] in ("num_classes", "units", "truncate_dim")
+            assert refused or (not is_count and isinstance(value, int | float)) or value is None
+
+
+def _numbers_in(values: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the keys that lead to each number, at every depth."""
+    if isinstance(values, dict | list):
+        items = values.items() if isinstance(values, dict) else enumerate(values)
+        return [found for key, value in items for found in _numbers_in(value, (*place, key))]
+    is_number = isinstance(values, int | float) and not isinstance(values, bool)
+    return [place] if is_number else []
+
+
+def test_every_task_with_numbers_is_tried() -> None:
+    tried = {type(make()) for make in _TASKS}
+    for task_class in Task.__subclasses__():
+        counts = {"num_classes", "num_labels", "dense", "truncate_dim"}
+        if counts & inspect.signature(task_class.__init__).parameters.keys():
+            assert task_class in tried, f"{task_class.__name__}: add it to _TASKS"
+
+
+@pytest.mark.parametrize("load_weights", [True, False])
+def test_more_dense_layers_than_a_model_has(load_weights: bool, tmp_path: Path) -> None:
+    SentenceEncoder(BertEncoder(TINY), dense=[{"units": 8}]).save_to_preset(tmp_path)
+    path = tmp_path / MANIFEST
+    manifest = json.loads(path.read_text())
+    for options, message in (
+        ({"dense": [{"units": 8}] * 100_000}, "8 layers at most"),
+        ({"dense": [{"units": 2**20}]}, "16,384 units"),
+        ({"pooling": ["mean"] * 100_000}, "16 of them at most"),
+        ({"dense": [{"units": 2**14}]}, "but the tensors of" if load_weights else ""),
+    ):
+        changed = {**manifest, "options": {**manifest["options"], **options}}
+        path.write_text(json.dumps(changed))
+        for name in (CONFIG, "modules.json"):  # which would contradict it
+            (tmp_path / name).unlink(missing_ok=True)
+        if message:
+            refusal = _refusal(lambda: load_checkpoint(tmp_path, load_weights=load_weights))
+            assert message in refusal
+            assert len(refusal) < 1000
+
+
+def test_more_modules_than_a_model_has(tmp_path: Path) -> None:
+    SentenceEncoder(BertEncoder(TINY), dense=[{"units": 8}]).save_to_preset(tmp_path)
+    (tmp_path / MANIFEST).unlink()
+    path = tmp_path / "modules.json"
+    rows = json.loads(path.read_text())
+    dense = next(row for row in rows if row["type"].endswith("Dense"))
+    path.write_text(json.dumps([*rows, *[dense] * 50_000]))
+    assert f"32 modules at most. Received: {len(rows) + 50_000}" in _refusal(
+        lambda: load_checkpoint(tmp_path)
+    )
+    path.write_text(json.dumps(rows))
+    config = tmp_path / dense["path"] / CONFIG
+    for units in (10**9, 10**400, None, "8", 0, -1):
+        config.write_text(json.dumps({**json.loads(config.read_text()), "out_features": units}))
+        assert "out_features from 1 to 16,384" in _refusal(lambda: load_checkpoint(tmp_path))
 
 
 # === Sizes of files ===

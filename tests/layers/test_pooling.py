@@ -102,7 +102,7 @@ def test_dense_layers_equal_numpy():
     ("options", "message"),
     [
         ({"pooling": "sum"}, "`pooling` must be one of mean, cls, max"),
-        ({"pooling": []}, r"or a list of them. Received: pooling=\[\]"),
+        ({"pooling": []}, r"or a list of 16 of them at most. Received: pooling=\[\]"),
         ({"pooling": ["mean", "sum"]}, r"pooling=\['mean', 'sum'\]"),
         ({"truncate_dim": 0}, "`truncate_dim` must be a whole number from 1"),
         ({"dense": [{"activation": "tanh"}]}, "`dense` must be a list of"),
