@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import keras
 
@@ -37,6 +37,7 @@ class Sharing:
 
     _rebuilt: _Rebuilt | None = None
     _saved_state: dict[str, Any] | None = None  # of a rebuilt layer until it is built
+    freezes_parts: ClassVar[bool] = False  # whether the constructor freezes some of its parts
 
     if TYPE_CHECKING:  # the constructor is Keras's
 
@@ -119,7 +120,8 @@ def rebuilt(from_config: Callable[..., Any]) -> Callable[..., Any]:
 
 def describe(layer: Any, config: dict[str, Any]) -> dict[str, Any]:
     """Add to the config of a layer its state, and what keeps its weights shared."""
-    if layer.weights and (state := get_state(layer)):
+    state = layer._saved_state or (get_state(layer) if layer.weights else {})
+    if state or (layer.weights and layer.freezes_parts):
         config = {**config, STATE: state}
     if _table("id_to_config_map") is not None:
         numbers = [id(slot.part) for slot in slots(layer)]
@@ -145,7 +147,22 @@ def rebuild(make: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> An
     object.__setattr__(layer, "_saved_state", state)  # past Keras, which would track the values
     if layer.built:
         _set_saved_state(layer)
+    elif state is not None:
+        _set_saved_state_after_build(layer)
     return layer
+
+
+def _set_saved_state_after_build(layer: Any) -> None:
+    build = layer.build
+
+    @functools.wraps(build)
+    def build_in_state(*args: Any, **kwargs: Any) -> None:
+        layer.build = build
+        build(*args, **kwargs)
+        if all(part.built for part in layer._flatten_layers()):
+            _set_saved_state(layer)
+
+    layer.build = build_in_state
 
 
 def _set_saved_state(layer: Any) -> None:

@@ -47,6 +47,8 @@ class Distiller(TaskView):
         ValueError: tasks of different outputs or widths, or values out of range.
     """
 
+    freezes_parts = True
+
     def __init__(
         self,
         student: Task,

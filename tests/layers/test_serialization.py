@@ -23,9 +23,10 @@ from bert_keras.layers.embeddings import FixedTable, sinusoids
 from bert_keras.layers.layer_norm import LayerNorm
 from bert_keras.layers.relative_positions import RelativeKey, RelativeKeyQuery
 from bert_keras.layers.serialization import SerializableLayer
+from bert_keras.layers.state import get_state, layers_by_name
 from bert_keras.models import BertEncoder, Task
 from bert_keras.models.distiller import _Fixed
-from bert_keras.models.encoder import VIEWS
+from bert_keras.models.encoder import VIEWS, EncoderView
 from tests import contracts
 from tests.contracts import FAMILIES, TINY, inputs_of
 from tests.rebuilding import check_operations
@@ -286,7 +287,13 @@ def test_every_class_is_tested() -> None:
             )
             if each.__module__.startswith("bert_keras.") and not is_base:
                 assert found.get(each.__name__) is each, f"{each} is not registered"
-    methods = [name for name in VIEWS if callable(getattr(BertEncoder, name))]
+    methods = [
+        name
+        for name, method in vars(BertEncoder).items()
+        if getattr(method, "__annotations__", {}).get("return") == EncoderView.__name__
+        and not name.startswith("_")
+    ]
+    assert methods == list(VIEWS)
     assert methods == [name.split(" ")[0] for name in MODELS["EncoderView"]][: len(VIEWS)]
 
 
@@ -297,6 +304,31 @@ def test_layers(name: str, tmp_path: Path) -> None:
         assert type(layer).from_config(layer.get_config()).get_config() == layer.get_config()
         json.dumps(layer.get_config())
     check_operations(name, {"": lambda: _layer_model(name)}, tmp_path)
+
+
+@pytest.mark.parametrize("how", ["called", "built"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_rebuilt_layer_is_frozen_before_any_model_is_made(name: str, how: str) -> None:
+    make, arrays = LAYERS[name]
+    layer = make()
+    layer(*arrays)
+    parts = [part for part in layers_by_name(layer).values() if part.weights]
+    if not parts:
+        pytest.skip("a layer without weights")
+    parts[-1].trainable = False
+    if len(parts) > 1:
+        next(iter(parts[0].weights)).trainable = False
+    state = get_state(layer)
+    assert state
+    rebuilt = type(layer).from_config(layer.get_config())
+    if how == "called":
+        rebuilt(*arrays)
+    else:
+        rebuilt.build_from_config(layer.get_build_config())
+        if not all(part.built for part in rebuilt._flatten_layers()):
+            rebuilt(*arrays)
+    assert get_state(rebuilt) == state
+    assert type(layer).from_config(layer.get_config()).get_config() == layer.get_config()
 
 
 @pytest.mark.parametrize("name", MODELS)

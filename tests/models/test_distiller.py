@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -24,6 +26,20 @@ from tests import contracts
 from tests.contracts import TINY
 
 _SMALL = TINY.replace(num_layers=1, dropout=0.0, attention_dropout=0.0)
+
+
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_a_teacher_stays_as_it_was_set(is_trained: bool, tmp_path: Path) -> None:
+    distiller = Distiller(*(SequenceClassifier(BertEncoder(_SMALL), 3) for _ in range(2)))
+    distiller.teacher.trainable = is_trained
+    distiller.save(tmp_path / "distiller.keras")
+    for rebuilt in (
+        keras.models.load_model(tmp_path / "distiller.keras"),
+        Distiller.from_config(distiller.get_config()),
+        copy.deepcopy(distiller),
+    ):
+        expected = [variable.name for variable in distiller.trainable_variables]
+        assert [variable.name for variable in rebuilt.trainable_variables] == expected
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
