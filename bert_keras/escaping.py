@@ -81,6 +81,12 @@ def escape_streams() -> None:
                 stream.reconfigure(errors=_HANDLER)
 
 
+def print_line(text: object) -> None:
+    """Print a text; characters that standard output cannot encode become escapes of JSON."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(str(text).encode(encoding, _HANDLER).decode(encoding))
+
+
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
     """Return a console of `rich` that prints strings as they are, without markup or emoji.
 

@@ -29,7 +29,7 @@ from bert_keras.checkpoints import (
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.folder import Folder
+from bert_keras.checkpoints.folder import ADAPTER, Folder
 from bert_keras.checkpoints.format import begins
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS, WEIGHTS
 from bert_keras.config import BertConfig
@@ -42,7 +42,7 @@ from bert_keras.tokenizers import sentence_files
 
 # What a repository is asked for. A pickle must be asked for in words.
 _FILES = (
-    *(CONFIG, MANIFEST, "model*.safetensors", STATE_WEIGHTS),
+    *(CONFIG, MANIFEST, ADAPTER, "model*.safetensors", STATE_WEIGHTS),
     *(tensors.INDEX, *keras_hub_folder.FILES),
     *(sentence_files.MODULES, *sentence_files.SENTENCE_CONFIGS, sentence_transformers.CONFIG),
     *(f"[0-9]*_*/{CONFIG}", f"[0-9]*_*/{WEIGHTS}", "tokenizer_config.json", tf_hub.INDEX),

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bert_keras import escaping
 from bert_keras.checkpoints import head_options, hugging_face, tensors, transfer
 from bert_keras.checkpoints.format import Entry, Names, begins
 from bert_keras.config import BertConfig
@@ -136,7 +137,7 @@ class Checkpoint(abc.ABC):
                 if not plain:
                     self.set_state(model)
         if new_head and load_weights:
-            print(
+            escaping.print_line(
                 f"{self.directory} has no head of a {class_name}: a new one is made, with random "
                 "weights. Train it before you use it."
             )

@@ -27,6 +27,7 @@ from bert_keras.errors import ArtifactError
 from bert_keras.models import Task
 from bert_keras.tokenizers.sentence_files import transformer_folder
 
+ADAPTER = "adapter_config.json"  # of PEFT: transformers applies it to the model
 # Every class that a folder can hold.
 _CLASSES = {name for family in (*FAMILIES.values(), NATIVE) for name in family.classes}
 # Classes that make vectors of texts, which they tell by the same options.
@@ -71,7 +72,15 @@ class Folder(Checkpoint):
             ArtifactError: not a checkpoint.
         """
         manifest = manifests.read(directory, _CLASSES)
-        path = (directory if manifest else transformer_folder(directory)) / CONFIG
+        inner = directory if manifest else transformer_folder(directory)
+        path = inner / CONFIG
+        for folder in (directory, inner):
+            if (folder / ADAPTER).is_file():
+                raise ArtifactError(
+                    f"{folder / ADAPTER}: adapters of PEFT, which change the answers, cannot be "
+                    "read. Merge them with PEFT's `merge_and_unload` and save the model, or remove "
+                    "the file to open the model without them."
+                )
         if manifest is None or path.is_file():
             values = strict_json.read_object(path)
             config_keys.warn_of_hugging_face(values, path)

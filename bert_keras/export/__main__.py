@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from bert_keras import escaping
 from bert_keras.errors import UsageError
 from bert_keras.export.preset import ALL, Wanted, export_as, open_preset
 from bert_keras.programs import exit_code_of
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(error, file=sys.stderr)
         return code
-    print(path)
+    escaping.print_line(path)
     return 0
 
 

@@ -11,6 +11,7 @@ more passes over memory. This is so for a SavedModel, which needs no gradient fu
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,11 @@ try:
     from tensorflow.python.eager import record as _record
 except ImportError:  # a TensorFlow that has moved it: Keras's and TensorFlow's own ways
     _record = None
+    warnings.warn(
+        f"TensorFlow {tf.__version__} has no `tensorflow.python.eager.record`. Training computes "
+        "the same, but every model that was fitted stays in memory until the process ends.",
+        stacklevel=2,
+    )
 record: Any = _record
 
 _Backward = Callable[[Any], Sequence[Any]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -148,6 +149,31 @@ def test_labels_ask_for_a_new_head_where_there_is_none(
     with pytest.raises(ArtifactError, match=r"classifier.weight: expected \[2, 8\], found \[3"):
         SequenceClassifier.from_preset(tmp_path / "trained", labels=["x", "y"])
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_line_that_the_terminal_cannot_show_loses_no_model(
+    encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "é\udcff"
+    contracts.as_trained(BertEncoder(TINY)).save_to_preset(folder)
+    output = io.TextIOWrapper(io.BytesIO(), encoding)
+    monkeypatch.setattr("sys.stdout", output)
+    made = SequenceClassifier.from_preset(folder, labels=["a", "b"])
+    assert made.options["labels"] == ["a", "b"]
+    output.flush()
+    assert "\\udcff has no head" in output.buffer.getvalue().decode(encoding)  # pyright: ignore
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_adapters_of_peft_are_refused(is_ours: bool, tmp_path: Path) -> None:
+    """Found beside a model, transformers applies them by itself."""
+    BertEncoder(TINY).save_to_preset(tmp_path)
+    if not is_ours:
+        (tmp_path / MANIFEST).unlink()
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ArtifactError, match=r"adapter_config\.json: adapters of PEFT.*merge"):
+        BertEncoder.from_preset(tmp_path)
 
 
 def test_a_new_head_over_an_encoder_without_a_pooler(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +129,11 @@ def test_what_is_recomputed_is_computed_after_the_gradient() -> None:
 
 
 def test_without_the_private_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.delattr(importlib.import_module("tensorflow.python.eager"), "record", raising=False)
+        patch.setitem(sys.modules, "tensorflow.python.eager.record", None)
+        with pytest.warns(UserWarning, match="has no `tensorflow.python.eager.record`"):
+            runpy.run_path(str(tensorflow_gradients.__file__))
     monkeypatch.setattr(tensorflow_gradients, "record", None)
     x = tf.constant([2.0, 3.0])
     np.testing.assert_array_equal(gradient(seven_times, x), [7.0, 7.0])
