@@ -270,6 +270,15 @@ def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Pat
             f"{values[key]!r:.100} here, {written[key]!r:.100} there. Take both from one save; "
             f"without {MANIFEST} the folder is opened as {CONFIG} says."
         )
+    family = FAMILIES[config.family]
+    changing = {*family.sizes.values(), *family.constants.values(), "id2label"}
+    absent = [key for key in written if key in changing and key not in values]
+    if absent := [key for key in absent if written[key] != family.defaults.get(key)]:
+        told = ", ".join(f"{key}={written[key]!r:.100}" for key in absent)
+        raise ArtifactError(
+            f"{path}: missing: {', '.join(absent)}, where other libraries have a default of their "
+            f"own. {MANIFEST} says {told}."
+        )
 
 
 def _of_tensorflow(path: Path) -> ArtifactError:

@@ -75,8 +75,9 @@ def dataset(
     last one ended, so no batch is left out or read twice.
 
     To go on with a training, name the epoch twice: `fit(dataset(examples, epoch=2),
-    initial_epoch=2, epochs=5)`. Give every reader its own dataset, as for training and validation:
-    datasets over the same examples share them and cost nothing.
+    initial_epoch=2, epochs=5)`; `fit` of our models warns where the two differ. Give every reader
+    its own dataset, as for training and validation: datasets over the same examples share them and
+    cost nothing.
 
     Args:
         examples: source of the batches.
@@ -186,10 +187,10 @@ def _passes(examples: Examples, repeat: bool, epoch: int, steps: int | None) -> 
             )
         return None
     if steps is None:
-        return Passes(examples.num_batches(epoch))
+        return Passes(examples.num_batches(epoch), epoch=epoch)
     if steps < 1:
         raise ValueError(f"steps must be at least 1. Received: {steps=}")
-    return Passes(steps, advance=False)
+    return Passes(steps, epoch=None)
 
 
 def _numbers(passes: Passes) -> Any:
@@ -220,7 +221,7 @@ def _in_passes(dataset: Any, passes: Passes | None) -> Any:
 @functools.cache
 def _tensorflow_class(base: Any) -> Any:
     class Batches(base):
-        has_own_order = True  # `DirectModel.fit` reads this
+        has_own_order = True  # `DirectModel.fit` reads this and `passes`
         passes: Passes | None = None
 
         def map(self, *arguments: Any, **options: Any):
@@ -257,6 +258,7 @@ def _batches_classes() -> tuple[Any, Any]:
 
     class EndlessBatches(keras.utils.PyDataset):
         has_own_order = True
+        passes = None
 
         # Keras's own workers stay unused: with them it reads batches of a first, abandoned pass
         # again (OrderedEnqueuer.stop keeps what it drained).
@@ -280,7 +282,7 @@ def _batches_classes() -> tuple[Any, Any]:
 
         def __init__(self, read: Callable[[int], Batch], passes: Passes):
             super().__init__()
-            self._read, self._passes = read, passes
+            self._read, self.passes = read, passes
             self._is_new = False  # Keras created a reader that it has not reset yet
             self._is_reading = False  # between on_epoch_begin and on_epoch_end
             self._number = self._left = 0  # of the next batch; of batches to the end of the pass
@@ -289,7 +291,7 @@ def _batches_classes() -> tuple[Any, Any]:
         @property
         def workers(self) -> int:
             # Keras reads this when it creates a reader, and at no other time.
-            self._begin_again(self._passes.announce)
+            self._begin_again(self.passes.announce)
             self._is_new, self._is_reading = True, False
             return 1
 
@@ -302,13 +304,13 @@ def _batches_classes() -> tuple[Any, Any]:
 
         @property
         def num_batches(self) -> int | None:
-            return self._passes.length
+            return self.passes.length
 
         def __len__(self) -> int:
-            return self._passes.length
+            return self.passes.length
 
         def __iter__(self) -> Iterator[Batch]:
-            first = self._passes.start()
+            first = self.passes.start()
             for number in range(first, first + len(self)):
                 yield self._read(number)
 
@@ -324,11 +326,11 @@ def _batches_classes() -> tuple[Any, Any]:
 
         def on_epoch_end(self) -> None:
             if not self._is_reading:  # Keras resets a reader
-                self._begin_again(self._passes.announce)
+                self._begin_again(self.passes.announce)
             elif self._is_new and (self._left or len(self) == 1):
                 # Keras resets a reader after it built a model from the first batch of a pass.
                 # `predict` alone ends its first pass without a reset, and it reads all batches.
-                self._begin_again(self._passes.restart)
+                self._begin_again(self.passes.restart)
             self._is_new = self._is_reading = False
 
         def _begin_again(self, note: Callable[[], None]) -> None:
@@ -339,7 +341,7 @@ def _batches_classes() -> tuple[Any, Any]:
         def _next_number(self) -> int:
             with self._lock:
                 if not self._left:
-                    self._number, self._left = self._passes.start(), len(self)
+                    self._number, self._left = self.passes.start(), len(self)
                 number = self._number
                 self._number, self._left = number + 1, self._left - 1
                 return number

@@ -26,12 +26,13 @@ class Passes:
 
     Args:
         length: batches of a pass.
-        advance: whether further passes go on; False: all passes begin with the first batch.
+        epoch: epoch of the first pass; further passes go on with later ones. None: all passes begin
+            with the first batch.
     """
 
-    def __init__(self, length: int, *, advance: bool = True):
+    def __init__(self, length: int, *, epoch: int | None = 0):
         self.length = length
-        self._advance = advance
+        self.epoch = epoch
         self._next = 0  # number of the next pass that goes on
         self._announced = 0
         self._announced_last = 0  # before the last pass
@@ -59,4 +60,4 @@ class Passes:
             else:
                 self._next = 1
             self._announced_last = announced if announced < _NEW_READER else 0
-            return number * self.length if self._advance else 0
+            return number * self.length if self.epoch is not None else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -34,9 +35,23 @@ def _in_own_order(fit: Callable[..., Any]) -> Any:
         bound = signature.bind(self, *args, **kwargs)
         if getattr(bound.arguments.get("x"), "has_own_order", False):
             bound.arguments.setdefault("shuffle", False)
+            _check_first_epoch(bound.arguments)
         return fit(*bound.args, **bound.kwargs)
 
     return run
+
+
+def _check_first_epoch(arguments: Mapping[str, Any]) -> None:
+    """Warn where the first epoch of a `fit` is not that of its dataset."""
+    passes, initial = arguments["x"].passes, arguments.get("initial_epoch", 0)
+    if passes is None or arguments.get("steps_per_epoch") is not None:
+        return  # epochs of `fit` are not those of the examples
+    if initial and passes.epoch not in (None, initial):
+        warnings.warn(
+            f"`fit` begins with epoch {initial}, the dataset with epoch {passes.epoch}, which is "
+            f"read first. To go on with a training, pass dataset(examples, epoch={initial}).",
+            stacklevel=3,
+        )
 
 
 def _checked(method: Callable[..., Any]) -> Any:

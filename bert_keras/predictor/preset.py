@@ -61,7 +61,16 @@ def read_preset(handle: str | Path) -> Asked:
         raise ArtifactError(f"{path}: options must be an object. Received: {options!r:.100}")
     if not isinstance(pairs, bool):
         raise ArtifactError(f"{path}: pairs must be true or false. Received: {pairs!r:.100}")
-    return Asked(_length(path, values, _LENGTH), options, pairs)
+    length = _length(path, values, _LENGTH)
+    if sentence_transformers.is_told(folder):
+        place, name, theirs = max_length(folder)
+        is_said = place.name in SENTENCE_CONFIGS and None not in (length, theirs)
+        if is_said and length != theirs:
+            raise ArtifactError(
+                f"{path}: contradicts {place.name}: {_LENGTH} is {length} here, {name} is "
+                f"{theirs!r:.100} there. Write the same number into both."
+            )
+    return Asked(length, options, pairs)
 
 
 def write_preset(folder: Path, asked: Asked) -> None:

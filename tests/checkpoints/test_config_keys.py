@@ -196,6 +196,33 @@ def test_a_config_that_contradicts_the_manifest_is_refused(tmp_path: Path) -> No
         load_checkpoint(tmp_path)
 
 
+def test_a_config_without_a_key_opens_alike_or_is_refused(tmp_path: Path) -> None:
+    """Where transformers' default is another value than ours."""
+    transformers = pytest.importorskip("transformers")
+    unusual = TINY.replace(layer_norm_epsilon=1e-5, num_segments=3, activation="relu")
+    SequenceClassifier(BertEncoder(unusual), 2, labels=["no", "yes"]).save_to_preset(tmp_path)
+    written = json.loads((tmp_path / CONFIG).read_text())
+    theirs = json.loads(transformers.BertConfig().to_json_string(use_diff=False))
+    harmless = {
+        "architectures": "chosen by the caller",
+        "label2id": "tells what id2label tells",
+        "problem_type": "chooses a loss for training",
+        "position_embedding_type": "transformers 5 has no other",
+    }
+    refused = 0
+    for key in written:
+        values = {each: value for each, value in written.items() if each != key}
+        (tmp_path / CONFIG).write_text(json.dumps(values))
+        if key in harmless or theirs.get(key) == written[key]:
+            if key != "model_type":  # which is always asked for
+                load_checkpoint(tmp_path)
+            continue
+        with pytest.raises(ArtifactError, match=f"missing: {key}, where .* says {key}="):
+            load_checkpoint(tmp_path)
+        refused += 1
+    assert refused > 8
+
+
 @pytest.mark.parametrize(
     "model",
     [

@@ -265,6 +265,25 @@ def test_going_on_with_a_later_epoch(make: Callable[..., Any]) -> None:
     assert read == hashes(source, 12, 30)
 
 
+def test_going_on_with_another_epoch_warns(make: Callable[..., Any]) -> None:
+    source = supervised()
+    message = r"begins with epoch 1, the dataset with epoch 0: .* dataset\(examples, epoch=1\)"
+    with pytest.warns(UserWarning, match=message):
+        read = Recorder.of(source).read("fit", make(source), initial_epoch=1, epochs=2)
+    assert read == hashes(source, 0, 6)
+
+
+@pytest.mark.parametrize("steps", [{"repeat": True}, {"steps": 6}, {}])
+def test_epochs_that_are_not_those_of_the_examples(
+    make: Callable[..., Any], steps: dict[str, Any]
+) -> None:
+    """No warning, which would be an error here."""
+    source, options = supervised(), {} if "steps" in steps else {"steps_per_epoch": 6}
+    dataset = make(source, **steps)
+    read = Recorder.of(source).read("fit", dataset, initial_epoch=1, epochs=2, **options)
+    assert read == hashes(source, 0, 6)
+
+
 def test_steps_per_epoch_on_a_finite_dataset(make: Callable[..., Any]) -> None:
     """Epochs of `fit` are parts of those of the examples."""
     source = supervised()

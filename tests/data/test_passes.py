@@ -7,9 +7,9 @@ import pytest
 from bert_keras.data.passes import Passes
 
 
-def _passes(events: str, *, advance: bool = True) -> list[int]:
+def _passes(events: str, *, epoch: int | None = 0) -> list[int]:
     """The first batches of passes of ten; "a": a reader announces itself, "p": a pass starts."""
-    passes, found = Passes(10, advance=advance), []
+    passes, found = Passes(10, epoch=epoch), []
     for event in events.replace(" ", ""):
         if event == "a":
             passes.announce()
@@ -42,7 +42,7 @@ def test_where_passes_begin(events: str, expected: list[int]) -> None:
 
 
 def test_passes_that_are_all_the_same() -> None:
-    assert _passes("pp" + FIT_3 + EVALUATE, advance=False) == [0] * 6
+    assert _passes("pp" + FIT_3 + EVALUATE, epoch=None) == [0] * 6
 
 
 def test_a_new_reader_begins_with_the_first_batch() -> None:

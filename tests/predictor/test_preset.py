@@ -16,6 +16,19 @@ def test_a_folder_that_says_nothing(tmp_path: Path) -> None:
     assert read_preset(tmp_path) == Asked()
 
 
+def test_two_lengths_in_one_folder(tmp_path: Path) -> None:
+    (tmp_path / "predictor.json").write_text('{"max_length": 9}')
+    (tmp_path / "modules.json").write_text("[]")
+    path = tmp_path / "sentence_bert_config.json"
+    for text in ('{"max_seq_length": 9}', '{"max_seq_length": null}', "{}"):
+        path.write_text(text)
+        assert read_preset(tmp_path).max_length == 9
+    path.write_text('{"max_seq_length": 8}')
+    message = r"predictor\.json: contradicts sentence_bert_config\.json: max_length is 9 here, max_"
+    with pytest.raises(ArtifactError, match=message):
+        read_preset(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
