@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -235,12 +236,20 @@ class Folder(Checkpoint):
     def set_state(self, model: Any) -> None:
         """As the manifest says, if the model is of the saved class, with the saved options.
 
-        Another task, or another head, over a saved encoder is a new model, all of which trains.
+        Another task, or another head, over a saved encoder is a new model, all of which trains;
+        a warning says so.
         """
         state = (self.manifest or {}).get("state")
-        if self.manifest is None or not state or type(model).__name__ != self.manifest["class"]:
+        if self.manifest is None or not state:
             return
-        if isinstance(model, Task) and model.options != self.manifest["options"]:
+        is_same = type(model).__name__ == self.manifest["class"]
+        if not is_same or (isinstance(model, Task) and model.options != self.manifest["options"]):
+            warnings.warn(
+                f"{self.directory}: the saved {self.manifest['class']} has state that a new "
+                f"{type(model).__name__} does not take over: {', '.join(state)}. The new model has "
+                "its weights as plain ones, adapters merged, and all of it trains.",
+                stacklevel=4,
+            )
             return
         if (self.directory / STATE_WEIGHTS).is_file():
             manifests.check_digest(self.directory / STATE_WEIGHTS, self.manifest)

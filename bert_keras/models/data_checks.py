@@ -51,7 +51,7 @@ class DataChecks:
 
         Args:
             x: a dictionary of arrays or tensors, a `tf.data.Dataset`, `keras.utils.PyDataset`,
-                generator or PyTorch `DataLoader`. Anything else stays as it is.
+                generator, PyTorch `DataLoader` or dataset of Grain. Anything else stays as it is.
             y: labels, where `x` is a dictionary.
         """
         if isinstance(x, keras.utils.PyDataset):
@@ -63,7 +63,13 @@ class DataChecks:
         if _is_a("torch.utils.data", "DataLoader", x):
             loader = copy.copy(x)  # the user's own one keeps its function
             loader.collate_fn = _Collate(x.collate_fn, self.batch)
+            if getattr(x, "_iterator", None) is not None:  # workers that live on know the old one
+                loader._iterator = None
             return loader
+        if _is_a("grain", "MapDataset", x) or _is_a("grain", "IterDataset", x):
+            return x.map(self.batch)
+        if _is_a("grain", "DataLoader", x):
+            return self._grain_loader(x)
         if hasattr(x, "shape") or isinstance(x, Mapping | list | tuple):
             return self._checked(x, y)
         return x
@@ -83,6 +89,26 @@ class DataChecks:
             self.error = error
             raise
         return x if self._keeps_keys else selected
+
+    def _grain_loader(self, loader: Any) -> Any:
+        """Return a `grain.DataLoader` with the check as its last operation."""
+        import grain
+
+        class Check(grain.transforms.Map):
+            def map(self, element: Any, check: Callable[[Any], Any] = self.batch) -> Any:
+                return check(element)
+
+        options = loader._multiprocessing_options
+        return grain.DataLoader(
+            data_source=loader._data_source,
+            sampler=loader._sampler,
+            operations=[*loader._operations, Check()],
+            worker_count=options.num_workers,
+            worker_buffer_size=options.per_worker_buffer_size,
+            shard_options=loader._shard_options,
+            read_options=loader._read_options,
+            enable_profiling=options.enable_profiling,
+        )
 
     def _mapped(self, dataset: Any) -> Any:
         """Return a `tf.data.Dataset` with the check: reductions, and Python for the message."""

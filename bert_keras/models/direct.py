@@ -130,19 +130,18 @@ class DirectModel(Sharing, keras.Model):
             self._value_checks.check(x)
         return super().predict_on_batch(x)
 
-    def checked(self, x: Any, y: Any = None) -> Any:
+    def checked(self, x: Any) -> Any:
         """Return data for a model of your own around this one, with the checks of this one's `fit`.
 
         `fit` of your own model is Keras's and checks nothing:
         `model.fit(encoder.checked(dataset))`. Batches keep their keys; ids and lengths under the
-        names of this model's inputs, or their aliases, are checked. On JAX, Keras 3.15 loses the
-        weights of a model of your own when a step fails, whatever the reason; arrays are checked
-        before any step.
+        names of this model's inputs, or their aliases, are checked; labels are not. On JAX, Keras
+        3.15 loses the weights of a model of your own when a step fails, whatever the reason; arrays
+        are checked before any step.
 
         Args:
-            x: a dictionary of arrays, a `tf.data.Dataset`, `keras.utils.PyDataset`, generator or
-                PyTorch `DataLoader`.
-            y: labels beside a dictionary of arrays.
+            x: a dictionary of arrays, a `tf.data.Dataset`, `keras.utils.PyDataset`, generator,
+                PyTorch `DataLoader` or dataset of Grain.
 
         Raises:
             ValueError: a number is out of its range; of a source of batches, when it is read.
@@ -150,7 +149,7 @@ class DirectModel(Sharing, keras.Model):
         keys = self._input_keys
         if keys is None:
             return x
-        return DataChecks(keys.find, self._value_checks, keeps_keys=True).data(x, y)
+        return DataChecks(keys.find, self._value_checks, keeps_keys=True).data(x)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Keras: calls the model, also on symbolic tensors."""

@@ -267,7 +267,7 @@ def test_going_on_with_a_later_epoch(make: Callable[..., Any]) -> None:
 
 def test_going_on_with_another_epoch_warns(make: Callable[..., Any]) -> None:
     source = supervised()
-    message = r"begins with epoch 1, the dataset with epoch 0: .* dataset\(examples, epoch=1\)"
+    message = r"begins with epoch 1, the dataset with epoch 0, .* dataset\(examples, epoch=1\)"
     with pytest.warns(UserWarning, match=message):
         read = Recorder.of(source).read("fit", make(source), initial_epoch=1, epochs=2)
     assert read == hashes(source, 0, 6)

@@ -66,6 +66,16 @@ def _torch(batches: list[Batch]) -> Any:
     return data.DataLoader(examples, batch_size=3)
 
 
+def _grain_map(batches: list[Batch]) -> Any:
+    return pytest.importorskip("grain").MapDataset.source(batches)
+
+
+def _grain_loader(batches: list[Batch]) -> Any:
+    grain = pytest.importorskip("grain")
+    sampler = grain.samplers.IndexSampler(len(batches), shuffle=False, num_epochs=1)
+    return grain.DataLoader(data_source=batches, sampler=sampler)
+
+
 def _arrays(batches: list[Batch]) -> Any:
     x = {key: np.concatenate([x[key] for x, _ in batches]) for key in batches[0][0]}
     return x, np.concatenate([y for _, y in batches])
@@ -88,6 +98,9 @@ SOURCES: dict[str, Callable[[list[Batch]], Any]] = {
     "tf.data": _tensorflow,
     "tf.data of unknown lengths": _of_unknown_lengths,
     "DataLoader": _torch,
+    "grain.MapDataset": _grain_map,
+    "grain.IterDataset": lambda batches: _grain_map(batches).to_iter_dataset(),
+    "grain.DataLoader": _grain_loader,
 }
 
 
@@ -184,6 +197,14 @@ def test_a_loader_of_the_users_own_is_not_changed(task: SequenceClassifier) -> N
     collate = loader.collate_fn
     task.predict(loader, verbose=0)
     assert loader.collate_fn is collate
+
+
+def test_a_loader_whose_workers_run_starts_others(task: SequenceClassifier) -> None:
+    """Workers that live on would make batches by the function without a check."""
+    loader = _torch(_batches())
+    loader._iterator = running = object()
+    assert DataChecks(lambda x: x, task._value_checks).data(loader)._iterator is None
+    assert loader._iterator is running
 
 
 def test_workers_copy_numbers_and_not_the_model(task: SequenceClassifier) -> None:
