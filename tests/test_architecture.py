@@ -50,7 +50,7 @@ FLOORS = {
     "models": Floor(
         ("config", "presets", "features", "layers"),
         ("keras", "numpy"),
-        ("checkpoints", "tensorflow"),
+        ("checkpoints", "grain", "tensorflow"),
     ),
     "tokenizers": Floor(("features", "handles"), ("numpy", "tokenizers"), ("sentencepiece",)),
     "data": Floor(
