@@ -73,8 +73,9 @@ def main(arguments: list[str]) -> int:
     from training.run_folder import RunFolder
 
     if "--quicktest" in flags and not recipe.out:  # every test is a new run
-        recipe = dataclasses.replace(recipe, out=tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
-    folder = RunFolder(recipe)
+        folder = RunFolder(recipe, tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
+    else:
+        folder = RunFolder(recipe)
     folder.check()  # before the lock puts a file into it
     with RunLock(folder.path):
         return _pretrain(recipe, folder, arguments)
