@@ -102,7 +102,8 @@ GRAPHS = {
 # The public page imports all floors, each at its first use.
 PAGE = Floor(lazily=tuple(FLOORS))
 PROGRAM = Floor(
-    third_party=("keras", "numpy", "rich"), lazily=("matplotlib", "tensorflow", "tensorflow_text")
+    third_party=("keras", "numpy", "rich"),
+    lazily=("matplotlib", "tensorboard", "tensorflow", "tensorflow_text"),
 )
 # Benchmarks are there to run other libraries.
 PEERS = (

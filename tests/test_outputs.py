@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -25,6 +26,7 @@ SECRET = "s-3cr3t"
 # What libraries that a user has anyway write into the home folder: Keras its settings, Matplotlib a
 # list of fonts.
 KNOWN_IN_HOME = (".keras", ".cache/matplotlib", ".config/matplotlib")
+EVENT_FILE = re.compile(r"events\.out\.tfevents\.\d+\.\d+\.\d+\.v2")  # no host
 # Runs at the start of every Python process, also of one that a program starts.
 WATCH = """
 import os, socket, sys
@@ -45,6 +47,7 @@ from pathlib import Path
 
 import keras
 from bert_keras import BertConfig, BertEncoder, Tokenizer, cli
+from bert_keras.checkpoints.api import _FORMATS
 from bert_keras.export.runtimes.formats import FORMATS
 from bert_keras.models import MaskedLM
 
@@ -75,12 +78,32 @@ assert len(written) == len(runtimes) * len(quantizations) + len(texts)
 for folder in written:
     if "tf_hub" not in folder.parent.name:  # a pair of models for TensorFlow Hub
         run("serve-check", folder)
+
+# The one model that every format has a place for.
+config |= dict(vocab_size=tokenizer.vocab_size, activation="gelu_tanh")
+BertEncoder(BertConfig(**config)).save_to_preset("encoder")
+tokenizer.save_to_preset("encoder")
+for name in _FORMATS:
+    run("convert", "encoder", Path("converted", name), "--format", name)
+assert len(list(Path("converted").iterdir())) == len(_FORMATS) >= 3
 """
 PROGRAMS = """
-import json, sys
+import itertools, json, shutil, sys
 from pathlib import Path
 from bert_keras import cli
+from bert_keras.resume import MetricsLog
 from training import evaluate, finetune, predict, prepare, pretrain
+
+append, numbers = MetricsLog.append, itertools.count()
+
+# Copies the files of a run while it goes on; the test looks at its weights in the end.
+def append_and_copy(log, record):
+    append(log, record)
+    run = next(folder for folder in log._path.parents if (folder / "LOCK").is_file())
+    weights = shutil.ignore_patterns("*.safetensors")
+    shutil.copytree(run, Path("copies", str(next(numbers))), ignore=weights)
+
+MetricsLog.append = append_and_copy
 
 def done(program, *arguments):
     assert not program([*arguments]), program
@@ -88,11 +111,13 @@ def done(program, *arguments):
 text = "corpus=~/text.txt", "layout=sentences", "held_out=0.2", "vocab_size=300"
 done(prepare.main, *text, "out=~/corpora/mine", "workers=1")
 small = "sequence_length=16", "batch_size=4", "export=false"
-done(pretrain.main, "demo", "--quicktest", *text, *small, "out=~/runs/pretrain")
+done(pretrain.main, "demo", "--quicktest", *text, *small, "out=~/runs/pretrain", "tensorboard=true")
+done(pretrain.main, "demo", "--quicktest", *text, *small, "steps=2", "evaluation_pairs=4")
 Path("task.py").write_text(
     "from training.finetune_recipe import FinetuneRecipe\\nrecipe = FinetuneRecipe(task='labels')"
 )
 done(finetune.main, "task.py", "--quicktest", "out=~/runs/finetune", "epochs=1")
+done(finetune.main, "task.py", "--quicktest", "epochs=1")
 data = "data=~/runs/finetune/.quicktest/train.jsonl"
 done(evaluate.main, "~/runs/finetune", data)
 done(predict.main, "~/runs/finetune", data, "out=~/predictions.tsv")
@@ -137,6 +162,20 @@ def test_the_search_finds_what_is_told(tmp_path: Path) -> None:
     assert [line.partition(": b'")[0] for line in _told(tmp_path)] == ["a.zip: inside", "b"]
 
 
+def _check_copies(folder: Path) -> None:
+    """Check the copies of running runs for what the search for the host's name cannot find.
+
+    Writers in C++ ask the system for it, not Python.
+    """
+    copies = list(folder.iterdir())
+    assert len(copies) >= 6
+    for copy in copies:
+        assert set(json.loads((copy / "LOCK").read_bytes())) == {"pid", "machine", "start"}
+    names = {path.name for path in folder.rglob("*tfevents*")}
+    assert names
+    assert [name for name in names if not EVENT_FILE.fullmatch(name)] == []
+
+
 @pytest.mark.parametrize("program", [EXPORTS, PROGRAMS], ids=["exports", "programs"])
 def test_a_watched_process(program: str, tmp_path: Path) -> None:
     needed = ("openvino", "nncf", "ai_edge_litert", "tf2onnx") if BACKEND == "tensorflow" else ()
@@ -178,9 +217,14 @@ def test_a_watched_process(program: str, tmp_path: Path) -> None:
         if name.parts[0] not in ours and not any(map(name.is_relative_to, KNOWN_IN_HOME))
     ]
     assert strangers == []
-    # Nothing is left behind but what PyTorch's compiler keeps for the next process.
-    left = [path.name for path in scratch.iterdir() if not path.name.startswith("torchinductor")]
-    assert left == []
+    # Nothing is left behind but the runs without `out=`, and what PyTorch's compiler keeps for the
+    # next process.
+    left = [path for path in scratch.iterdir() if not path.name.startswith("torchinductor")]
+    runs = [path for path in left if path.name.startswith("bert_keras_quicktest_")]
+    assert left == runs
+    assert len(runs) == (2 if program is PROGRAMS else 0)
+    assert [line for run in runs for line in _told(run)] == []
     if program is PROGRAMS:
+        _check_copies(home / "work" / "copies")
         manifest = json.loads((home / "corpora/mine/train/manifest.json").read_bytes())
         assert [file["name"] for file in manifest["origin"]["files"]] == ["~/text.txt"]

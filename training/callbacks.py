@@ -6,11 +6,8 @@ every line of the log and the state is whole on every backend when it is written
 
 from __future__ import annotations
 
-import glob
 import math
-import socket
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -132,17 +129,6 @@ class WriteMetrics(keras.callbacks.Callback):
     def _optimizer(self) -> Any:
         optimizer = self.model.optimizer
         return getattr(optimizer, "inner_optimizer", optimizer)
-
-
-class EventFiles(keras.callbacks.TensorBoard):
-    """TensorBoard's event files, without the name of the host in their names."""
-
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Keras: the training is over, and the files are closed."""
-        super().on_train_end(logs)
-        host = f".{socket.gethostname()}."
-        for path in Path(self.log_dir).rglob(f"*tfevents*{glob.escape(host)}*"):
-            path.rename(path.with_name(path.name.replace(host, ".", 1)))
 
 
 class MayFail(keras.callbacks.Callback):

@@ -187,9 +187,10 @@ def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
 
 def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
     check_held_out(recipe)  # before the vocabulary is learned
-    source = recipe.corpus
+    source, file_names = recipe.corpus, ()
     if source == "demo":
         source = str(demo_corpus.write(folder.path / "demo.txt"))
+        file_names = ("demo.txt",)  # the folder is no part of the text
     prepare.prepare(
         corpus=source,
         out=folder.corpus,
@@ -202,6 +203,7 @@ def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
         held_out=recipe.held_out,
         workers=recipe.workers,
         overwrite=True,
+        file_names=file_names,
     )
 
 

@@ -52,8 +52,11 @@ def export_model(
     if path is None:
         path = export.next_version(atomic.expanded(folder) / recipe.name)
         export.saved_model(task, tokenizer, path, max_length=recipe.sequence_length)
-        card = {"saved_model": str(folder / recipe.name / path.name), "sha256": digest}
-        atomic.write_json(record, card)
+        if path.is_relative_to(record.parent):  # the folder of a run, which may be temporary
+            named = path.relative_to(record.parent)
+        else:
+            named = folder / recipe.name / path.name
+        atomic.write_json(record, {"saved_model": str(named), "sha256": digest})
     print(f"SavedModel: {path}/")
     return path
 
@@ -84,8 +87,10 @@ def _recorded(record: Path, digest: str | None) -> Path | None:
     if digest is None or not record.is_file():
         return None
     card = strict_json.read_object(record)
-    path = atomic.expanded(card["saved_model"])
-    return path if card.get("sha256") == digest and path.is_dir() else None
+    if card.get("sha256") != digest:
+        return None
+    paths = record.parent / card["saved_model"], atomic.expanded(card["saved_model"])
+    return next((path for path in paths if path.is_dir()), None)
 
 
 def _ask(path: Path, texts: Sequence[str]) -> None:

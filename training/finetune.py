@@ -21,7 +21,6 @@ Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 damaged files, 5 no space
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 import sys
 import tempfile
@@ -56,8 +55,9 @@ def main(arguments: list[str]) -> int:
         if not is_quick and not getattr(recipe, name):
             raise UsageError(f"{name}= is missing. See python -m training.finetune --help")
     if is_quick and not recipe.out:  # every test is a new run
-        recipe = dataclasses.replace(recipe, out=tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
-    folder = FinetuneFolder(recipe)
+        folder = FinetuneFolder(recipe, tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
+    else:
+        folder = FinetuneFolder(recipe)
     folder.check()  # before the lock puts a file into it
     with RunLock(folder.path):
         if is_quick:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from bert_keras import atomic, handles, strict_json
 from bert_keras.checkpoints import open_checkpoint
@@ -40,10 +41,12 @@ class FinetuneFolder:
 
     Args:
         recipe: whose `out` or `name` gives the folder.
+        temporary: a temporary folder in its place, which no file of the run names.
     """
 
-    def __init__(self, recipe: FinetuneRecipe):
-        self.given = Path(recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
+    def __init__(self, recipe: FinetuneRecipe, temporary: str = ""):
+        self._temporary = temporary
+        self.given = Path(temporary or recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
         self.path = atomic.expanded(self.given)
         self.run = self.path / "run.json"
         self.report = self.path / "report.md"
@@ -54,6 +57,18 @@ class FinetuneFolder:
     def of_seed(self, seed: int) -> Path:
         """Where a seed's files lie."""
         return self.path / f"seed-{seed}"
+
+    def values(self, recipe: FinetuneRecipe) -> dict[str, Any]:
+        """Return a recipe's values as the run's files show them.
+
+        Paths in a temporary folder are relative to it.
+        """
+        values = dataclasses.asdict(recipe)
+        if self._temporary:
+            inside = f"{self._temporary}/"
+            texts = {name: value for name, value in values.items() if isinstance(value, str)}
+            values |= {name: text.removeprefix(inside) for name, text in texts.items()}
+        return values
 
     def check(self) -> None:
         """Looks whether the folder is, or may become, one of a run; leaves it as it is.
@@ -74,7 +89,7 @@ class FinetuneFolder:
             UsageError: the folder holds another run.
         """
         self.check()
-        values, files = dataclasses.asdict(recipe), _digests(recipe)
+        values, files = self.values(recipe), _digests(recipe)
         files_then: dict[str, dict[str, str]] = {}
         # Whoever mistyped a value corrects it, as long as nothing was done with it.
         if self.run.exists() and self._is_begun():

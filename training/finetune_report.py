@@ -51,7 +51,12 @@ def finish(
     """
     good = [result for result in results if "failed" not in result]
     if not good:
-        lines = [_title(recipe), "", *_failures(results), *_how(recipe, data, results, command)]
+        lines = [
+            _title(recipe),
+            "",
+            *_failures(results),
+            *_how(folder.values(recipe), data, results, command),
+        ]
         atomic.write_text(folder.report, "\n".join([*lines, ""]))
         return
     name = counting(recipe, good[0]["metrics"])
@@ -209,7 +214,7 @@ def _report(trained: _Trained) -> list[str]:
             for worst in found.worst
         ]
         lines += markdown_table(rows, ("example", "right", "answered", "how wrong"))
-    return lines + _how(recipe, data, good, trained.command)
+    return lines + _how(trained.folder.values(recipe), data, good, trained.command)
 
 
 def _title(recipe: FinetuneRecipe) -> str:
@@ -227,7 +232,7 @@ def _why(result: Mapping[str, Any]) -> str:
 
 
 def _how(
-    recipe: FinetuneRecipe, data: Data, good: Sequence[Mapping[str, Any]], command: str
+    settings: Mapping[str, Any], data: Data, good: Sequence[Mapping[str, Any]], command: str
 ) -> list[str]:
     lines = ["", "## How it was made", "", *markdown_block(command), ""]
     memory = max((result.get("peak_memory") or 0 for result in good), default=0) or None
@@ -238,7 +243,7 @@ def _how(
         ("backend", keras.backend.backend()),
         ("versions", ", ".join(f"{key} {value}" for key, value in versions().items())),
         ("examples", f"{len(data.train):,} to learn from, {len(data.dev):,} to measure on"),
-        *((key, markdown(repr(value))) for key, value in dataclasses.asdict(recipe).items()),
+        *((key, markdown(repr(value))) for key, value in settings.items()),
     ]
     return [*lines, *markdown_table(rows, ("", ""))]
 

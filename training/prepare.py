@@ -77,8 +77,11 @@ def prepare(
     held_out: float = 0.02,
     workers: int = 2,
     overwrite: bool = False,
+    file_names: tuple[str, ...] = (),
 ) -> Prepared:
     """Does what the program does, with the arguments of its command line.
+
+    The manifest names the files of the text as `corpus` does, or by `file_names`.
 
     Raises:
         UsageError: a bad argument, or a folder that is taken.
@@ -90,7 +93,8 @@ def prepare(
     data.require_vacant(out, overwrite)  # now, not when the vocabulary is learned
 
     def read(progress: Any) -> data.Documents:
-        return data.read(corpus, layout=layout, language=language, field=field, progress=progress)
+        text = data.read(corpus, layout=layout, language=language, field=field, progress=progress)
+        return dataclasses.replace(text, names=file_names) if file_names else text
 
     start = perf_counter()
     if vocab:
@@ -120,6 +124,7 @@ def prepare(
 DEFAULTS: dict[str, Any] = {
     name: "" if argument.default is argument.empty else argument.default
     for name, argument in inspect.signature(prepare).parameters.items()
+    if name != "file_names"
 }
 
 

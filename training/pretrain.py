@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from training.run_folder import RunFolder
 
 _FLAGS = ("--dry-run", "--quicktest")
-_EVENTS = ("tensorflow", "tensorboard")  # what writes event files, on every backend
 
 
 def main(arguments: list[str]) -> int:
@@ -63,11 +62,10 @@ def main(arguments: list[str]) -> int:
 
         print_plan(recipe)
         return 0
-    missing = [name for name in _EVENTS if importlib.util.find_spec(name) is None]
-    if recipe.tensorboard and missing:
+    if recipe.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise UsageError(
-            f"tensorboard=true needs {' and '.join(missing)}. Install with pip, or leave it out: "
-            "metrics.jsonl has the same numbers."
+            "tensorboard=true needs tensorboard. Install bert-keras[tensorboard], or leave it "
+            "out: metrics.jsonl has the same numbers."
         )
     machine.order_for_memory()
     # Keras and its backend take seconds to import: after the command is known to be good.
@@ -75,8 +73,9 @@ def main(arguments: list[str]) -> int:
     from training.run_folder import RunFolder
 
     if "--quicktest" in flags and not recipe.out:  # every test is a new run
-        recipe = dataclasses.replace(recipe, out=tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
-    folder = RunFolder(recipe)
+        folder = RunFolder(recipe, tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
+    else:
+        folder = RunFolder(recipe)
     folder.check()  # before the lock puts a file into it
     with RunLock(folder.path):
         return _pretrain(recipe, folder, arguments)
@@ -166,10 +165,10 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
 
 
 def _event_files(folder: RunFolder) -> Any:
-    from training.callbacks import EventFiles, MayFail
+    from training.callbacks import MayFail
+    from training.event_files import EventFiles
 
-    # A graph would say what model.summary() says.
-    return MayFail(EventFiles(str(folder.path / "tensorboard"), write_graph=False))
+    return MayFail(EventFiles(folder.path / "tensorboard"))
 
 
 @dataclasses.dataclass

@@ -37,10 +37,11 @@ class RunFolder:
 
     Args:
         recipe: whose `out` or `name` gives the folder.
+        temporary: a temporary folder in its place, which no file of the run names.
     """
 
-    def __init__(self, recipe: PretrainRecipe):
-        self.given = Path(recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
+    def __init__(self, recipe: PretrainRecipe, temporary: str = ""):
+        self.given = Path(temporary or recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
         self.path = atomic.expanded(self.given)
         self.run = self.path / "run.json"
         self.corpus = self.path / "corpus"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import socket
@@ -17,7 +18,8 @@ class RunLock:
     """Context manager that holds a folder for this process, by `flock` on the file LOCK in it.
 
     The operating system frees the lock when the process ends, however it ends, so the lock of a
-    killed run is simply taken over. The file names the holder: pid, host, start.
+    killed run is simply taken over. The file describes the holder: pid, start, and a digest of the
+    host name, for a killed run leaves the file. Files of older versions hold the host name itself.
 
     Args:
         directory: the folder of the run; made if it is not there.
@@ -72,12 +74,24 @@ class RunLock:
 
 def _card() -> str:
     start = time.strftime("%Y-%m-%d %H:%M:%S %z")
-    return json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "start": start}) + "\n"
+    return json.dumps({"pid": os.getpid(), "machine": _machine(), "start": start}) + "\n"
+
+
+def _machine() -> str:
+    """Return eight hexadecimal digits that tell this machine from others without its name."""
+    name = os.fsencode(f"bert_keras {socket.gethostname()}")
+    return hashlib.sha256(name).hexdigest()[:8]
 
 
 def _holder(descriptor: int) -> str:
     try:
         card = json.loads(os.pread(descriptor, 4096, 0))
-        return f"pid {card['pid']} on {card['host']} since {card['start']}"
+        if "host" in card:  # of an older version
+            place = f"on {card['host']}"
+        elif card["machine"] == _machine():
+            place = "on this machine"
+        else:
+            place = f"on another machine ({card['machine']})"
+        return f"pid {card['pid']} {place} since {card['start']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +34,7 @@ def test_a_second_run_is_refused(tmp_path):
     run = tmp_path / "runs" / "1"
     with RunLock(run):
         with (
-            pytest.raises(ResourceError, match=rf"1: in use by pid {os.getpid()} on .* since 20"),
+            pytest.raises(ResourceError, match=f"1: in use by pid {os.getpid()} on this machine "),
             RunLock(run),
         ):
             pass
@@ -69,7 +71,31 @@ def test_a_killed_run_is_taken_over_though_its_worker_lives(tmp_path):
             os.kill(worker, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"pid": 1}', "[]"])
+def test_the_file_does_not_name_the_host(tmp_path, monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "the-host")
+    with RunLock(tmp_path):
+        text = (tmp_path / "LOCK").read_text()
+        assert set(json.loads(text)) == {"pid", "machine", "start"}
+        assert "the-host" not in text
+        monkeypatch.setattr(socket, "gethostname", lambda: "a-node")
+        holder = rf"by pid {os.getpid()} on another machine \([0-9a-f]{{8}}\) since 20"
+        with pytest.raises(ResourceError, match=holder), RunLock(tmp_path):
+            pass
+
+
+def test_a_lock_of_an_older_version(tmp_path):
+    card = {"pid": 7, "host": "a-node", "start": "2024-05-06 07:08:09 +0000"}
+    with RunLock(tmp_path):
+        (tmp_path / "LOCK").write_text(json.dumps(card))
+        holder = "by pid 7 on a-node since 2024-05-06"
+        with pytest.raises(ResourceError, match=holder), RunLock(tmp_path):
+            pass
+    (tmp_path / "LOCK").write_text(json.dumps(card))  # of a run that was killed
+    with RunLock(tmp_path):
+        assert "a-node" not in (tmp_path / "LOCK").read_text()
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"pid": 1}', "[]", '{"pid": 1, "machine": 2}'])
 def test_an_unreadable_card_is_no_obstacle(tmp_path, text):
     with RunLock(tmp_path):
         (tmp_path / "LOCK").write_text(text)

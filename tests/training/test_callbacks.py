@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from rich.console import Console
 
 from bert_keras.errors import NumericError
 from bert_keras.resume import MetricsLog
-from training.callbacks import EventFiles, MayFail, WriteMetrics
+from training.callbacks import MayFail, WriteMetrics
 from training.progress import Progress
 
 REPORT_EVERY = 4
@@ -164,16 +163,3 @@ def test_what_is_not_needed_ends_no_training() -> None:
     model = _Model()
     callback.set_model(model)
     assert callback.model is model
-
-
-def test_event_files_do_not_name_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tensorboard")
-    pytest.importorskip("tensorflow")
-    monkeypatch.setattr(socket, "gethostname", lambda: "the[host]")
-    (tmp_path / "train").mkdir()
-    (tmp_path / "train" / "events.out.tfevents.17.the[host].5.0.v2").touch()
-    callback = EventFiles(str(tmp_path), write_graph=False)
-    callback.set_model(_Model())
-    callback.on_train_begin()
-    callback.on_train_end()
-    assert "events.out.tfevents.17.5.0.v2" in {path.name for path in tmp_path.rglob("*")}

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import ArtifactError, DataError, UsageError
+from tests.training.conftest import sentences
+from training import demo_corpus
 from training.corpora import (
     TrainingCorpora,
     check_held_out,
@@ -51,6 +53,16 @@ def test_prepared_into_the_folder_once(recipe: PretrainRecipe, text_file: Path) 
     assert first.tokenizer.vocab_size == recipe.vocab_size
     again = _open(recipe, corpus=str(text_file.with_name("removed since.txt")))
     assert again.train.fingerprint == first.train.fingerprint
+
+
+def test_a_demo_corpus_does_not_name_its_folder(
+    recipe: PretrainRecipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder may be given with "~", and the manifest must not hold the home folder."""
+    monkeypatch.setattr(demo_corpus, "documents", lambda: [sentences(1).splitlines()] * 20)
+    corpora = _open(recipe, corpus="demo", vocab_size=100)
+    for corpus in (corpora.train, corpora.held_out):
+        assert [file["name"] for file in corpus.manifest["origin"]["files"]] == ["demo.txt"]
 
 
 def test_text_that_has_changed_is_prepared_again(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -107,3 +108,19 @@ def test_without_tensorflow(
     assert _export(EXAMPLES) is None
     assert capsys.readouterr().out.startswith("No SavedModel: it needs TensorFlow. Install ")
     assert not (tmp_path / "saved_models").exists()
+
+
+def test_a_folder_inside_the_run_is_named_relative_to_it(
+    asked: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    task: Any = None
+    run = tmp_path / "run"
+    run.mkdir()
+    weights, record = run / "model.safetensors", run / "exported.json"
+    weights.write_bytes(b"a model")
+    paths = [export_model(task, task, RECIPE, weights, record, run / "saved_models") for _ in "12"]
+    assert paths == [run / "saved_models" / "mine" / "1"] * 2
+    assert json.loads(record.read_text())["saved_model"] == "saved_models/mine/1"
+    # Files of older versions have the whole path.
+    record.write_text(record.read_text().replace("saved_models", str(run / "saved_models")))
+    assert export_model(task, task, RECIPE, weights, record, run / "saved_models") == paths[0]

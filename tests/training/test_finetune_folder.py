@@ -123,6 +123,19 @@ def test_what_a_killed_process_leaves_is_no_stranger(tmp_path: Path) -> None:
     FinetuneFolder(_recipe(tmp_path)).check()
 
 
+def test_a_temporary_folder_is_not_stored(tmp_path: Path) -> None:
+    names = {"train": f"{tmp_path}/{QUICKTEST}/train.jsonl", "encoder": "elsewhere/encoder"}
+    recipe = dataclasses.replace(_recipe(tmp_path), out="", **names)
+    folder = FinetuneFolder(recipe, str(tmp_path))
+    folder.claim(recipe, "jax", {"keras": "3"})
+    assert folder.path == tmp_path
+    assert str(tmp_path) not in (tmp_path / "run.json").read_text()
+    stored = dataclasses.replace(recipe, train=f"{QUICKTEST}/train.jsonl")
+    assert recipe_of(tmp_path) == stored
+    assert folder.values(recipe) == dataclasses.asdict(stored)
+    assert FinetuneFolder(recipe).values(recipe) == dataclasses.asdict(recipe)
+
+
 def test_the_values_are_read_back(tmp_path: Path) -> None:
     assert recipe_of(tmp_path) is None
     recipe = _recipe(tmp_path, epochs=7)

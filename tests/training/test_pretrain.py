@@ -277,10 +277,9 @@ def test_tensorboard(
     command = (main, tiny, "out=run", "tensorboard=true")
     with monkeypatch.context() as without:
         without.setattr(importlib.util, "find_spec", lambda _: None)
-        _check_refused(call(*command), 2, "tensorboard=true needs tensorflow and tensorboard")
+        _check_refused(call(*command), 2, "tensorboard=true needs tensorboard")
     assert not list(tmp_path.iterdir())
-    for library in ("tensorflow", "tensorboard"):
-        pytest.importorskip(library)
+    pytest.importorskip("tensorboard")
     assert call(*command).code == 0
     files = list((tmp_path / "run" / "tensorboard").rglob("events.out.tfevents.*"))
     assert {file.parent.name for file in files} == {"train", "validation"}

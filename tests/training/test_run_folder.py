@@ -24,6 +24,7 @@ def claim(folder: Path, backend: str = "jax", **values: object) -> None:
 def test_where_it_is() -> None:
     assert RunFolder(RECIPE).path == Path("runs/mine")
     assert RunFolder(dataclasses.replace(RECIPE, out="there")).path == Path("there")
+    assert RunFolder(RECIPE, "temporary").path == Path("temporary")
 
 
 def test_looking_leaves_no_trace(tmp_path: Path) -> None:
