@@ -27,9 +27,10 @@ from bert_keras import (
 )
 from bert_keras.models import Distiller, ElectraPretrainer, ReplacedTokenDetector
 from bert_keras.models.direct import DirectModel
-from tests.contracts import TINY
+from tests import contracts
 
 ROWS, TEXTS, LENGTH, SLOTS = 3, 2, 7, 2
+TINY = contracts.TINY.replace(num_layers=1)  # few layers take little time
 
 
 def _encoder() -> BertEncoder:
