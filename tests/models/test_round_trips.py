@@ -21,7 +21,6 @@ from bert_keras import BertEncoder, models, optimizer
 from bert_keras.checkpoints import load_checkpoint, save_checkpoint
 from bert_keras.errors import UsageError
 from bert_keras.layers import TransformerBlock
-from bert_keras.models.direct import DirectModel
 from bert_keras.models.encoder import EncoderView
 from bert_keras.models.encoder_inputs import encoder_inputs
 from tests import contracts
@@ -35,21 +34,9 @@ CONFIG = CONFIG.replace(attention_dropout=0.0)
 VIEW_CONFIG = CONFIG.replace(num_layers=1)
 
 
-def classes_below(base: type) -> dict[str, type]:
-    """Return every class of the library below another one, by name."""
-    found, waiting = {}, [base]
-    while waiting:
-        below = waiting.pop().__subclasses__()
-        waiting += below
-        found |= {
-            each.__name__: each for each in below if each.__module__.startswith("bert_keras.")
-        }
-    return dict(sorted(found.items()))
-
-
 def task_classes() -> dict[str, type[models.Task]]:
     """Return every task class by name."""
-    return classes_below(models.Task)
+    return every_model.classes_below(models.Task)
 
 
 def _over_encoder(encoder: BertEncoder) -> keras.Model:
@@ -94,8 +81,6 @@ VIEWS: dict[str, dict[str, Callable[[BertEncoder], Any]]] = {
     },
 }
 VIEW_NAMES = [f"{name} {part}".strip() for name, parts in VIEWS.items() for part in parts]
-# Bases of other classes, of which there are no models.
-BASES = {"Task", "TaskView", "WithoutUnread"}
 
 
 def _made(name: str) -> tuple[Any, BertEncoder]:
@@ -432,8 +417,8 @@ def test_what_was_trained_is_what_is_loaded(name: str, tmp_path: Path) -> None:
 
 def test_every_view_is_here() -> None:
     """A new class of models must be added to `VIEWS`."""
-    others = classes_below(DirectModel).keys() - task_classes().keys() - {"BertEncoder"}
-    assert others == VIEWS.keys() | BASES
+    classes = {each.__name__ for each in every_model.discovered()}
+    assert classes - task_classes().keys() - {"BertEncoder"} == VIEWS.keys()
     assert list(VIEWS["EncoderView"]) == list(models.encoder.VIEWS)
 
 
