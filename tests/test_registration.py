@@ -156,26 +156,9 @@ def _one_of_its_class(name: str) -> Any:
     return model
 
 
-# Class -> the name of its model in `every_model`.
-CLASSES = {
-    "BertEncoder": "encoder",
-    "ChunkedTask": "chunked masked_lm",
-    "Distiller": "distiller",
-    "ElectraPretrainer": "electra",
-    "EncoderView": "packed at_positions",
-    "MaskedLM": "masked_lm",
-    "MultipleChoice": "choices",
-    "PackedTask": "packed pretrainer",
-    "Pretrainer": "pretrainer",
-    "QuestionAnswerer": "questions",
-    "ReplacedTokenDetector": "detector",
-    "SentenceEncoder": "sentences",
-    "SentencePairs": "pair labels",
-    "SequenceClassifier": "classifier",
-    "TokenClassifier": "tagger with crf",
-}
 MAKERS: dict[str, Callable[[], Any]] = {"trained": _task, "functional": _functional} | {
-    class_name: functools.partial(_one_of_its_class, name) for class_name, name in CLASSES.items()
+    class_name: functools.partial(_one_of_its_class, name)
+    for class_name, name in every_model.BY_CLASS.items()
 }
 
 
@@ -258,7 +241,7 @@ def test_saved_models_open_in_a_new_process(
     order: str, half: int, saved_models: dict[str, Any]
 ) -> None:
     paths = list(saved_models)
-    in_both = [path for path in paths if not set(CLASSES) & {Path(path).stem}]
+    in_both = [path for path in paths if not set(every_model.BY_CLASS) & {Path(path).stem}]
     opened = [*in_both, *[path for path in paths if path not in in_both][half::2]]
     run = subprocess.run(
         [sys.executable, "-c", _NEW_PROCESS.format(imports=order), *opened],
@@ -278,7 +261,7 @@ def test_saved_models_open_in_a_new_process(
 
 
 def test_every_class_of_models_is_opened() -> None:
-    assert CLASSES.keys() == {each.__name__ for each in every_model.discovered()}
+    assert every_model.BY_CLASS.keys() == {each.__name__ for each in every_model.discovered()}
 
 
 def test_the_sources_are_read() -> None:

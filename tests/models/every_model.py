@@ -70,6 +70,26 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 
+# Class -> the name of one model of it.
+BY_CLASS = {
+    "BertEncoder": "encoder",
+    "ChunkedTask": "chunked masked_lm",
+    "Distiller": "distiller",
+    "ElectraPretrainer": "electra",
+    "EncoderView": "packed at_positions",
+    "MaskedLM": "masked_lm",
+    "MultipleChoice": "choices",
+    "PackedTask": "packed pretrainer",
+    "Pretrainer": "pretrainer",
+    "QuestionAnswerer": "questions",
+    "ReplacedTokenDetector": "detector",
+    "SentenceEncoder": "sentences",
+    "SentencePairs": "pair labels",
+    "SequenceClassifier": "classifier",
+    "TokenClassifier": "tagger with crf",
+}
+
+
 @functools.cache
 def model(name: str) -> Any:
     """The model of that name, compiled with its own objective where it has one."""
