@@ -169,7 +169,7 @@ def _over_saved_model(folder: Path) -> tuple[keras.Model, dict[str, np.ndarray]]
     class Table(tf.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.rows = tf.Variable(np.arange(18, dtype="float32").reshape(9, 2))
+            self.rows = tf.Variable(tf.reshape(tf.range(18.0), [9, 2]))
 
         @tf.function
         def __call__(self, inputs, training=False):  # noqa: ARG002
