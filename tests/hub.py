@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,13 +23,30 @@ def published(seed: int = 0) -> Pretrainer:
     return contracts.as_trained(Pretrainer(BertEncoder(contracts.TINY)), seed=seed)
 
 
+@functools.cache
+def _files(seed: int) -> dict[str, bytes]:
+    """Return what is in a repository, by file name. Making the model takes longer than the rest."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        published(seed).save_to_preset(folder)
+        Tokenizer(WORDS).save_to_preset(folder)
+        (folder / MANIFEST).unlink()
+        values = json.loads((folder / CONFIG).read_text())
+        (folder / CONFIG).write_text(json.dumps({**values, "architectures": ["BertForMaskedLM"]}))
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def fill(folder: Path, seed: int = 0) -> None:
     """Write what Google published: a pretrained BERT, called a masked language model."""
-    published(seed).save_to_preset(folder)
-    Tokenizer(WORDS).save_to_preset(folder)
-    (folder / MANIFEST).unlink()
-    values = json.loads((folder / CONFIG).read_text())
-    (folder / CONFIG).write_text(json.dumps({**values, "architectures": ["BertForMaskedLM"]}))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in _files(seed).items():
+        (folder / name).write_bytes(content)
+
+
+def snapshot(cache: Path, name: str = NAME) -> Path:
+    """Return the folder of a preset in the cache."""
+    repository = HANDLES[name].removeprefix("hf://").replace("/", "--")
+    return cache / f"models--{repository}" / "snapshots" / ("0" * 40)
 
 
 def offline_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

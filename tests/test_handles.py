@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import training
 from bert_keras import (
     PRESETS,
     BertEncoder,
     MaskedLM,
     Predictor,
     Pretrainer,
+    SentencePairs,
     SequenceClassifier,
     Tokenizer,
     handles,
@@ -21,9 +26,15 @@ from bert_keras import (
 )
 from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.errors import ArtifactError
+from bert_keras.models import Task
 from bert_keras.presets import HANDLES
 from tests import contracts, hub
 from tests.contracts import TINY
+from tests.models import every_model
+from training import finetune_seed
+from training.finetune_recipe import FinetuneRecipe
+from training.model import build
+from training.recipe import PretrainRecipe
 
 
 @pytest.fixture
@@ -77,6 +88,85 @@ def test_a_name_stands_for_its_published_checkpoint(
     printed = capsys.readouterr().out
     assert "has no head of a SequenceClassifier: a new one is made" in printed
     assert printed.count("\n") == 1
+
+
+TASKS = list(every_model.classes_below(Task))
+
+
+@pytest.mark.parametrize("class_name", TASKS)
+def test_every_task_opens_by_a_name(class_name: str, cache: Path) -> None:
+    """With the weights of its head, where the repository holds such a task."""
+    task = contracts.as_trained(every_model.MODELS[every_model.BY_CLASS[class_name]]())
+    shutil.rmtree(hub.snapshot(cache))
+    task.save_to_preset(hub.snapshot(cache))
+    contracts.assert_same_weights(type(task).from_preset(hub.NAME), task)
+
+
+# === Recipes ===
+
+
+def _encoder(handle: str, cache: Path) -> None:
+    recipe = FinetuneRecipe(task="labels", encoder=handle)
+    contracts.assert_same_weights(finetune_seed._encoder(recipe), hub.published().encoder)
+
+
+def _teacher(handle: str, cache: Path) -> None:
+    """A teacher of labels; and of pairs, for which a folder has an encoder of sentences."""
+    for task_name, make, teacher in (
+        ("labels", lambda encoder: SequenceClassifier(encoder, 3), "classifier"),
+        ("similarity", SentencePairs, "sentences"),
+    ):
+        published = contracts.as_trained(every_model.MODELS[teacher](), seed=5)
+        for folder in cache.glob(f"models--*/snapshots/{'0' * 40}"):
+            shutil.rmtree(folder)
+            published.save_to_preset(folder)
+            Tokenizer(hub.WORDS).save_to_preset(folder)
+        recipe = FinetuneRecipe(task=task_name, encoder=handle, teacher=handle, max_length=8)
+        student = make(BertEncoder(every_model.TINY))
+        distiller = finetune_seed._taught(recipe, student, Tokenizer(hub.WORDS))
+        contracts.assert_same_weights(distiller.teacher, published)
+
+
+def _start(handle: str, cache: Path) -> None:
+    recipe = PretrainRecipe(corpus="demo", steps=50, start=handle, sequence_length=8)
+    contracts.assert_same_weights(build(recipe, len(hub.WORDS)), hub.published())
+
+
+# Key -> a check of the weights that it brings. A new key that takes a checkpoint must be added.
+KEYS: dict[str, Callable[[str, Path], None]] = {
+    "encoder": _encoder,
+    "start": _start,
+    "teacher": _teacher,
+}
+_OPENS = re.compile(r"(?:from_preset|open_checkpoint|load_checkpoint)\(\s*recipe\.(\w+)")
+
+
+def test_every_key_that_takes_a_checkpoint_is_here() -> None:
+    """The sources tell: the calls that open a checkpoint, and the comments on the fields."""
+    folder = Path(training.__file__).parent
+    opened = {
+        key
+        for path in folder.rglob("*.py")
+        for key in _OPENS.findall(path.read_text(encoding="utf-8"))
+    }
+    described = {
+        match[1]
+        for name in ("recipe.py", "finetune_recipe.py")
+        for match in re.finditer(
+            r"^    (\w+): str = .*# (?:.* )?(?:handle|checkpoint)\b",
+            (folder / name).read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+    }
+    assert opened == described == KEYS.keys()
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("handle", [hub.NAME, "hf://someone/tiny"])
+def test_a_key_of_a_recipe_takes_the_weights_of_a_handle(
+    key: str, handle: str, cache: Path
+) -> None:
+    KEYS[key](handle, cache)
 
 
 @pytest.mark.usefixtures("cache")

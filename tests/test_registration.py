@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.util
+import itertools
 import json
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,91 +20,248 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras import registration
+from bert_keras import optimization, registration
+from bert_keras.layers import SavedModelLayer
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.optimization import optimizer
-from tests.contracts import TINY
+from tests.models import every_model
+from tests.models.every_model import TINY
 
 ROOT = Path(__file__).parents[1]
+# Classes of Keras that no saved model names.
+NOT_SAVED = ("keras.callbacks.", "keras.utils.")
+# Bases of registered classes. No model has an object of them.
+BASES = {
+    *("DirectModel", "SerializableLayer", "Task", "TaskView", "WithoutUnread"),
+    *("_SavesAdapters", "_SomeTokens"),
+}
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
+
+
+@functools.cache
+def modules() -> tuple[ast.Module, ...]:
+    """Return the syntax trees of the library."""
+    paths = (ROOT / "bert_keras").rglob("*.py")
+    return tuple(ast.parse(path.read_text(encoding="utf-8")) for path in paths)
 
 
 def decorated_classes() -> set[str]:
     """Return the registered name of every class of ours with Keras's decorator, by the sources."""
     return {
         f"bert_keras>{node.name}"
-        for path in (ROOT / "bert_keras").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for module in modules()
+        for node in ast.walk(module)
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
         for decorator in node.decorator_list
         if "register_keras_serializable" in ast.unparse(decorator)
     }
 
 
-INPUTS = {
-    "token_ids": np.array([[2, 5, 6, 3], [2, 7, 3, 0]], "int32"),
-    "segment_ids": np.zeros((2, 4), "int32"),
-    "padding_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]], "int32"),
+def keras_classes(trees: Iterable[ast.Module]) -> set[str]:
+    """Return the names of all classes below a class of Keras that a saved model may name.
+
+    The sources are read, because some modules can be imported on one backend only.
+    """
+    bases: dict[str, set[str]] = {}
+    for tree in trees:
+        nodes = list(ast.walk(tree))
+        imported = {
+            name.asname or name.name: f"{node.module}.{name.name}"
+            for node in nodes
+            if isinstance(node, ast.ImportFrom)
+            for name in node.names
+        }
+        for node in nodes:
+            if isinstance(node, ast.ClassDef):
+                parts = [part for base in node.bases for part in ast.walk(base)]
+                bases.setdefault(node.name, set()).update(
+                    _full_name(ast.unparse(part), imported)
+                    for part in parts
+                    if isinstance(part, ast.Name | ast.Attribute)
+                )
+    found = {
+        name
+        for name, names in bases.items()
+        if any(each.startswith("keras.") and not f"{each}.".startswith(NOT_SAVED) for each in names)
+    }
+    while True:
+        below = {
+            name
+            for name, names in bases.items()
+            if found & {each.rpartition(".")[2] for each in names}
+        }
+        if below <= found:
+            return found
+        found |= below
+
+
+def _full_name(name: str, imported: dict[str, str]) -> str:
+    first, dot, rest = name.partition(".")
+    return imported.get(first, first) + dot + rest
+
+
+def test_every_class_of_keras_is_registered() -> None:
+    """A class without the decorator is named here; a base of other classes belongs to `BASES`."""
+    registered = {name.removeprefix("bert_keras>") for name in decorated_classes()}
+    classes = keras_classes(modules())
+    assert classes - registered == BASES
+    assert len(classes) > 50
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class Forgotten(keras.layers.Layer): ...",
+        "from keras import losses\nclass Forgotten(losses.Loss): ...",
+        "from keras.optimizers.schedules import LearningRateSchedule as Base\n"
+        "class Forgotten(Base): ...",
+        "class Forgotten(Mixin, class_of(keras.optimizers.SGD)): ...",
+        "class First(keras.Model): ...\nclass Forgotten(module.First): ...",
+    ],
+)
+def test_a_forgotten_class_is_found(source: str) -> None:
+    assert "Forgotten" in keras_classes([ast.parse(source)])
+    assert not keras_classes([ast.parse("class Other(keras.callbacks.Callback): ...")])
+
+
+# === Saved models of every class, opened in a new process ===
+
+OPTIMIZERS = itertools.cycle(optimization.OPTIMIZERS)
+
+
+def _task() -> SequenceClassifier:
+    """Return a task that was trained."""
+    task = SequenceClassifier(BertEncoder(TINY), 2)
+    task.compile(optimizer(1e-3, total_steps=2), **task.objective())
+    task.fit(every_model.inputs(task), {"label": np.array([0, 1, 0])}, verbose=0)
+    return task
+
+
+def _functional() -> keras.Model:
+    """Return a user's own model over an encoder."""
+    encoder = BertEncoder(TINY)
+    inputs = {
+        each.name: keras.Input((None,), dtype="int32", name=each.name) for each in encoder.inputs
+    }
+    return keras.Model(inputs, keras.layers.Dense(1)(encoder(inputs)["pooled_output"]))
+
+
+def _one_of_its_class(name: str) -> Any:
+    """Return a new model, with an optimizer if it has an objective."""
+    model = every_model.MODELS[name]()
+    if hasattr(model, "objective"):
+        new = optimizer(1e-3, total_steps=2, name=next(OPTIMIZERS))
+        model.compile(new, **model.objective())
+        model.optimizer.build(model.trainable_variables)
+    return model
+
+
+MAKERS: dict[str, Callable[[], Any]] = {"trained": _task, "functional": _functional} | {
+    class_name: functools.partial(_one_of_its_class, name)
+    for class_name, name in every_model.BY_CLASS.items()
 }
+
+
+def _over_saved_model(folder: Path) -> tuple[keras.Model, dict[str, np.ndarray]]:
+    """Return a user's own model over a SavedModel, and inputs."""
+    import tensorflow as tf
+
+    class Table(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows = tf.Variable(tf.reshape(tf.range(18.0), [9, 2]))
+
+        @tf.function
+        def __call__(self, inputs, training=False):  # noqa: ARG002
+            return {"pooled_output": tf.reduce_mean(tf.gather(self.rows, inputs["ids"]), axis=1)}
+
+    table, inputs = Table(), {"ids": keras.Input((None,), dtype="int32", name="ids")}
+    spec = {"ids": tf.TensorSpec([None, None], tf.int32, "ids")}
+    for training in (True, False):
+        table.__call__.get_concrete_function(spec, training=training)
+    tf.saved_model.save(table, str(folder / "table"))
+    layer = SavedModelLayer(folder / "table", output="pooled_output", trainable=True)
+    return keras.Model(inputs, keras.layers.Dense(1)(layer(inputs))), {"ids": IDS}
+
+
+IDS = np.array([[2, 5, 6, 3], [2, 7, 3, 0]], "int32")
+
+
+def _flat(outputs: Any) -> np.ndarray:
+    arrays = [keras.ops.convert_to_numpy(each) for each in keras.tree.flatten(outputs)]
+    return np.concatenate([np.ravel(each) for each in arrays])
 
 
 @pytest.fixture(scope="module")
 def saved_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Files of models with our classes -> what they answer."""
+    """Save models in files. Beside each are its inputs, in JSON. Return file -> outputs."""
     keras.utils.set_random_seed(0)
     folder = tmp_path_factory.mktemp("saved")
-    task = SequenceClassifier(BertEncoder(TINY), 2)
-    task.compile(optimizer(1e-3, total_steps=2), **task.objective())
-    task.fit(INPUTS, {"label": np.array([0, 1])}, verbose=0)
-    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in INPUTS}
-    outputs = keras.layers.Dense(1)(BertEncoder(TINY)(inputs)["pooled_output"])
-    models = {"task": task, "functional": keras.Model(inputs, outputs)}
-    answers = {}
-    for name, model in models.items():
-        model.save(folder / f"{name}.keras")
-        answers[str(folder / f"{name}.keras")] = np.concatenate(
-            [np.ravel(each) for each in keras.tree.flatten(model.predict(INPUTS, verbose=0))]
-        )
-    return answers
+    models = {name: (model := make(), every_model.inputs(model)) for name, make in MAKERS.items()}
+    if ON_TENSORFLOW:
+        models["SavedModelLayer"] = _over_saved_model(folder)
+    outputs = {}
+    for name, (model, x) in models.items():
+        path = folder / f"{name}.keras"
+        model.save(path)
+        path.with_suffix(".json").write_text(json.dumps({k: v.tolist() for k, v in x.items()}))
+        outputs[str(path)] = _flat(model(x))
+    return outputs
 
 
 _NEW_PROCESS = """
 import json, sys
 {imports}
-inputs = {{name: np.array(values, "int32") for name, values in json.loads(sys.argv[1]).items()}}
-answers = {{}}
-for path in sys.argv[2:]:
-    model = keras.models.load_model(path)
-    outputs = keras.tree.flatten(model.predict(inputs, verbose=0))
-    answers[path] = np.concatenate([np.ravel(each) for each in outputs]).tolist()
-    if getattr(model, "optimizer", None) is not None:
-        answers[path].append(int(model.optimizer.iterations))
+import numpy as np
+import warnings
+warnings.simplefilter("error", UserWarning)  # such as of variables that are not loaded
+outputs = {{}}
+for path in sys.argv[1:]:
+    values = json.load(open(path.replace(".keras", ".json")))
+    inputs = {{name: np.array(ids, "int32") for name, ids in values.items()}}
+    # A SavedModel is a program, which must be allowed.
+    model = keras.models.load_model(path, safe_mode="SavedModel" not in path)
+    arrays = [keras.ops.convert_to_numpy(each) for each in keras.tree.flatten(model(inputs))]
+    outputs[path] = np.concatenate([np.ravel(each) for each in arrays]).tolist()
+    if "trained" in path:
+        outputs[path].append(int(model.optimizer.iterations))
 from keras.src.saving import object_registration
 names = [name for name in object_registration.GLOBAL_CUSTOM_OBJECTS if "bert_keras>" in name]
 heavy = [name for name in ("bert_keras.export", "bert_keras.checkpoints") if name in sys.modules]
 finders = [repr(finder) for finder in sys.meta_path if "bert_keras" in repr(finder)]
-print(json.dumps([answers, names, heavy, finders]))
+print(json.dumps([outputs, names, heavy, finders]))
 """
 
 
-@pytest.mark.parametrize("order", ["import bert_keras, keras", "import keras, bert_keras"])
-def test_saved_models_open_in_a_new_process(order: str, saved_models: dict[str, Any]) -> None:
-    program = _NEW_PROCESS.format(imports=f"{order}\nimport numpy as np")
-    inputs = json.dumps({name: values.tolist() for name, values in INPUTS.items()})
+# Each order opens half of the classes.
+@pytest.mark.parametrize(
+    ("order", "half"), [("import bert_keras, keras", 0), ("import keras, bert_keras", 1)]
+)
+def test_saved_models_open_in_a_new_process(
+    order: str, half: int, saved_models: dict[str, Any]
+) -> None:
+    paths = list(saved_models)
+    in_both = [path for path in paths if not set(every_model.BY_CLASS) & {Path(path).stem}]
+    opened = [*in_both, *[path for path in paths if path not in in_both][half::2]]
     run = subprocess.run(
-        [sys.executable, "-c", program, inputs, *saved_models],
+        [sys.executable, "-c", _NEW_PROCESS.format(imports=order), *opened],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    answers, names, heavy, finders = json.loads(run.stdout.splitlines()[-1])
+    outputs, names, heavy, finders = json.loads(run.stdout.splitlines()[-1])
     assert decorated_classes() - set(names) == set()
-    for path, expected in saved_models.items():
-        np.testing.assert_allclose(answers[path][: len(expected)], expected, atol=1e-5)
-    assert [answer[-1] for path, answer in answers.items() if "task" in path] == [1]
+    for path in opened:
+        expected = saved_models[path]
+        np.testing.assert_allclose(outputs[path][: len(expected)], expected, atol=1e-5)
+    assert [found[-1] for path, found in outputs.items() if "trained" in path] == [1]
     assert (heavy, finders) == ([], [])
+
+
+def test_every_class_of_models_is_opened() -> None:
+    assert every_model.BY_CLASS.keys() == {each.__name__ for each in every_model.discovered()}
 
 
 def test_the_sources_are_read() -> None:

@@ -72,9 +72,16 @@ def save_checkpoint(
         The folder.
 
     Raises:
-        UsageError: the format has no such model, or weights are quantised to another type.
+        UsageError: another model, the format has no such model, or weights are quantised to another
+            type.
         NumericError: a weight is not finite. Nothing is written.
     """
+    if not isinstance(model, BertEncoder | Task):
+        raise UsageError(
+            "A checkpoint folder holds a BertEncoder or a task. Of a view, write its task "
+            "(`view.task`) or the encoder that it was made from. Save a model of your own with "
+            f"`model.save`. Received: {type(model).__name__}"
+        )
     writer_of(format)(model, Path(directory))
     return Path(directory)
 

@@ -145,13 +145,7 @@ def test_a_frozen_layer_trains_nothing(name: str, way: str) -> None:
 @pytest.mark.parametrize("way", ["constructor", "layer"])
 @pytest.mark.parametrize("name", WITH_WEIGHTS)
 def test_a_frozen_layer_is_frozen_in_the_loaded_model(name: str, way: str, tmp_path: Path) -> None:
-    model, layer = frozen_model(name, way)
-    try:
-        layer.get_config()
-    except NotImplementedError:
-        with pytest.raises(NotImplementedError):  # never a file without the layer's state
-            model.save(tmp_path / "model.keras")
-        return
+    model, _ = frozen_model(name, way)
     model.save(tmp_path / "model.keras")
     loaded: Any = keras.models.load_model(tmp_path / "model.keras")
     assert len(loaded.weights) == len(model.weights)

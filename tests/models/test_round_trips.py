@@ -1,7 +1,7 @@
 """What was trained is what is loaded: every class, every change, every way of saving.
 
 The tests build one table, class x change x way, and print it when a cell is wrong. Classes are
-discovered: a new task must pass, or fails here.
+discovered: a new task must pass, or fails here, and a new view must be added.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ import numpy as np
 import pytest
 
 from bert_keras import BertEncoder, models, optimizer
-from bert_keras.checkpoints import load_checkpoint
+from bert_keras.checkpoints import load_checkpoint, save_checkpoint
+from bert_keras.errors import UsageError
 from bert_keras.layers import TransformerBlock
+from bert_keras.models.encoder import EncoderView
 from bert_keras.models.encoder_inputs import encoder_inputs
 from tests import contracts
 from tests.contracts import TINY, numpy
+from tests.models import every_model
 
 # Sizes that suit every task: a pooler, two segments, and a generator of a quarter of the width.
 CONFIG = TINY.replace(hidden_size=16, embedding_size=8, num_heads=4, dropout=0.0)
 CONFIG = CONFIG.replace(attention_dropout=0.0)
+# One block is enough for views.
+VIEW_CONFIG = CONFIG.replace(num_layers=1)
 
 
 def task_classes() -> dict[str, type[models.Task]]:
     """Return every task class by name."""
-    found, waiting = {}, [models.Task]
-    while waiting:
-        below = waiting.pop().__subclasses__()
-        waiting += below
-        found |= {each.__name__: each for each in below if not inspect.isabstract(each)}
-    return dict(sorted(found.items()))
+    return every_model.classes_below(models.Task)
 
 
 def _over_encoder(encoder: BertEncoder) -> keras.Model:
@@ -56,13 +56,43 @@ OWN = {"own model over an encoder": _over_encoder, "own model over a block": _ov
 NAMES = ["BertEncoder", *OWN, *task_classes()]
 
 
+def _distiller(encoder: BertEncoder) -> models.Distiller:
+    """Return a distiller whose student is over an encoder."""
+    tasks = [models.SequenceClassifier(each, 3) for each in (encoder, BertEncoder(VIEW_CONFIG))]
+    return models.Distiller(*tasks, hidden=0.5)
+
+
+# Class -> makers of its models over an encoder, by what they show of the class.
+VIEWS: dict[str, dict[str, Callable[[BertEncoder], Any]]] = {
+    "ChunkedTask": {
+        "rows": lambda encoder: models.MaskedLM(encoder).in_chunks(2),
+        "packed rows": lambda encoder: models.Pretrainer(encoder).packed().in_chunks(2),
+    },
+    "Distiller": {"": _distiller},
+    "EncoderView": {
+        "with_outputs": lambda encoder: encoder.with_outputs(hidden_states=True, attentions=True),
+        "first_token": lambda encoder: encoder.first_token(),
+        "at_positions": lambda encoder: encoder.at_positions(pooled=True),
+        "packed": lambda encoder: encoder.packed(hidden_states=True),
+    },
+    "PackedTask": {
+        "masked tokens": lambda encoder: models.Pretrainer(encoder).packed(),
+        "labels": lambda encoder: models.SequenceClassifier(encoder, 3).packed(),
+    },
+}
+VIEW_NAMES = [f"{name} {part}".strip() for name, parts in VIEWS.items() for part in parts]
+
+
 def _made(name: str) -> tuple[Any, BertEncoder]:
     """Return a new model of a class, with the weights of a trained one, and its encoder."""
-    encoder = BertEncoder(CONFIG)
+    encoder = BertEncoder(VIEW_CONFIG if name in VIEW_NAMES else CONFIG)
     if name == "BertEncoder":
         return contracts.as_trained(encoder), encoder
     if name in OWN:
         return contracts.as_trained(OWN[name](encoder)), encoder
+    if name in VIEW_NAMES:
+        class_name, _, part = name.partition(" ")
+        return contracts.as_trained(VIEWS[class_name][part](encoder)), encoder
     task_class: Any = task_classes()[name]
     number = inspect.signature(task_class).parameters.get("num_classes")
     needs_number = number is not None and number.default is inspect.Parameter.empty
@@ -89,10 +119,14 @@ def _freeze_block(model: Any, encoder: BertEncoder) -> None:
 
 
 def _freeze_parts(model: Any, encoder: BertEncoder) -> None:
-    """One part, one variable, one part of a frozen layer that trains, and a head."""
+    """One part, one variable, one part of a frozen layer that trains, and a head.
+
+    And a block that is computed twice: this state is independent of the others.
+    """
+    _checkpoint_gradients(model, encoder)
     encoder.blocks[0].feedforward.trainable = False
-    encoder.blocks[1].attention.trainable = False
-    encoder.blocks[1].attention.query.trainable = True
+    encoder.blocks[-1].attention.trainable = False
+    encoder.blocks[-1].attention.query.trainable = True
     encoder.embeddings.layer_norm.gamma.trainable = False
     assert encoder.pooler is not None
     encoder.pooler.trainable = False
@@ -137,11 +171,17 @@ def _quantise_and_adapt(model: Any, encoder: BertEncoder) -> None:
     _adapt(model, encoder)
 
 
+def _change_all(model: Any, encoder: BertEncoder) -> None:
+    _freeze_parts(model, encoder)
+    _quantise_and_adapt(model, encoder)
+
+
 def _checkpoint_gradients(model: Any, encoder: BertEncoder) -> None:
     del model
-    encoder.blocks[1].checkpoints_gradients = True
+    encoder.blocks[-1].checkpoints_gradients = True
 
 
+TOGETHER = "frozen parts, int8 and LoRA"
 CHANGES: dict[str, Callable[[Any, BertEncoder], None]] = {
     "nothing": _nothing,
     "frozen encoder": _freeze_encoder,
@@ -152,6 +192,7 @@ CHANGES: dict[str, Callable[[Any, BertEncoder], None]] = {
     "int8": _quantise,
     "int8 and LoRA": _quantise_and_adapt,
     "checkpointed gradients": _checkpoint_gradients,
+    TOGETHER: _change_all,
 }
 
 
@@ -190,9 +231,10 @@ def _by_preset(model: Any, folder: Path) -> Any:
     return load_checkpoint(folder / "preset")
 
 
+FILE = "save, load_model"
 PRESET, CLONE = "save_to_preset, load_checkpoint", "clone_model, set_weights"
 WAYS: dict[str, Callable[[Any, Path], Any]] = {
-    "save, load_model": _by_keras_file,
+    FILE: _by_keras_file,
     PRESET: _by_preset,
     "copy.deepcopy": _by_copy,
     "save_weights, load_weights": _by_weights_file,
@@ -202,7 +244,7 @@ WAYS: dict[str, Callable[[Any, Path], Any]] = {
 # changes that are hardest to keep.
 ALIKE, HARDEST = ("copy.deepcopy", "save_weights, load_weights"), ("frozen parts", "int8 and LoRA")
 # What a task does not add to its encoder is tried with the encoder and with the users' models.
-OF_AN_ENCODER = ("nothing", "frozen block", "int8")
+OF_AN_ENCODER = ("nothing", "frozen block", "int8", "checkpointed gradients")
 
 
 # === What must be equal ===
@@ -214,8 +256,9 @@ class _State(NamedTuple):
     weights: list[bytes]
     trainable_weights: list[bool]
     trainable_variables: list[bool]
-    checkpointed: list[bool]
+    checkpointed: set[tuple[tuple[int, ...], bool]]
     sharing: list[list[int]]
+    made_from: list[list[int]]
     paths: list[str]
     trainable_layers: dict[str, bool]
     optimizer: list[bytes] | None
@@ -230,10 +273,16 @@ def _state(model: Any) -> _State:
         trainable_weights=[model.trainable and weight.trainable for weight in model.weights],
         # Without those of a pooler that a task does not use.
         trainable_variables=[id(weight) in trainable for weight in model.weights],
-        checkpointed=[
-            layer.checkpoints_gradients for layer in layers if isinstance(layer, TransformerBlock)
-        ],
+        # A clone may have one more layer over the weights of a block.
+        checkpointed={
+            (tuple(numbers[id(weight)] for weight in layer.weights), layer.checkpoints_gradients)
+            for layer in layers
+            if isinstance(layer, TransformerBlock)
+        },
         sharing=[[numbers[id(weight)] for weight in layer.weights] for layer in layers],
+        made_from=[
+            [numbers.get(id(weight), -1) for weight in each.weights] for each in _made_from(model)
+        ],
         paths=[weight.path for weight in model.weights],
         # Keras forgets the flag of its own input layers, which have nothing to train.
         trainable_layers={
@@ -243,6 +292,14 @@ def _state(model: Any) -> _State:
         },
         optimizer=_optimizer_state(model),
     )
+
+
+def _made_from(model: Any) -> list[Any]:
+    """Return the models whose layers a view computes with."""
+    if isinstance(model, EncoderView) and model._origin is not None:
+        return [model._origin.encoder]
+    named = [getattr(model, name, None) for name in ("task", "teacher", "encoder")]
+    return [each for each in named if each is not None]
 
 
 # `clone_model` returns a plain `Functional`, made of copies of the layers, and a new optimizer.
@@ -256,7 +313,7 @@ def _optimizer_state(model: Any) -> list[bytes] | None:
 
 def _with_optimizer(model: Any) -> Any:
     """Compile it and take two steps, by gradients made up: compiling a step would take long."""
-    loss = model.objective() if isinstance(model, models.Task) else {"loss": "mse"}
+    loss = model.objective() if hasattr(model, "objective") else {"loss": "mse"}
     model.compile(optimizer(1e-3, total_steps=10), **loss)
     variables = model.trainable_variables
     model.optimizer.build(variables)
@@ -282,8 +339,12 @@ def _changed(name: str, change: str) -> _Saved:
     CHANGES[change](model, encoder)
     if model.trainable_variables:
         _with_optimizer(model)
-    x = contracts.inputs_of(model if isinstance(model, models.Task) else encoder)
+    x = every_model.inputs(model) if name in VIEW_NAMES else _inputs(model, encoder)
     return _Saved(model, x, numpy(model(x)), _state(model))
+
+
+def _inputs(model: Any, encoder: BertEncoder) -> dict[str, np.ndarray]:
+    return contracts.inputs_of(model if isinstance(model, models.Task) else encoder)
 
 
 def _differences(saved: _Saved, way: str, folder: Path) -> list[str]:
@@ -304,21 +365,22 @@ def _named(outputs: Any) -> list[tuple[Any, Any]]:
     return list(outputs.items()) if isinstance(outputs, dict) else [(slice(None), outputs)]
 
 
-# Keras transposes the scales of a quantised table, which have one axis.
-@pytest.mark.filterwarnings("ignore:The use of `x.T` on tensors of dimension other than 2")
-@pytest.mark.parametrize("name", NAMES)
-def test_what_was_trained_is_what_is_loaded(name: str, tmp_path: Path) -> None:
+def _check(name: str, cells: dict[str, list[str]], folder: Path) -> None:
+    """Assert that a model is equal after every round trip.
+
+    Args:
+        name: of the model.
+        cells: change -> ways of saving.
+        folder: for files.
+    """
     table: dict[tuple[str, str], list[str]] = {}
-    changes = [each for each in CHANGES if name in NAMES[:3] or each not in OF_AN_ENCODER]
-    for change in changes:
+    for change, ways in cells.items():
         saved = _changed(name, change)
-        for way in WAYS:
-            if (way == PRESET and name in OWN) or (way in ALIKE and change not in HARDEST):
-                continue
-            folder = tmp_path / f"{len(table)}"
-            folder.mkdir()
+        for way in ways:
+            place = folder / f"{len(table)}"
+            place.mkdir()
             try:
-                table[change, way] = _differences(saved, way, folder)
+                table[change, way] = _differences(saved, way, place)
             except Exception as error:
                 table[change, way] = [f"{type(error).__name__}: {error}"[:200]]
         assert _state(saved.model) == saved.state  # saving changes nothing
@@ -327,3 +389,60 @@ def test_what_was_trained_is_what_is_loaded(name: str, tmp_path: Path) -> None:
         for (change, way), wrong in table.items()
     ]
     assert not any(table.values()), f"{keras.backend.backend()}\n" + "\n".join(lines)
+
+
+# Keras transposes the scales of a quantised table, which have one axis.
+ignores_transposition = pytest.mark.filterwarnings(
+    "ignore:The use of `x.T` on tensors of dimension other than 2"
+)
+
+
+@ignores_transposition
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_trained_is_what_is_loaded(name: str, tmp_path: Path) -> None:
+    cells = {
+        change: [
+            way
+            for way in WAYS
+            if not (way == PRESET and name in OWN) and not (way in ALIKE and change not in HARDEST)
+        ]
+        for change in CHANGES
+        if change != TOGETHER and (name in NAMES[:3] or change not in OF_AN_ENCODER)
+    }
+    _check(name, cells, tmp_path)
+
+
+# === Views ===
+
+
+def test_every_view_is_here() -> None:
+    """A new class of models must be added to `VIEWS`."""
+    classes = {each.__name__ for each in every_model.discovered()}
+    assert classes - task_classes().keys() - {"BertEncoder"} == VIEWS.keys()
+    assert list(VIEWS["EncoderView"]) == list(models.encoder.VIEWS)
+
+
+@ignores_transposition
+@pytest.mark.parametrize("name", VIEW_NAMES)
+def test_a_view_is_loaded_as_it_was_trained(name: str, tmp_path: Path) -> None:
+    """With all changes at once: the slow test has them one by one."""
+    _check(name, {TOGETHER: [FILE, CLONE]}, tmp_path)
+
+
+@pytest.mark.slow
+@ignores_transposition
+@pytest.mark.parametrize("name", VIEW_NAMES)
+def test_a_view_is_loaded_as_it_was_trained_in_every_way(name: str, tmp_path: Path) -> None:
+    ways = [way for way in WAYS if way != PRESET]
+    cells = {change: ways if change in HARDEST else [FILE] for change in CHANGES}
+    _check(name, cells, tmp_path)
+
+
+def test_a_view_is_refused_as_a_preset(tmp_path: Path) -> None:
+    """Its task, or its encoder, is what is saved for use."""
+    encoder = BertEncoder(VIEW_CONFIG)
+    for parts in VIEWS.values():
+        view = next(iter(parts.values()))(encoder)
+        with pytest.raises(UsageError, match=f"view.task.* Received: {type(view).__name__}"):
+            save_checkpoint(view, tmp_path / "preset")
+        assert not (tmp_path / "preset").exists()
