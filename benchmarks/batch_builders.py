@@ -130,7 +130,7 @@ def _keras_hub(
     masker = keras_hub.layers.MaskedLMMaskGenerator(
         vocabulary_size=tokenizer.vocab_size,
         mask_selection_rate=0.15,
-        mask_selection_length=examples.masking.max_predictions,
+        mask_selection_length=examples.masking.max_predictions_per_seq,
         mask_token_id=tokenizer.mask_id,
         unselectable_token_ids=list(tokenizer.special_ids),
     )

@@ -28,9 +28,9 @@ from benchmarks.earlier import BEFORE, HERE, unpacked
 
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
 _REPORT = 25  # steps
-_RUN = {"report_every": _REPORT, "evaluate_every": 2, "evaluation_pairs": 500, "export": "false"}
+_RUN = {"log_every": _REPORT, "evaluate_every": 2, "eval_examples": 500, "export": "false"}
 _QUICK = {"config": "bert_tiny_uncased", "batch_size": 8, "warmup_steps": 10, "vocab_size": 2_000}
-_TEXT = {"held_out": 0.06, "vocab_size": 16_000}
+_TEXT = {"validation_split": 0.06, "vocab_size": 16_000}
 
 Point = dict[str, float]  # step, seconds, loss
 

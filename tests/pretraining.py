@@ -17,5 +17,5 @@ def few_examples(objective: str) -> PretrainingExamples:
     tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
     sizes = rng.integers(1, 5, (4, 5)).tolist()
     corpus = Corpus.from_ids([[rng.integers(5, 50, n).tolist() for n in row] for row in sizes])
-    options: dict[str, Any] = {"sequence_length": 12, "batch_size": 1, "short_probability": 0.8}
+    options: dict[str, Any] = {"sequence_length": 12, "batch_size": 1, "short_seq_prob": 0.8}
     return PretrainingExamples(corpus, tokenizer, objective=objective, **options)

@@ -128,7 +128,7 @@ def _teacher(handle: str, cache: Path) -> None:
 
 
 def _start(handle: str, cache: Path) -> None:
-    recipe = PretrainRecipe(corpus="demo", steps=50, start=handle, sequence_length=8)
+    recipe = PretrainRecipe(corpus="demo", steps=50, init_checkpoint=handle, sequence_length=8)
     contracts.assert_same_weights(build(recipe, len(hub.WORDS)), hub.published())
 
 

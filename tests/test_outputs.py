@@ -108,11 +108,11 @@ MetricsLog.append = append_and_copy
 def done(program, *arguments):
     assert not program([*arguments]), program
 
-text = "corpus=~/text.txt", "layout=sentences", "held_out=0.2", "vocab_size=300"
+text = "corpus=~/text.txt", "layout=sentences", "validation_split=0.2", "vocab_size=300"
 done(prepare.main, *text, "out=~/corpora/mine", "workers=1")
 small = "sequence_length=16", "batch_size=4", "export=false"
 done(pretrain.main, "demo", "--quicktest", *text, *small, "out=~/runs/pretrain", "tensorboard=true")
-done(pretrain.main, "demo", "--quicktest", *text, *small, "steps=2", "evaluation_pairs=4")
+done(pretrain.main, "demo", "--quicktest", *text, *small, "steps=2", "eval_examples=4")
 Path("task.py").write_text(
     "from training.finetune_recipe import FinetuneRecipe\\nrecipe = FinetuneRecipe(task='labels')"
 )

@@ -28,7 +28,7 @@ class WriteMetrics(keras.callbacks.Callback):
         metrics: the log of what is computed, the same at every repetition.
         speed: the log of what depends on the machine.
         display: where to show it.
-        report_every: steps of a report.
+        log_every: steps of a report.
         tokens_per_step: real tokens of a batch, on average.
         padding_share: share of the batches' positions, shown only.
         waited: told when a step began, how many seconds it waited for its batch.
@@ -41,7 +41,7 @@ class WriteMetrics(keras.callbacks.Callback):
         speed: MetricsLog,
         display: Progress,
         *,
-        report_every: int,
+        log_every: int,
         tokens_per_step: float,
         padding_share: float,
         waited: Callable[[float], float],
@@ -49,7 +49,7 @@ class WriteMetrics(keras.callbacks.Callback):
     ):
         super().__init__()
         self._metrics, self._speed, self._display = metrics, speed, display
-        self._report_every = report_every
+        self._report_every = log_every
         self._tokens_per_step = tokens_per_step
         self._padding_share = padding_share
         self._waited = waited

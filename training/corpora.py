@@ -40,7 +40,7 @@ class TrainingCorpora:
     @property
     def fingerprint(self) -> str:
         """Equal where both corpora and the tokenizer are."""
-        return f"{self.train.fingerprint}-{self.held_out.fingerprint}"
+        return f"{self.train.fingerprint}-{self.validation_split.fingerprint}"
 
     def log_shares(self) -> np.ndarray:
         """The logarithms of the tokens' frequencies in the training text: float64 [vocab_size]."""
@@ -55,7 +55,7 @@ class TrainingCorpora:
         Raises:
             DataError: the documents give no examples, or too few to train on.
         """
-        corpus = self.held_out if held_out else self.train
+        corpus = self.validation_split if held_out else self.train
 
         def of_size(batch_size: int) -> PretrainingExamples:
             return PretrainingExamples(
@@ -66,8 +66,8 @@ class TrainingCorpora:
                 objective=recipe.objective,
                 masking=recipe.masking,
                 mask_rate=recipe.mask_rate,
-                max_predictions=recipe.max_predictions or None,
-                short_probability=recipe.short_probability,
+                max_predictions_per_seq=recipe.max_predictions_per_seq or None,
+                short_seq_prob=recipe.short_seq_prob,
                 seed=recipe.seed,
             )
 
@@ -76,10 +76,10 @@ class TrainingCorpora:
             count = len(examples.plan(0))
             if held_out and 0 < count < recipe.batch_size:
                 examples = of_size(count)
-            if not recipe.row_length:  # rows of several examples fill up their last batch
+            if not recipe.packed_length:  # rows of several examples fill up their last batch
                 examples.num_batches(0)
         except DataError as error:
-            part = "held-out documents (held_out=)" if held_out else "documents to train on"
+            part = "held-out documents (validation_split=)" if held_out else "documents to train on"
             raise DataError(f"{corpus.num_documents:,} {part}: {error}") from error
         return examples
 
@@ -87,8 +87,8 @@ class TrainingCorpora:
 def rows_of(
     recipe: PretrainRecipe, examples: PretrainingExamples
 ) -> PretrainingExamples | PackedExamples:
-    """The examples, or with `row_length` rows of them: about as many in a batch."""
-    if not (length := recipe.row_length):
+    """The examples, or with `packed_length` rows of them: about as many in a batch."""
+    if not (length := recipe.packed_length):
         return examples
     rows = round(recipe.batch_size * float(examples.lengths_of(0).mean()) / length)
     return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows))
@@ -108,8 +108,10 @@ def open_corpora(recipe: PretrainRecipe, folder: RunFolder) -> TrainingCorpora:
         DataError: the text cannot be used.
         ArtifactError: a prepared corpus is damaged.
     """
-    if Path(recipe.start).is_file():
-        raise UsageError(f"start={recipe.start}: a file. Name the folder of a checkpoint.")
+    if Path(recipe.init_checkpoint).is_file():
+        raise UsageError(
+            f"init_checkpoint={recipe.init_checkpoint}: a file. Name the folder of a checkpoint."
+        )
     prepared = prepare.find_prepared(recipe.corpus)
     is_prepared = prepared is not None
     if prepared is None:
@@ -137,14 +139,15 @@ def check_held_out(recipe: PretrainRecipe) -> None:
         documents = read(recipe.corpus, layout="sentences", field=recipe.field)
     count = found = 0
     for count, _ in enumerate(documents, 1):
-        found += split_of(count - 1, recipe.held_out) == "held_out"
+        found += split_of(count - 1, recipe.validation_split) == "held_out"
         if found == needed:
             return
     raise DataError(
         f"corpus={recipe.corpus}: too few documents for evaluation. Received: {count:,} documents, "
-        f'of which held_out={recipe.held_out:g} keeps {found}; objective="{recipe.objective}" '
+        f"of which validation_split={recipe.validation_split:g} keeps {found}; "
+        f'objective="{recipe.objective}" '
         f"needs {needed} held-out documents. Put blank lines between documents, add text, "
-        "or take a larger held_out=, up to 0.5."
+        "or take a larger validation_split=, up to 0.5."
     )
 
 
@@ -153,8 +156,8 @@ def _open_prepared(
 ) -> TrainingCorpora:
     if not (folder / "held_out").is_dir():
         raise UsageError(
-            f"{folder}: prepared with held_out=0, so there is nothing to evaluate on. Prepare it "
-            "again with a share of held-out documents, such as held_out=0.02."
+            f"{folder}: prepared with validation_split=0, so there is nothing to evaluate on. "
+            "Prepare it again with a share of held-out documents, such as validation_split=0.02."
         )
     tokenizer = Tokenizer.from_preset(folder)
     train, held_out = (_open(folder / name, tokenizer, verify) for name in ("train", "held_out"))
@@ -200,7 +203,7 @@ def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
         vocab=recipe.vocab,
         vocab_size=recipe.vocab_size,
         lowercase=recipe.lowercase,
-        held_out=recipe.held_out,
+        validation_split=recipe.validation_split,
         workers=recipe.workers,
         overwrite=True,
         file_names=file_names,
@@ -211,5 +214,5 @@ def evaluation_batches(
     recipe: PretrainRecipe, examples: PretrainingExamples | PackedExamples
 ) -> int:
     """How many batches of held-out examples are measured."""
-    wanted = math.ceil(recipe.evaluation_pairs / recipe.batch_size)
+    wanted = math.ceil(recipe.eval_examples / recipe.batch_size)
     return min(wanted, examples.num_batches(0))

@@ -84,7 +84,7 @@ class KeepBest(keras.callbacks.Callback):
         dev: the examples to measure on.
         tokenizer: of the model.
         folder: of the best model; replaced as a whole.
-        report_every: steps of a report.
+        log_every: steps of a report.
         state: of a run that goes on.
         progress: told how far the measuring is, as by `measure`.
     """
@@ -96,14 +96,14 @@ class KeepBest(keras.callbacks.Callback):
         dev: Any,
         tokenizer: Tokenizer,
         folder: Path,
-        report_every: int,
+        log_every: int,
         state: Mapping[str, Any],
         progress: Callable[[int, int | None, str], None] | None = None,
     ):
         super().__init__()
         self._recipe, self._kind, self._dev, self._tokenizer = recipe, kind, dev, tokenizer
-        self._folder, self._report_every, self._progress = folder, report_every, progress
-        self.reports = state["step"] // report_every
+        self._folder, self._report_every, self._progress = folder, log_every, progress
+        self.reports = state["step"] // log_every
         self.state = {
             name: state[name] for name in ("best", "best_step", "constant", "waited", "aside")
         }

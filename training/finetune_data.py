@@ -47,7 +47,7 @@ class Data:
         if recipe.dev:
             dev = read(kind, recipe.dev)
         else:
-            train, dev = kind.split(train, recipe.held_out)
+            train, dev = kind.split(train, recipe.validation_split)
         train = kind.learned(train)
         if not len(train):
             raise DataError(

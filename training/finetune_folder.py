@@ -23,6 +23,7 @@ from bert_keras import atomic, handles, strict_json
 from bert_keras.checkpoints import open_checkpoint
 from bert_keras.errors import ArtifactError, UsageError
 from training.finetune_recipe import FinetuneRecipe
+from training.overrides import renamed
 from training.run_folder import require_run_folder, require_unchanged
 
 QUICKTEST = ".quicktest"  # what --quicktest makes up
@@ -95,7 +96,9 @@ class FinetuneFolder:
         if self.run.exists() and self._is_begun():
             before = strict_json.read_object(self.run)
             told, known = before.get("recipe"), dataclasses.asdict(FinetuneRecipe(task=recipe.task))
-            told = known | (told if isinstance(told, dict) else {})  # older ones know fewer values
+            told = known | (
+                renamed(told) if isinstance(told, dict) else {}
+            )  # older ones know fewer values
             found = before.get("files") or {}
             files_then = {name: each for name, each in found.items() if isinstance(each, dict)}
             changed = [
@@ -162,6 +165,6 @@ def recipe_of(folder: Path) -> FinetuneRecipe | None:
     if not isinstance(values, dict) or "task" not in values:
         raise ArtifactError(f"{path}: not of a fine-tuning run")
     try:
-        return FinetuneRecipe(**values)  # pyright: ignore[reportCallIssue]
+        return FinetuneRecipe(**renamed(values))  # pyright: ignore[reportCallIssue]
     except (TypeError, UsageError) as error:
         raise ArtifactError(f"{path}: not of a fine-tuning run: {error}") from error

@@ -27,8 +27,8 @@ class FinetuneRecipe:
     # The task and its data.
     task: str  # a name of KINDS: what is learned
     train: str = ""  # file of examples to learn from
-    dev: str = ""  # file to measure on; empty: held_out of train
-    held_out: float = 0.1  # share of train to measure on where there is no dev
+    dev: str = ""  # file to measure on; empty: validation_split of train
+    validation_split: float = 0.1  # share of train to measure on where there is no dev
     rows: int = 0  # examples of train to learn from; 0: all
     draw: bool = True  # those are drawn by data_seed; else they are the first
     dev_rows: int = 0  # the first examples of dev to measure on; 0: all
@@ -54,7 +54,7 @@ class FinetuneRecipe:
     numbered_characters: bool = False  # each word is a character and its number, as in Weibo NER
     scheme: str = "auto"  # of the tags: "iob1", "bio", "bioes", "bilou", "bmes"
     repair: bool = False  # read broken spans of the last three as conlleval does
-    highest: float = 1.0  # of the scores of "similarity": as like as can be
+    max_score: float = 1.0  # of the scores of "similarity": as like as can be
     language: str = "en"  # of answers: "zh" compares characters
     # The model.
     encoder: str = ""  # handle: a folder, a run, a name of PRESETS, "hf://organisation/name"
@@ -100,7 +100,7 @@ class FinetuneRecipe:
     metric: str = ""  # what the best weights are chosen by; empty: the task's first
     checkpoint_every: int = 1  # evaluations between checkpoints
     workers: int = 2  # that prepare batches
-    jit: str = "auto"  # XLA: "auto" (by device), "true", "false"
+    jit_compile: str = "auto"  # XLA: "auto" (by device), "true", "false"
     out: str = ""  # folder of the run; empty: runs/<name>
     name: str = ""  # of the run; empty: the recipe file's
 
@@ -167,7 +167,7 @@ _ONLY = {
     "labels": ("labels", "multi_label", "pair_labels", "entities"),
     "positive class_weights": ("labels", "pair_labels"),
     "word_column tag_column numbered_characters scheme repair crf all_pieces": ("entities",),
-    "highest": ("similarity",),
+    "max_score": ("similarity",),
     "language stride max_question max_answer no_answer": ("questions",),
     "representation packing": _OF_TOKENS,
     "dropout": _WITH_DROPOUT,
@@ -198,7 +198,7 @@ _RANGES = Ranges(
         "representation": ("last", "concat_last_4", "mix"),
         "optimizer": ("adamw", "lamb", "muon"),
         "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
-        "jit": tuple(JIT),
+        "jit_compile": tuple(JIT),
     },
     least={
         "max_length": 8,
@@ -206,9 +206,9 @@ _RANGES = Ranges(
         **dict.fromkeys(_FROM_ZERO, 0),
     },
     bounds={"seed": _SEEDS, "data_seed": _SEEDS},
-    above_zero=("learning_rate", "held_out", "highest", "temperature"),
+    above_zero=("learning_rate", "validation_split", "max_score", "temperature"),
     not_shares=(
-        *("learning_rate", "weight_decay", "clip_norm", "highest"),
+        *("learning_rate", "weight_decay", "clip_norm", "max_score"),
         *("temperature", "hidden", "alpha"),
     ),
 )

@@ -116,10 +116,10 @@ def _train(
         model = _taught(recipe, task, tokenizer)
     opened = perf_counter() - start
     examples = training_examples(recipe, kind, data, tokenizer, task, seed)
-    report_every = math.ceil(examples.num_batches() / recipe.evaluations)
+    log_every = math.ceil(examples.num_batches() / recipe.evaluations)
     # The last report may be begun for a few steps: it is made as long as the others.
-    reports = math.ceil(recipe.epochs * examples.num_batches() / report_every)
-    _compile(recipe, model, reports * report_every)
+    reports = math.ceil(recipe.epochs * examples.num_batches() / log_every)
+    _compile(recipe, model, reports * log_every)
     # === Resume ===
     fitting = Fitting(
         model,
@@ -127,14 +127,14 @@ def _train(
         checkpoints=folder / CHECKPOINTS,
         metrics=folder / METRICS,
         speed=folder / SPEED,
-        report_every=report_every,
+        log_every=log_every,
         began=start,
         start=_START,
     )
     state, step = fitting.state, fitting.state["step"]
     state["aside"] += opened
     best = KeepBest(
-        *(recipe, kind, data.dev, tokenizer, folder / BEST, report_every, state), fitting.show
+        *(recipe, kind, data.dev, tokenizer, folder / BEST, log_every, state), fitting.show
     )
     # === Training ===
     stop = fitting.run(
@@ -145,7 +145,7 @@ def _train(
         checkpoint_every=recipe.checkpoint_every,
         workers=recipe.workers,
         note=_note(recipe, seed, step),
-        later_steps=(recipe.seed + recipe.seeds - 1 - seed) * reports * report_every,
+        later_steps=(recipe.seed + recipe.seeds - 1 - seed) * reports * log_every,
         is_over=best.is_over,
     )
     if stop.signal is not None:
@@ -223,6 +223,6 @@ def _compile(recipe: FinetuneRecipe, task: Task | PackedTask | Distiller, total_
             layer_decay=recipe.layer_decay or 1.0,
             unfreeze_every=recipe.unfreeze_every,
         ),
-        jit_compile=JIT[recipe.jit],
+        jit_compile=JIT[recipe.jit_compile],
         **task.objective(),
     )

@@ -24,7 +24,7 @@ from training.overrides import parse_overrides
 # Values that are of use without training.
 _VALUES = (
     *READING,
-    *("positive", "highest", "language", "precision"),
+    *("positive", "max_score", "language", "precision"),
     *("max_length", "stride", "max_question", "max_answer", "no_answer"),
 )
 _PROBLEMS = {problem: task for task, problem in PROBLEMS.items()}

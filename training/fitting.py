@@ -27,7 +27,7 @@ class Fitting:
         checkpoints: folder of the checkpoints,
         metrics: and the file of what is computed,
         speed: and of what depends on the machine.
-        report_every: steps of a report.
+        log_every: steps of a report.
         began: when the run, or this process of it, began: `perf_counter()`.
         start: the state of a new run, beside what every run has.
 
@@ -44,11 +44,11 @@ class Fitting:
         checkpoints: Path,
         metrics: Path,
         speed: Path,
-        report_every: int,
+        log_every: int,
         began: float,
         start: Mapping[str, Any],
     ):
-        self._model, self._examples, self._report_every = model, examples, report_every
+        self._model, self._examples, self._report_every = model, examples, log_every
         self._checkpoints = TrainingCheckpoints(checkpoints)
         self._metrics, self._speed = MetricsLog(metrics), MetricsLog(speed)
         self.state: dict[str, Any] = _START | dict(start) | (self._checkpoints.restore(model) or {})
@@ -124,7 +124,7 @@ class Fitting:
                 self._metrics,
                 self._speed,
                 display,
-                report_every=self._report_every,
+                log_every=self._report_every,
                 tokens_per_step=seen["tokens"] / seen["batches"],
                 padding_share=seen["padding_share"],
                 waited=watched.waited,

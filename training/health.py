@@ -55,11 +55,11 @@ def examine(
     examples = corpora.examples(recipe, held_out=True)
     batches = evaluation_batches(recipe, examples)
     if not task.compiled:  # but a view of it
-        task.compile(**task.objective(), jit_compile=JIT[recipe.jit])
+        task.compile(**task.objective(), jit_compile=JIT[recipe.jit_compile])
     measured = task.evaluate(dataset(examples, steps=batches), return_dict=True, verbose=0)
     learned_from = corpora.examples(recipe)
     seen = seen_in(learned_from)
-    if recipe.row_length:
+    if recipe.packed_length:
         seen |= seen_in(rows_of(recipe, learned_from))
     measured_on = examples.statistics(epoch=0, batches=batches)
     entropy = unigram.entropy(held_out.tokens, tokenizer.special_ids)

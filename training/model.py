@@ -33,29 +33,29 @@ def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
         recipe: what to train.
         vocab_size: of the tokenizer, learned or given.
     """
-    task = _begun(recipe, vocab_size) if recipe.start else _new(recipe, vocab_size)
+    task = _begun(recipe, vocab_size) if recipe.init_checkpoint else _new(recipe, vocab_size)
     task.encoder.checkpoint_gradients(recipe.gradient_checkpointing)
     return task
 
 
 def learner(recipe: PretrainRecipe, task: Task) -> Task | PackedTask | ChunkedTask:
     """What is fitted, the task or a view of it: compiled, with objective and optimizer."""
-    model: Any = task.packed() if recipe.row_length else task
-    if recipe.vocabulary_chunks > 1:
-        model = model.in_chunks(recipe.vocabulary_chunks)
+    model: Any = task.packed() if recipe.packed_length else task
+    if recipe.loss_chunks > 1:
+        model = model.in_chunks(recipe.loss_chunks)
     model.compile(
         optimizer(
             recipe.learning_rate,
-            total_steps=recipe.steps // recipe.accumulate,
-            warmup_steps=recipe.warmup_steps // recipe.accumulate,
+            total_steps=recipe.steps // recipe.gradient_accumulation_steps,
+            warmup_steps=recipe.warmup_steps // recipe.gradient_accumulation_steps,
             schedule=recipe.schedule,
             name=recipe.optimizer,
             weight_decay=recipe.weight_decay,
             clip_norm=recipe.clip_norm or None,
-            accumulate=recipe.accumulate,
-            ema=recipe.ema,
+            gradient_accumulation_steps=recipe.gradient_accumulation_steps,
+            ema_momentum=recipe.ema_momentum,
         ),
-        jit_compile=JIT[recipe.jit],
+        jit_compile=JIT[recipe.jit_compile],
         **model.objective(),
     )
     return model
@@ -67,7 +67,7 @@ def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:
     options: dict[str, Any] = {} if kind is MaskedLM else {"objective": recipe.objective}
     try:
         task = kind.from_preset(
-            recipe.start,
+            recipe.init_checkpoint,
             plain=True,
             dtype=recipe.precision,
             allow_missing=(*kind.head_layers, "pooler"),
@@ -75,12 +75,12 @@ def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:
             **options,
         )
     except ValueError as error:
-        raise UsageError(f"start={recipe.start}: {error}") from error
+        raise UsageError(f"init_checkpoint={recipe.init_checkpoint}: {error}") from error
     config = task.encoder.config
     if config.vocab_size != vocab_size or recipe.sequence_length > config.max_positions:
         raise UsageError(
-            f"start={recipe.start} reads {config.vocab_size} pieces and {config.max_positions} "
-            f"positions. Received: a vocabulary of {vocab_size}, "
+            f"init_checkpoint={recipe.init_checkpoint} reads {config.vocab_size} pieces and "
+            f"{config.max_positions} positions. Received: a vocabulary of {vocab_size}, "
             f"sequence_length={recipe.sequence_length}"
         )
     return task

@@ -8,19 +8,37 @@ from typing import Any
 
 from bert_keras.errors import UsageError
 
+# Keys of earlier versions -> their names today. An old run folder goes on with the new names.
+RENAMED = {
+    "accumulate": "gradient_accumulation_steps",
+    "ema": "ema_momentum",
+    "evaluation_pairs": "eval_examples",
+    "held_out": "validation_split",
+    "highest": "max_score",
+    "jit": "jit_compile",
+    "max_predictions": "max_predictions_per_seq",
+    "preset": "config",
+    "report_every": "log_every",
+    "row_length": "packed_length",
+    "short_probability": "short_seq_prob",
+    "start": "init_checkpoint",
+    "vocabulary_chunks": "loss_chunks",
+}
 # What a value must be, by the name of its type.
 KINDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 
 
-def parse_overrides(
-    arguments: Sequence[str], defaults: Mapping[str, Any], renamed: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by the names of today, where an earlier version stored them."""
+    return {RENAMED.get(name, name): value for name, value in values.items()}
+
+
+def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The defaults with the values of `key=value` arguments, each of its default's type.
 
     Args:
         arguments: as given on the command line.
         defaults: every known key, with a text, whole number, number or truth value.
-        renamed: keys of older versions, and today's.
 
     Raises:
         UsageError: not key=value, an unknown or repeated key, or a value of another type.
@@ -30,9 +48,9 @@ def parse_overrides(
         key, equals, text = argument.partition("=")
         if not equals:
             raise UsageError(f"Expected key=value. Received: {argument!r}")
-        if today := (renamed or {}).get(key):
-            raise UsageError(f"{key}= is called {today}= now. Received: {argument!r}")
         if key not in defaults:
+            if (today := RENAMED.get(key)) in defaults:
+                raise UsageError(f"{key}= is called {today}= now. Received: {argument!r}")
             raise UsageError(
                 f"Unknown key. Received: {argument!r}.{nearest(key, defaults)} "
                 f"Known keys: {', '.join(defaults)}."

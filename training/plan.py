@@ -73,7 +73,9 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     table.add_row("text", text, recipe.corpus)
     origin = recipe.vocab or ("prepared" if _prepared(recipe) else "learned from the text")
     table.add_row("vocabulary", f"{found.vocab_size:,} pieces", origin)
-    table.add_row("model", f"{found.parameters:,} parameters", recipe.start or recipe.config)
+    table.add_row(
+        "model", f"{found.parameters:,} parameters", recipe.init_checkpoint or recipe.config
+    )
     table.add_row(
         "examples",
         f"{recipe.steps * recipe.batch_size:,} of {recipe.sequence_length} tokens",
@@ -95,10 +97,10 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
 
 
 def _config(recipe: PretrainRecipe, vocab_size: int) -> BertConfig:
-    if recipe.start:
+    if recipe.init_checkpoint:
         from bert_keras.models import BertEncoder
 
-        return BertEncoder.from_preset(recipe.start, load_weights=False).config
+        return BertEncoder.from_preset(recipe.init_checkpoint, load_weights=False).config
     return recipe.sizes().replace(vocab_size=vocab_size)
 
 
@@ -177,7 +179,7 @@ def _memory(recipe: PretrainRecipe, config: BertConfig) -> int:
     activations = tokens * config.num_layers * per_token
     if recipe.gradient_checkpointing:  # of one block, and the inputs of all
         activations = tokens * (per_token + config.num_layers * config.hidden_size)
-    logits = 3 * tokens * recipe.mask_rate * config.vocab_size / recipe.vocabulary_chunks
+    logits = 3 * tokens * recipe.mask_rate * config.vocab_size / recipe.loss_chunks
     width = _FLOAT if recipe.precision == "float32" else _FLOAT // 2
     return int(4 * _FLOAT * _parameters(recipe, config) + width * activations + _FLOAT * logits)
 

@@ -11,7 +11,8 @@
     vocab=           a vocab.txt, or a folder with one; without it, a vocabulary is learned
     vocab_size=16000 entries to learn, from the documents that are not held out
     lowercase=true   for a vocabulary that is learned or given as a file
-    held_out=0.02    share of the documents that are kept for evaluation, rounded to one of every
+    validation_split=0.02
+                     share of the documents that are kept for evaluation, rounded to one of every
                      two, three, four, and so on; 0: none
     workers=2        processes
     overwrite=false  replace the corpus that is in the folder
@@ -74,7 +75,7 @@ def prepare(
     vocab: str = "",
     vocab_size: int = 16_000,
     lowercase: bool = True,
-    held_out: float = 0.02,
+    validation_split: float = 0.02,
     workers: int = 2,
     overwrite: bool = False,
     file_names: tuple[str, ...] = (),
@@ -88,7 +89,7 @@ def prepare(
         DataError: text or a vocabulary that cannot be used.
         ResourceError: no space, a killed worker, a folder in use.
     """
-    _check(layout, language, vocab_size, held_out, workers)
+    _check(layout, language, vocab_size, validation_split, workers)
     out = atomic.expanded(out)
     data.require_vacant(out, overwrite)  # now, not when the vocabulary is learned
 
@@ -102,7 +103,7 @@ def prepare(
     else:
         with task("vocabulary") as progress:
             documents = enumerate(read(progress))
-            train = (doc for i, doc in documents if data.split_of(i, held_out) == "train")
+            train = (doc for i, doc in documents if data.split_of(i, validation_split) == "train")
             tokenizer = Tokenizer.learn(
                 train, vocab_size=vocab_size, lowercase=lowercase, progress=progress
             )
@@ -112,7 +113,7 @@ def prepare(
             out,
             read(progress),
             tokenizer,
-            held_out=held_out,
+            validation_split=validation_split,
             workers=workers,
             overwrite=overwrite,
             progress=progress,
@@ -134,12 +135,14 @@ def find_prepared(corpus: str) -> Path | None:
     return folder if (folder / "train" / data.MANIFEST).is_file() else None
 
 
-def _check(layout: str, language: str, vocab_size: int, held_out: float, workers: int) -> None:
+def _check(
+    layout: str, language: str, vocab_size: int, validation_split: float, workers: int
+) -> None:
     for good, rule, name, value in (
         (layout in data.LAYOUTS, f"one of {', '.join(data.LAYOUTS)}", "layout", layout),
         (_LANGUAGE.fullmatch(language), "an ISO code such as en or zh", "language", language),
         (vocab_size > 5, "more than the 5 special tokens", "vocab_size", vocab_size),
-        (0 <= held_out <= 0.5, "from 0 to 0.5", "held_out", held_out),
+        (0 <= validation_split <= 0.5, "from 0 to 0.5", "validation_split", validation_split),
         (workers >= 1, "at least 1", "workers", workers),
     ):
         if not good:
@@ -152,7 +155,7 @@ def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
     if vocab.startswith("hf://") or handles.is_preset(vocab):
         return Tokenizer.from_preset(vocab)
     if not path.exists():
-        raise UsageError(f"{path}: no such file or folder (vocab=, or start=).")
+        raise UsageError(f"{path}: no such file or folder (vocab=, or init_checkpoint=).")
     return Tokenizer.from_preset(path, **({} if path.is_dir() else {"lowercase": lowercase}))
 
 

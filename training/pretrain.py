@@ -12,7 +12,7 @@ The same command goes on with a run that was interrupted, exactly where its last
 Examples:
     python -m training.pretrain demo
     python -m training.pretrain wiki_mini corpus="wiki/*.txt" steps=20_000 out=runs/my_wiki
-    python -m training.pretrain wiki_mini corpus="field/*.txt" start=my_bert objective=mlm
+    python -m training.pretrain wiki_mini corpus="field/*.txt" init_checkpoint=my_bert objective=mlm
     KERAS_BACKEND=jax python -m training.pretrain wiki_mini precision=mixed_bfloat16
 
 Everything is written to runs/<name>/ (see report.md there) and saved_models/<name>/<version>/.
@@ -110,7 +110,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
         checkpoints=folder.checkpoints,
         metrics=folder.metrics,
         speed=folder.speed,
-        report_every=recipe.report_every,
+        log_every=recipe.log_every,
         began=start,
         start={"peak_memory": 0},
     )
@@ -130,7 +130,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     step, steps = state["step"], recipe.steps
     event_files = _event_files(folder) if recipe.tensorboard else None
     stop = fitting.run(
-        steps // recipe.report_every,
+        steps // recipe.log_every,
         seen=seen_in(examples),
         more=lambda: {"peak_memory": peak_memory(), "corpus": fingerprint},
         callbacks=[event_files] if event_files else [],

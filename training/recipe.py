@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import ClassVar
 
 from bert_keras import atomic, strict_json
 from bert_keras.config import BertConfig
@@ -30,13 +29,15 @@ class PretrainRecipe:
     layout: str = "text"  # "text": running; "sentences": one a line, blank line between documents
     language: str = "en"  # ISO code, for the splitting into sentences
     field: str = "text"  # key of the text in .jsonl files
-    held_out: float = 0.02  # share of the documents for evaluation: one of round(1 / held_out)
+    validation_split: float = (
+        0.02  # share of the documents for evaluation: one of round(1 / validation_split)
+    )
     # The vocabulary.
     vocab: str = ""  # a vocab.txt to use; empty: learned from the corpus
     vocab_size: int = 16_000  # pieces to learn
     lowercase: bool = True  # drop case and accents
     # The model.
-    start: str = ""  # checkpoint to go on from, which gives sizes, dropout and vocabulary
+    init_checkpoint: str = ""  # checkpoint to go on from, which gives sizes, dropout and vocabulary
     config: str = "bert_mini_uncased"  # sizes of a new model: a name in bert_keras.PRESETS, or a
     # JSON file of `BertConfig.save`; `vocab_size` is the vocabulary's
     dropout: float = 0.1
@@ -49,64 +50,65 @@ class PretrainRecipe:
     objective: str = "nsp"  # beside masked tokens: "nsp", "sop", "rtd" (ELECTRA); "mlm": nothing
     masking: str = "token"  # or "whole_word", "span"
     mask_rate: float = 0.15  # share of the tokens
-    max_predictions: int = 0  # most masks of an example; 0: what mask_rate gives for its length
+    max_predictions_per_seq: int = (
+        0  # most masks of an example; 0: what mask_rate gives for its length
+    )
     generator_size: float = 0.25  # of "rtd": width of the generator, as a share of config's
-    short_probability: float = 0.1  # share of the examples that aim at a shorter length
-    row_length: int = 0  # tokens of rows of several examples, without padding; 0: one in a row
+    short_seq_prob: float = 0.1  # share of the examples that aim at a shorter length
+    packed_length: int = 0  # tokens of rows of several examples, without padding; 0: one in a row
     # The optimisation.
     batch_size: int = 32
-    steps: int  # batches to train on, a multiple of report_every
+    steps: int  # batches to train on, a multiple of log_every
     learning_rate: float = 1e-4  # at the end of the warm-up
     warmup_steps: int = 0  # of the linear rise from 0
     schedule: str = "linear"  # of the fall afterwards; or "cosine", "polynomial"
     weight_decay: float = 0.01  # of kernels and tables; biases and LayerNorm have none
     clip_norm: float = 1.0  # largest norm of the gradient; 0: any
     optimizer: str = "adamw"  # or "lamb", "muon"
-    accumulate: int = 1  # batches whose gradients make one update
-    ema: float = 0.0  # momentum of the averaged weights that are saved; 0: off
+    gradient_accumulation_steps: int = 1  # batches whose gradients make one update
+    ema_momentum: float = 0.0  # momentum of the averaged weights that are saved; 0: off
     precision: str = "float32"  # Keras dtype policy
     gradient_checkpointing: bool = False  # compute each block twice, for less memory
-    vocabulary_chunks: int = 1  # parts of the vocabulary in the loss, each computed twice: likewise
+    loss_chunks: int = 1  # parts of the vocabulary in the loss, each computed twice: likewise
     # The run.
     seed: int = 0  # of weights, dropout and data
-    report_every: int = 50  # steps of a line in metrics.jsonl
+    log_every: int = 50  # steps of a line in metrics.jsonl
     evaluate_every: int = 10  # reports between evaluations
-    evaluation_pairs: int = 2_000  # held-out examples of an evaluation
+    eval_examples: int = 2_000  # held-out examples of an evaluation
     checkpoint_every: int = 10  # reports between checkpoints
     workers: int = 2  # that prepare data
     tensorboard: bool = False  # event files too
     export: bool = True  # a SavedModel at the end
-    jit: str = "auto"  # XLA: "auto" (by device), "true", "false"
+    jit_compile: str = "auto"  # XLA: "auto" (by device), "true", "false"
     out: str = ""  # folder of the run; empty: runs/<name>
     name: str = ""  # of the run and of its folder in saved_models; empty: the recipe file's
-
-    # Keys of older recipes and run folders -> today's.
-    renamed: ClassVar[dict[str, str]] = {"preset": "config"}
 
     def __post_init__(self) -> None:
         _RANGES.check(self)
         if not self.corpus:
             _RANGES.fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)
-        if self.start:
+        if self.init_checkpoint:
             if self.objective == "rtd":
-                _RANGES.fail("objective", "must be mlm, nsp or sop with start=", self.objective)
-            object.__setattr__(self, "vocab", self.vocab or self.start)
+                _RANGES.fail(
+                    "objective", "must be mlm, nsp or sop with init_checkpoint=", self.objective
+                )
+            object.__setattr__(self, "vocab", self.vocab or self.init_checkpoint)
         else:
             self._check_sizes()
-        for name in ("report_every", "accumulate"):
+        for name in ("log_every", "gradient_accumulation_steps"):
             if self.steps % getattr(self, name):
                 _RANGES.fail(
                     "steps", f"must be a multiple of {name}={getattr(self, name)}", self.steps
                 )
-        if 0 < self.row_length < self.sequence_length:
+        if 0 < self.packed_length < self.sequence_length:
             rule = f"must be 0, or at least sequence_length={self.sequence_length}"
-            _RANGES.fail("row_length", rule, self.row_length)
-        for name, plain in (("row_length", 0), ("vocabulary_chunks", 1)):
+            _RANGES.fail("packed_length", rule, self.packed_length)
+        for name, plain in (("packed_length", 0), ("loss_chunks", 1)):
             if self.objective == "rtd" and getattr(self, name) != plain:
                 rule = f"must be {plain} with objective=rtd"
                 _RANGES.fail(name, rule, getattr(self, name))
-        if self.held_out > 0.5:
-            _RANGES.fail("held_out", "must be at most 0.5", self.held_out)
+        if self.validation_split > 0.5:
+            _RANGES.fail("validation_split", "must be at most 0.5", self.validation_split)
         if self.warmup_steps > self.steps:
             _RANGES.fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
 
@@ -152,7 +154,7 @@ class PretrainRecipe:
             _RANGES.fail("sequence_length", rule, self.sequence_length)
 
 
-_OPTIONAL = ("max_positions", "max_predictions", "row_length", "warmup_steps", "seed")
+_OPTIONAL = ("max_positions", "max_predictions_per_seq", "packed_length", "warmup_steps", "seed")
 _RANGES = Ranges(
     choices={
         "layout": ("text", "sentences"),
@@ -162,14 +164,20 @@ _RANGES = Ranges(
         "schedule": ("linear", "cosine", "polynomial"),
         "optimizer": ("adamw", "lamb", "muon"),
         "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
-        "jit": tuple(JIT),
+        "jit_compile": tuple(JIT),
     },
     least={
         "sequence_length": 8,
         **dict.fromkeys(_OPTIONAL, 0),
     },
     bounds={"seed": 2**32},  # what NumPy's seed takes
-    above_zero=("learning_rate", "held_out", "mask_rate", "initializer_range", "generator_size"),
+    above_zero=(
+        "learning_rate",
+        "validation_split",
+        "mask_rate",
+        "initializer_range",
+        "generator_size",
+    ),
     not_shares=("learning_rate", "weight_decay", "clip_norm"),
 )
 
@@ -198,20 +206,20 @@ def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
         layout="text",
         language="en",
         vocab="",
-        start="",
+        init_checkpoint="",
         config="bert_tiny_uncased",
         max_positions=0,
         vocab_size=min(recipe.vocab_size, 1_000),
         sequence_length=min(recipe.sequence_length, 32),
-        max_predictions=min(recipe.max_predictions, 5),
-        row_length=min(recipe.row_length, 64),
+        max_predictions_per_seq=min(recipe.max_predictions_per_seq, 5),
+        packed_length=min(recipe.packed_length, 64),
         batch_size=min(recipe.batch_size, 8),
         steps=6,
         warmup_steps=min(recipe.warmup_steps, 2),
-        accumulate=min(recipe.accumulate, 2),
-        report_every=2,
+        gradient_accumulation_steps=min(recipe.gradient_accumulation_steps, 2),
+        log_every=2,
         evaluate_every=1,
-        evaluation_pairs=min(recipe.evaluation_pairs, 16),
+        eval_examples=min(recipe.eval_examples, 16),
         checkpoint_every=1,
         workers=1,
     )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from bert_keras.errors import UsageError
 from bert_keras.escaping import require_utf8
-from training.overrides import nearest, parse_overrides
+from training.overrides import RENAMED, nearest, parse_overrides
 
 _Recipe = TypeVar("_Recipe", bound=Any)
 
@@ -47,8 +47,8 @@ def load(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
     except SyntaxError as error:
         raise UsageError(f"{path}, line {error.lineno}: not Python: {error.msg}") from error
     except Exception as error:
-        names = [name for name in getattr(kind, "renamed", {}) if f"'{name}'" in str(error)]
-        today = "".join(f" {name}= is called {kind.renamed[name]}= now." for name in names)
+        names = [name for name in RENAMED if f"argument '{name}'" in str(error)]
+        today = "".join(f" {name}= is called {RENAMED[name]}= now." for name in names)
         raise UsageError(f"{path}: {type(error).__name__}: {error}{today}") from error
     if not isinstance(recipe, kind):
         raise UsageError(
@@ -88,9 +88,7 @@ def read_command(
     recipe = load(words[0])
     if "--quicktest" in given:
         recipe = quicktest(recipe)
-    values = parse_overrides(
-        words[1:], dataclasses.asdict(recipe), getattr(type(recipe), "renamed", None)
-    )
+    values = parse_overrides(words[1:], dataclasses.asdict(recipe))
     for key in ("name", "out"):  # now, not when all is trained
         require_utf8(values[key], f"{key}=")
     if not values["name"]:

@@ -20,13 +20,14 @@ from typing import Any
 
 from bert_keras import atomic, strict_json
 from bert_keras.errors import UsageError
+from training.overrides import renamed
 from training.recipe import PretrainRecipe
 
 # Values that change nothing that is computed: they may differ whenever a run goes on.
 _FREE = ("workers", "tensorboard", "export", "out")
 # Values that make the corpus: before the first checkpoint, only these bind, once it is made.
 TEXT_VALUES = (
-    *("corpus", "layout", "language", "field", "held_out"),
+    *("corpus", "layout", "language", "field", "validation_split"),
     *("vocab", "vocab_size", "lowercase"),
 )
 _OURS = ("LOCK", "corpus")  # what a folder without run.json may hold
@@ -71,7 +72,7 @@ class RunFolder:
         """
         self.check()
         values = dataclasses.asdict(recipe)
-        sizes = None if recipe.start else recipe.sizes().to_dict()
+        sizes = None if recipe.init_checkpoint else recipe.sizes().to_dict()
         is_trained = self.checkpoints.exists()
         if self.run.exists():
             before = self._read()
@@ -93,8 +94,11 @@ class RunFolder:
     def _read(self) -> dict[str, Any]:
         try:
             card = strict_json.read(self.run)
-            values = {PretrainRecipe.renamed.get(k, k): v for k, v in card["recipe"].items()}
-            found = {"recipe": values, "backend": card["backend"], "sizes": card.get("sizes")}
+            found = {
+                "recipe": renamed(card["recipe"]),
+                "backend": card["backend"],
+                "sizes": card.get("sizes"),
+            }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"{self.run} cannot be read ({error!r}). Choose another folder with out=FOLDER."

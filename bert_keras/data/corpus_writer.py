@@ -36,7 +36,7 @@ def write(
     documents: Iterable[Iterable[str]],
     tokenizer: Tokenizer,
     *,
-    held_out: float = 0.02,
+    validation_split: float = 0.02,
     workers: int = 1,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -49,8 +49,8 @@ def write(
         directory: the folder to make.
         documents: documents of sentences, read once; see `read`.
         tokenizer: makes the ids.
-        held_out: share of the documents that become `held_out`, rounded to one of every
-            `stride(held_out)`; 0: none.
+        validation_split: share of the documents that become `held_out`, rounded to one of every
+            `stride(validation_split)`; 0: none.
         workers: processes that tokenise, this one included. The others are started afresh: a
             script must call this below `if __name__ == "__main__":`.
         overwrite: replace a corpus that is there, once the new one is complete.
@@ -66,14 +66,14 @@ def write(
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1. Received: {workers}")
-    step = stride(held_out)
+    step = stride(validation_split)
     names = [TRAIN, HELD_OUT] if step else [TRAIN]
     target = Path(directory).resolve()
     with _new_folder(target, overwrite) as folder, ExitStack() as files:
         tokenizer.save_to_preset(folder)
         stores = {name: _Store(folder / name, tokenizer.unk_id, files) for name in names}
         done = 0
-        source = blocks(documents, partial(split_of, held_out=held_out))
+        source = blocks(documents, partial(split_of, validation_split=validation_split))
         encoded_blocks = files.enter_context(closing(encode_all(source, tokenizer, workers)))
         for block, encoded in encoded_blocks:
             stores[block.split].append(encoded, block.ends)
@@ -83,33 +83,34 @@ def write(
         for name in names:
             if not stores[name].counts["documents"]:
                 raise DataError(
-                    f"No document for {name!r}. Received: {done} documents, held_out={held_out}. "
-                    "Put blank lines between documents, add text, or take held_out=0."
+                    f"No document for {name!r}. Received: {done} documents, "
+                    f"validation_split={validation_split}. Put blank lines between "
+                    "documents, add text, or take validation_split=0."
                 )
             stores[name].finish(
                 store.token_dtype(tokenizer.vocab_size),
                 tokenizer={key: getattr(tokenizer, key) for key in ("fingerprint", "vocab_size")},
-                split={"name": name, "held_out": held_out, "stride": step},
+                split={"name": name, "held_out": validation_split, "stride": step},
                 origin=documents.origin if isinstance(documents, Documents) else None,
             )
     return {name: store.Corpus.open(target / name) for name in names}
 
 
-def stride(held_out: float) -> int:
+def stride(validation_split: float) -> int:
     """Of how many documents one is held out; 0: of none."""
-    if not 0 <= held_out <= 0.5:
-        raise ValueError(f"held_out must be from 0 to 0.5. Received: {held_out}")
-    return round(1 / held_out) if held_out else 0
+    if not 0 <= validation_split <= 0.5:
+        raise ValueError(f"validation_split must be from 0 to 0.5. Received: {validation_split}")
+    return round(1 / validation_split) if validation_split else 0
 
 
-def split_of(index: int, held_out: float) -> str:
-    """Where a document goes: the second of every `stride(held_out)` is held out.
+def split_of(index: int, validation_split: float) -> str:
+    """Where a document goes: the second of every `stride(validation_split)` is held out.
 
     Args:
         index: of the document as it was read, from 0. Nothing else decides.
-        held_out: share of the documents.
+        validation_split: share of the documents.
     """
-    step = stride(held_out)
+    step = stride(validation_split)
     return HELD_OUT if step and index % step == 1 else TRAIN
 
 

@@ -40,29 +40,33 @@ class Masked(NamedTuple):
 class Masking:
     """Masks batches; a pure function of tokens and random words.
 
-    A row gets max(1, round(rate * tokens)) predictions, at most `max_predictions`; none where it
-    has no token to predict. Whole words: a word that would exceed that number is passed over, as
-    in the original, so a row may get fewer. Spans: the last one is cut at that number, between
-    words, as in SpanBERT.
+    A row gets max(1, round(rate * tokens)) predictions, at most `max_predictions_per_seq`; none
+    where it has no token to predict. Whole words: a word that would exceed that number is passed
+    over, as in the original, so a row may get fewer. Spans: the last one is cut at that number,
+    between words, as in SpanBERT.
 
     Args:
         tokenizer: names the special tokens and the pieces that continue a word.
         unit: "token", "whole_word" or "span".
         rate: share of the text that is predicted, in (0, 1).
-        max_predictions: P.
+        max_predictions_per_seq: P.
 
     Raises:
         ValueError: an argument is out of range, or the vocabulary has nothing but special tokens.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, unit: str, rate: float, max_predictions: int):
+    def __init__(
+        self, tokenizer: Tokenizer, *, unit: str, rate: float, max_predictions_per_seq: int
+    ):
         if unit not in UNITS:
             raise ValueError(f"masking must be one of {UNITS}. Received: {unit!r}")
         if not 0 < rate < 1:
             raise ValueError(f"mask_rate must be above 0 and below 1. Received: {rate}")
-        if max_predictions < 1:
-            raise ValueError(f"max_predictions must be at least 1. Received: {max_predictions}")
-        self.unit, self.rate, self.max_predictions = unit, rate, max_predictions
+        if max_predictions_per_seq < 1:
+            raise ValueError(
+                f"max_predictions_per_seq must be at least 1. Received: {max_predictions_per_seq}"
+            )
+        self.unit, self.rate, self.max_predictions_per_seq = unit, rate, max_predictions_per_seq
         self._mask_id = tokenizer.mask_id
         self._continues = np.asarray(tokenizer.continuation, np.bool_)
         self._predictable = np.ones(tokenizer.vocab_size, np.bool_)
@@ -85,7 +89,7 @@ class Masking:
         """
         length = token_ids.shape[1]
         columns, fate_at, count = self._chosen(token_ids, is_text, raw)
-        used = np.arange(self.max_predictions) < count
+        used = np.arange(self.max_predictions_per_seq) < count
         places = _places(columns, length)
         labels = token_ids.take(places)
         # A draw's high half is a token's fate, its low half tells what may take its place.
@@ -112,20 +116,22 @@ class Masking:
         eligible = is_text & self._predictable.take(token_ids)
         budget = self._budget(eligible)
         if self.unit == "token":
-            columns = _least(eligible, keys, budget, self.max_predictions)
+            columns = _least(eligible, keys, budget, self.max_predictions_per_seq)
             return columns, columns, budget
         word = eligible & ~(self._continues.take(token_ids) & _shifted(eligible))
         if self.unit == "span":  # its words have the key of its first token, and the fate
             begins = _latest(word & (_tiles(word, raw[:, 2 * length :]) | ~_shifted(eligible)))
             keys = _pick(keys, begins)
-        columns, count = _slots(self._words(eligible, word, keys, budget), self.max_predictions)
+        columns, count = _slots(
+            self._words(eligible, word, keys, budget), self.max_predictions_per_seq
+        )
         return columns, _pick(begins, columns) if self.unit == "span" else columns, count
 
     def _budget(self, eligible: np.ndarray) -> np.ndarray:
         """How many tokens of a row are to be predicted: int64 [B, 1]."""
         count = np.count_nonzero(eligible, axis=1)
         budget = np.rint(self.rate * count).astype(np.int64)
-        return np.minimum(np.clip(budget, 1, self.max_predictions), count)[:, None]
+        return np.minimum(np.clip(budget, 1, self.max_predictions_per_seq), count)[:, None]
 
     def _words(
         self, eligible: np.ndarray, word: np.ndarray, keys: np.ndarray, budget: np.ndarray
@@ -135,7 +141,7 @@ class Masking:
         keys = _numbered(keys, word)
         keys.sort(axis=1)  # the words of a span share their high bits, and stay in order
         if self.unit == "span":  # nothing is passed over: a word has a token at least
-            keys = keys[:, : self.max_predictions]
+            keys = keys[:, : self.max_predictions_per_seq]
         is_word = keys != _LAST
         order = np.where(is_word, keys & _COLUMN, np.uint64(0)).astype(np.int64)
         first = _latest(word)

@@ -24,7 +24,7 @@ def pair_examples(
     *,
     labels: Sequence[str] | None = None,
     class_weights: Mapping[str, float] | None = None,
-    highest: float = 1.0,
+    max_score: float = 1.0,
     max_length: int = 128,
     **options: Any,
 ) -> SupervisedExamples:
@@ -38,12 +38,12 @@ def pair_examples(
             their first ones.
         labels: the names of the classes in the model's order.
         class_weights: what a pair of a class counts, by its name; 1 for the others.
-        highest: the score of texts that are as like as can be; the cosine's is 1.
+        max_score: the score of texts that are as like as can be; the cosine's is 1.
         max_length: tokens of a row at most; longer texts are cut.
         options: those of `SupervisedExamples`.
 
     Raises:
-        DataError: texts without a second one, an unknown label, a score above `highest`, or no
+        DataError: texts without a second one, an unknown label, a score above `max_score`, or no
             targets; names the row.
         ValueError: an unknown objective, or labels or weights of classes that there are not.
     """
@@ -61,7 +61,7 @@ def pair_examples(
         )
     weights = None
     if objective == SIMILARITY:
-        targets = {SIMILARITY: _cosines(examples, highest)}
+        targets = {SIMILARITY: _cosines(examples, max_score)}
     elif objective == "classification":
         targets = {LABEL: targets_of(examples, labels, "single_label")}
         weights = weights_of(targets[LABEL], labels, class_weights, "single_label")
@@ -72,16 +72,17 @@ def pair_examples(
     return SupervisedExamples(rows, targets, weights=weights, group=2, **options)
 
 
-def _cosines(examples: Texts, highest: float) -> np.ndarray:
+def _cosines(examples: Texts, max_score: float) -> np.ndarray:
     """The scores as cosines: float32 [pairs]."""
-    cosines = targets_of(examples, None, "regression")[:, 0] / highest
+    cosines = targets_of(examples, None, "regression")[:, 0] / max_score
     faults = Faults()
     for index in np.flatnonzero(np.abs(cosines) > 1.0).tolist():
-        score = float(cosines[index]) * highest
+        score = float(cosines[index]) * max_score
         faults.add(
             DataError(
                 f"{place_of(examples.places, index)}: the score {score:g}, where texts that are as "
-                f"like as can be have highest={highest:g}. Give the highest score that there is."
+                f"like as can be have max_score={max_score:g}. Give the highest "
+                "score that there is."
             )
         )
     faults.check()

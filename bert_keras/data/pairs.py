@@ -48,7 +48,7 @@ class Plan:
 
 
 def plan_epoch(
-    text: Sentences, draws: Draws, *, objective: str, room: int, short_probability: float
+    text: Sentences, draws: Draws, *, objective: str, room: int, short_seq_prob: float
 ) -> Plan:
     """Plans one epoch.
 
@@ -58,16 +58,14 @@ def plan_epoch(
         objective: "nsp" and "sop" pair sentences; the others take as many whole sentences of a
             document as fit (RoBERTa's DOC-SENTENCES, Liu et al., 2019, §4.2).
         room: tokens in a row beside its special tokens.
-        short_probability: share of chunks whose target is drawn from 2..room; the others aim at
+        short_seq_prob: share of chunks whose target is drawn from 2..room; the others aim at
             `room`.
     """
     blocks, start, num_sentences = [], 0, len(text.offsets) - 1
     for low in range(0, num_sentences, _BLOCK):
         candidates = np.arange(low, min(low + _BLOCK, num_sentences))
         raw = draws.rows(Stream.PLAN, low, len(candidates), _WORDS)
-        chunks, target, following = _chunks(
-            text, candidates, raw, objective, room, short_probability
-        )
+        chunks, target, following = _chunks(text, candidates, raw, objective, room, short_seq_prob)
         chosen, start = _walk(following, low, start)
         chunks = _take(chunks, chosen)
         if objective == NSP:
@@ -108,10 +106,10 @@ def _chunks(
     raw: np.ndarray,
     objective: str,
     room: int,
-    short_probability: float,
+    short_seq_prob: float,
 ) -> tuple[_Chunks, np.ndarray, np.ndarray]:
     """The chunk that would begin at each of `start`, its target, and where the next one begins."""
-    short = chance(raw[:, 0], short_probability)
+    short = chance(raw[:, 0], short_seq_prob)
     target = np.where(short, 2 + below(raw[:, 1], room - 1), room)
     aim = text.offsets[start] + target
     end = _document_bounds(text, start)[1]

@@ -55,8 +55,9 @@ class PretrainingExamples:
             whole sentences, one segment.
         masking: what is masked together: "token", "whole_word" or "span".
         mask_rate: share of the text that is predicted.
-        max_predictions: predictions per row at most; None: ceil(mask_rate * sequence_length).
-        short_probability: share of examples that aim at a random, shorter length.
+        max_predictions_per_seq: predictions per row at most; None:
+            ceil(mask_rate * sequence_length).
+        short_seq_prob: share of examples that aim at a random, shorter length.
         seed: 0 <= seed < 2**64.
 
     Raises:
@@ -76,8 +77,8 @@ class PretrainingExamples:
         objective: str = NSP,
         masking: str = "token",
         mask_rate: float = 0.15,
-        max_predictions: int | None = None,
-        short_probability: float = 0.1,
+        max_predictions_per_seq: int | None = None,
+        short_seq_prob: float = 0.1,
         seed: int = 0,
     ):
         if objective not in OBJECTIVES:
@@ -87,8 +88,8 @@ class PretrainingExamples:
             raise ValueError(f"sequence_length must be in [5, 65535]. Received: {sequence_length}")
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1. Received: {batch_size}")
-        if not 0 <= short_probability <= 1:
-            raise ValueError(f"short_probability must be in [0, 1]. Received: {short_probability}")
+        if not 0 <= short_seq_prob <= 1:
+            raise ValueError(f"short_seq_prob must be in [0, 1]. Received: {short_seq_prob}")
         made_by = corpus.manifest.get("tokenizer")
         if made_by and made_by["fingerprint"] != tokenizer.fingerprint:
             raise DataError(
@@ -97,14 +98,14 @@ class PretrainingExamples:
                 f"{tokenizer!r}. Take the tokenizer beside the corpus, or prepare it again."
             )
         Draws(seed, epoch=0)
-        if max_predictions is None:
-            max_predictions = math.ceil(mask_rate * sequence_length)
+        if max_predictions_per_seq is None:
+            max_predictions_per_seq = math.ceil(mask_rate * sequence_length)
         self.masking = Masking(
-            tokenizer, unit=masking, rate=mask_rate, max_predictions=max_predictions
+            tokenizer, unit=masking, rate=mask_rate, max_predictions_per_seq=max_predictions_per_seq
         )
         self.corpus, self.tokenizer, self.objective = corpus, tokenizer, objective
         self.sequence_length, self.batch_size = sequence_length, batch_size
-        self.short_probability, self.seed = short_probability, seed
+        self.short_seq_prob, self.seed = short_seq_prob, seed
         self._room = room
         self._tokens = np.asarray(corpus.tokens)  # a memory map costs time at every index
         self._sentences = sentences(corpus, room)
@@ -125,7 +126,7 @@ class PretrainingExamples:
                     Draws(self.seed, epoch),
                     objective=self.objective,
                     room=self._room,
-                    short_probability=self.short_probability,
+                    short_seq_prob=self.short_seq_prob,
                 )
             self._plans[epoch] = plan
             while len(self._plans) > _PLANS_KEPT:
@@ -234,7 +235,7 @@ class PretrainingExamples:
         """Masked tokens at most among so many tokens, of so many examples."""
         # Each has its share, rounded, and at least one: less than one more than the share.
         share = int(self.masking.rate * tokens) + examples
-        return min(share, examples * self.masking.max_predictions)
+        return min(share, examples * self.masking.max_predictions_per_seq)
 
     def statistics(self, epoch: int = 0, batches: int = 100) -> dict[str, float]:
         """Padding, masks, labels and [UNK], counted over some batches: see `health.statistics`."""

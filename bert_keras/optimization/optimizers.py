@@ -113,8 +113,8 @@ def optimizer(
     weight_decay: float = 0.01,
     clip_norm: float | None = 1.0,
     epsilon: float = 1e-6,
-    accumulate: int = 1,
-    ema: float = 0.0,
+    gradient_accumulation_steps: int = 1,
+    ema_momentum: float = 0.0,
     layer_decay: float = 1.0,
     unfreeze_every: int = 0,
     cut_frac: float = 0.1,
@@ -142,8 +142,8 @@ def optimizer(
         weight_decay: decoupled; layer normalisations and biases are left out.
         clip_norm: bound of the norm of all gradients together; None for no clipping.
         epsilon: added to the root of the second moment, before its bias is corrected.
-        accumulate: batches per update.
-        ema: momentum of an exponential moving average of the weights; 0 for none.
+        gradient_accumulation_steps: batches per update.
+        ema_momentum: momentum of an exponential moving average of the weights; 0 for none.
         layer_decay: factor of the rate from each layer to the next below: head and pooler 1, the
             highest block `layer_decay`, the embeddings `layer_decay ** (num_layers + 1)` (after
             Clark et al., 2020, appendix B, whose code counts one more for all but the head). Decay
@@ -162,7 +162,7 @@ def optimizer(
         total_steps,
         warmup_steps,
         schedule=schedule,
-        accumulate=accumulate,
+        gradient_accumulation_steps=gradient_accumulation_steps,
         cut_frac=cut_frac,
         ratio=ratio,
     )
@@ -171,9 +171,11 @@ def optimizer(
         weight_decay=weight_decay,
         epsilon=epsilon,
         global_clipnorm=clip_norm,
-        gradient_accumulation_steps=accumulate if accumulate > 1 else None,
-        use_ema=ema > 0,
-        ema_momentum=ema or 0.99,
+        gradient_accumulation_steps=gradient_accumulation_steps
+        if gradient_accumulation_steps > 1
+        else None,
+        use_ema=ema_momentum > 0,
+        ema_momentum=ema_momentum or 0.99,
         layer_decay=layer_decay,
         unfreeze_every=unfreeze_every,
         name=name,

@@ -27,7 +27,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
             "slanted_triangular".
         power: exponent of "polynomial".
         final_rate: the rate at the end; that of "slanted_triangular" follows from `ratio`.
-        accumulate: batches per update. Keras asks for the rate by batches.
+        gradient_accumulation_steps: batches per update. Keras asks for the rate by batches.
         cut_frac: of "slanted_triangular": the share of the steps that rise, one step at least.
         ratio: of "slanted_triangular": how much smaller the lowest rate is than the highest.
 
@@ -44,7 +44,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         schedule: str = "linear",
         power: float = 2.0,
         final_rate: float = 0.0,
-        accumulate: int = 1,
+        gradient_accumulation_steps: int = 1,
         cut_frac: float = 0.1,
         ratio: float = 32.0,
     ):
@@ -57,8 +57,11 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
                 "`warmup_steps` must lie in [0, total_steps]. Received: "
                 f"warmup_steps={warmup_steps}, total_steps={total_steps}"
             )
-        if accumulate < 1:
-            raise ValueError(f"`accumulate` must be at least 1. Received: accumulate={accumulate}")
+        if gradient_accumulation_steps < 1:
+            raise ValueError(
+                "`gradient_accumulation_steps` must be at least 1. "
+                f"Received: {gradient_accumulation_steps=}"
+            )
         if not 0 < cut_frac < 1:
             raise ValueError(f"`cut_frac` must lie in (0, 1). Received: cut_frac={cut_frac}")
         if ratio < 1:
@@ -75,13 +78,13 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.schedule = schedule
         self.power = power
         self.final_rate = final_rate
-        self.accumulate = accumulate
+        self.gradient_accumulation_steps = gradient_accumulation_steps
         self.cut_frac = cut_frac
         self.ratio = ratio
 
     def __call__(self, step):
         """The rate of the update that follows `step` batches."""
-        step = ops.cast(ops.floor_divide(step, self.accumulate), "float32")
+        step = ops.cast(ops.floor_divide(step, self.gradient_accumulation_steps), "float32")
         if self.schedule == SLANTED:
             return self._slanted(step)
         # The first update has a rate above zero: it is not wasted.
@@ -118,7 +121,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
             "schedule": self.schedule,
             "power": self.power,
             "final_rate": self.final_rate,
-            "accumulate": self.accumulate,
+            "gradient_accumulation_steps": self.gradient_accumulation_steps,
             "cut_frac": self.cut_frac,
             "ratio": self.ratio,
         }

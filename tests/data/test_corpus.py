@@ -26,7 +26,7 @@ IDS = [[[5, 6, 8], [6]], [[5, 7]], [[5], [6, 5], [8]]]
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    write(tmp_path / "corpus", DOCUMENTS, Tokenizer(PIECES), held_out=0.0)
+    write(tmp_path / "corpus", DOCUMENTS, Tokenizer(PIECES), validation_split=0.0)
     return tmp_path / "corpus" / "train"
 
 
@@ -81,7 +81,9 @@ def test_token_dtype(vocab_size: int, expected: str) -> None:
 
 def test_large_vocabularies(tmp_path: Path) -> None:
     pieces = [*PIECES, *(chr(0x20000 + i) for i in range(65_536 - len(PIECES)))]
-    corpus = write(tmp_path / "c", [[pieces[-1] + " a"]], Tokenizer(pieces), held_out=0)["train"]
+    corpus = write(tmp_path / "c", [[pieces[-1] + " a"]], Tokenizer(pieces), validation_split=0)[
+        "train"
+    ]
     assert _nested(corpus) == [[[65_535, 5]]]
     assert corpus.tokens.dtype == np.int32
 
@@ -103,7 +105,7 @@ def test_fingerprints(store: Path, tmp_path: Path) -> None:
     fingerprint = Corpus.open(store).fingerprint
 
     def other(documents: list[list[str]], tokenizer: Tokenizer) -> str:
-        return write(tmp_path / "o", documents, tokenizer, held_out=0, overwrite=True)[
+        return write(tmp_path / "o", documents, tokenizer, validation_split=0, overwrite=True)[
             "train"
         ].fingerprint
 

@@ -50,21 +50,21 @@ def _sentences(corpus: Corpus, document: int) -> list[list[int]]:
     return [corpus.tokens[starts[i] : starts[i + 1]].tolist() for i in range(first, last)]
 
 
-@pytest.mark.parametrize("held_out", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("validation_split", [0.0, 0.1, 0.5])
 def test_the_stores_hold_the_documents(
-    tmp_path: Path, held_out: float, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, validation_split: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK", 200)
-    corpora = write(tmp_path / "c", _documents(100), TOKENIZER, held_out=held_out)
+    corpora = write(tmp_path / "c", _documents(100), TOKENIZER, validation_split=validation_split)
     expected: dict[str, list[list[list[int]]]] = {"train": [], "held_out": []}
     dropped = dict.fromkeys(expected, 0)
     for index, document in enumerate(_documents(100)):
         ids = [sentence for sentence in TOKENIZER.text_ids(document) if sentence]
-        split = split_of(index, held_out)
+        split = split_of(index, validation_split)
         dropped[split] += len(document) - len(ids)
         if ids:
             expected[split].append(ids)
-    assert list(corpora) == (["train", "held_out"] if held_out else ["train"])
+    assert list(corpora) == (["train", "held_out"] if validation_split else ["train"])
     for name, corpus in corpora.items():
         found = [_sentences(corpus, index) for index in range(corpus.num_documents)]
         assert found == expected[name]
@@ -85,21 +85,27 @@ def test_any_number_of_workers_writes_the_same_bytes(
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK", 500)
     for workers in (1, 2, 3):
-        write(tmp_path / str(workers), _documents(150), TOKENIZER, held_out=0.1, workers=workers)
+        write(
+            tmp_path / str(workers),
+            _documents(150),
+            TOKENIZER,
+            validation_split=0.1,
+            workers=workers,
+        )
     files = _files(tmp_path / "1")
     assert len(files) == 4 + 2 * 4
     assert _files(tmp_path / "2") == files
     assert _files(tmp_path / "3") == files
     # Nor do the borders of the blocks show.
     monkeypatch.setattr(blocks, "BLOCK", 3)
-    write(tmp_path / "4", _documents(150), TOKENIZER, held_out=0.1)
+    write(tmp_path / "4", _documents(150), TOKENIZER, validation_split=0.1)
     assert _files(tmp_path / "4") == files
 
 
 def test_shares() -> None:
     assert [stride(share) for share in (0, 0.02, 0.1, 0.3, 0.5)] == [0, 50, 10, 3, 2]
     for bad in (-0.1, 0.51, 1.0, float("nan")):
-        with pytest.raises(ValueError, match=r"held_out must be from 0 to 0.5. Received"):
+        with pytest.raises(ValueError, match=r"validation_split must be from 0 to 0.5. Received"):
             stride(bad)
     held_out = [index for index in range(200) if split_of(index, 0.02) == "held_out"]
     assert held_out == [1, 51, 101, 151]
@@ -113,7 +119,7 @@ def test_two_documents_give_one_to_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("documents", "held_out", "name"),
+    ("documents", "validation_split", "name"),
     [
         ([], 0.0, "train"),
         ([[""], ["\u200b"]], 0.0, "train"),
@@ -123,20 +129,20 @@ def test_two_documents_give_one_to_each(tmp_path: Path) -> None:
     ],
 )
 def test_too_few_documents(
-    tmp_path: Path, documents: list[list[str]], held_out: float, name: str
+    tmp_path: Path, documents: list[list[str]], validation_split: float, name: str
 ) -> None:
     with pytest.raises(
         DataError, match=f"No document for '{name}'. Received: {len(documents)} doc"
     ):
-        write(tmp_path / "c", documents, TOKENIZER, held_out=held_out)
+        write(tmp_path / "c", documents, TOKENIZER, validation_split=validation_split)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"workers must be at least 1. Received: 0"):
         write(tmp_path / "c", [["a"]], TOKENIZER, workers=0)
-    with pytest.raises(ValueError, match="held_out"):
-        write(tmp_path / "c", [["a"]], TOKENIZER, held_out=2.0)
+    with pytest.raises(ValueError, match="validation_split"):
+        write(tmp_path / "c", [["a"]], TOKENIZER, validation_split=2.0)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -156,12 +162,12 @@ def test_origin_and_progress(tmp_path: Path) -> None:
 
 def test_a_corpus_is_never_written_over_unless_asked(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "corpus"
-    write(folder, [["a"]], TOKENIZER, held_out=0)
+    write(folder, [["a"]], TOKENIZER, validation_split=0)
     before = _files(folder)
     with pytest.raises(UsageError, match=r"corpus: holds a corpus. Name another folder"):
-        write(folder, [["b"]], TOKENIZER, held_out=0)
+        write(folder, [["b"]], TOKENIZER, validation_split=0)
     with pytest.raises(DataError):
-        write(folder, [], TOKENIZER, held_out=0, overwrite=True)
+        write(folder, [], TOKENIZER, validation_split=0, overwrite=True)
     assert _files(folder) == before
     write(folder, [["b"], ["c"]], TOKENIZER, overwrite=True)
     assert _files(folder) != before
@@ -175,13 +181,13 @@ def test_other_things_are_never_written_over(tmp_path: Path, overwrite: bool) ->
         for file in files:
             (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name / file).write_text("mine")
-    write(tmp_path / "both", [["a"]], TOKENIZER, held_out=0)
+    write(tmp_path / "both", [["a"]], TOKENIZER, validation_split=0)
     (tmp_path / "both" / "notes.md").write_text("mine")
     (tmp_path / "file").write_text("mine")
     before = _files(tmp_path)
     for name in (*cases, "both", "file"):
         with pytest.raises(UsageError, match=f"{name}: not a folder for a corpus, it holds"):
-            write(tmp_path / name, [["a"]], TOKENIZER, held_out=0, overwrite=overwrite)
+            write(tmp_path / name, [["a"]], TOKENIZER, validation_split=0, overwrite=overwrite)
         with pytest.raises(UsageError):
             require_vacant(tmp_path / name, overwrite)
     assert _files(tmp_path) == before
@@ -190,7 +196,7 @@ def test_other_things_are_never_written_over(tmp_path: Path, overwrite: bool) ->
 def test_an_empty_folder_and_a_link_to_one(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "empty")
-    write(tmp_path / "link", [["a"]], TOKENIZER, held_out=0)
+    write(tmp_path / "link", [["a"]], TOKENIZER, validation_split=0)
     assert Corpus.open(tmp_path / "empty" / "train").num_documents == 1
     assert (tmp_path / "link").is_symlink()
 
@@ -212,10 +218,10 @@ def test_two_writers_of_one_folder(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path / ".c.lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     with pytest.raises(ResourceError, match="another process is writing it"):
-        write(tmp_path / "c", [["a"]], TOKENIZER, held_out=0)
+        write(tmp_path / "c", [["a"]], TOKENIZER, validation_split=0)
     assert (part / "theirs").read_text() == "half"
     os.close(descriptor)  # as the system does when the process is killed
-    write(tmp_path / "c", [["a"]], TOKENIZER, held_out=0)
+    write(tmp_path / "c", [["a"]], TOKENIZER, validation_split=0)
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
     assert "theirs" not in _files(tmp_path / "c")
 
@@ -229,7 +235,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         with pytest.raises(
             ResourceError, match=r"c: cannot be written: .*File too large"
         ) as caught:
-            write(tmp_path / "c", [["a b c d"] * 10_000], TOKENIZER, held_out=0)
+            write(tmp_path / "c", [["a b c d"] * 10_000], TOKENIZER, validation_split=0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
@@ -240,13 +246,13 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ResourceError, match=r"cannot be written: .*file"):
-        write(tmp_path / "file" / "c", [["a"]], TOKENIZER, held_out=0)
+        write(tmp_path / "file" / "c", [["a"]], TOKENIZER, validation_split=0)
 
 
 def test_failing_to_rename_restores_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path / "c", [["a"]], TOKENIZER, held_out=0)
+    write(tmp_path / "c", [["a"]], TOKENIZER, validation_split=0)
     before = _files(tmp_path)
     rename = Path.rename
 
@@ -257,7 +263,7 @@ def test_failing_to_rename_restores_what_was_there(
 
     monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises(ResourceError, match="Input/output error"):
-        write(tmp_path / "c", [["b"]], TOKENIZER, held_out=0, overwrite=True)
+        write(tmp_path / "c", [["b"]], TOKENIZER, validation_split=0, overwrite=True)
     assert _files(tmp_path) == before
 
 

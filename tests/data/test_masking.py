@@ -38,7 +38,9 @@ def is_text(ids: np.ndarray) -> np.ndarray:
 
 
 def masking(unit: str = "token", **options: Any) -> Masking:
-    return Masking(TOKENIZER, **{"unit": unit, "rate": 0.15, "max_predictions": 20, **options})
+    return Masking(
+        TOKENIZER, **{"unit": unit, "rate": 0.15, "max_predictions_per_seq": 20, **options}
+    )
 
 
 def mask(masking: Masking, ids: np.ndarray, first: int = 0) -> Masked:
@@ -106,7 +108,7 @@ def test_no_special_token_is_predicted_or_put_in(unit: str) -> None:
 
 def test_random_replacements_come_from_the_whole_rest_of_the_vocabulary() -> None:
     ids = np.full((3000, 32), TOKENIZER.token_to_id("w0"), np.int32)
-    masked = mask(masking(rate=0.9, max_predictions=32), ids)
+    masked = mask(masking(rate=0.9, max_predictions_per_seq=32), ids)
     rest = set(range(TOKENIZER.vocab_size)) - set(TOKENIZER.special_ids)
     assert set(np.unique(masked.token_ids)) == rest | {TOKENIZER.mask_id}
 
@@ -116,7 +118,7 @@ def test_random_replacements_come_from_the_whole_rest_of_the_vocabulary() -> Non
 @settings(max_examples=30)
 def test_the_budget_is_kept(unit: str, length: int, rate: float, most: int) -> None:
     ids = text(20, length, seed=length)
-    flags = chosen(ids, mask(masking(unit, rate=rate, max_predictions=most), ids))
+    flags = chosen(ids, mask(masking(unit, rate=rate, max_predictions_per_seq=most), ids))
     eligible = (~np.isin(ids, TOKENIZER.special_ids)).sum(axis=1)
     budget = np.minimum(np.clip(np.rint(rate * eligible), 1, most), eligible)
     assert (flags.sum(axis=1) <= budget).all()
@@ -159,7 +161,7 @@ def test_span_lengths_have_the_law_of_spanbert() -> None:
 def test_spans_are_runs_of_whole_words() -> None:
     ids = np.full((2000, 400), TOKENIZER.token_to_id("w2"), np.int32)
     ids[:, 1::2] = TOKENIZER.vocabulary.index("##3")
-    flags = chosen(ids, mask(masking("span", max_predictions=60), ids))
+    flags = chosen(ids, mask(masking("span", max_predictions_per_seq=60), ids))
     assert (flags[:, ::2] == flags[:, 1::2]).all()
     edges = np.diff(np.pad(flags[:, ::2].astype(int), ((0, 0), (1, 1))), axis=1)
     lengths = np.nonzero(edges == -1)[1] - np.nonzero(edges == 1)[1]
@@ -170,7 +172,7 @@ def test_spans_are_runs_of_whole_words() -> None:
 
 def test_a_span_has_one_fate_and_keeps_to_its_segment() -> None:
     ids = text(600)
-    masked = mask(masking("span", max_predictions=8), ids)
+    masked = mask(masking("span", max_predictions_per_seq=8), ids)
     flags = chosen(ids, masked)
     assert not flags[:, LENGTH // 3].any()
     shown = masked.token_ids == TOKENIZER.mask_id
@@ -181,7 +183,7 @@ def test_a_span_has_one_fate_and_keeps_to_its_segment() -> None:
 
 def test_tokens_put_in_for_a_span_are_drawn_one_by_one() -> None:
     ids = np.full((2000, 60), TOKENIZER.token_to_id("w3"), np.int32)
-    masked = mask(masking("span", max_predictions=9), ids)
+    masked = mask(masking("span", max_predictions_per_seq=9), ids)
     put_in = np.where(
         (masked.token_ids != ids) & (masked.token_ids != TOKENIZER.mask_id), masked.token_ids, -1
     )
@@ -198,7 +200,7 @@ def test_tokens_put_in_for_a_span_are_drawn_one_by_one() -> None:
 )
 @settings(max_examples=40)
 def test_tokens_are_masked_as_by_a_loop(length: int, rate: float, most: int, seed: int) -> None:
-    masker, ids = masking(rate=rate, max_predictions=most), text(4, length, seed=seed)
+    masker, ids = masking(rate=rate, max_predictions_per_seq=most), text(4, length, seed=seed)
     raw = Draws(seed, 0).rows(Stream.MASK, 0, len(ids), masker.width(length))
     rest = [n for n in range(TOKENIZER.vocab_size) if n not in TOKENIZER.special_ids]
     masked = masker(ids, is_text(ids), raw)
@@ -252,7 +254,7 @@ def test_a_row_without_text_has_no_predictions(unit: str) -> None:
         ({"unit": "word"}, "masking must be one of .* Received: 'word'"),
         ({"rate": 0.0}, r"mask_rate must be .* Received: 0\.0"),
         ({"rate": 1.0}, r"mask_rate must be .* Received: 1\.0"),
-        ({"max_predictions": 0}, "max_predictions must be at least 1. Received: 0"),
+        ({"max_predictions_per_seq": 0}, "max_predictions_per_seq must be at least 1. Received: 0"),
     ],
 )
 def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
@@ -262,4 +264,4 @@ def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
 
 def test_a_vocabulary_of_special_tokens_is_refused() -> None:
     with pytest.raises(ValueError, match="special tokens only"):
-        Masking(Tokenizer(SPECIALS), unit="token", rate=0.15, max_predictions=1)
+        Masking(Tokenizer(SPECIALS), unit="token", rate=0.15, max_predictions_per_seq=1)

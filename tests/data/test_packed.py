@@ -34,7 +34,7 @@ def pretraining(objective: str = "nsp", **options: Any) -> PretrainingExamples:
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 9, (8, 6)).tolist()
     corpus = Corpus.from_ids([[rng.integers(5, 50, n).tolist() for n in row] for row in sizes])
-    values = {"sequence_length": 32, "batch_size": 4, "short_probability": 0.8, "seed": 3}
+    values = {"sequence_length": 32, "batch_size": 4, "short_seq_prob": 0.8, "seed": 3}
     return PretrainingExamples(corpus, TOKENIZER, objective=objective, **{**values, **options})
 
 

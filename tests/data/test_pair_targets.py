@@ -60,8 +60,8 @@ def test_weights_of_classes() -> None:
         ("similarity", None, {}, "no labels to train on"),
         ("similarity", [0.5, "x", 1.0], {}, "pairs.tsv:3: a target of the problem 'regression'"),
         ("classification", ["a", "b", "c"], {"labels": ["a", "b"]}, "pairs.tsv:5: unknown label"),
-        ("similarity", [0.5, 1.5, 1.0], {}, "pairs.tsv:3: the score 1.5, .* have highest=1"),
-        ("similarity", [-5, 0, 5.5], {"highest": 5}, "pairs.tsv:5: the score 5.5, .* highest=5"),
+        ("similarity", [0.5, 1.5, 1.0], {}, "pairs.tsv:3: the score 1.5, .* have max_score=1"),
+        ("similarity", [-5, 0, 5.5], {"highest": 5}, "pairs.tsv:5: the score 5.5, .* max_score=5"),
     ],
 )
 def test_bad_targets_are_named(objective: str, targets: Any, options: dict, message: str) -> None:

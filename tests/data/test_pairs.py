@@ -33,7 +33,7 @@ def random_text(documents: int, seed: int = 0, longest: int = ROOM) -> Sentences
 
 def plan_of(text: Sentences, objective: str = "nsp", seed: int = 0, epoch: int = 0, short=0.1):
     return plan_epoch(
-        text, Draws(seed, epoch), objective=objective, room=ROOM, short_probability=short
+        text, Draws(seed, epoch), objective=objective, room=ROOM, short_seq_prob=short
     )
 
 

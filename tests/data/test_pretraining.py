@@ -172,7 +172,7 @@ def test_every_sentence_is_read_sooner_or_later(objective: str) -> None:
 
 
 def test_truncation_takes_from_both_ends() -> None:
-    source, starts = examples(short_probability=0.0), set((CORPUS.sentence_starts + 5).tolist())
+    source, starts = examples(short_seq_prob=0.0), set((CORPUS.sentence_starts + 5).tolist())
     front = back = 0
     for position in range(40):
         for ids in revealed(source.batch(0, position)):
@@ -267,9 +267,9 @@ def test_a_place_outside_the_epoch_is_an_error() -> None:
         ({"sequence_length": 4}, r"sequence_length must be in \[5, 65535\]. Received: 4"),
         ({"sequence_length": 2**16}, "Received: 65536"),
         ({"batch_size": 0}, "batch_size must be at least 1. Received: 0"),
-        ({"short_probability": 1.5}, r"short_probability must be in \[0, 1\]. Received: 1.5"),
+        ({"short_seq_prob": 1.5}, r"short_seq_prob must be in \[0, 1\]. Received: 1.5"),
         ({"mask_rate": 0.0}, "mask_rate must be above 0 and below 1. Received: 0.0"),
-        ({"max_predictions": 0}, "max_predictions must be at least 1. Received: 0"),
+        ({"max_predictions_per_seq": 0}, "max_predictions_per_seq must be at least 1. Received: 0"),
         ({"masking": "words"}, "masking must be one of .* Received: 'words'"),
         ({"seed": -1}, "seed must be in .* Received: -1"),
     ],

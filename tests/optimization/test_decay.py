@@ -26,9 +26,13 @@ def _values(seed: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(("ours", "theirs", "both", "other"), KINDS, ids=("adamw", "lamb", "muon"))
-@pytest.mark.parametrize("accumulate", [None, 2])
+@pytest.mark.parametrize("gradient_accumulation_steps", [None, 2])
 def test_same_weights_as_keras(
-    ours: Any, theirs: Any, both: dict[str, Any], other: dict[str, Any], accumulate: int | None
+    ours: Any,
+    theirs: Any,
+    both: dict[str, Any],
+    other: dict[str, Any],
+    gradient_accumulation_steps: int | None,
 ) -> None:
     found = []
     for kind, options in ((ours, {"undecayed": ("bias",)}), (theirs, other)):
@@ -37,7 +41,11 @@ def test_same_weights_as_keras(
             for value, name in zip(_values(0), ("kernel", "bias", "table"), strict=True)
         ]
         optimizer = kind(
-            1e-2, weight_decay=0.1, gradient_accumulation_steps=accumulate, **both, **options
+            1e-2,
+            weight_decay=0.1,
+            gradient_accumulation_steps=gradient_accumulation_steps,
+            **both,
+            **options,
         )
         if kind is theirs:
             optimizer.exclude_from_weight_decay(var_names=["bias"])

@@ -108,7 +108,9 @@ def test_layers_wait_for_their_turn_in_fit(name: str):
     task = _task()
     before = contracts.weights(task)
     task.compile(
-        _optimizer(name, unfreeze_every=1, accumulate=2, layer_decay=0.9, clip_norm=1.0),
+        _optimizer(
+            name, unfreeze_every=1, gradient_accumulation_steps=2, layer_decay=0.9, clip_norm=1.0
+        ),
         **task.objective(),
     )
     x = contracts.inputs_of(task)
@@ -141,7 +143,7 @@ def test_it_resumes_exactly(tmp_path):
 
     def new_task() -> Any:
         task = _task()
-        optimizer = _optimizer(layer_decay=0.7, unfreeze_every=1, accumulate=2)
+        optimizer = _optimizer(layer_decay=0.7, unfreeze_every=1, gradient_accumulation_steps=2)
         task.compile(optimizer, **task.objective())
         return task
 

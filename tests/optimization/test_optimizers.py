@@ -20,7 +20,7 @@ from tests.contracts import TINY, numpy
     [
         ({"name": "adam"}, "`name` must be one of adamw, lamb, muon. Received: name='adam'"),
         ({"schedule": "step"}, "`schedule` must be one of linear, .* Received: schedule='step'"),
-        ({"accumulate": 0}, "at least 1. Received: accumulate=0"),
+        ({"gradient_accumulation_steps": 0}, "at least 1. Received: gradient_accumulation_steps=0"),
         ({"schedule": "slanted_triangular", "ratio": 0.5}, "at least 1. Received: ratio=0.5"),
         ({"layer_decay": 0.0}, r"in \(0, 1\]. Received: layer_decay=0.0"),
         ({"layer_decay": 1.1}, "Received: layer_decay=1.1"),
@@ -140,7 +140,7 @@ def test_accumulated_batches_equal_the_big_batch(name: str):
     means = [np.mean(micro, axis=0).tolist() for micro in (first, second)]
     values = {"weight_decay": 0.01, "schedule": "linear", "warmup_steps": 3, "clip_norm": 2.0}
 
-    accumulated = _constant(name, accumulate=2, **values)
+    accumulated = _constant(name, gradient_accumulation_steps=2, **values)
     variables = _variables()
     assert (_apply(accumulated, variables, first[0]) == 0).all()
     found = _apply(accumulated, variables, first[1], *second)
@@ -150,7 +150,7 @@ def test_accumulated_batches_equal_the_big_batch(name: str):
 
 
 def test_average_of_the_weights():
-    optimizer, variables = _constant(weight_decay=0.0, ema=0.9), _variables(1)
+    optimizer, variables = _constant(weight_decay=0.0, ema_momentum=0.9), _variables(1)
     average = None
     for gradient in ([1.0, 2.0], [0.5, -1.0], [3.0, 1.0]):
         value = _apply(optimizer, variables, [gradient])[0]
@@ -169,7 +169,10 @@ def test_no_average_by_default():
 
 
 def test_the_rate_follows_the_updates():
-    optimizer, variables = _constant(schedule="linear", accumulate=2), _variables(1)
+    optimizer, variables = (
+        _constant(schedule="linear", gradient_accumulation_steps=2),
+        _variables(1),
+    )
     rates = []
     for _ in range(6):
         rates.append(float(numpy(optimizer.learning_rate)))

@@ -37,13 +37,13 @@ CASES: dict[str, tuple[str, Callable[[], Any], set[str]]] = {
     "adamw": ("float32", _ours(), {"momentum", "velocity"}),
     "lamb": ("float32", _ours(name="lamb"), {"momentum", "velocity"}),
     "muon": ("float32", _ours(name="muon"), {"momentum", "velocity"}),
-    "average": ("float32", _ours(ema=0.9), {"average"}),
-    "accumulation": ("float32", _ours(accumulate=2), {"accumulator"}),
+    "average": ("float32", _ours(ema_momentum=0.9), {"average"}),
+    "accumulation": ("float32", _ours(gradient_accumulation_steps=2), {"accumulator"}),
     "layer rates": ("float32", _ours(layer_decay=0.8, unfreeze_every=1), {"momentum"}),
     "loss scale": ("mixed_float16", _scaled(), {"scale", "counter"}),
     "all": (
         "mixed_float16",
-        _scaled(ema=0.9, accumulate=2),
+        _scaled(ema_momentum=0.9, gradient_accumulation_steps=2),
         {"scale", "counter", "average", "accumulator"},
     ),
 }

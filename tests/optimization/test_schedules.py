@@ -30,16 +30,20 @@ def _plain_rate(
     return final + (rate - final) * factor
 
 
-@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("gradient_accumulation_steps", [1, 3])
 @pytest.mark.parametrize(("total", "warmup"), [(20, 5), (20, 0), (20, 20), (1, 0), (1, 1)])
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "polynomial", "constant"])
-def test_schedule(schedule: str, total: int, warmup: int, accumulate: int):
+def test_schedule(schedule: str, total: int, warmup: int, gradient_accumulation_steps: int):
     values = {"schedule": schedule, "power": 3.0, "final_rate": 0.01}
-    rate = WarmupDecay(0.5, total, warmup, accumulate=accumulate, **values)
+    rate = WarmupDecay(
+        0.5, total, warmup, gradient_accumulation_steps=gradient_accumulation_steps, **values
+    )
     rebuilt = WarmupDecay.from_config(rate.get_config())
-    batches = np.arange(accumulate * (total + 3))
+    batches = np.arange(gradient_accumulation_steps * (total + 3))
     expected = [
-        _plain_rate(int(batch) // accumulate, 0.5, total, warmup, schedule, 0.01, 3.0)
+        _plain_rate(
+            int(batch) // gradient_accumulation_steps, 0.5, total, warmup, schedule, 0.01, 3.0
+        )
         for batch in batches
     ]
     for each in (rate, rebuilt):
@@ -61,15 +65,20 @@ def _paper_s_rate(step: int, rate: float, total: int, cut_frac: float, ratio: fl
     return rate * (1 + p * (ratio - 1)) / ratio
 
 
-@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("gradient_accumulation_steps", [1, 3])
 @pytest.mark.parametrize(("cut_frac", "ratio"), [(0.1, 32.0), (0.5, 4.0), (0.25, 1.0)])
-def test_slanted_triangular(cut_frac: float, ratio: float, accumulate: int):
+def test_slanted_triangular(cut_frac: float, ratio: float, gradient_accumulation_steps: int):
     values = {"schedule": "slanted_triangular", "cut_frac": cut_frac, "ratio": ratio}
-    rate = WarmupDecay(0.5, 20, accumulate=accumulate, **values)
+    rate = WarmupDecay(0.5, 20, gradient_accumulation_steps=gradient_accumulation_steps, **values)
     rebuilt = WarmupDecay.from_config(rate.get_config())
-    batches = np.arange(accumulate * 21)
-    expected = [_paper_s_rate(int(b) // accumulate, 0.5, 20, cut_frac, ratio) for b in batches]
-    optimizer = make_optimizer(0.5, total_steps=20, accumulate=accumulate, **values)
+    batches = np.arange(gradient_accumulation_steps * 21)
+    expected = [
+        _paper_s_rate(int(b) // gradient_accumulation_steps, 0.5, 20, cut_frac, ratio)
+        for b in batches
+    ]
+    optimizer = make_optimizer(
+        0.5, total_steps=20, gradient_accumulation_steps=gradient_accumulation_steps, **values
+    )
     assert optimizer.get_config()["learning_rate"]["config"] == rate.get_config()
     for each in (rate, rebuilt):
         found = numpy(each(keras.ops.convert_to_tensor(batches, "int32")))
@@ -98,7 +107,7 @@ def test_slanted_triangular_of_any_length(total: int):
         ),
         ({"warmup_steps": 11}, r"in \[0, total_steps\]. Received: warmup_steps=11, total_steps=10"),
         ({"warmup_steps": -1}, "Received: warmup_steps=-1"),
-        ({"accumulate": 0}, "at least 1. Received: accumulate=0"),
+        ({"gradient_accumulation_steps": 0}, "at least 1. Received: gradient_accumulation_steps=0"),
         ({"cut_frac": 0.0}, r"in \(0, 1\). Received: cut_frac=0.0"),
         ({"cut_frac": 1.0}, r"in \(0, 1\). Received: cut_frac=1.0"),
         ({"ratio": 0.5}, "at least 1. Received: ratio=0.5"),

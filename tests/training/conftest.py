@@ -16,10 +16,10 @@ _TINY = """
 from training.recipe import PretrainRecipe
 
 recipe = PretrainRecipe(
-    corpus={corpus!r}, layout="sentences", held_out=0.2, vocab_size=300,
+    corpus={corpus!r}, layout="sentences", validation_split=0.2, vocab_size=300,
     config="bert_tiny_uncased", max_positions=32, dropout=0.1, attention_dropout=0.1,
     sequence_length=32, batch_size=4, steps=12, learning_rate=1e-3, warmup_steps=2,
-    report_every=2, evaluate_every=2, evaluation_pairs=8, checkpoint_every=1, workers=1,
+    log_every=2, evaluate_every=2, eval_examples=8, checkpoint_every=1, workers=1,
     export=False,
 )
 """

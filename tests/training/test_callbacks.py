@@ -40,7 +40,7 @@ def callback(tmp_path: Path, screen: io.StringIO) -> WriteMetrics:
         MetricsLog(tmp_path / "metrics.jsonl"),
         MetricsLog(tmp_path / "speed.jsonl"),
         Progress(100, console=Console(file=screen, width=200)),
-        report_every=REPORT_EVERY,
+        log_every=REPORT_EVERY,
         tokens_per_step=100.0,
         padding_share=0.25,
         waited=lambda _: 0.05,

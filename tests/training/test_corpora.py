@@ -35,7 +35,7 @@ def prepared(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         out=folder,
         layout="sentences",
         vocab_size=250,
-        held_out=0.1,
+        validation_split=0.1,
         workers=1,
     )
     return folder
@@ -134,7 +134,9 @@ def test_a_prepared_corpus_without_held_out_documents(
 
 def test_the_examples_are_what_the_recipe_wants(recipe: PretrainRecipe, prepared: Path) -> None:
     corpora = _open(recipe, corpus=str(prepared))
-    recipe = dataclasses.replace(recipe, objective="sop", masking="span", max_predictions=3, seed=7)
+    recipe = dataclasses.replace(
+        recipe, objective="sop", masking="span", max_predictions_per_seq=3, seed=7
+    )
     examples = corpora.examples(recipe)
     assert examples.corpus is corpora.train
     assert corpora.examples(recipe, held_out=True).corpus is corpora.held_out
@@ -147,7 +149,7 @@ def test_the_examples_are_what_the_recipe_wants(recipe: PretrainRecipe, prepared
 def test_too_little_held_out_text_is_named(recipe: PretrainRecipe, prepared: Path) -> None:
     corpora = _open(recipe, corpus=str(prepared))
     one = dataclasses.replace(corpora, held_out=type(corpora.train).from_ids([[[9, 9]]]))
-    with pytest.raises(DataError, match=r"^1 held-out documents \(held_out=\): "):
+    with pytest.raises(DataError, match=r"^1 held-out documents \(validation_split=\): "):
         one.examples(recipe, held_out=True)
 
 
@@ -173,7 +175,12 @@ def test_too_few_held_out_documents(
     """They are counted before the vocabulary is learned, and without splitting sentences."""
     text = tmp_path / "few.txt"
     text.write_text("A sentence.\nOne more.\n\n" * documents)
-    values = {"corpus": str(text), "objective": objective, "held_out": 0.2, "layout": "text"}
+    values = {
+        "corpus": str(text),
+        "objective": objective,
+        "validation_split": 0.2,
+        "layout": "text",
+    }
     changed = dataclasses.replace(recipe, **values)
     message = rf"needs {needed} held-out documents" if documents else "no text"
     with pytest.raises(DataError, match=message):
@@ -185,17 +192,17 @@ def test_too_few_held_out_documents(
 
 def test_enough_held_out_documents(recipe: PretrainRecipe, prepared: Path, tmp_path: Path) -> None:
     check_held_out(recipe)
-    check_held_out(dataclasses.replace(recipe, corpus="demo", held_out=0.02))
+    check_held_out(dataclasses.replace(recipe, corpus="demo", validation_split=0.02))
     check_held_out(dataclasses.replace(recipe, corpus=str(prepared)))
     folder = shutil.copytree(prepared, tmp_path / "corpus")
     shutil.rmtree(folder / "held_out")
-    with pytest.raises(UsageError, match="prepared with held_out=0"):
+    with pytest.raises(UsageError, match="prepared with validation_split=0"):
         check_held_out(dataclasses.replace(recipe, corpus=str(folder)))
 
 
 def test_how_much_is_evaluated(recipe: PretrainRecipe, prepared: Path) -> None:
     held_out = _open(recipe, corpus=str(prepared)).examples(recipe, held_out=True)
-    few = dataclasses.replace(recipe, evaluation_pairs=recipe.batch_size + 1)
+    few = dataclasses.replace(recipe, eval_examples=recipe.batch_size + 1)
     assert evaluation_batches(few, held_out) == 2
-    many = dataclasses.replace(recipe, evaluation_pairs=10**6)
+    many = dataclasses.replace(recipe, eval_examples=10**6)
     assert evaluation_batches(many, held_out) == held_out.num_batches(0)

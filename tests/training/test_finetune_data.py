@@ -30,20 +30,20 @@ def _read(**values) -> Data:
 
 def test_without_dev_some_rows_are_kept_for_it(tmp_path: Path) -> None:
     train = _rows(tmp_path / "t.jsonl", 20)
-    data = _read(train=train, held_out=0.2)
+    data = _read(train=train, validation_split=0.2)
     assert (len(data.train), len(data.dev), data.labels) == (16, 4, ["a", "b"])
     assert sorted([*data.train.texts, *data.dev.texts]) == sorted(f"t{n}" for n in range(20))
     assert list(data.dev.texts) != ["t16", "t17", "t18", "t19"]  # a table may be sorted
     # By the data's seed: all seeds of a run are measured on the same rows.
-    assert _read(train=train, held_out=0.2, seed=1) == data
-    assert _read(train=train, held_out=0.2, data_seed=1) != data
+    assert _read(train=train, validation_split=0.2, seed=1) == data
+    assert _read(train=train, validation_split=0.2, data_seed=1) != data
 
 
 def test_a_label_that_is_held_out_altogether(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     rows = [{"text": "t", "label": label} for label in "abcdefghij"]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    data = _read(train=str(path), held_out=0.3)
+    data = _read(train=str(path), validation_split=0.3)
     assert data.labels == list("abcdefghij")
     assert len(data.dev) == 3
 

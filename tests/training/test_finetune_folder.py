@@ -14,6 +14,7 @@ from tests import hub
 from training import finetune_folder as module
 from training.finetune_folder import QUICKTEST, FinetuneFolder, recipe_of
 from training.finetune_recipe import FinetuneRecipe
+from training.overrides import RENAMED
 
 
 def _recipe(folder: Path, **values) -> FinetuneRecipe:
@@ -40,6 +41,21 @@ def test_values_bind_once_training_began(tmp_path: Path) -> None:
         _claim(_recipe(tmp_path, train="here"), "torch")
     assert (tmp_path / "run.json").read_bytes() == before
     _claim(_recipe(tmp_path, train="here", seeds=5, workers=7, checkpoint_every=3))
+
+
+def test_a_run_of_older_names_goes_on(tmp_path: Path) -> None:
+    _claim(_recipe(tmp_path, validation_split=0.2))
+    (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
+    card = json.loads((tmp_path / "run.json").read_text())
+    for old, new in RENAMED.items():
+        if new in card["recipe"]:
+            card["recipe"][old] = card["recipe"].pop(new)
+    (tmp_path / "run.json").write_text(json.dumps(card))
+    assert recipe_of(tmp_path) == _recipe(tmp_path, validation_split=0.2)
+    with pytest.raises(UsageError, match=r"validation_split: 0\.2 then, 0\.3 now"):
+        _claim(_recipe(tmp_path, validation_split=0.3))
+    _claim(_recipe(tmp_path, validation_split=0.2))
+    assert "held_out" not in json.loads((tmp_path / "run.json").read_text())["recipe"]
 
 
 def test_the_examples_bind_too(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_the_state_of_a_new_run(examples: SupervisedExamples, tmp_path: Path) ->
         examples,
         checkpoints=tmp_path / "checkpoints",
         **logs,
-        report_every=3,
+        log_every=3,
         began=0.0,
         start={"best": None},
     )

@@ -27,7 +27,7 @@ def recipe(**values: object) -> PretrainRecipe:
         **{
             "corpus": "demo",
             "steps": 10,
-            "report_every": 5,
+            "log_every": 5,
             "config": "bert_tiny_uncased",
             **values,
         }  # pyright: ignore
@@ -65,7 +65,7 @@ def test_size_of_the_generator() -> None:
 
 
 def test_optimizer() -> None:
-    values = {"optimizer": "lamb", "accumulate": 2, "ema": 0.9, "clip_norm": 0.0}
+    values = {"optimizer": "lamb", "gradient_accumulation_steps": 2, "ema": 0.9, "clip_norm": 0.0}
     asked = recipe(warmup_steps=4, **values)
     optimizer = learner(asked, build(asked, 50)).optimizer
     assert isinstance(optimizer, Lamb)
@@ -79,9 +79,9 @@ def test_optimizer() -> None:
     ("values", "kind"),
     [
         ({}, Pretrainer),
-        ({"row_length": 256}, PackedTask),
-        ({"vocabulary_chunks": 3}, ChunkedTask),
-        ({"row_length": 256, "vocabulary_chunks": 3}, ChunkedTask),
+        ({"packed_length": 256}, PackedTask),
+        ({"loss_chunks": 3}, ChunkedTask),
+        ({"packed_length": 256, "loss_chunks": 3}, ChunkedTask),
     ],
 )
 def test_the_task_or_a_view_of_it_learns(values: dict, kind: type) -> None:
@@ -91,7 +91,7 @@ def test_the_task_or_a_view_of_it_learns(values: dict, kind: type) -> None:
     assert isinstance(model, kind)
     assert model.compiled
     names = {tensor.name for tensor in model.inputs}
-    assert ("example_ids" in names) == ("row_length" in values)
+    assert ("example_ids" in names) == ("packed_length" in values)
     assert {id(weight) for weight in model.weights} == {id(weight) for weight in task.weights}
 
 
@@ -131,7 +131,7 @@ def begun(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("objective", ["mlm", "nsp", "sop"])
 def test_going_on_from_a_checkpoint(begun: Path, objective: str) -> None:
-    task = build(recipe(start=str(begun), objective=objective, sequence_length=32), 50)
+    task = build(recipe(init_checkpoint=str(begun), objective=objective, sequence_length=32), 50)
     before = load_checkpoint(begun)
     assert isinstance(task, MaskedLM if objective == "mlm" else Pretrainer)
     contracts.assert_same_weights(task.encoder, before.encoder)
@@ -142,9 +142,9 @@ def test_going_on_from_a_checkpoint(begun: Path, objective: str) -> None:
 
 
 def test_going_on_from_a_name_of_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`start=` takes weights, so the name stands for the published ones; its vocabulary too."""
+    """`init_checkpoint=` takes weights and vocabulary: the name stands for the published ones."""
     hub.offline_cache(tmp_path, monkeypatch)
-    begun = recipe(start=hub.NAME, objective="nsp", sequence_length=8)
+    begun = recipe(init_checkpoint=hub.NAME, objective="nsp", sequence_length=8)
     tokenizer = open_tokenizer(begun.vocab, lowercase=True)
     assert tokenizer.vocab_size == len(hub.WORDS)
     contracts.assert_same_weights(build(begun, tokenizer.vocab_size), hub.published())
@@ -154,9 +154,9 @@ def test_heads_that_a_checkpoint_has_not_are_new(tmp_path: Path) -> None:
     encoder = BertEncoder(TINY.replace(vocab_size=50, max_positions=64, pooler=False))
     contracts.as_trained(TokenClassifier(encoder, 2)).save_to_preset(tmp_path)
     with pytest.raises(UsageError, match="Sentence pairs need a pooler"):
-        build(recipe(start=str(tmp_path), objective="nsp", sequence_length=32), 50)
+        build(recipe(init_checkpoint=str(tmp_path), objective="nsp", sequence_length=32), 50)
     (tmp_path / "bert_keras.json").unlink()  # which says that there is none
-    made = build(recipe(start=str(tmp_path), objective="nsp", sequence_length=32), 50)
+    made = build(recipe(init_checkpoint=str(tmp_path), objective="nsp", sequence_length=32), 50)
     assert made.encoder.pooler is not None
     trained = {w.path: w for w in encoder.weights}
     for weight in made.encoder.weights:
@@ -167,14 +167,14 @@ def test_heads_that_a_checkpoint_has_not_are_new(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_does_not_fit(begun: Path) -> None:
     with pytest.raises(UsageError, match=r"reads 50 pieces and 64 positions\. .* of 60"):
-        build(recipe(start=str(begun), objective="mlm", sequence_length=32), 60)
+        build(recipe(init_checkpoint=str(begun), objective="mlm", sequence_length=32), 60)
     with pytest.raises(UsageError, match="sequence_length=128"):
-        build(recipe(start=str(begun), objective="mlm"), 50)
-    with pytest.raises(UsageError, match="objective must be mlm, nsp or sop with start="):
-        recipe(start=str(begun), objective="rtd")
+        build(recipe(init_checkpoint=str(begun), objective="mlm"), 50)
+    with pytest.raises(UsageError, match="objective must be mlm, nsp or sop with init_checkpoint="):
+        recipe(init_checkpoint=str(begun), objective="rtd")
 
 
 def test_the_vocabulary_is_the_checkpoints(begun: Path) -> None:
-    assert recipe(start=str(begun)).vocab == str(begun)
-    assert recipe(start=str(begun), vocab="other").vocab == "other"
-    assert plan(recipe(start=str(begun), sequence_length=32)).vocab_size == 50
+    assert recipe(init_checkpoint=str(begun)).vocab == str(begun)
+    assert recipe(init_checkpoint=str(begun), vocab="other").vocab == "other"
+    assert plan(recipe(init_checkpoint=str(begun), sequence_length=32)).vocab_size == 50

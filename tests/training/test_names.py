@@ -166,7 +166,7 @@ def odd_file(text_file: Path, tmp_path: Path) -> Path:
 
 
 def test_a_corpus_whose_name_is_not_utf8(odd_file: Path, tmp_path: Path, call: Callable) -> None:
-    values = ("layout=sentences", "vocab_size=300", "workers=1", "held_out=0.2")
+    values = ("layout=sentences", "vocab_size=300", "workers=1", "validation_split=0.2")
     done = call(prepare.main, f"corpus={odd_file}", "out=[bold]", *values)
     assert done.code == 0, done.err
     assert "[bold]: ready" in done.out

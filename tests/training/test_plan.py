@@ -68,7 +68,7 @@ def test_time_and_memory_follow_the_size() -> None:
     assert change(batch_size=32).memory > found.memory > 16 * found.parameters
     assert change(precision="mixed_bfloat16").memory < found.memory
     assert change(gradient_checkpointing=True).memory < found.memory
-    assert change(vocabulary_chunks=4).memory < found.memory
+    assert change(loss_chunks=4).memory < found.memory
 
 
 def test_text_that_is_not_there() -> None:
@@ -110,7 +110,7 @@ def test_a_prepared_corpus(tmp_path: Path, text_file: Path) -> None:
 
 def test_too_few_held_out_documents() -> None:
     with pytest.raises(
-        DataError, match=r"1 documents, of which held_out=0\.02 keeps 0; .* needs 2"
+        DataError, match=r"1 documents, of which validation_split=0\.02 keeps 0; .* needs 2"
     ):
         print_plan(RECIPE)
 

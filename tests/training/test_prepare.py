@@ -39,7 +39,9 @@ def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_program(text: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "corpus"
-    run = _run(f"corpus={text}", f"out={out}", "vocab_size=60", "workers=2", "held_out=0.02")
+    run = _run(
+        f"corpus={text}", f"out={out}", "vocab_size=60", "workers=2", "validation_split=0.02"
+    )
     assert run.returncode == 0, run.stderr
     assert sorted(path.name for path in out.iterdir()) == sorted(["held_out", "train", *_PRESET])
     for name, documents in (("train", 98), ("held_out", 2)):
@@ -60,7 +62,9 @@ def test_the_program(text: Path, tmp_path: Path) -> None:
 def test_the_vocabulary_is_learned_from_the_documents_to_train_on(
     text: Path, tmp_path: Path
 ) -> None:
-    made = prepare(corpus=str(text), out=tmp_path / "c", vocab_size=60, held_out=0.02, workers=1)
+    made = prepare(
+        corpus=str(text), out=tmp_path / "c", vocab_size=60, validation_split=0.02, workers=1
+    )
     tokenizer = Tokenizer.from_preset(tmp_path / "c")
     assert tokenizer.vocab_size == 60
     assert "z" not in "".join(tokenizer.vocabulary).replace("##", "")
@@ -96,7 +100,7 @@ def test_layouts_languages_and_fields(tmp_path: Path) -> None:
 
 def test_overwrite(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = [f"corpus={text}", f"out={tmp_path / 'c'}", "workers=1", "vocab_size=60"]
-    main([*values, "held_out=0"])
+    main([*values, "validation_split=0"])
     assert sorted(path.name for path in (tmp_path / "c").iterdir()) == sorted(["train", *_PRESET])
     assert "held_out" not in capsys.readouterr().out
     main([*values, "overwrite=true"])
@@ -116,11 +120,11 @@ def _bad(*arguments: str) -> list[str]:
         (_bad("vocab_size=many"), UsageError, "vocab_size must be a whole number"),
         (_bad("vocab_size=5"), UsageError, "vocab_size must be more than.*Received: vocab_size=5"),
         (
-            _bad("held_out=0.6"),
+            _bad("validation_split=0.6"),
             UsageError,
-            "held_out must be from 0 to 0.5. Received: held_out=0.6",
+            "validation_split must be from 0 to 0.5. Received: validation_split=0.6",
         ),
-        (_bad("held_out=nan"), UsageError, "held_out must be"),
+        (_bad("validation_split=nan"), UsageError, "validation_split must be"),
         (_bad("layout=lines"), UsageError, "layout must be one of text, sentences. Received"),
         (["corpus={text}", "out={tmp}/new", "workers=0"], UsageError, "workers must be at least 1"),
         (["corpus={text}", "out={tmp}"], UsageError, "not a folder for a corpus"),

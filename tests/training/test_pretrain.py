@@ -78,9 +78,13 @@ def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) 
 @pytest.mark.parametrize(
     ("values", "measured"),
     [
-        ("objective=mlm masking=whole_word optimizer=lamb accumulate=2 output_bias=zero", {"mlm"}),
+        (
+            "objective=mlm masking=whole_word optimizer=lamb gradient_accumulation_steps=2 "
+            "output_bias=zero",
+            {"mlm"},
+        ),
         ("objective=sop masking=span precision=mixed_bfloat16 optimizer=muon", {"mlm", "sop"}),
-        ("objective=nsp row_length=80 vocabulary_chunks=3 short_probability=0.9", {"mlm", "nsp"}),
+        ("objective=nsp packed_length=80 loss_chunks=3 short_seq_prob=0.9", {"mlm", "nsp"}),
         ("objective=rtd generator_size=0.5", {"mlm", "rtd"}),
     ],
 )
@@ -105,7 +109,7 @@ def test_averaged_weights_are_saved_also_when_only_the_end_is_missing(
     tiny: str, tmp_path: Path, call: Callable
 ) -> None:
     """The checkpoints hold the trained weights: they go on from these."""
-    command = (tiny, "out=run", "ema=0.9", "precision=mixed_float16")
+    command = (tiny, "out=run", "ema_momentum=0.9", "precision=mixed_float16")
     assert call(main, *command).code == 0
     averaged = (tmp_path / "run" / "model.safetensors").read_bytes()
     (tmp_path / "run" / "model.safetensors").unlink()
@@ -126,7 +130,7 @@ def test_a_model_learns(tiny: str, tmp_path: Path, call: Callable) -> None:
     ]
     text = tmp_path / "ordered.txt"
     text.write_text("\n\n".join("\n".join(document) for document in lines))
-    values = "vocab_size=30 steps=150 report_every=50 evaluate_every=3 batch_size=16 dropout=0"
+    values = "vocab_size=30 steps=150 log_every=50 evaluate_every=3 batch_size=16 dropout=0"
     done = call(main, tiny, "out=run", f"corpus={text}", "learning_rate=3e-3", *values.split())
     assert done.code == 0, done.err
     report = (tmp_path / "run" / "report.md").read_text(encoding="utf-8")
@@ -143,7 +147,13 @@ def test_numbers_that_are_not_finite(tiny: str, tmp_path: Path, call: Callable) 
 
 def test_held_out_text_smaller_than_a_batch(tiny: str, tmp_path: Path, call: Callable) -> None:
     """All of it is measured, during the training and in the report."""
-    values = ("held_out=0.1", "batch_size=32", "steps=2", "evaluate_every=1", "evaluation_pairs=64")
+    values = (
+        "validation_split=0.1",
+        "batch_size=32",
+        "steps=2",
+        "evaluate_every=1",
+        "eval_examples=64",
+    )
     done = call(main, tiny, *values, "out=run")
     assert done.code == 0, done.err
     report = (tmp_path / "run" / "report.md").read_text(encoding="utf-8")
@@ -159,7 +169,7 @@ def test_held_out_text_smaller_than_a_batch(tiny: str, tmp_path: Path, call: Cal
 @pytest.mark.parametrize("recipe", known_recipes())
 def test_dry_run(recipe: str, tmp_path: Path, call: Callable, tiny: str) -> None:
     text = Path(tiny).with_name("text.txt")
-    done = call(main, recipe, "--dry-run", f"corpus={text}", "held_out=0.2")
+    done = call(main, recipe, "--dry-run", f"corpus={text}", "validation_split=0.2")
     assert done.code == 0
     for word in ("parameters", "GiB", "training time", "passes over the text", f"runs/{recipe}"):
         assert word in done.out
@@ -201,7 +211,7 @@ BAD = [
     # The values.
     ("steps=ten", 2, "steps must be a whole number. Received: 'ten'"),
     ("stpes=12", 2, "Unknown key. Received: 'stpes=12'. Did you mean 'steps'"),
-    ("steps=13", 2, "steps must be a multiple of report_every=2"),
+    ("steps=13", 2, "steps must be a multiple of log_every=2"),
     (
         "config=bert_tiny",
         2,

@@ -10,7 +10,8 @@ import pytest
 from bert_keras.errors import UsageError
 from tests.contracts import TINY
 from training import recipe as module
-from training.overrides import parse_overrides
+from training.finetune_recipe import FinetuneRecipe
+from training.overrides import RENAMED, parse_overrides
 from training.recipe import PretrainRecipe, known_recipes, load_recipe, quicktest
 
 
@@ -27,10 +28,10 @@ def test_a_recipe_is_frozen_and_comparable() -> None:
 
 
 def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
-    recipe = _recipe(learning_rate=1, ema=0)
+    recipe = _recipe(learning_rate=1, ema_momentum=0)
 
     assert type(recipe.learning_rate) is float
-    assert type(parse_overrides(["ema=0.9"], dataclasses.asdict(recipe))["ema"]) is float
+    assert type(parse_overrides(["ema_momentum=0.9"], dataclasses.asdict(recipe))["ema"]) is float
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"corpus": ""}, "corpus must name"),
         ({"steps": 0}, "steps must be at least 1. Received: steps=0"),
         ({"steps": 1e5}, "steps must be a whole number. Received: steps=100000.0"),
-        ({"steps": 120}, "steps must be a multiple of report_every=50. Received: steps=120"),
+        ({"steps": 120}, "steps must be a multiple of log_every=50. Received: steps=120"),
         ({"steps": True}, "steps must be a whole number. Received: steps=True"),
         ({"learning_rate": "1e-4"}, "learning_rate must be a number. Received: "),
         ({"learning_rate": 0.0}, "learning_rate must be above 0 and finite"),
@@ -47,16 +48,16 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"optimizer": "lion"}, "optimizer must be one of adamw, lamb, muon"),
         ({"learning_rate": float("inf")}, "learning_rate must be above 0 and finite"),
         ({"weight_decay": float("nan")}, "weight_decay must be at least 0 and finite"),
-        ({"held_out": 1.0}, "held_out must be above 0 and below 1"),
+        ({"validation_split": 1.0}, "validation_split must be above 0 and below 1"),
         ({"mask_rate": 0.0}, "mask_rate must be above 0 and below 1"),
         ({"dropout": -0.1}, "dropout must be at least 0 and below 1"),
         ({"sequence_length": 7}, "sequence_length must be at least 8"),
         ({"sequence_length": 513}, "at most 512, the positions of bert_mini_uncased"),
         ({"sequence_length": 65, "max_positions": 64}, "at most 64, max_positions"),
-        ({"row_length": 127}, "row_length must be 0, or at least sequence_length=128"),
-        ({"objective": "rtd", "row_length": 128}, "row_length must be 0 with objective=rtd"),
-        ({"vocabulary_chunks": 0}, "vocabulary_chunks must be at least 1"),
-        ({"objective": "rtd", "vocabulary_chunks": 2}, "must be 1 with objective=rtd"),
+        ({"packed_length": 127}, "packed_length must be 0, or at least sequence_length=128"),
+        ({"objective": "rtd", "packed_length": 128}, "packed_length must be 0 with objective=rtd"),
+        ({"loss_chunks": 0}, "loss_chunks must be at least 1"),
+        ({"objective": "rtd", "loss_chunks": 2}, "must be 1 with objective=rtd"),
         ({"warmup_steps": 101}, "warmup_steps must be at most steps=100"),
         ({"objective": "nps"}, r"must be one of nsp, sop, rtd, mlm. .*Did you mean 'nsp'\?"),
         ({"config": "bert_minni_uncased"}, "Did you mean 'bert_mini_uncased'"),
@@ -97,8 +98,15 @@ def test_sizes_in_a_file(tmp_path: Path) -> None:
 
 
 def test_a_key_of_older_recipes_is_answered_with_todays(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^preset= is called config= now\. Received: 'preset=x'"):
-        parse_overrides(["preset=x"], dataclasses.asdict(_recipe()), PretrainRecipe.renamed)
+    keys = dataclasses.asdict(_recipe()), dataclasses.asdict(FinetuneRecipe(task="labels"))
+    for old, new in RENAMED.items():
+        for known in (each for each in keys if new in each):
+            with pytest.raises(
+                UsageError, match=rf"^{old}= is called {new}= now\. Received: '{old}="
+            ):
+                parse_overrides([f"{old}=x"], known)
+        assert any(new in each for each in keys)
+        assert not any(old in each for each in keys)
     path = tmp_path / "old.py"
     body = "PretrainRecipe(corpus='demo', steps=100, preset='bert_tiny_uncased')"
     path.write_text(f"from training.recipe import PretrainRecipe\nrecipe = {body}\n")
@@ -107,7 +115,14 @@ def test_a_key_of_older_recipes_is_answered_with_todays(tmp_path: Path) -> None:
 
 
 def test_values_at_the_edge_of_what_is_allowed() -> None:
-    _recipe(dropout=0.0, clip_norm=0.0, warmup_steps=100, max_predictions=0, seed=0, ema=0.0)
+    _recipe(
+        dropout=0.0,
+        clip_norm=0.0,
+        warmup_steps=100,
+        max_predictions_per_seq=0,
+        seed=0,
+        ema_momentum=0.0,
+    )
     _recipe(sequence_length=600, max_positions=1024)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from bert_keras import PRESETS
 from bert_keras.errors import UsageError
+from training.overrides import RENAMED
 from training.recipe import PretrainRecipe
 from training.run_folder import RunFolder
 
@@ -127,11 +128,13 @@ def test_a_card_that_is_none(tmp_path: Path, card: str) -> None:
 
 
 def test_a_run_of_older_values_goes_on(tmp_path: Path) -> None:
-    """`config` was called `preset`, and run.json did not hold the sizes."""
+    """Every key that had another name, and a run.json that did not hold the sizes."""
     claim(tmp_path)
     (tmp_path / "checkpoints").mkdir()
     card = json.loads((tmp_path / "run.json").read_text())
-    card["recipe"]["preset"] = card["recipe"].pop("config")
+    for old, new in RENAMED.items():
+        if new in card["recipe"]:
+            card["recipe"][old] = card["recipe"].pop(new)
     del card["sizes"]
     (tmp_path / "run.json").write_text(json.dumps(card))
     claim(tmp_path)

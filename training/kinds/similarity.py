@@ -41,7 +41,7 @@ class Similarity(TextKind):
         """Two rows for each pair."""
         del labels
         recipe = self.recipe
-        options |= {"highest": recipe.highest, "max_length": recipe.max_length}
+        options |= {"max_score": recipe.max_score, "max_length": recipe.max_length}
         return pair_examples(tokenizer, data, "similarity", **options)
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
@@ -52,7 +52,7 @@ class Similarity(TextKind):
             "spearman": metrics.spearman(right, found),
             "pearson": metrics.pearson(right, found),
         }
-        scaled = found * self.recipe.highest
+        scaled = found * self.recipe.max_score
         worst = [
             Worst(float(abs(a - b)), f"{one} / {other}", f"{a:.2f}", f"{b:.2f}")
             for one, other, a, b in zip(data.texts, data.pairs or (), right, scaled, strict=True)
@@ -64,7 +64,7 @@ class Similarity(TextKind):
         if data.pairs is None:
             raise DataError("Similarity is of pairs: name pair=.")
         found = predictor.similarity(data.texts, data.pairs)
-        return [f"{score:.4f}" for score in found * self.recipe.highest]
+        return [f"{score:.4f}" for score in found * self.recipe.max_score]
 
     def write(self, path: Path, data: Texts, predictions: Sequence[Any]) -> None:
         """A table: index, prediction."""

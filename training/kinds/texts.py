@@ -79,7 +79,7 @@ def require_two(data: Texts) -> None:
     if len(data) < 2:
         raise DataError(
             f"A correlation needs two rows or more to measure on. Received: {len(data)}. Name a "
-            "larger file, or hold more of train out: held_out="
+            "larger file, or hold more of train out: validation_split="
         )
 
 

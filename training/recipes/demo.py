@@ -12,7 +12,7 @@ from training.recipe import PretrainRecipe
 
 recipe = PretrainRecipe(
     corpus="demo",
-    held_out=0.08,
+    validation_split=0.08,
     vocab_size=6_000,
     config="bert_tiny_uncased",
     dropout=0.0,
@@ -23,8 +23,8 @@ recipe = PretrainRecipe(
     optimizer="muon",
     learning_rate=5e-3,
     warmup_steps=100,
-    report_every=50,
+    log_every=50,
     evaluate_every=10,
-    evaluation_pairs=1_000,
+    eval_examples=1_000,
     checkpoint_every=10,
 )

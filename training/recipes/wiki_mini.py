@@ -14,7 +14,7 @@ from training.recipe import PretrainRecipe
 
 recipe = PretrainRecipe(
     corpus="wiki/*.txt",
-    held_out=0.06,  # 2,000 held-out pairs
+    validation_split=0.06,  # 2,000 held-out pairs
     vocab_size=16_000,
     config="bert_mini_uncased",
     # A model this small, on text it sees a few times, underfits: dropout would cost, not help.
@@ -26,8 +26,8 @@ recipe = PretrainRecipe(
     optimizer="muon",  # with AdamW the pairs were still at chance at step 1,100
     learning_rate=3e-3,
     warmup_steps=100,
-    report_every=50,
+    log_every=50,
     evaluate_every=10,
-    evaluation_pairs=2_000,
+    eval_examples=2_000,
     checkpoint_every=10,
 )

@@ -14,7 +14,7 @@ from training.recipe import PretrainRecipe
 recipe = PretrainRecipe(
     corpus="zh/*.txt",
     layout="sentences",
-    held_out=0.06,
+    validation_split=0.06,
     vocab_size=5_000,
     config="bert_mini_uncased",
     dropout=0.0,
@@ -25,8 +25,8 @@ recipe = PretrainRecipe(
     optimizer="muon",
     learning_rate=3e-3,
     warmup_steps=100,
-    report_every=50,
+    log_every=50,
     evaluate_every=5,
-    evaluation_pairs=1_000,
+    eval_examples=1_000,
     checkpoint_every=5,
 )

@@ -15,7 +15,7 @@ _DATA = Texts(["a", "b c", "d"], ["e", "f", "g h i"], [5.0, 0.0, 2.5])
 
 def test_examples_are_pairs_of_rows_with_scores_up_to_1(kind, tokenizer) -> None:
     options = {"segments": False, "batch_size": 3, "multiple_of": 8, "seed": None}
-    made = kind("similarity", highest=5.0).examples(tokenizer, _DATA, None, **options)
+    made = kind("similarity", max_score=5.0).examples(tokenizer, _DATA, None, **options)
     x, y, _ = made.batch(0, 0)
     assert x["token_ids"].shape == (3, 2, 8)
     assert x["padding_mask"].sum(axis=-1).tolist() == [[3, 3], [4, 3], [3, 5]]
@@ -41,7 +41,7 @@ def test_model(kind, encoder) -> None:
 
 
 def test_measures_and_predictions(kind, predictor) -> None:
-    made = kind("similarity", highest=5.0)
+    made = kind("similarity", max_score=5.0)
     answers = predictor(similarity=np.array([0.9, 0.2, 0.3]))
     found = made.evaluate(answers, _DATA)
     assert list(found.metrics) == ["spearman", "pearson"]

@@ -12,7 +12,7 @@ from training.finetune_recipe import FinetuneRecipe
 recipe = FinetuneRecipe(
     task="questions",
     language="zh",
-    held_out=0.1,
+    validation_split=0.1,
     max_length=128,  # zh_mini has learned no more positions
     stride=48,
     max_question=32,

@@ -12,7 +12,7 @@ from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
     task="questions",
-    held_out=0.143,
+    validation_split=0.143,
     dropout=0.0,  # published models have none before this head
     max_length=256,
     stride=128,

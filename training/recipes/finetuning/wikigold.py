@@ -12,7 +12,7 @@ from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
     task="entities",
-    held_out=0.2,
+    validation_split=0.2,
     max_length=128,
     epochs=8,
     learning_rate=2e-4,
