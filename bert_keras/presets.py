@@ -1,7 +1,7 @@
 """Published models by name: `PRESETS[name]` is the config, `HANDLES[name]` the checkpoint.
 
 A name stands for its published weights wherever a handle is taken: `from_preset`, `Predictor`, the
-recipe keys `encoder=`, `teacher=` and `start=`. For a new, random model of the same sizes build it
+recipe keys `encoder=`, `teacher=` and `init_checkpoint=`. For a new, random model of the same sizes build it
 from the config: `BertEncoder(PRESETS[name])`.
 """
 
