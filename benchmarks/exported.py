@@ -102,7 +102,7 @@ def ours_of(predictor: Predictor) -> Answer:
     """The model as it is, on this Keras backend."""
 
     def answer(columns: Columns) -> dict[str, np.ndarray]:
-        return {"label": predictor.scores(columns["text"])}
+        return {"label": predictor.predict_scores(columns["text"])}
 
     return answer
 

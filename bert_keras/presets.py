@@ -1,8 +1,8 @@
 """Published models by name: `PRESETS[name]` is the config, `HANDLES[name]` the checkpoint.
 
 A name stands for its published weights wherever a handle is taken: `from_preset`, `Predictor`, the
-recipe keys `encoder=`, `teacher=` and `init_checkpoint=`. For a new, random model of the same sizes build it
-from the config: `BertEncoder(PRESETS[name])`.
+recipe keys `encoder=`, `teacher=` and `init_checkpoint=`. For a new, random model of the same sizes
+build it from the config: `BertEncoder(PRESETS[name])`.
 """
 
 from __future__ import annotations

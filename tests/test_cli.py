@@ -167,7 +167,9 @@ def test_predict_as_the_folder_says(call, classifier: Path, tmp_path: Path) -> N
     for words, length in (((), 4), (("--max-length", "8"), 8)):
         done = call("predict", folder, path, *words)
         assert done.code == 0, done.err
-        expected = Predictor(task, tokenizer, max_length=length).scores(["{w1} w2 w3 w4 w5"])
+        expected = Predictor(task, tokenizer, max_length=length).predict_scores(
+            ["{w1} w2 w3 w4 w5"]
+        )
         scores = {each["label"]: each["score"] for each in json.loads(done.out)}
         assert [scores["no"], scores["yes"]] == pytest.approx(expected[0].tolist(), abs=1e-6)
     assert call("convert", folder, tmp_path / "again").code == 0
@@ -176,7 +178,7 @@ def test_predict_as_the_folder_says(call, classifier: Path, tmp_path: Path) -> N
     (folder / "predictor.json").write_text('{"options": {"stride": 8}}')
     done = call("predict", folder, path)
     assert done.code == ArtifactError.exit_code
-    assert "`options` must be of `labels`" in done.err
+    assert "`options` must be of `predict_labels`" in done.err
 
 
 def test_predict_refuses_tables(call, classifier: Path, tmp_path: Path) -> None:

@@ -40,10 +40,10 @@ class SequenceClassifier(Task):
         representation: what is read of the encoder at [CLS]: "last", or with a `hidden_activation`
             "concat_last_4" or "mix"; see `representation.token_vectors`. An encoder with
             `trainable = False` is fixed.
-        activation: what `Predictor.pair_scores` applies to the logits, a name of
+        activation: what `Predictor.predict_pair_scores` applies to the logits, a name of
             `layers.pooling.ACTIVATIONS`, as a CrossEncoder of sentence-transformers has it, and
-            `Predictor.scores` to those of a regression. None: nothing is kept; `pair_scores` then
-            applies "sigmoid" for one class and "linear" for more.
+            `Predictor.predict_scores` to those of a regression. None: nothing is kept;
+            `predict_pair_scores` then applies "sigmoid" for one class and "linear" for more.
         prompts: texts that stand before the user's own, by name.
         default_prompt_name: the one that is used where none is asked for; None for none.
         name: of the Keras model.

@@ -22,7 +22,7 @@ _LETTERS = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S"
 def tags(
     runner: Runner, labels: Sequence[str], sentences: Sequence[Sequence[str]]
 ) -> list[list[Label]]:
-    """See `Predictor.tags`."""
+    """See `Predictor.predict_tags`."""
     if isinstance(sentences, str) or any(isinstance(words, str) for words in sentences):
         raise TypeError("A sentence must be a list of words. Received: one string")
     found = [[Label(OUTSIDE, 0.0)] * len(words) for words in sentences]

@@ -36,10 +36,10 @@ def labels(
     top_k: int | None,
     threshold: float,
 ) -> list[Any]:
-    """See `Predictor.labels`."""
+    """See `Predictor.predict_labels`."""
     if problem == "regression" or (top_k is not None and top_k < 1):
         raise ValueError(
-            "`labels` needs a model with labels (of a regression ask for `scores`), and top_k "
+            "`predict_labels` needs a model with labels (of a regression: `predict_scores`), and "
             f"of at least 1. Received: problem={problem!r}, top_k={top_k}"
         )
     found = [
@@ -59,7 +59,7 @@ def labels(
 def choices(
     runner: Runner, prompts: Sequence[str], options: Sequence[Sequence[str]]
 ) -> list[Choice]:
-    """See `Predictor.choices`."""
+    """See `Predictor.predict_choices`."""
     Choices(prompts, options)  # checks them, all together
     found: dict[int, Choice] = {}
     for size in sorted({len(each) for each in options}):

@@ -41,7 +41,7 @@ def predict_lines(
             whose similarity a `SentenceEncoder` gives; {"question", "context"} for a
             `QuestionAnswerer`; {"prompt", "options"} for a `MultipleChoice`.
         name: of the file, for messages.
-        options: of the predictor's method, as `null_threshold` of `answers`.
+        options: of the predictor's method, as `null_threshold` of `predict_answers`.
 
     Raises:
         DataError: a line that is not what the model needs; names it.

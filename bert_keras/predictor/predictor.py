@@ -24,7 +24,14 @@ from bert_keras.predictor.answers import Answer, Choice, Entity, Fill, Label
 from bert_keras.predictor.base import Base
 from bert_keras.predictor.running import check_pairs, check_texts, softmax
 
-_RENAMED = {"sentence_vectors": "encode"}
+# Methods of earlier versions -> their names today.
+_RENAMED = {
+    "sentence_vectors": "encode",
+    **{
+        name: f"predict_{name}"
+        for name in ("labels", "tags", "entities", "answers", "choices", "scores", "pair_scores")
+    },
+}
 
 
 class Predictor(Base):
@@ -32,7 +39,7 @@ class Predictor(Base):
 
     Texts of similar length run together; for JAX, which compiles for every shape, they are padded
     to a few sizes. A text longer than `max_length` is cut; the words of
-    `entities` and the context of `answers` are read in as many parts as it takes.
+    `predict_entities` and the context of `predict_answers` are read in as many parts as it takes.
 
     Args:
         task: any task but `ElectraPretrainer`, or a `BertEncoder`.
@@ -56,23 +63,25 @@ class Predictor(Base):
     def __call__(self, texts: Sequence[Any], *more: Any, **options: Any) -> Any:
         """What the model is for: the method that its class names.
 
-        `labels` of a `SequenceClassifier` (`scores` where it gives numbers) and of a
-        `SentencePairs` that has labels, `entities` of a `TokenClassifier`, `answers` of a
-        `QuestionAnswerer`, `choices` of a `MultipleChoice`, `encode` of any other that
-        makes them (`similarity` where it is given pairs), else `fill_mask`.
+        `predict_labels` of a `SequenceClassifier` (`predict_scores` of a regression) and of a
+        `SentencePairs` that has labels, `predict_entities` of a `TokenClassifier`,
+        `predict_answers` of a `QuestionAnswerer`, `predict_choices` of a `MultipleChoice`,
+        `encode` of any other that makes vectors (`similarity` where it is given pairs), else
+        `fill_mask`.
         """
         return self._method(bool(more))(texts, *more, **{**self.options, **options})
 
     def _method(self, is_paired: bool = False) -> Callable[..., Any]:
         task = self.task
         is_number = self._problem == "regression"
+        labelled = self.predict_labels
         vectors_or_cosines = self.similarity if is_paired else self.encode
         return {
-            SequenceClassifier: self.scores if is_number else self.labels,
-            TokenClassifier: self.entities,
-            QuestionAnswerer: self.answers,
-            MultipleChoice: self.choices,
-            SentencePairs: self.labels if features.LABEL in task.output else vectors_or_cosines,
+            SequenceClassifier: self.predict_scores if is_number else self.predict_labels,
+            TokenClassifier: self.predict_entities,
+            QuestionAnswerer: self.predict_answers,
+            MultipleChoice: self.predict_choices,
+            SentencePairs: labelled if features.LABEL in task.output else vectors_or_cosines,
             SentenceEncoder: vectors_or_cosines,
             BertEncoder: self.encode,
         }.get(type(task), self.fill_mask)
@@ -83,7 +92,9 @@ class Predictor(Base):
         options: dict[str, Any] = self.task.options
         return list(options["labels"])
 
-    def scores(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> np.ndarray:
+    def predict_scores(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None
+    ) -> np.ndarray:
         """What a `SequenceClassifier` gives each text, or pair: float32 [texts, classes].
 
         Probabilities of one label of several (each row sums to 1) or of each label on its own;
@@ -93,7 +104,7 @@ class Predictor(Base):
         Raises:
             ValueError: pairs that the model needs are missing, or are not as many as the texts.
         """
-        self._require(features.LABEL, "scores")
+        self._require(features.LABEL, "predict_scores")
         if isinstance(self.task, SentencePairs):
             rows = self._runner.encode_apart(texts, pairs or ())
             logits = self._runner.per_example(features.LABEL, rows, group=2)
@@ -115,7 +126,7 @@ class Predictor(Base):
         rows = self._runner.encode(vectors.prompted(texts, before), pairs)
         return self._runner.per_example(features.LABEL, rows)
 
-    def labels(
+    def predict_labels(
         self,
         texts: Sequence[str],
         pairs: Sequence[str] | None = None,
@@ -134,20 +145,20 @@ class Predictor(Base):
         Raises:
             ValueError: the model gives numbers, or `top_k` is 0.
         """
-        found, names = self.scores(texts, pairs), self.label_names
+        found, names = self.predict_scores(texts, pairs), self.label_names
         return labels.labels(found, names, self._problem, top_k=top_k, threshold=threshold)
 
-    def tags(self, sentences: Sequence[Sequence[str]]) -> list[list[Label]]:
+    def predict_tags(self, sentences: Sequence[Sequence[str]]) -> list[list[Label]]:
         """The tag of every word, as a `TokenClassifier` gives it to the word's first piece.
 
         Args:
             sentences: words; long sentences are read in parts. A word without pieces, as of
                 control characters, is "O" with the score 0.
         """
-        self._require(features.TAGS, "tags")
+        self._require(features.TAGS, "predict_tags")
         return entities.tags(self._runner, self.label_names, sentences)
 
-    def entities(self, texts: Sequence[str]) -> list[list[Entity]]:
+    def predict_entities(self, texts: Sequence[str]) -> list[list[Entity]]:
         """The entities of each text, with where they stand in it: text[start:end]."""
         check_texts(texts=texts)
         known = entities.entity_tags(self.label_names)
@@ -155,10 +166,10 @@ class Predictor(Base):
         read = [[text[a:b] for a, b in found] for text, found in zip(texts, places, strict=True)]
         return [
             entities.entities_of(text, found, tags, known)
-            for text, found, tags in zip(texts, places, self.tags(read), strict=True)
+            for text, found, tags in zip(texts, places, self.predict_tags(read), strict=True)
         ]
 
-    def answers(
+    def predict_answers(
         self,
         questions: Sequence[str],
         contexts: Sequence[str],
@@ -184,7 +195,7 @@ class Predictor(Base):
         Raises:
             ValueError: a question leaves no room for the text, or a value is out of range.
         """
-        self._require(features.START, "answers")
+        self._require(features.START, "predict_answers")
         return spans.answers(
             self._runner,
             questions,
@@ -196,9 +207,11 @@ class Predictor(Base):
             n_best=n_best,
         )
 
-    def choices(self, prompts: Sequence[str], options: Sequence[Sequence[str]]) -> list[Choice]:
+    def predict_choices(
+        self, prompts: Sequence[str], options: Sequence[Sequence[str]]
+    ) -> list[Choice]:
         """The best option for each prompt."""
-        self._require(features.CHOICE, "choices")
+        self._require(features.CHOICE, "predict_choices")
         return labels.choices(self._runner, prompts, options)
 
     def fill_mask(self, texts: Sequence[str], *, top_k: int = 5) -> list[list[list[Fill]]]:
@@ -282,7 +295,7 @@ class Predictor(Base):
         )
         return vectors.SIMILARITIES[name](left, right)
 
-    def pair_scores(
+    def predict_pair_scores(
         self,
         firsts: Sequence[str],
         seconds: Sequence[str],
@@ -293,7 +306,8 @@ class Predictor(Base):
         """Return the score of each pair, as a CrossEncoder of sentence-transformers predicts it.
 
         The logits of a `SequenceClassifier` through its `activation`; where it has none, through a
-        sigmoid for one class, and as they are for more. Probabilities of labels are in `scores`.
+        sigmoid for one class, and as they are for more. `predict_scores` has probabilities of
+        labels.
 
         Args:
             firsts: the first texts, such as questions.
@@ -309,7 +323,8 @@ class Predictor(Base):
         """
         if not isinstance(self.task, SequenceClassifier):
             raise ValueError(
-                f"`pair_scores` needs a SequenceClassifier. Received: a {type(self.task).__name__}"
+                "`predict_pair_scores` needs a SequenceClassifier. "
+                f"Received: a {type(self.task).__name__}"
             )
         logits = self._logits(firsts, seconds, prompt, prompt_name)
         usual = "sigmoid" if logits.shape[1] == 1 else "linear"

@@ -26,7 +26,7 @@ def answers(
     max_pieces: int,
     n_best: int,
 ) -> list[Answer]:
-    """See `Predictor.answers`."""
+    """See `Predictor.predict_answers`."""
     check_texts(questions=questions, contexts=contexts)
     if len(questions) != len(contexts):
         raise ValueError(

@@ -54,7 +54,7 @@ def _ours(predictor: Predictor, kind: str) -> np.ndarray:
     texts = sentence_folders.texts()
     if kind in sentence_folders.VECTORS:
         return predictor.encode(texts)
-    return predictor.pair_scores(texts, texts[::-1])
+    return predictor.predict_pair_scores(texts, texts[::-1])
 
 
 @pytest.mark.parametrize("kind", sentence_folders.KINDS)
@@ -105,7 +105,7 @@ def test_prompts_are_theirs(kind: str, sentence_folder: Any, library: Any) -> No
         else:
             pairs = [list(pair) for pair in zip(texts, texts[::-1], strict=True)]
             expected = theirs.predict(pairs, **prompt)
-            found = predictor.pair_scores(texts, texts[::-1], **prompt)
+            found = predictor.predict_pair_scores(texts, texts[::-1], **prompt)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
         assert np.abs(found - default[:20]).max() > 1e-3, prompt
 
@@ -156,11 +156,11 @@ def test_the_activation_of_pairs(
     assert predictor.pairs == (place != "nowhere")
     texts = sentence_folders.texts(5)
     if count == 3:  # probabilities of labels stay what they are
-        scores = predictor.scores(texts, texts)
+        scores = predictor.predict_scores(texts, texts)
         np.testing.assert_allclose(scores.sum(axis=1), 1, rtol=1e-5)
     elif place != "nowhere":
         found = predictor(texts, texts)
-        np.testing.assert_array_equal(found[:, 0], predictor.pair_scores(texts, texts))
+        np.testing.assert_array_equal(found[:, 0], predictor.predict_pair_scores(texts, texts))
 
 
 @pytest.mark.parametrize("activation", ["payload.Activation", 7])

@@ -153,7 +153,7 @@ def test_tags(all_pieces: bool, crf: bool) -> None:
         TOKENIZER, TaggedWords(words, tags), labels=names, all_pieces=all_pieces, **OPTIONS
     )
     task = TokenClassifier(encoder(pooler=False), 3, labels=names, crf=crf)
-    found = learned(task, source).tags(words)
+    found = learned(task, source).predict_tags(words)
     assert [[tag.label for tag in row] for row in found] == tags
 
 
@@ -171,7 +171,7 @@ def test_entities_of_any_script() -> None:
     ]
     source = tag_examples(TOKENIZER, TaggedWords(words, tags), labels=names, **OPTIONS)
     predictor = learned(TokenClassifier(encoder(pooler=False), 3, labels=names), source)
-    found = predictor.entities(texts)
+    found = predictor.predict_entities(texts)
     for row, (text, (_, strange)) in enumerate(zip(texts, pairs, strict=True)):
         expected = [(strange, text.index(strange))] if row % 8 < 4 else []
         assert [(entity.text, entity.start) for entity in found[row]] == expected
@@ -193,7 +193,7 @@ def test_answers() -> None:
     assert len(source) == COUNT
     predictor = learned(QuestionAnswerer(encoder(pooler=False)), source)
     asked, contexts = [q.question for q in questions], [q.context for q in questions]
-    found = predictor.answers(asked, contexts, null_threshold=0.0)
+    found = predictor.predict_answers(asked, contexts, null_threshold=0.0)
     expected = [
         (q.answers[0].text, q.answers[0].start) if q.answers else ("", 0) for q in questions
     ]
@@ -210,7 +210,9 @@ def test_answers_of_any_script() -> None:
         questions.append(Question(str(number), "what ?", context, (answer,)))
     source = question_examples(TOKENIZER, questions, **OPTIONS)
     predictor = learned(QuestionAnswerer(encoder(pooler=False)), source)
-    found = predictor.answers([q.question for q in questions], [q.context for q in questions])
+    found = predictor.predict_answers(
+        [q.question for q in questions], [q.context for q in questions]
+    )
     assert [(a.text, a.start) for a in found] == [
         (q.answers[0].text, q.answers[0].start) for q in questions
     ]

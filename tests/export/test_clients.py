@@ -97,14 +97,14 @@ def decoded(values: np.ndarray) -> list[str]:
 
 
 def check_labels(found: Callable, predictor: Predictor, columns: list[list[str]]) -> None:
-    expected = predictor.labels(*columns, top_k=len(predictor.label_names))
+    expected = predictor.predict_labels(*columns, top_k=len(predictor.label_names))
     for row, best in enumerate(expected):
         assert decoded(found("labels", row)) == [label.label for label in best]
         np.testing.assert_allclose(found("scores", row), [b.score for b in best], atol=1e-5)
 
 
 def check_entities(found: Callable, predictor: Predictor, columns: list[list[str]]) -> None:
-    for row, entities in enumerate(predictor.entities(*columns)):
+    for row, entities in enumerate(predictor.predict_entities(*columns)):
         count = int(found("count", row))
         names = ("label", "text", "start", "end")
         got = zip(*(found(name, row)[:count] for name in names), strict=True)
@@ -125,7 +125,7 @@ def check_questions(found: Callable, predictor: Predictor, columns: list[list[st
 
 
 def check_choices(found: Callable, predictor: Predictor, columns: list[Any]) -> None:
-    for row, choice in enumerate(predictor.choices(*columns)):
+    for row, choice in enumerate(predictor.predict_choices(*columns)):
         assert found("index", row) == choice.index
         assert found("choice", row).decode() == choice.text
         assert found("scores", row).max() == found("score", row)
@@ -148,7 +148,7 @@ def check_fills(found: Callable, predictor: Predictor, columns: list[list[str]])
 
 
 def check_numbers(found: Callable, predictor: Predictor, columns: list[list[str]]) -> None:
-    for row, numbers in enumerate(predictor.scores(*columns)):
+    for row, numbers in enumerate(predictor.predict_scores(*columns)):
         np.testing.assert_allclose(found("scores", row), numbers, atol=1e-5)
 
 

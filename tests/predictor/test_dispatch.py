@@ -52,7 +52,9 @@ def test_options_are_handed_on(task, tokenizer) -> None:
     predictor = Predictor(task("labels"), tokenizer, options={"top_k": 2})
     assert [len(row) for row in predictor(TEXTS)] == [2] * 7
     assert [len(row) for row in predictor(TEXTS, top_k=1)] == [1] * 7
-    with pytest.raises(ValueError, match=r"`options` must be of `labels`: .*Received: stride"):
+    with pytest.raises(
+        ValueError, match=r"`options` must be of `predict_labels`: .*Received: stride"
+    ):
         Predictor(task("labels"), tokenizer, options={"stride": 4})
 
 
@@ -138,5 +140,5 @@ def test_choices_that_are_no_use(task, tokenizer) -> None:
         predictor(["a"], [])
     with pytest.raises(DataError, match="not one str"):
         predictor("a", [["a", "b"]])
-    with pytest.raises(ValueError, match=r"`choices` needs .*'choice'.*SentenceEncoder"):
-        Predictor(task("vectors"), tokenizer).choices(["a"], [["a", "b"]])
+    with pytest.raises(ValueError, match=r"`predict_choices` needs .*'choice'.*SentenceEncoder"):
+        Predictor(task("vectors"), tokenizer).predict_choices(["a"], [["a", "b"]])

@@ -102,7 +102,7 @@ def assert_alike(found: list[Label], expected: list[Label]) -> None:
 
 
 def test_tags_are_those_of_first_pieces(task, tokenizer) -> None:
-    found = Predictor(task("tags"), tokenizer, batch_size=2).tags(SENTENCES)
+    found = Predictor(task("tags"), tokenizer, batch_size=2).predict_tags(SENTENCES)
     assert [len(tags) for tags in found] == [len(words) for words in SENTENCES]
     for words, tags in zip(SENTENCES[:2], found, strict=False):
         assert_alike(tags, expected_tags(task("tags"), tokenizer, words))
@@ -119,7 +119,7 @@ def test_a_long_sentence_is_tagged_to_its_end(task, tokenizer) -> None:
         for part in parts
         for label in expected_tags(task("tags"), tokenizer, [words[place] for place in part])
     ]
-    assert_alike(Predictor(task("tags"), tokenizer).tags([words])[0], expected)
+    assert_alike(Predictor(task("tags"), tokenizer).predict_tags([words])[0], expected)
 
 
 def test_entities_cut_the_text(task, tokenizer) -> None:
@@ -139,12 +139,12 @@ def test_entities_cut_the_text(task, tokenizer) -> None:
 
 def test_no_sentences_and_wrong_ones(task, tokenizer) -> None:
     predictor = Predictor(task("tags"), tokenizer)
-    assert predictor.tags([]) == predictor.entities([]) == []
-    assert predictor.tags([[]]) == predictor.entities([""]) == [[]]
+    assert predictor.predict_tags([]) == predictor.predict_entities([]) == []
+    assert predictor.predict_tags([[]]) == predictor.predict_entities([""]) == [[]]
     for wrong in ("the world", ["the world"]):
         with pytest.raises(TypeError, match="list of words"):
-            predictor.tags(wrong)  # type: ignore[arg-type]
+            predictor.predict_tags(wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="`texts` must be a list of strings"):
-        predictor.entities("the world")
-    with pytest.raises(ValueError, match=r"`tags` needs .*'tags'.*SequenceClassifier"):
-        Predictor(task("labels"), tokenizer).entities(["a"])
+        predictor.predict_entities("the world")
+    with pytest.raises(ValueError, match=r"`predict_tags` needs .*'tags'.*SequenceClassifier"):
+        Predictor(task("labels"), tokenizer).predict_entities(["a"])

@@ -46,7 +46,7 @@ def test_a_predictor_scores_as_the_model_does(task, tokenizer) -> None:
         ("several", "multi_label"),
         ("numbers", "regression"),
     ):
-        found = Predictor(task(kind), tokenizer, batch_size=2).scores(TEXTS, TEXTS[::-1])
+        found = Predictor(task(kind), tokenizer, batch_size=2).predict_scores(TEXTS, TEXTS[::-1])
         assert found.dtype == np.float32
         logits = task(kind).predict_on_batch(tokenizer(TEXTS, TEXTS[::-1]))["label"]
         np.testing.assert_allclose(found, probabilities(logits, problem), atol=1e-5)
@@ -57,21 +57,21 @@ def test_a_predictor_scores_as_the_model_does(task, tokenizer) -> None:
 def test_a_predictor_names_its_labels(task, tokenizer) -> None:
     predictor = Predictor(task("labels"), tokenizer)
     assert predictor.label_names == NAMES
-    scores, found = predictor.scores(TEXTS), predictor.labels(TEXTS)
+    scores, found = predictor.predict_scores(TEXTS), predictor.predict_labels(TEXTS)
     assert [label.label for label in found] == [NAMES[row.argmax()] for row in scores]
     assert [label.score for label in found] == scores.max(axis=1).tolist()
-    ranked = predictor.labels(TEXTS, top_k=2)
+    ranked = predictor.predict_labels(TEXTS, top_k=2)
     assert [row[0] for row in ranked] == found
     several = Predictor(task("several"), tokenizer)
     for threshold in (0.2, 0.5, 0.9):
-        rows = several.labels(TEXTS, threshold=threshold)
-        expected = [{*row[row >= threshold].tolist()} for row in several.scores(TEXTS)]
+        rows = several.predict_labels(TEXTS, threshold=threshold)
+        expected = [{*row[row >= threshold].tolist()} for row in several.predict_scores(TEXTS)]
         assert [{label.score for label in row} for row in rows] == expected
 
 
 def test_labels_of_pairs_that_are_read_apart(task, tokenizer) -> None:
     predictor = Predictor(task("pairs"), tokenizer, batch_size=2)
-    found = predictor.scores(TEXTS, TEXTS[::-1])
+    found = predictor.predict_scores(TEXTS, TEXTS[::-1])
     for row, pair in zip(found, zip(TEXTS, TEXTS[::-1], strict=True), strict=True):
         x = {name: values[None] for name, values in tokenizer(list(pair)).items()}
         x = {name: values for name, values in x.items() if name in task("pairs").input}
@@ -80,28 +80,33 @@ def test_labels_of_pairs_that_are_read_apart(task, tokenizer) -> None:
     assert [label.label for label in predictor(TEXTS, TEXTS[::-1])] == [
         NAMES[row.argmax()] for row in found
     ]
-    assert predictor.labels([], []) == []
+    assert predictor.predict_labels([], []) == []
     with pytest.raises(ValueError, match="5 firsts, 0 seconds"):
         predictor(TEXTS)
 
 
 def test_no_texts(task, tokenizer) -> None:
     predictor = Predictor(task("labels"), tokenizer)
-    assert predictor.labels([]) == predictor.labels([], []) == predictor.labels([], top_k=1) == []
-    assert predictor.scores([]).shape == (0, 3)
+    assert (
+        predictor.predict_labels([])
+        == predictor.predict_labels([], [])
+        == predictor.predict_labels([], top_k=1)
+        == []
+    )
+    assert predictor.predict_scores([]).shape == (0, 3)
 
 
 def test_what_cannot_be_labelled(task, tokenizer) -> None:
-    with pytest.raises(ValueError, match="of a regression ask for `scores`"):
-        Predictor(task("numbers"), tokenizer).labels(TEXTS)
+    with pytest.raises(ValueError, match="of a regression: `predict_scores`"):
+        Predictor(task("numbers"), tokenizer).predict_labels(TEXTS)
     predictor = Predictor(task("labels"), tokenizer)
     with pytest.raises(ValueError, match="top_k=0"):
-        predictor.labels(TEXTS, top_k=0)
+        predictor.predict_labels(TEXTS, top_k=0)
     with pytest.raises(ValueError, match="5 firsts, 1 seconds"):
-        predictor.labels(TEXTS, ["a"])
+        predictor.predict_labels(TEXTS, ["a"])
     with pytest.raises(TypeError, match="one string"):
-        predictor.labels("hello")
+        predictor.predict_labels("hello")
     with pytest.raises(TypeError, match="`seconds` must be a list of strings"):
-        predictor.labels(["hello", "a"], "un")
-    with pytest.raises(ValueError, match=r"`scores` needs .*'label'.*TokenClassifier"):
-        Predictor(task("tags"), tokenizer).labels(TEXTS)
+        predictor.predict_labels(["hello", "a"], "un")
+    with pytest.raises(ValueError, match=r"`predict_scores` needs .*'label'.*TokenClassifier"):
+        Predictor(task("tags"), tokenizer).predict_labels(TEXTS)

@@ -47,10 +47,10 @@ def texts(shared_data: Path) -> list[str]:
 def _numbers(kind: str, predictor: Predictor, texts: list[str]) -> list[np.ndarray]:
     """What the answers are made of, for each text."""
     if kind == "labels":
-        return list(predictor.scores(texts))
+        return list(predictor.predict_scores(texts))
     if kind == "vectors":
         return list(predictor.encode(texts))
-    tags = predictor.tags([text.split() for text in texts])
+    tags = predictor.predict_tags([text.split() for text in texts])
     return [np.array([(_LABELS.index(tag.label), tag.score) for tag in row]) for row in tags]
 
 
@@ -92,7 +92,7 @@ def test_the_order_of_the_labels_changes_no_answer(
     )
     for a, b in zip(one.head.weights, other.head.weights, strict=True):
         b.assign(keras.ops.flip(a, axis=-1))
-    found, expected = (Predictor(task, tokenizer).labels(texts) for task in (other, one))
+    found, expected = (Predictor(task, tokenizer).predict_labels(texts) for task in (other, one))
     for answer, wanted in zip(found, expected, strict=True):
         assert answer.label == wanted.label
         assert answer.score == pytest.approx(wanted.score, abs=1e-5)

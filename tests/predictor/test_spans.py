@@ -110,7 +110,7 @@ def test_answers_are_the_best_of_all(task, tokenizer, max_pieces: int, stride: i
     model = task("answers")
     options = {"stride": stride, "max_question": 6, "max_pieces": max_pieces}
     predictor = Predictor(model, tokenizer, batch_size=3)
-    found = predictor.answers(QUESTIONS, CONTEXTS, **options)
+    found = predictor.predict_answers(QUESTIONS, CONTEXTS, **options)
     for question, context, each in zip(QUESTIONS, CONTEXTS, found, strict=True):
         best, null = brute_force(model, tokenizer, question, context, **options)
         assert len(best) < 2 or best[0][2] - best[1][2] > 1e-4  # or either would do
@@ -124,7 +124,7 @@ def test_a_threshold_between_two_scores_parts_them(task, tokenizer) -> None:
     predictor = Predictor(task("answers"), tokenizer)
     scores = [each.null_score for each in predictor(QUESTIONS, CONTEXTS)]
     threshold = sum(sorted(scores)[1:3]) / 2
-    found = predictor.answers(QUESTIONS, CONTEXTS, null_threshold=threshold)
+    found = predictor.predict_answers(QUESTIONS, CONTEXTS, null_threshold=threshold)
     assert [each.text == "" for each in found] == [score > threshold for score in scores]
     assert [each.null_score for each in found] == scores
 
@@ -133,19 +133,19 @@ def test_contexts_of_nothing(task, tokenizer) -> None:
     predictor = Predictor(task("answers"), tokenizer)
     assert predictor([], []) == []
     nothing = Answer("", 0, 0, 1.0, float("inf"))
-    assert predictor.answers(["un", "un"], ["", " \u3000"]) == [nothing] * 2
+    assert predictor.predict_answers(["un", "un"], ["", " \u3000"]) == [nothing] * 2
 
 
 def test_what_cannot_be_asked(task, tokenizer) -> None:
     predictor = Predictor(task("answers"), tokenizer)
     with pytest.raises(ValueError, match="1 questions, 2 contexts"):
-        predictor.answers(["a"], ["a", "b"])
+        predictor.predict_answers(["a"], ["a", "b"])
     with pytest.raises(TypeError, match="`questions` must be a list of strings"):
-        predictor.answers("un", ["a", "b"])
+        predictor.predict_answers("un", ["a", "b"])
     with pytest.raises(ValueError, match=r"leaves no room .* question of 40"):
-        predictor.answers(["un " * 40], ["a"])
+        predictor.predict_answers(["un " * 40], ["a"])
     for name in ("max_pieces", "n_best", "stride"):
         with pytest.raises(ValueError, match=f"{name}.* must be at least 1"):
-            predictor.answers(["un"], ["a"], **{name: 0})
-    with pytest.raises(ValueError, match=r"`answers` needs .*'start'.*TokenClassifier"):
-        Predictor(task("tags"), tokenizer).answers(["a"], ["b"])
+            predictor.predict_answers(["un"], ["a"], **{name: 0})
+    with pytest.raises(ValueError, match=r"`predict_answers` needs .*'start'.*TokenClassifier"):
+        Predictor(task("tags"), tokenizer).predict_answers(["a"], ["b"])

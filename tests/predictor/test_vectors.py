@@ -156,20 +156,20 @@ def test_pair_scores(task, tokenizer, count: int, activation: str | None) -> Non
     logits = model.predict_on_batch(x)["label"]
     usual = 1 / (1 + np.exp(-logits)) if count == 1 else logits
     expected = usual if activation is None else np.tanh(logits)
-    found = predictor.pair_scores(TEXTS, TEXTS[::-1])
+    found = predictor.predict_pair_scores(TEXTS, TEXTS[::-1])
     assert found.shape == ((len(TEXTS),) if count == 1 else (len(TEXTS), 3))
     np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=1e-5)
-    scores = predictor.scores(TEXTS, TEXTS[::-1])
+    scores = predictor.predict_scores(TEXTS, TEXTS[::-1])
     if count == 3:  # probabilities, whatever the activation
         shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         np.testing.assert_allclose(scores, shares, atol=1e-5)
     else:
         told = logits if activation is None else expected
         np.testing.assert_allclose(scores, told, atol=1e-5)
-    other = predictor.pair_scores(TEXTS, TEXTS[::-1], prompt="")
+    other = predictor.predict_pair_scores(TEXTS, TEXTS[::-1], prompt="")
     assert np.abs(other - found).max() > 1e-4
-    assert predictor.pair_scores([], []).shape[0] == 0
+    assert predictor.predict_pair_scores([], []).shape[0] == 0
     with pytest.raises(ValueError, match=r"needs a SequenceClassifier\. Received: a SentenceEnc"):
-        Predictor(task("vectors"), tokenizer).pair_scores(TEXTS, TEXTS)
+        Predictor(task("vectors"), tokenizer).predict_pair_scores(TEXTS, TEXTS)
     with pytest.raises(ValueError, match="`activation` must be None or one of linear"):
         SequenceClassifier(task("labels").encoder, 1, activation="exotic")

@@ -55,7 +55,7 @@ class MultipleChoices(Kind):
 
     def evaluate(self, predictor: Predictor, data: Choices) -> Evaluation:
         """The share of right choices."""
-        found = predictor.choices(data.prompts, data.options)
+        found = predictor.predict_choices(data.prompts, data.options)
         right = list(data.answers or ())
         answered = [choice.index for choice in found]
         worst = [
@@ -70,7 +70,9 @@ class MultipleChoices(Kind):
 
     def predict(self, predictor: Predictor, data: Choices) -> list[str]:
         """The number of the best choice, from 0."""
-        return [str(choice.index) for choice in predictor.choices(data.prompts, data.options)]
+        return [
+            str(choice.index) for choice in predictor.predict_choices(data.prompts, data.options)
+        ]
 
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
         """A table: index, prediction."""

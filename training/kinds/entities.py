@@ -83,7 +83,7 @@ class Entities(Kind):
 
     def evaluate(self, predictor: Predictor, data: TaggedWords) -> Evaluation:
         """Entity F1 as seqeval and conlleval measure it, by type too."""
-        found = predictor.tags(data.words)
+        found = predictor.predict_tags(data.words)
         answered = _in_bio(found, predictor)
         right = [list(tags) for tags in data.tags or ()]
         scores = metrics.entity_scores(right, answered)
@@ -106,7 +106,7 @@ class Entities(Kind):
 
     def predict(self, predictor: Predictor, data: TaggedWords) -> list[list[str]]:
         """A tag for every word."""
-        return _in_bio(predictor.tags(data.words), predictor)
+        return _in_bio(predictor.predict_tags(data.words), predictor)
 
     def write(self, path: Path, data: TaggedWords, predictions: Sequence[Any]) -> None:
         """Columns that conlleval reads: the word, the right tag if known, the tag that was found.

@@ -109,7 +109,7 @@ class Labels(TextKind):
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
         """Accuracy, F1 and Matthews' correlation; Pearson and Spearman of numbers."""
-        scores = predictor.scores(data.texts, data.pairs)
+        scores = predictor.predict_scores(data.texts, data.pairs)
         if self.problem == "regression":
             return self._of_numbers(data, scores[:, 0])
         names = predictor.label_names
@@ -172,7 +172,7 @@ class Labels(TextKind):
 
     def predict(self, predictor: Predictor, data: Texts) -> list[str]:
         """The best label, all labels that are more likely than not, or the number."""
-        scores = predictor.scores(data.texts, data.pairs)
+        scores = predictor.predict_scores(data.texts, data.pairs)
         if self.problem == "regression":
             return self._written(scores[:, 0])
         return self._written(_answered(scores, predictor.label_names, self.problem))

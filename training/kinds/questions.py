@@ -16,7 +16,7 @@ from bert_keras.predictor import Answer, Predictor
 from bert_keras.tokenizers import Tokenizer
 from training.kinds.kind import Evaluation, Kind, Worst, last_share
 
-# Our values, and the options of `Predictor.answers` that they are.
+# Our values, and the options of `Predictor.predict_answers` that they are.
 _OPTIONS = {"stride": "stride", "max_question": "max_question", "max_answer": "max_pieces"}
 _NULL, _THRESHOLD = "null_threshold", "best_f1_thresh"
 _NEVER = -1e9  # a threshold so low that no question has an answer
@@ -172,7 +172,7 @@ class Questions(Kind):
     def _answers(
         self, predictor: Predictor, data: list[Question], **options: Any
     ) -> Sequence[Answer]:
-        return predictor.answers(
+        return predictor.predict_answers(
             [question.question for question in data],
             [question.context for question in data],
             **{**self.options, **options},

@@ -1,4 +1,4 @@
-"""Entities of texts in a TensorFlow graph: those of `Predictor.entities`."""
+"""Entities of texts in a TensorFlow graph: those of `Predictor.predict_entities`."""
 
 from __future__ import annotations
 

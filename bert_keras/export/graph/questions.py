@@ -1,4 +1,4 @@
-"""Answers to questions in a TensorFlow graph: those of `Predictor.answers`."""
+"""Answers to questions in a TensorFlow graph: those of `Predictor.predict_answers`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Questions(tf.Module):
         task: the model.
         tokenizer: its own.
         max_length: tokens of a row; longer contexts are read in parts.
-        null_threshold: see `Predictor.answers`, as for the others.
+        null_threshold: see `Predictor.predict_answers`, as for the others.
         stride: pieces from one part to the next.
         max_question: pieces of a question.
         max_pieces: of an answer.

@@ -23,7 +23,7 @@ SCHEMES = {
 
 
 def check(task: TokenClassifier, tokenizer, texts: list[str], max_length: int) -> int:
-    expected = Predictor(task, tokenizer, max_length=max_length).entities(texts)
+    expected = Predictor(task, tokenizer, max_length=max_length).predict_entities(texts)
     entities = Entities(task, InGraphTokenizer(tokenizer), max_length=max_length)
     run = tf.function(lambda t: entities(t), input_signature=[tf.TensorSpec([None], tf.string)])
     for start in range(0, len(texts), 32):

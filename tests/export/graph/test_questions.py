@@ -33,7 +33,9 @@ def test_answers_are_the_predictors(
 ) -> None:
     task = as_trained(QuestionAnswerer(encoder()))
     asked = [text[:30] for text in reversed(texts)]
-    expected = Predictor(task, tokenizer, max_length=max_length).answers(asked, texts, **options)
+    expected = Predictor(task, tokenizer, max_length=max_length).predict_answers(
+        asked, texts, **options
+    )
     questions = Questions(task, InGraphTokenizer(tokenizer), max_length=max_length, **options)
     spec = tf.TensorSpec([None], tf.string)
     run = tf.function(lambda q, c: questions(q, c), input_signature=[spec, spec])

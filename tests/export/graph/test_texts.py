@@ -44,7 +44,7 @@ def test_labels(problem: str, is_paired: bool, encoder, tokenizer, texts) -> Non
     task = SequenceClassifier(encoder(), 3, labels=["a", "b", "c"], problem=problem)
     predictor, graph = both(task, tokenizer)
     columns = [texts, texts[::-1]] if is_paired else [texts]
-    expected = predictor.labels(*columns, top_k=3)
+    expected = predictor.predict_labels(*columns, top_k=3)
     found = graph.labels(*map(strings, columns))
     for row, best in enumerate(expected):
         assert [name.decode() for name in found["labels"][row].numpy()] == [b.label for b in best]
@@ -53,7 +53,7 @@ def test_labels(problem: str, is_paired: bool, encoder, tokenizer, texts) -> Non
         np.testing.assert_array_equal(found["label"], found["labels"][:, 0])
         np.testing.assert_array_equal(found["score"], found["scores"][:, 0])
     else:
-        counts = [len(some) for some in predictor.labels(*columns, threshold=0.4)]
+        counts = [len(some) for some in predictor.predict_labels(*columns, threshold=0.4)]
         assert (
             graph.labels(*map(strings, columns), threshold=0.4)["count"].numpy().tolist() == counts
         )
@@ -64,13 +64,13 @@ def test_labels(problem: str, is_paired: bool, encoder, tokenizer, texts) -> Non
 def test_numbers(encoder, tokenizer, texts) -> None:
     predictor, graph = both(SequenceClassifier(encoder(), 2, problem="regression"), tokenizer)
     found = graph.numbers(strings(texts))["scores"]
-    np.testing.assert_allclose(found, predictor.scores(texts), atol=1e-5)
+    np.testing.assert_allclose(found, predictor.predict_scores(texts), atol=1e-5)
 
 
 def test_labels_of_texts_read_apart(encoder, tokenizer, texts) -> None:
     task = SentencePairs(encoder(), objective_name="classification", num_classes=2)
     predictor, graph = both(task, tokenizer)
-    expected = predictor.labels(texts, texts[::-1])
+    expected = predictor.predict_labels(texts, texts[::-1])
     found = graph.labels(strings(texts), strings(texts[::-1]))
     assert [name.decode() for name in found["label"].numpy()] == [best.label for best in expected]
     np.testing.assert_allclose(found["score"], [best.score for best in expected], atol=1e-5)
@@ -80,7 +80,7 @@ def test_choices(encoder, tokenizer, texts) -> None:
     predictor, graph = both(MultipleChoice(encoder()), tokenizer)
     options = [[text, "the cat", "a" * 30, text[::-1] or "b"] for text in texts]
     prompts = ["" if number % 3 == 0 else text for number, text in enumerate(texts[::-1])]
-    expected = predictor.choices(prompts, options)
+    expected = predictor.predict_choices(prompts, options)
     found = graph.choices(strings(prompts), tf.constant(options))
     found = {name: value.numpy() for name, value in found.items()}
     for row, choice in enumerate(expected):

@@ -59,8 +59,10 @@ def test_the_head_is_kept(kind, encoder, tokenizer, tmp_path) -> None:
     kept = SentencePairs.from_preset(tmp_path / "best")
     assert kept.options == task.options
     pairs = (list(_DATA.texts), list(_DATA.pairs or ()))
-    expected = Predictor(task, tokenizer).scores(*pairs)
-    np.testing.assert_allclose(Predictor(kept, tokenizer).scores(*pairs), expected, atol=1e-6)
+    expected = Predictor(task, tokenizer).predict_scores(*pairs)
+    np.testing.assert_allclose(
+        Predictor(kept, tokenizer).predict_scores(*pairs), expected, atol=1e-6
+    )
     vectors = SentenceEncoder.from_preset(tmp_path / "best", allow_unused=("label",))
     assert vectors.options["pooling"] == "max"
 
