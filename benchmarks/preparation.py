@@ -97,7 +97,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         text = options.text or written(scratch / "text.txt", quick=options.quick)
-        tokenizer = Tokenizer.learn(data.read(text), vocab_size=size)
+        tokenizer = Tokenizer.train(data.read(text), vocab_size=size)
         tokenizer.save_to_preset(scratch)
         found = summary(contest(contenders(text.resolve(), scratch), rounds, console))
         megabytes = text.stat().st_size / 1e6

@@ -104,7 +104,7 @@ def prepare(
         with task("vocabulary") as progress:
             documents = enumerate(read(progress))
             train = (doc for i, doc in documents if data.split_of(i, validation_split) == "train")
-            tokenizer = Tokenizer.learn(
+            tokenizer = Tokenizer.train(
                 train, vocab_size=vocab_size, lowercase=lowercase, progress=progress
             )
     learned = perf_counter()

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, Literal, Never, final
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class Tokenizer:
         self.fingerprint = hashlib.sha256(kind.identity.encode()).hexdigest()
 
     @classmethod
-    def learn(
+    def train(
         cls,
         documents: Iterable[str | Iterable[str]],
         *,
@@ -89,7 +89,7 @@ class Tokenizer:
         split_cjk: bool = True,
         progress: Progress | None = None,
     ) -> Tokenizer:
-        """Learns a vocabulary of exactly `vocab_size` entries; see `learn_vocabulary`.
+        """Train a WordPiece tokenizer: learn a vocabulary of exactly `vocab_size` entries; see `learn_vocabulary`.
 
         Args:
             documents: documents, each a string or an iterable of sentences; read once.
@@ -105,6 +105,11 @@ class Tokenizer:
         switches = {"lowercase": lowercase, "strip_accents": strip_accents, "split_cjk": split_cjk}
         split = WordPiece(SPECIAL_TOKENS, **switches).split
         return cls(learn_vocabulary(documents, split, vocab_size, progress), **switches)
+
+    @classmethod
+    def learn(cls, *_: Any, **__: Any) -> Never:
+        """Say how `train` was called in earlier versions."""
+        raise AttributeError("`Tokenizer.learn` is called `Tokenizer.train` now.")
 
     @classmethod
     def from_preset(cls, handle: str | os.PathLike[str], **switches: Any) -> Tokenizer:

@@ -18,7 +18,7 @@ TEXT = "Anna lives in Rome. Paul met her there.\nIt rained.\n\nThe sun shone. No
 def given(tmp_path: Path) -> dict[str, str]:
     file = tmp_path / "text.txt"
     file.write_text(20 * f"{TEXT}\n", encoding="utf-8")
-    tokenizer = Tokenizer.learn([TEXT.splitlines()], vocab_size=60)
+    tokenizer = Tokenizer.train([TEXT.splitlines()], vocab_size=60)
     tokenizer.save_to_preset(tmp_path / "tokenizer")
     return {"file": str(file), "tokenizer": str(tmp_path / "tokenizer")}
 

@@ -27,8 +27,13 @@ SENTENCES = [
 DOCUMENTS = [[random.Random(i).choice(SENTENCES) for i in range(k, k + 6)] for k in range(40)]
 
 
+def test_the_earlier_name_is_answered_with_todays() -> None:
+    with pytest.raises(AttributeError, match=r"called `Tokenizer\.train` now"):
+        Tokenizer.learn([["a"]], vocab_size=6)
+
+
 def learn(documents=DOCUMENTS, vocab_size=100, **kwargs) -> Tokenizer:
-    return Tokenizer.learn(documents, vocab_size=vocab_size, **kwargs)
+    return Tokenizer.train(documents, vocab_size=vocab_size, **kwargs)
 
 
 def by_hand(words: dict[str, int], num_merges: int) -> list[str]:

@@ -71,7 +71,7 @@ def test_the_vocabulary_is_learned_from_the_documents_to_train_on(
     assert made.corpora["train"].manifest["counts"]["unknown_tokens"] == 0
     assert made.corpora["held_out"].manifest["counts"]["unknown_tokens"] == 150
     documents = [d for i, d in enumerate(read(text)) if split_of(i, 0.02) == "train"]
-    assert tokenizer == Tokenizer.learn(documents, vocab_size=60)
+    assert tokenizer == Tokenizer.train(documents, vocab_size=60)
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
