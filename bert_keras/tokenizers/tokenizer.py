@@ -89,7 +89,9 @@ class Tokenizer:
         split_cjk: bool = True,
         progress: Progress | None = None,
     ) -> Tokenizer:
-        """Train a WordPiece tokenizer: learn a vocabulary of exactly `vocab_size` entries; see `learn_vocabulary`.
+        """Train a WordPiece tokenizer with a vocabulary of exactly `vocab_size` entries.
+
+        See `learn_vocabulary`.
 
         Args:
             documents: documents, each a string or an iterable of sentences; read once.
