@@ -62,7 +62,7 @@ class _Work:
 class _Texts(_Work):
     @property
     def problem(self) -> str:
-        return "regression" if self.recipe.task == "scores" else "single_label"
+        return "regression" if self.recipe.task == "text_regression" else "single_label"
 
     def model(self, encoder: str) -> Any:
         return transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -200,8 +200,8 @@ class _Answers:
 
 
 WORKS: dict[str, Callable[..., Any]] = {
-    "labels": _Texts,
-    "scores": _Texts,
-    "entities": _Words,
-    "questions": _Questions,
+    "text_classification": _Texts,
+    "text_regression": _Texts,
+    "token_classification": _Words,
+    "question_answering": _Questions,
 }

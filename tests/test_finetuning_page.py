@@ -86,7 +86,7 @@ def test_commands_are_accepted(
             read_command(arguments, (), load_recipe, quick_pretraining, name, named="")
         else:
             own: dict[str, str] = dict.fromkeys(("data", "out"), "")
-            finetuned._values(arguments[1:], own, FinetuneRecipe(task="labels"))
+            finetuned._values(arguments[1:], own, FinetuneRecipe(task="text_classification"))
 
 
 def test_every_task_and_every_recipe_has_its_place(text: str) -> None:

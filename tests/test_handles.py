@@ -106,15 +106,15 @@ def test_every_task_opens_by_a_name(class_name: str, cache: Path) -> None:
 
 
 def _encoder(handle: str, cache: Path) -> None:
-    recipe = FinetuneRecipe(task="labels", encoder=handle)
+    recipe = FinetuneRecipe(task="text_classification", encoder=handle)
     contracts.assert_same_weights(finetune_seed._encoder(recipe), hub.published().encoder)
 
 
 def _teacher(handle: str, cache: Path) -> None:
     """A teacher of labels; and of pairs, for which a folder has an encoder of sentences."""
     for task_name, make, teacher in (
-        ("labels", lambda encoder: SequenceClassifier(encoder, 3), "classifier"),
-        ("similarity", SentencePairs, "sentences"),
+        ("text_classification", lambda encoder: SequenceClassifier(encoder, 3), "classifier"),
+        ("sentence_similarity", SentencePairs, "sentences"),
     ):
         published = contracts.as_trained(every_model.MODELS[teacher](), seed=5)
         for folder in cache.glob(f"models--*/snapshots/{'0' * 40}"):

@@ -114,7 +114,8 @@ small = "sequence_length=16", "batch_size=4", "export=false"
 done(pretrain.main, "demo", "--quicktest", *text, *small, "out=~/runs/pretrain", "tensorboard=true")
 done(pretrain.main, "demo", "--quicktest", *text, *small, "steps=2", "eval_examples=4")
 Path("task.py").write_text(
-    "from training.finetune_recipe import FinetuneRecipe\\nrecipe = FinetuneRecipe(task='labels')"
+    "from training.finetune_recipe import FinetuneRecipe\\n"
+    "recipe = FinetuneRecipe(task='text_classification')"
 )
 done(finetune.main, "task.py", "--quicktest", "out=~/runs/finetune", "epochs=1")
 done(finetune.main, "task.py", "--quicktest", "epochs=1")

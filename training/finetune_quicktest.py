@@ -138,13 +138,13 @@ def _choices(folder: Path) -> dict[str, str]:
 
 
 _MAKERS: dict[str, Callable[[Path], dict[str, str]]] = {
-    "labels": _labels,
-    "multi_label": _several,
-    "scores": _scores,
-    "similarity": _scores,
-    "pair_labels": _pairs,
+    "text_classification": _labels,
+    "multi_label_classification": _several,
+    "text_regression": _scores,
+    "sentence_similarity": _scores,
+    "pair_classification": _pairs,
     "retrieval": _scores,
-    "entities": _entities,
-    "questions": _questions,
-    "choices": _choices,
+    "token_classification": _entities,
+    "question_answering": _questions,
+    "multiple_choice": _choices,
 }

@@ -7,12 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from training import recipe_files
+from training.overrides import RENAMED_TASKS
 from training.values import JIT, Ranges
 
 _FOLDER = Path(__file__).parent / "recipes" / "finetuning"
 KINDS = (
-    *("labels", "multi_label", "scores", "entities", "questions", "choices"),
-    *("similarity", "pair_labels", "retrieval"),
+    "text_classification",
+    "multi_label_classification",
+    "text_regression",
+    "token_classification",
+    "question_answering",
+    "multiple_choice",
+    "sentence_similarity",
+    "pair_classification",
+    "retrieval",
 )
 
 
@@ -41,8 +49,8 @@ class FinetuneRecipe:
     text: str = "text"  # column of the text,
     pair: str = ""  # of the second text, if there is one,
     label: str = "label"  # and of the label, number or labels
-    label_separator: str = ","  # what stands between the labels of "multi_label"
-    prompt: str = "prompt"  # column of what "choices" are made for; empty: none,
+    label_separator: str = ","  # what stands between the labels of "multi_label_classification"
+    prompt: str = "prompt"  # column of what "multiple_choice" chooses for; empty: none,
     options: str = "options"  # of a list of them, or columns with commas, one option each,
     lead: str = ""  # of the words that every option begins with, if there are such,
     answer: str = "answer"  # and of the right one's number from 0, or letter
@@ -54,7 +62,7 @@ class FinetuneRecipe:
     numbered_characters: bool = False  # each word is a character and its number, as in Weibo NER
     scheme: str = "auto"  # of the tags: "iob1", "bio", "bioes", "bilou", "bmes"
     repair: bool = False  # read broken spans of the last three as conlleval does
-    max_score: float = 1.0  # of the scores of "similarity": as like as can be
+    max_score: float = 1.0  # of the scores of "sentence_similarity": as like as can be
     language: str = "en"  # of answers: "zh" compares characters
     # The model.
     encoder: str = ""  # handle: a folder, a run, a name of PRESETS, "hf://organisation/name"
@@ -66,7 +74,7 @@ class FinetuneRecipe:
     all_pieces: bool = False  # of a word have its tag, not only the first
     pooling: str = "mean"  # of a text's vector, where there is one; see `SentenceEncoder`
     max_length: int = 128  # tokens of a row
-    stride: int = 128  # pieces from one part of a text to the next, of "questions"
+    stride: int = 128  # pieces from one part of a text to the next, of "question_answering"
     max_question: int = 64  # pieces of a question
     max_answer: int = 30  # pieces of an answer
     no_answer: bool = False  # whether a question may have none
@@ -105,6 +113,8 @@ class FinetuneRecipe:
     name: str = ""  # of the run; empty: the recipe file's
 
     def __post_init__(self) -> None:
+        if today := RENAMED_TASKS.get(self.task):
+            _RANGES.fail("task", f"is called {today} now", self.task)
         _RANGES.check(self)
         if self.alpha > 1:
             _RANGES.fail("alpha", "must be at most 1", self.alpha)
@@ -129,7 +139,7 @@ class FinetuneRecipe:
             _RANGES.fail("hidden", "must be 0 with freeze=true", self.hidden)
         if self.keep == "last" and self.patience:
             _RANGES.fail("patience", "must be 0 with keep='last'", self.patience)
-        if self.task == "questions" and self.max_question > self.max_length - _AROUND:
+        if self.task == "question_answering" and self.max_question > self.max_length - _AROUND:
             most = f"must be at most max_length={self.max_length} less {_AROUND}"
             _RANGES.fail("max_question", most, self.max_question)
 
@@ -152,28 +162,38 @@ READING = (
     *("word_column", "tag_column", "numbered_characters", "scheme", "repair"),
 )
 _SEEDS = 2**32
-_VECTORS = ("similarity", "pair_labels", "retrieval")
-_TEXTS = ("labels", "multi_label", "scores", *_VECTORS)
-_OF_TOKENS = ("labels", "multi_label", "scores", "entities")
-_WITH_DROPOUT = (*_OF_TOKENS, "questions", "choices")
+_VECTORS = ("sentence_similarity", "pair_classification", "retrieval")
+_TEXTS = ("text_classification", "multi_label_classification", "text_regression", *_VECTORS)
+_OF_TOKENS = (
+    *("text_classification", "multi_label_classification"),
+    *("text_regression", "token_classification"),
+)
+_WITH_DROPOUT = (*_OF_TOKENS, "question_answering", "multiple_choice")
 # Values that say something of some tasks alone.
 _ONLY = {
     "text pair": _TEXTS,
     "label": tuple(task for task in _TEXTS if task != "retrieval"),  # of which each is its own
-    "format header quoting separator": (*_TEXTS, "choices"),
-    "encoding": (*_TEXTS, "choices", "entities"),
-    "label_separator": ("multi_label",),
-    "prompt options lead answer": ("choices",),
-    "labels": ("labels", "multi_label", "pair_labels", "entities"),
-    "positive class_weights": ("labels", "pair_labels"),
-    "word_column tag_column numbered_characters scheme repair crf all_pieces": ("entities",),
-    "max_score": ("similarity",),
-    "language stride max_question max_answer no_answer": ("questions",),
+    "format header quoting separator": (*_TEXTS, "multiple_choice"),
+    "encoding": (*_TEXTS, "multiple_choice", "token_classification"),
+    "label_separator": ("multi_label_classification",),
+    "prompt options lead answer": ("multiple_choice",),
+    "labels": (
+        *("text_classification", "multi_label_classification"),
+        *("pair_classification", "token_classification"),
+    ),
+    "positive class_weights": ("text_classification", "pair_classification"),
+    "word_column tag_column numbered_characters scheme repair crf all_pieces": (
+        "token_classification",
+    ),
+    "max_score": ("sentence_similarity",),
+    "language stride max_question max_answer no_answer": ("question_answering",),
     "representation packing": _OF_TOKENS,
     "dropout": _WITH_DROPOUT,
-    "freeze": (*_WITH_DROPOUT, "pair_labels"),
+    "freeze": (*_WITH_DROPOUT, "pair_classification"),
     "pooling": _VECTORS,
-    "temperature": tuple(task for task in KINDS if task not in ("scores", "similarity")),
+    "temperature": tuple(
+        task for task in KINDS if task not in ("text_regression", "sentence_similarity")
+    ),
 }
 _FROM_ZERO = (
     *("rows", "dev_rows", "data_seed", "word_column", "seed", "patience"),
@@ -231,7 +251,7 @@ def load_finetuning(name_or_path: str) -> FinetuneRecipe:
 def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:
     """The recipe with little of everything, all else as it is."""
     more: dict[str, Any] = {}
-    if recipe.task == "questions":
+    if recipe.task == "question_answering":
         more = {"max_question": 16, "stride": 8}
     if recipe.representation == "concat_last_4":  # of more layers than its model has
         more = {"representation": "last"}

@@ -29,10 +29,10 @@ _VALUES = (
 )
 _PROBLEMS = {problem: task for task, problem in PROBLEMS.items()}
 _CLASSES = {
-    "TokenClassifier": "entities",
-    "QuestionAnswerer": "questions",
-    "MultipleChoice": "choices",
-    "SentenceEncoder": "similarity",
+    "TokenClassifier": "token_classification",
+    "QuestionAnswerer": "question_answering",
+    "MultipleChoice": "multiple_choice",
+    "SentenceEncoder": "sentence_similarity",
 }
 _LENGTH = 128
 
@@ -84,7 +84,7 @@ def open_finetuned(
         raise UsageError(f"Name a run: python -m {program} RUN key=value …")
     own = dict.fromkeys((*needed, "out"), "")
     # Before anything is opened: keys that there are.
-    _values(arguments[1:], own, FinetuneRecipe(task="labels"))
+    _values(arguments[1:], own, FinetuneRecipe(task="text_classification"))
     folder = atomic.expanded(arguments[0])
     recipe = recipe_of(folder)
     if recipe is not None and not (folder / "metrics.json").is_file():
@@ -109,7 +109,9 @@ def open_finetuned(
     except ValueError as error:
         raise UsageError(f"{arguments[0]}: {error}") from error
     options: dict[str, Any] = task.options
-    labels = None if recipe.task in ("scores", "similarity") else options.get("labels")
+    labels = (
+        None if recipe.task in ("text_regression", "sentence_similarity") else options.get("labels")
+    )
     return Finetuned(recipe, kind, predictor, labels, own)
 
 
@@ -137,15 +139,15 @@ def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
     if what == "SequenceClassifier":
         known = _PROBLEMS[task.options["problem"]]
     elif what == "SentencePairs":
-        known = "similarity" if task.head is None else "pair_labels"
+        known = "sentence_similarity" if task.head is None else "pair_classification"
     elif what in _CLASSES:
         known = _CLASSES[what]
     else:
         raise ArtifactError(f"{name}: holds a {what}, which is not fine-tuned for any task.")
     positions = task.encoder.config.max_positions
     asked = read_preset(name)
-    length = min(asked.max_length or (384 if known == "questions" else _LENGTH), positions)
-    if known != "questions":
+    length = min(asked.max_length or (384 if known == "question_answering" else _LENGTH), positions)
+    if known != "question_answering":
         return FinetuneRecipe(task=known, max_length=length), {}
     values, measured = values_of(asked.options)
     values = {"max_question": min(64, length - 5), **values}

@@ -24,13 +24,27 @@ RENAMED = {
     "start": "init_checkpoint",
     "vocabulary_chunks": "loss_chunks",
 }
+# Likewise of the values of `task`.
+RENAMED_TASKS = {
+    "labels": "text_classification",
+    "multi_label": "multi_label_classification",
+    "scores": "text_regression",
+    "entities": "token_classification",
+    "questions": "question_answering",
+    "choices": "multiple_choice",
+    "similarity": "sentence_similarity",
+    "pair_labels": "pair_classification",
+}
 # What a value must be, by the name of its type.
 KINDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 
 
 def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by the names of today, where an earlier version stored them."""
-    return {RENAMED.get(name, name): value for name, value in values.items()}
+    """Return the values of a run by the names of today, where an earlier version stored them."""
+    found = {RENAMED.get(name, name): value for name, value in values.items()}
+    if isinstance(task := found.get("task"), str):
+        found["task"] = RENAMED_TASKS.get(task, task)
+    return found
 
 
 def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:

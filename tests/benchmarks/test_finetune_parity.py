@@ -22,10 +22,12 @@ _WORDS = [["Germany", "'s", "unaffable", "Ölfilme"], ["Rome"], ["x", "\u200b", 
 _TAGS = [["B-LOC", "O", "B-X", "I-X"], ["B-LOC"], ["O", "O", "B-X"]]
 _CONTEXT = "The naïve café of Zürich opened in 1884."
 _TRAIN: dict[str, Any] = {
-    "labels": Texts(["one two", "Déjà vu!"], ["three", "four unaffable"], ["no", "yes"]),
-    "scores": Texts(["one two", "Déjà vu!"], ["three", "four unaffable"], [0.5, 4.25]),
-    "entities": TaggedWords(_WORDS, _TAGS),
-    "questions": [
+    "text_classification": Texts(
+        ["one two", "Déjà vu!"], ["three", "four unaffable"], ["no", "yes"]
+    ),
+    "text_regression": Texts(["one two", "Déjà vu!"], ["three", "four unaffable"], [0.5, 4.25]),
+    "token_classification": TaggedWords(_WORDS, _TAGS),
+    "question_answering": [
         Question(str(at), "When, and where?", _CONTEXT, (Answer(text, at),))
         for text in ("1884", "Zürich", "naïve café")
         for at in (_CONTEXT.index(text),)
@@ -38,7 +40,9 @@ _TRAIN: dict[str, Any] = {
 def test_both_sides_learn_the_same_rows(task: str, mini_lm: Path, transformers) -> None:
     from benchmarks.finetune_peer_tasks import WORKS
 
-    sizes: dict[str, Any] = {"stride": 32, "max_question": 32} if task == "questions" else {}
+    sizes: dict[str, Any] = (
+        {"stride": 32, "max_question": 32} if task == "question_answering" else {}
+    )
     recipe = FinetuneRecipe(task=task, max_length=64, **sizes)
     kind, train = kind_of(recipe), _TRAIN[task]
     data = Data(train, train, kind.labels(train))
@@ -59,11 +63,11 @@ def test_both_sides_learn_the_same_rows(task: str, mini_lm: Path, transformers) 
         length = int(x[features.PADDING_MASK][number].sum())
         assert row["input_ids"] == x[features.TOKEN_IDS][number, :length].tolist()
         assert row["token_type_ids"] == x[features.SEGMENT_IDS][number, :length].tolist()
-        if task == "questions":
+        if task == "question_answering":
             told = [row["start_positions"], row["end_positions"]]
             assert told == [int(y[name][number]) for name in (features.START, features.END)]
             assert told[0] > 0
-        elif task == "entities":
+        elif task == "token_classification":
             learned = y[features.TAGS][number][counted[features.TAGS][number] > 0]
             assert [label for label in row["labels"] if label >= 0] == learned.tolist()
         else:

@@ -106,7 +106,7 @@ def finetuned(
 ) -> Callable[[str], Path]:
     """`finetuned(task)`: the folder of a run that `--quicktest` made; change nothing in it.
 
-    "labels" has two seeds.
+    "text_classification" has two seeds.
     """
     from training.finetune import main
 
@@ -115,7 +115,7 @@ def finetuned(
     def run_of(task: str) -> Path:
         if task not in made:
             folder = tmp_path_factory.mktemp("finetuned") / task
-            seeds = 2 if task == "labels" else 1
+            seeds = 2 if task == "text_classification" else 1
             command = [finetuning(task), "--quicktest", f"seeds={seeds}", f"out={folder}"]
             assert main(command) == 0
             made[task] = folder

@@ -33,7 +33,7 @@ def test_what_the_run_was_measured_on_gives_the_same(
 def test_a_run_has_a_place_for_results_and_a_model_needs_one(
     finetuned, tmp_path: Path, call: Callable
 ) -> None:
-    run = shutil.copytree(finetuned("labels"), tmp_path / "run")
+    run = shutil.copytree(finetuned("text_classification"), tmp_path / "run")
     rows = [{"sentence": "the film was good", "stars": "good"}]
     (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     values = ("data=test.jsonl", "text=sentence", "label=stars")
@@ -66,16 +66,16 @@ def test_a_run_has_a_place_for_results_and_a_model_needs_one(
 def test_bad_input(values, code, message, finetuned, tmp_path: Path, call: Callable) -> None:
     (tmp_path / "test.jsonl").write_text('{"text": "x", "label": "dull"}\n')
     (tmp_path / "good.jsonl").write_text('{"text": "x", "label": "good"}\n')
-    done = call(main, str(finetuned("labels")), *values)
+    done = call(main, str(finetuned("text_classification")), *values)
     assert done.code == code, done.err
     assert done.err.startswith("error: ")
     assert message in done.err
-    assert not (finetuned("labels") / "evaluation").exists()
+    assert not (finetuned("text_classification") / "evaluation").exists()
 
 
 def test_the_model_itself_is_not_written_over(finetuned, call: Callable, tmp_path: Path) -> None:
     (tmp_path / "good.jsonl").write_text('{"text": "x", "label": "good"}\n')
-    run = finetuned("labels")
+    run = finetuned("text_classification")
     before = (run / "metrics.json").read_bytes()
     assert call(main, str(run), "data=good.jsonl", f"out={run}").code == 2
     (tmp_path / "other").mkdir()

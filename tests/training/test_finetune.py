@@ -32,7 +32,9 @@ def test_every_task(task: str, finetuned: Callable[[str], Path]) -> None:
     """The model in the run's folder gives what the report says."""
     folder = finetuned(task)
     assert {path.name for path in folder.iterdir()} >= FILES
-    assert (folder / "confusion.png").exists() == (task in ("labels", "pair_labels", "entities"))
+    assert (folder / "confusion.png").exists() == (
+        task in ("text_classification", "pair_classification", "token_classification")
+    )
     recipe = recipe_of(folder)
     assert recipe is not None
     kind = kind_of(recipe, _json(folder / "metrics.json")["metrics"])
@@ -51,7 +53,7 @@ def test_every_task(task: str, finetuned: Callable[[str], Path]) -> None:
 
 
 def test_several_seeds(finetuned: Callable[[str], Path]) -> None:
-    folder = finetuned("labels")
+    folder = finetuned("text_classification")
     losses = [(folder / f"seed-{seed}" / "metrics.jsonl").read_text() for seed in (0, 1)]
     assert losses[0] != losses[1]
     report = (folder / "report.md").read_text(encoding="utf-8")
@@ -62,9 +64,9 @@ def test_several_seeds(finetuned: Callable[[str], Path]) -> None:
 def test_more_seeds_extend_a_run_and_nothing_is_trained_twice(
     finetuned, finetuning, tmp_path: Path, call: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = shutil.copytree(finetuned("scores"), tmp_path / "scores")
-    _move(folder, finetuned("scores"))
-    command = (finetuning("scores"), "--quicktest", f"out={folder}")
+    folder = shutil.copytree(finetuned("text_regression"), tmp_path / "scores")
+    _move(folder, finetuned("text_regression"))
+    command = (finetuning("text_regression"), "--quicktest", f"out={folder}")
     before = (folder / "seed-0" / "result.json").read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(keras.Model, "fit", None)
@@ -87,11 +89,11 @@ def _move(folder: Path, old: Path) -> None:
 
 
 def test_a_seed_that_fails_is_named(finetuned, finetuning, tmp_path, call: Callable) -> None:
-    folder = shutil.copytree(finetuned("labels"), tmp_path / "labels")
-    _move(folder, finetuned("labels"))
+    folder = shutil.copytree(finetuned("text_classification"), tmp_path / "labels")
+    _move(folder, finetuned("text_classification"))
     failed = {"seed": 1, "failed": "The loss is nan | at step 3."}
     (folder / "seed-1" / "result.json").write_text(json.dumps(failed))
-    done = call(main, finetuning("labels"), "--quicktest", f"out={folder}", "seeds=2")
+    done = call(main, finetuning("text_classification"), "--quicktest", f"out={folder}", "seeds=2")
     assert done.code == 0, done.err
     report = (folder / "report.md").read_text(encoding="utf-8")
     assert r"**Seed 1 failed**: The loss is nan \| at step 3." in report
@@ -101,7 +103,7 @@ def test_a_seed_that_fails_is_named(finetuned, finetuning, tmp_path, call: Calla
 
 def test_all_seeds_fail(finetuning, tmp_path: Path, call: Callable) -> None:
     values = ("learning_rate=1e30", "warmup=0", "clip_norm=0", "schedule=constant", "epochs=3")
-    done = call(main, finetuning("labels"), "--quicktest", "out=run", *values)
+    done = call(main, finetuning("text_classification"), "--quicktest", "out=run", *values)
     assert done.code == 6
     assert "Every seed failed: At step" in done.err
     assert "finite" in _json(tmp_path / "run" / "seed-0" / "result.json")["failed"]
@@ -135,10 +137,10 @@ def test_bad_input(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
     given = {value.partition("=")[0] for value in values}
-    encoder = finetuned("labels") / QUICKTEST / "encoder"
+    encoder = finetuned("text_classification") / QUICKTEST / "encoder"
     defaults = {"train": "rows.jsonl", "encoder": encoder, "out": "run", "dev": "rows.jsonl"}
     more = [f"{key}={value}" for key, value in defaults.items() if key not in given]
-    done = call(main, finetuning("labels"), *values, *more)
+    done = call(main, finetuning("text_classification"), *values, *more)
     assert done.code == code, done.err
     assert "Traceback" not in done.err
     _, found = f"\n{done.err}".split("\nerror: ")
@@ -149,9 +151,9 @@ def test_bad_input(
 
 
 def test_values_that_do_not_fit_the_encoder(finetuned, finetuning, call: Callable) -> None:
-    encoder = finetuned("labels") / QUICKTEST / "encoder"
-    train = finetuned("labels") / QUICKTEST / "train.jsonl"
-    command = (finetuning("labels"), f"train={train}", f"encoder={encoder}", "out=run")
+    encoder = finetuned("text_classification") / QUICKTEST / "encoder"
+    train = finetuned("text_classification") / QUICKTEST / "train.jsonl"
+    command = (finetuning("text_classification"), f"train={train}", f"encoder={encoder}", "out=run")
     done = call(main, *command, "max_length=65")
     assert done.code == 2
     assert "`max_length` must be from 3 to 64" in done.err
@@ -176,17 +178,17 @@ def test_help(call: Callable) -> None:
 
 def test_one_folder_has_one_run(finetuning, tmp_path: Path, call: Callable) -> None:
     with RunLock(tmp_path / "run"):
-        done = call(main, finetuning("labels"), "--quicktest", "out=run")
+        done = call(main, finetuning("text_classification"), "--quicktest", "out=run")
     assert done.code == 5
     assert "in use by pid" in done.err
     assert not (tmp_path / "run" / QUICKTEST).exists()
 
 
 def test_no_teacher_to_be_near_to(finetuned, finetuning, call: Callable) -> None:
-    made = finetuned("labels") / QUICKTEST
+    made = finetuned("text_classification") / QUICKTEST
     files = (f"train={made / 'train.jsonl'}", f"encoder={made / 'encoder'}", "max_length=32")
     for value in ("hidden=1", "alpha=0.9", "temperature=4"):
-        done = call(main, finetuning("labels"), *files, "out=run", value)
+        done = call(main, finetuning("text_classification"), *files, "out=run", value)
         assert done.code == 2
         assert f"{value} compares with a teacher: name teacher=HANDLE." in done.err
 
@@ -194,12 +196,12 @@ def test_no_teacher_to_be_near_to(finetuned, finetuning, call: Callable) -> None
 def test_a_folder_of_pretraining_is_left_alone(
     finetuned, finetuning, tmp_path: Path, call: Callable
 ) -> None:
-    made = finetuned("labels") / QUICKTEST
+    made = finetuned("text_classification") / QUICKTEST
     files = (f"train={made / 'train.jsonl'}", f"encoder={made / 'encoder'}", "out=run")
     (tmp_path / "run").mkdir()
     card = json.dumps({"recipe": {"corpus": "demo"}, "backend": "jax", "versions": {}})
     (tmp_path / "run" / "run.json").write_text(card)
-    done = call(main, finetuning("labels"), *files)
+    done = call(main, finetuning("text_classification"), *files)
     assert done.code == 2
     assert "not of a fine-tuning run" in done.err
     assert (tmp_path / "run" / "run.json").read_text() == card
@@ -208,30 +210,32 @@ def test_a_folder_of_pretraining_is_left_alone(
 def test_a_test_writes_over_nothing(finetuning, tmp_path: Path, call: Callable) -> None:
     (tmp_path / "mine" / "data").mkdir(parents=True)
     (tmp_path / "mine" / "data" / "train.jsonl").write_text("mine")
-    done = call(main, finetuning("labels"), "--quicktest", "out=mine")
+    done = call(main, finetuning("text_classification"), "--quicktest", "out=mine")
     assert done.code == 2
     assert "is not the folder of a run" in done.err
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["data"]
 
 
 def test_what_the_encoder_cannot_be_read_by(finetuned, finetuning, call: Callable) -> None:
-    made = finetuned("labels") / QUICKTEST
+    made = finetuned("text_classification") / QUICKTEST
     files = (f"train={made / 'train.jsonl'}", f"encoder={made / 'encoder'}", "max_length=32")
-    done = call(main, finetuning("labels"), *files, "out=run", "representation=concat_last_4")
+    done = call(
+        main, finetuning("text_classification"), *files, "out=run", "representation=concat_last_4"
+    )
     assert done.code == 2
     assert "Traceback" not in done.err
     assert "encoder=" in done.err
 
 
 def test_a_student_and_its_teacher(finetuned, finetuning, tmp_path: Path, call: Callable) -> None:
-    teacher = finetuned("labels")
+    teacher = finetuned("text_classification")
     values = ("layers=0", "hidden=1", "alpha=0.9")
-    command = (finetuning("labels"), "--quicktest", "out=student", *values)
+    command = (finetuning("text_classification"), "--quicktest", "out=student", *values)
     done = call(main, *command, f"teacher={teacher}")
     assert done.code == 0, done.err
     student = load_checkpoint(tmp_path / "student")
     assert type(student) is type(load_checkpoint(teacher))
-    done = call(main, *command[:2], "out=other", f"teacher={finetuned('entities')}")
+    done = call(main, *command[:2], "out=other", f"teacher={finetuned('token_classification')}")
     assert done.code == 2
     assert "must be tasks of one class" in done.err
     done = call(main, *command[:2], "out=third", "layers=5")
@@ -251,19 +255,28 @@ def test_a_student_and_its_teacher(finetuned, finetuning, tmp_path: Path, call: 
     ids="+".join,
 )
 def test_other_ways_to_train(values: tuple[str, ...], finetuning, call: Callable) -> None:
-    done = call(main, finetuning("labels"), "--quicktest", "out=run", *values)
+    done = call(main, finetuning("text_classification"), "--quicktest", "out=run", *values)
     assert done.code == 0, done.err
 
 
 def test_tags_of_several_sentences_in_a_row(finetuning, tmp_path: Path, call: Callable) -> None:
-    done = call(main, finetuning("entities"), "--quicktest", "out=run", "packing=true", "epochs=1")
+    done = call(
+        main,
+        finetuning("token_classification"),
+        "--quicktest",
+        "out=run",
+        "packing=true",
+        "epochs=1",
+    )
     assert done.code == 0, done.err
     assert "packing" in (tmp_path / "run" / "report.md").read_text()
     assert type(load_checkpoint(tmp_path / "run")).__name__ == "TokenClassifier"
 
 
 def test_a_random_field_over_tags(finetuning, tmp_path: Path, call: Callable) -> None:
-    done = call(main, finetuning("entities"), "--quicktest", "out=run", "crf=true", "epochs=1")
+    done = call(
+        main, finetuning("token_classification"), "--quicktest", "out=run", "crf=true", "epochs=1"
+    )
     assert done.code == 0, done.err
     assert load_checkpoint(tmp_path / "run").options["crf"]
 

@@ -51,7 +51,7 @@ def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         monkeypatch.setattr(
             finetune_best, "measure", lambda *_: Evaluation({name: next(found), "other": 1.0}, [])
         )
-        of_run = FinetuneRecipe(task="labels", **recipe)
+        of_run = FinetuneRecipe(task="text_classification", **recipe)
         kind: Any = _Kind(of_run, None)
         tokenizer: Any = None
         start = {"step": 0, "best": None, "best_step": 0, "constant": False, "waited": 0}
@@ -94,7 +94,7 @@ def test_how_far_the_measuring_is() -> None:
             predictor.progress(len(data) - 1, len(data))
             return Evaluation({"accuracy": 1.0}, data)
 
-    kind: Any = Kind(FinetuneRecipe(task="labels"), None)
+    kind: Any = Kind(FinetuneRecipe(task="text_classification"), None)
     task: Any = _Model()
     tokenizer: Any = None
     told: list[Any] = []
@@ -203,14 +203,14 @@ def test_a_metric_that_is_not_always_there_is_worst(keep, monkeypatch, tmp_path:
 
 
 def test_the_metric_that_counts() -> None:
-    recipe = FinetuneRecipe(task="questions", metric="best_f1_thresh")
+    recipe = FinetuneRecipe(task="question_answering", metric="best_f1_thresh")
     with pytest.raises(UsageError, match=r"metric must be one of best_f1\. Received"):
         metric_of(recipe, {"best_f1": 1.0, "best_f1_thresh": 0.0})
     measured = {"f1": 0.5, "exact": 0.4}
-    assert metric_of(FinetuneRecipe(task="questions"), measured) == "f1"
-    assert metric_of(FinetuneRecipe(task="questions", metric="exact"), measured) == "exact"
+    assert metric_of(FinetuneRecipe(task="question_answering"), measured) == "f1"
+    assert metric_of(FinetuneRecipe(task="question_answering", metric="exact"), measured) == "exact"
     with pytest.raises(UsageError, match=r"metric must be one of f1, exact. .*metric='accuracy'"):
-        metric_of(FinetuneRecipe(task="questions", metric="accuracy"), measured)
+        metric_of(FinetuneRecipe(task="question_answering", metric="accuracy"), measured)
 
 
 def test_a_damaged_step_is_named(keep, tmp_path: Path) -> None:

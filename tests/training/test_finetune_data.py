@@ -24,7 +24,7 @@ def _rows(path: Path, count: int) -> str:
 
 
 def _read(**values) -> Data:
-    recipe = FinetuneRecipe(task="labels", **values)
+    recipe = FinetuneRecipe(task="text_classification", **values)
     return Data.read(recipe, kind_of(recipe))
 
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="encoding must name"):
         _read(train=train, encoding="utf-9")
     with pytest.raises(DataError, match="No such file"):
-        read(kind_of(FinetuneRecipe(task="entities")), "nowhere.txt")
+        read(kind_of(FinetuneRecipe(task="token_classification")), "nowhere.txt")
 
 
 def test_labels_of_dev_are_those_of_train(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_packed_batches_have_about_as_many_examples(tmp_path: Path) -> None:
     task = SequenceClassifier(BertEncoder(TINY), 2)
 
     def examples(**values) -> SupervisedExamples | PackedExamples:
-        recipe = FinetuneRecipe(task="labels", batch_size=16, max_length=12, **values)
+        recipe = FinetuneRecipe(task="text_classification", batch_size=16, max_length=12, **values)
         kind = kind_of(recipe)
         data = Data.read(dataclasses.replace(recipe, train=train, dev=train), kind)
         return training_examples(recipe, kind, data, tokenizer, task, 0)

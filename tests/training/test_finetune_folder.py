@@ -18,7 +18,9 @@ from training.overrides import RENAMED
 
 
 def _recipe(folder: Path, **values) -> FinetuneRecipe:
-    return FinetuneRecipe(**{"task": "labels", "name": "mine", "out": str(folder), **values})
+    return FinetuneRecipe(
+        **{"task": "text_classification", "name": "mine", "out": str(folder), **values}
+    )
 
 
 def _claim(recipe: FinetuneRecipe, backend: str = "jax") -> None:
@@ -26,7 +28,9 @@ def _claim(recipe: FinetuneRecipe, backend: str = "jax") -> None:
 
 
 def test_where_it_lies(tmp_path: Path) -> None:
-    assert FinetuneFolder(FinetuneRecipe(task="labels", name="x")).path == Path("runs/x")
+    assert FinetuneFolder(FinetuneRecipe(task="text_classification", name="x")).path == Path(
+        "runs/x"
+    )
     assert FinetuneFolder(_recipe(tmp_path)).of_seed(3) == tmp_path / "seed-3"
 
 
@@ -50,6 +54,7 @@ def test_a_run_of_older_names_goes_on(tmp_path: Path) -> None:
     for old, new in RENAMED.items():
         if new in card["recipe"]:
             card["recipe"][old] = card["recipe"].pop(new)
+    card["recipe"]["task"] = "labels"
     (tmp_path / "run.json").write_text(json.dumps(card))
     assert recipe_of(tmp_path) == _recipe(tmp_path, validation_split=0.2)
     with pytest.raises(UsageError, match=r"validation_split: 0\.2 then, 0\.3 now"):

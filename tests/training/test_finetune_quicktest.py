@@ -14,12 +14,18 @@ from training.kinds import kind_of
 
 # Values of a recipe that do not fit what is made up.
 _OF_OTHER_FILES: dict[str, dict[str, Any]] = {
-    "labels": {"text": "x", "labels": "a,z", "positive": "z", "separator": ";"},
-    "multi_label": {"text": "x", "label": "y", "label_separator": ";"},
+    "text_classification": {"text": "x", "labels": "a,z", "positive": "z", "separator": ";"},
+    "multi_label_classification": {"text": "x", "label": "y", "label_separator": ";"},
     "retrieval": {"text": "x", "pair": "y"},
-    "entities": {"tag_column": 5, "scheme": "bmes", "encoding": "gb18030"},
-    "questions": {},
-    "choices": {"prompt": "", "options": "a,b", "lead": "c", "answer": "d", "format": "csv"},
+    "token_classification": {"tag_column": 5, "scheme": "bmes", "encoding": "gb18030"},
+    "question_answering": {},
+    "multiple_choice": {
+        "prompt": "",
+        "options": "a,b",
+        "lead": "c",
+        "answer": "d",
+        "format": "csv",
+    },
 }
 
 
@@ -33,7 +39,7 @@ def test_files_of_every_task(task: str, tmp_path: Path) -> None:
 
 
 def test_they_are_the_same_each_time(tmp_path: Path) -> None:
-    recipe = FinetuneRecipe(task="labels")
+    recipe = FinetuneRecipe(task="text_classification")
 
     def contents() -> dict[Path, bytes]:
         assert prepared(recipe, tmp_path) == prepared(recipe, tmp_path)

@@ -20,7 +20,10 @@ from training.finetune_recipe import (
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"task": "lables"}, r"task must be one of labels, .*Did you mean 'labels'\?"),
+        (
+            {"task": "text_clasification"},
+            r"task must be one of text_classification, .*Did you mean 'text_classification'\?",
+        ),
         ({"epochs": 0}, "epochs must be at least 1. Received: epochs=0"),
         ({"epochs": 1.5}, "epochs must be a whole number"),
         ({"validation_split": 0.0}, "validation_split must be above 0 and below 1"),
@@ -35,42 +38,57 @@ from training.finetune_recipe import (
         ({"format": "xls"}, "format must be one of"),
         ({"header": "yes"}, "header must be true or false"),
         ({"highest": float("nan")}, "highest must be above 0 and finite"),
-        ({"task": "choices", "representation": "mix"}, "representation is for labels, .* alone"),
+        (
+            {"task": "multiple_choice", "representation": "mix"},
+            "representation is for labels, .* alone",
+        ),
         ({"task": "retrieval", "freeze": True}, "freeze is for labels, .* alone"),
         (
-            {"task": "scores", "class_weights": "balanced"},
+            {"task": "text_regression", "class_weights": "balanced"},
             "class_weights is for labels, .* alone",
         ),
-        ({"task": "entities", "text": "words"}, "text is for labels, .* alone. Received: text="),
+        (
+            {"task": "token_classification", "text": "words"},
+            "text is for labels, .* alone. Received: text=",
+        ),
         ({"no_answer": True}, "no_answer is for questions alone"),
         ({"task": "retrieval", "dropout": 0.0}, "dropout is for labels, .* alone"),
-        ({"task": "questions", "format": "jsonl"}, "format is for labels, .* alone"),
+        ({"task": "question_answering", "format": "jsonl"}, "format is for labels, .* alone"),
         ({"options": "a,b"}, "options is for choices alone"),
-        ({"task": "questions", "language": "zh", "no_answer": True}, "no_answer must be false"),
-        ({"task": "entities", "crf": True, "all_pieces": True}, "all_pieces must be false"),
-        ({"task": "entities", "crf": True, "packing": True}, "packing must be false with crf="),
+        (
+            {"task": "question_answering", "language": "zh", "no_answer": True},
+            "no_answer must be false",
+        ),
+        (
+            {"task": "token_classification", "crf": True, "all_pieces": True},
+            "all_pieces must be false",
+        ),
+        (
+            {"task": "token_classification", "crf": True, "packing": True},
+            "packing must be false with crf=",
+        ),
         ({"teacher": "runs/a", "packing": True}, "packing must be false with teacher="),
-        ({"task": "questions", "packing": True}, "packing is for labels, .* alone"),
+        ({"task": "question_answering", "packing": True}, "packing is for labels, .* alone"),
         ({"freeze": True, "hidden": 0.5}, "hidden must be 0 with freeze=true"),
         ({"task": "retrieval", "label": "kind"}, "label is for labels, .* alone"),
-        ({"task": "scores", "temperature": 1.0}, "temperature is for labels, .* alone"),
+        ({"task": "text_regression", "temperature": 1.0}, "temperature is for labels, .* alone"),
         ({"keep": "last", "patience": 2}, "patience must be 0 with keep='last'"),
         (
-            {"task": "questions", "max_length": 64},
+            {"task": "question_answering", "max_length": 64},
             "max_question must be at most max_length=64 less 5. Received: max_question=64",
         ),
     ],
 )
 def test_a_bad_value_is_named(values: dict, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        FinetuneRecipe(**{"task": "labels", **values})
+        FinetuneRecipe(**{"task": "text_classification", **values})
 
 
 def test_values_at_the_edge() -> None:
-    FinetuneRecipe(task="labels", max_length=8, warmup=0, clip_norm=0, patience=0)
-    FinetuneRecipe(task="entities", tag_column=-3)
-    FinetuneRecipe(task="questions", max_length=69)
-    FinetuneRecipe(task="pair_labels", freeze=True)
+    FinetuneRecipe(task="text_classification", max_length=8, warmup=0, clip_norm=0, patience=0)
+    FinetuneRecipe(task="token_classification", tag_column=-3)
+    FinetuneRecipe(task="question_answering", max_length=69)
+    FinetuneRecipe(task="pair_classification", freeze=True)
 
 
 def test_choices_are_those_of_the_library() -> None:
@@ -97,10 +115,16 @@ def test_every_known_recipe_loads_and_has_its_short_way() -> None:
 
 def test_the_short_way_keeps_what_makes_a_recipe() -> None:
     recipe = FinetuneRecipe(
-        task="questions", max_length=384, no_answer=True, rows=9, epochs=9, name="mine", out="x"
+        task="question_answering",
+        max_length=384,
+        no_answer=True,
+        rows=9,
+        epochs=9,
+        name="mine",
+        out="x",
     )
     quick = quicktest(recipe)
-    assert (quick.task, quick.no_answer, quick.out) == ("questions", True, "x")
+    assert (quick.task, quick.no_answer, quick.out) == ("question_answering", True, "x")
     assert (quick.name, quick.rows, quick.epochs) == ("mine_quicktest", 0, 2)
 
 

@@ -48,7 +48,9 @@ def _finish(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: list[dict], found: Evaluation, **more
 ) -> tuple[str, list[int]]:
     """The report, and the seeds whose models were opened."""
-    recipe = FinetuneRecipe(**{"task": "scores", "name": "a_[b]", "out": str(tmp_path), **more})
+    recipe = FinetuneRecipe(
+        **{"task": "text_regression", "name": "a_[b]", "out": str(tmp_path), **more}
+    )
     folder = FinetuneFolder(recipe)
     opened: list[int] = []
     for result in results:

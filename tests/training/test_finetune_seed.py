@@ -39,7 +39,7 @@ def _command(recipe: str, folder: Path, *values: str) -> list[str]:
 def whole(finetuning, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that nobody interrupts."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    assert main(_command(finetuning("labels"), folder)) == 0
+    assert main(_command(finetuning("text_classification"), folder)) == 0
     return folder
 
 
@@ -70,7 +70,7 @@ def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -
     folder = tmp_path / "run"
     config = json.loads((whole / QUICKTEST / "encoder" / "config.json").read_text())
     assert config["hidden_dropout_prob"] > 0
-    command = _command(finetuning("labels"), folder)
+    command = _command(finetuning("text_classification"), folder)
     with subprocess.Popen(
         [sys.executable, "-m", "training.finetune", *command],
         cwd=tmp_path,
@@ -94,7 +94,9 @@ def test_a_name_of_a_preset_is_an_encoder_and_a_teacher(
 ) -> None:
     """Both keys take weights: the name stands for the published ones."""
     hub.offline_cache(tmp_path, monkeypatch)
-    recipe = FinetuneRecipe(task="labels", encoder=hub.NAME, teacher=hub.NAME, max_length=8)
+    recipe = FinetuneRecipe(
+        task="text_classification", encoder=hub.NAME, teacher=hub.NAME, max_length=8
+    )
     encoder = finetune_seed._encoder(recipe)
     contracts.assert_same_weights(encoder, hub.published().encoder)
     tokenizer = Tokenizer.from_preset(recipe.encoder)
@@ -127,7 +129,9 @@ def test_a_signal_stops_after_a_checkpoint(
 ) -> None:
     """Between checkpoints too, when those are rare; how rare changes nothing."""
     folder = tmp_path / "run"
-    _interrupted(_command(finetuning("labels"), folder, "checkpoint_every=3"), folder, call)
+    _interrupted(
+        _command(finetuning("text_classification"), folder, "checkpoint_every=3"), folder, call
+    )
     _check_same(folder, whole)
 
 
@@ -135,10 +139,10 @@ def test_a_signal_stops_after_a_checkpoint(
 @pytest.mark.parametrize(
     ("task", "values"),
     [
-        ("labels", ("lora=2", "class_weights=balanced")),
-        ("labels", ("packing=true", "gradient_checkpointing=true")),
-        ("labels", ("hidden=1",)),  # with a teacher that is made up
-        ("entities", ("crf=true", "unfreeze_every=2")),
+        ("text_classification", ("lora=2", "class_weights=balanced")),
+        ("text_classification", ("packing=true", "gradient_checkpointing=true")),
+        ("text_classification", ("hidden=1",)),  # with a teacher that is made up
+        ("token_classification", ("crf=true", "unfreeze_every=2")),
         ("retrieval", ("precision=mixed_bfloat16",)),
     ],
     ids=str,
@@ -157,7 +161,7 @@ def test_steps_patience_and_frozen_encoders(finetuning, tmp_path: Path, call: Ca
     """More evaluations than batches give no more steps, and patience ends in good order."""
     values = ("evaluations=10", "epochs=3", "freeze=true", "learning_rate=1e-9", "patience=2")
     values = (*values, "precision=mixed_bfloat16", "metric=accuracy")
-    done = call(main, finetuning("labels"), "--quicktest", "out=run", *values)
+    done = call(main, finetuning("text_classification"), "--quicktest", "out=run", *values)
     assert done.code == 0, done.err
     folder = tmp_path / "run"
     result = json.loads((folder / "seed-0" / "result.json").read_text())
@@ -177,7 +181,7 @@ def test_steps_patience_and_frozen_encoders(finetuning, tmp_path: Path, call: Ca
 def test_each_layer_has_its_rate(finetuning, tmp_path: Path, call: Callable) -> None:
     """With a share near 0 the head's layer moves, and the embeddings stay where they are."""
     values = ("weight_decay=0", "layer_decay=1e-4", "epochs=1", "out=run")
-    done = call(main, finetuning("multi_label"), "--quicktest", *values)
+    done = call(main, finetuning("multi_label_classification"), "--quicktest", *values)
     assert done.code == 0, done.err
     before = load_file(tmp_path / "run" / QUICKTEST / "encoder" / "model.safetensors")
     after = load_file(tmp_path / "run" / "model.safetensors")
@@ -192,7 +196,7 @@ def test_each_layer_has_its_rate(finetuning, tmp_path: Path, call: Callable) -> 
 def test_an_unknown_metric_is_said_once_and_can_be_corrected(
     finetuning, tmp_path: Path, call: Callable
 ) -> None:
-    command = (finetuning("entities"), "--quicktest", "out=run", "epochs=1")
+    command = (finetuning("token_classification"), "--quicktest", "out=run", "epochs=1")
     done = call(main, *command, "metric=acuracy")
     assert done.code == 2
     assert "error: metric must be one of f1, precision, recall" in done.err

@@ -19,7 +19,9 @@ def _open(*arguments: object):
 
 
 def test_a_run_brings_its_values(finetuned: Callable[[str], Path]) -> None:
-    opened = _open(finetuned("labels"), "data=x", "max_length=16", "precision=mixed_bfloat16")
+    opened = _open(
+        finetuned("text_classification"), "data=x", "max_length=16", "precision=mixed_bfloat16"
+    )
     assert opened.own == {"data": "x", "out": ""}
     assert (opened.recipe.text, opened.recipe.max_length) == ("text", 16)
     assert opened.predictor.max_length == 16
@@ -29,24 +31,34 @@ def test_a_run_brings_its_values(finetuned: Callable[[str], Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    "task", ["multi_label", "scores", "entities", "questions", "similarity", "pair_labels"]
+    "task",
+    [
+        "multi_label_classification",
+        "text_regression",
+        "token_classification",
+        "question_answering",
+        "sentence_similarity",
+        "pair_classification",
+    ],
 )
 def test_a_plain_checkpoint_is_known_by_its_class(task: str, finetuned) -> None:
     opened = _open(finetuned(task) / "seed-0" / "best", "data=x")
     assert opened.recipe.task == task
     assert opened.recipe.max_length == 32  # with which it was trained
-    assert (opened.labels is None) == (task in ("scores", "questions", "similarity"))
+    assert (opened.labels is None) == (
+        task in ("text_regression", "question_answering", "sentence_similarity")
+    )
     assert opened.kind.measured == {}
 
 
 def test_what_cannot_be_opened(finetuned, tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="holds a BertEncoder, which is not fine-tuned"):
-        _open(finetuned("labels") / QUICKTEST / "encoder", "data=x")
+        _open(finetuned("text_classification") / QUICKTEST / "encoder", "data=x")
     with pytest.raises(ArtifactError, match="nowhere"):
         _open(tmp_path / "nowhere", "data=x")
     with pytest.raises(UsageError, match="`max_length` must be from 3 to 64"):
-        _open(finetuned("labels"), "data=x", "max_length=65")
-    (tmp_path / "run.json").write_text((finetuned("labels") / "run.json").read_text())
+        _open(finetuned("text_classification"), "data=x", "max_length=65")
+    (tmp_path / "run.json").write_text((finetuned("text_classification") / "run.json").read_text())
     with pytest.raises(UsageError, match="the run has not ended"):
         _open(tmp_path, "data=x")
     (tmp_path / "run.json").write_text(json.dumps({"recipe": {"corpus": "demo"}}))
@@ -72,7 +84,7 @@ def test_bad_command_lines(arguments: tuple[str, ...], message: str) -> None:
 
 def test_data_is_needed(finetuned) -> None:
     with pytest.raises(UsageError, match="data= is missing"):
-        _open(finetuned("labels"))
+        _open(finetuned("text_classification"))
 
 
 def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:

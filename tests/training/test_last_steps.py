@@ -55,7 +55,7 @@ def trained(
     """By program: what its last steps are called with, the folder, and the files of each step."""
     commands = {
         "pretrain": (pretrain.main, [tiny, "steps=2", "export=true"]),
-        "finetune": (finetune.main, [finetuning("labels"), "--quicktest"]),
+        "finetune": (finetune.main, [finetuning("text_classification"), "--quicktest"]),
     }
     found = {}
     for name, (main, arguments) in commands.items():
@@ -159,12 +159,12 @@ def test_a_place_that_cannot_be_written(
     blocked: str, finetuned: Callable, finetuning: Callable, tmp_path: Path, call: Callable
 ) -> None:
     """The whole program; the same command writes what is missing, and trains no step again."""
-    folder = shutil.copytree(finetuned("scores"), tmp_path / "run")
+    folder = shutil.copytree(finetuned("text_regression"), tmp_path / "run")
     card = folder / "run.json"
-    card.write_text(card.read_text().replace(str(finetuned("scores")), "run"))
+    card.write_text(card.read_text().replace(str(finetuned("text_regression")), "run"))
     _clear(finetune_report.STEPS, folder)
     (folder / blocked / "in the way").mkdir(parents=True)
-    command = (finetune.main, finetuning("scores"), "--quicktest", "out=run")
+    command = (finetune.main, finetuning("text_regression"), "--quicktest", "out=run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keras.Model, "fit", None)
         done = call(*command)

@@ -89,7 +89,7 @@ def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
     result = {"seed": 0, "metrics": {name: 0.5}, "step": 1, "steps": 2, "seconds": 1.0}
     failed = {"seed": 1, "failed": name}
     trained: Any = SimpleNamespace(
-        recipe=FinetuneRecipe(task="labels", name=name or "x", train=name),
+        recipe=FinetuneRecipe(task="text_classification", name=name or "x", train=name),
         data=SimpleNamespace(train=[], dev=[]),
         results=[result, failed],
         good=[result],
@@ -191,12 +191,12 @@ def test_a_run_whose_name_is_markup(tiny: str, odd_file: Path, call: Callable) -
 def test_examples_whose_name_is_not_utf8(
     finetuned: Callable, finetuning: Callable, tmp_path: Path, call: Callable
 ) -> None:
-    run = finetuned("labels")
+    run = finetuned("text_classification")
     odd = tmp_path / os.fsdecode(b"b\xffd.jsonl")
     odd.write_bytes((run / ".quicktest" / "train.jsonl").read_bytes())
     values = (f"train={odd}", f"dev={odd}", f"encoder={run / '.quicktest' / 'encoder'}")
     more = ("out=[/x]", "name=[/x]", "max_length=32", "epochs=1")
-    done = call(finetune.main, finetuning("labels"), *values, *more)
+    done = call(finetune.main, finetuning("text_classification"), *values, *more)
     assert done.code == 0, done.err
     done = call(evaluate.main, "[/x]", f"data={odd}", "out=[/y]")
     assert done.code == 0, done.err

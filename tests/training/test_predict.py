@@ -15,15 +15,15 @@ from training.predict import main
 _SQUAD = {"data": [{"paragraphs": [{"context": "Ada is in Rome", "qas": []}]}]}
 _SQUAD["data"][0]["paragraphs"][0]["qas"] = [{"id": "q7", "question": "who is in Rome ?"}]
 _FILES = {
-    "labels": ("test.jsonl", '{"text": "the film was good"}\n{"text": "x"}\n'),
-    "multi_label": ("test.jsonl", '{"text": "good bad"}\n'),
-    "scores": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
-    "similarity": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
-    "pair_labels": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
+    "text_classification": ("test.jsonl", '{"text": "the film was good"}\n{"text": "x"}\n'),
+    "multi_label_classification": ("test.jsonl", '{"text": "good bad"}\n'),
+    "text_regression": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
+    "sentence_similarity": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
+    "pair_classification": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
     "retrieval": ("test.jsonl", '{"text": "good", "pair": "bad"}\n{"text": "a", "pair": "film"}\n'),
-    "entities": ("test.txt", "Ada\nis\n\nRome\n"),
-    "questions": ("test.json", json.dumps(_SQUAD)),
-    "choices": ("test.jsonl", '{"prompt": "the", "options": ["good", "bad"]}\n'),
+    "token_classification": ("test.txt", "Ada\nis\n\nRome\n"),
+    "question_answering": ("test.json", json.dumps(_SQUAD)),
+    "multiple_choice": ("test.jsonl", '{"prompt": "the", "options": ["good", "bad"]}\n'),
 }
 
 
@@ -32,7 +32,7 @@ def test_all_tasks_are_tested() -> None:
 
 
 def test_predictions_need_no_metrics(finetuned, tmp_path: Path, call, monkeypatch) -> None:
-    run, found = finetuned("labels"), importlib.util.find_spec
+    run, found = finetuned("text_classification"), importlib.util.find_spec
     lacking = ("scipy", "sklearn")
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name in lacking else found(name)
@@ -51,11 +51,11 @@ def test_every_task(task: str, finetuned, tmp_path: Path, call: Callable) -> Non
     assert done.code == 0, done.err
     written = (tmp_path / "new" / "answers").read_text()
     lines = written.splitlines()
-    if task == "questions":
+    if task == "question_answering":
         answers = json.loads(written)
         assert list(answers) == ["q7"]
         assert answers["q7"] in "Ada is in Rome"
-    elif task == "entities":
+    elif task == "token_classification":
         assert [line.split(" ")[0] for line in lines] == ["Ada", "is", "", "Rome"]
         tags = {line.split(" ")[1] for line in lines if line}
         assert tags <= {"O", "B-LOC", "I-LOC", "B-PER", "I-PER"}
@@ -63,16 +63,16 @@ def test_every_task(task: str, finetuned, tmp_path: Path, call: Callable) -> Non
         assert lines[0] == "index\tprediction"
         assert [line.split("\t")[0] for line in lines[1:]] == list(map(str, range(len(lines) - 1)))
         answers = {line.split("\t")[1] for line in lines[1:]}
-        if task == "labels":
+        if task == "text_classification":
             assert len(lines) == 3
             assert answers <= {"good", "bad"}
-        elif task == "choices":
+        elif task == "multiple_choice":
             assert answers <= {"0", "1"}
-        elif task == "pair_labels":
+        elif task == "pair_classification":
             assert answers <= {"same", "other"}
         elif task == "retrieval":
             assert answers <= {"bad", "film"}
-        elif task != "multi_label":
+        elif task != "multi_label_classification":
             assert all(float(answer) == pytest.approx(float(answer)) for answer in answers)
 
 
@@ -93,7 +93,7 @@ def test_bad_input(values, code, message, finetuned, tmp_path: Path, call: Calla
     (tmp_path / "test.jsonl").write_text('{"text": "x"}\n')
     (tmp_path / "gap.tsv").write_text("good\n\nbad\n")
     (tmp_path / "folder").mkdir()
-    done = call(main, str(finetuned("labels")), *values)
+    done = call(main, str(finetuned("text_classification")), *values)
     assert done.code == code, done.err
     assert done.err.startswith("error: ")
     assert message in done.err
@@ -106,7 +106,7 @@ def test_bad_input(values, code, message, finetuned, tmp_path: Path, call: Calla
 )
 def test_what_cannot_be_written(out: str, message: str, finetuned, tmp_path, call) -> None:
     (tmp_path / "test.jsonl").write_text('{"text": "x"}\n')
-    done = call(main, str(finetuned("labels")), "data=test.jsonl", f"out={out}")
+    done = call(main, str(finetuned("text_classification")), "data=test.jsonl", f"out={out}")
     assert done.code == 5, done.err
     assert message in done.err
     assert Path("/dev/full").is_char_device()

@@ -55,9 +55,9 @@ def test_every_recipe_reads_its_files(name: str, shared_data: Path) -> None:
             recipe = dataclasses.replace(recipe, **{side: str(folder / named)})
     data = Data.read(recipe, kind_of(recipe))
     assert len(data.train) == recipe.rows or not recipe.rows
-    if recipe.task == "entities":
+    if recipe.task == "token_classification":
         assert len(data.labels or ()) == 1 + 2 * _TYPES[name]
-    elif recipe.task in ("labels", "pair_labels"):
+    elif recipe.task in ("text_classification", "pair_classification"):
         assert len(data.labels or ()) == _LABELS.get(name, 2)
     else:
         assert data.labels is None

@@ -10,8 +10,8 @@ import pytest
 from bert_keras.errors import UsageError
 from tests.contracts import TINY
 from training import recipe as module
-from training.finetune_recipe import FinetuneRecipe
-from training.overrides import RENAMED, parse_overrides
+from training.finetune_recipe import KINDS, FinetuneRecipe
+from training.overrides import RENAMED, RENAMED_TASKS, parse_overrides
 from training.recipe import PretrainRecipe, known_recipes, load_recipe, quicktest
 
 
@@ -98,7 +98,10 @@ def test_sizes_in_a_file(tmp_path: Path) -> None:
 
 
 def test_a_key_of_older_recipes_is_answered_with_todays(tmp_path: Path) -> None:
-    keys = dataclasses.asdict(_recipe()), dataclasses.asdict(FinetuneRecipe(task="labels"))
+    keys = (
+        dataclasses.asdict(_recipe()),
+        dataclasses.asdict(FinetuneRecipe(task="text_classification")),
+    )
     for old, new in RENAMED.items():
         for known in (each for each in keys if new in each):
             with pytest.raises(
@@ -107,6 +110,12 @@ def test_a_key_of_older_recipes_is_answered_with_todays(tmp_path: Path) -> None:
                 parse_overrides([f"{old}=x"], known)
         assert any(new in each for each in keys)
         assert not any(old in each for each in keys)
+    for old, new in RENAMED_TASKS.items():
+        with pytest.raises(
+            UsageError, match=rf"^task is called {new} now\. Received: task='{old}'"
+        ):
+            FinetuneRecipe(task=old)
+        assert new in KINDS
     path = tmp_path / "old.py"
     body = "PretrainRecipe(corpus='demo', steps=100, preset='bert_tiny_uncased')"
     path.write_text(f"from training.recipe import PretrainRecipe\nrecipe = {body}\n")

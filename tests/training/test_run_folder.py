@@ -71,7 +71,7 @@ def test_a_run_may_be_moved(tmp_path: Path) -> None:
 
 
 def test_a_run_of_fine_tuning_is_left_alone(tmp_path: Path) -> None:
-    card = json.dumps({"recipe": {"task": "labels"}, "backend": "jax"})
+    card = json.dumps({"recipe": {"task": "text_classification"}, "backend": "jax"})
     (tmp_path / "run.json").write_text(card)
     with pytest.raises(UsageError, match="is not of a pretraining run"):
         claim(tmp_path)

@@ -18,14 +18,14 @@ from training.kinds.similarity import Similarity
 __all__ = ["KINDS", "PROBLEMS", "Evaluation", "Kind", "Worst", "kind_of"]
 
 KINDS: dict[str, type[Kind]] = {
-    "labels": Labels,
-    "multi_label": Labels,
-    "scores": Labels,
-    "entities": Entities,
-    "questions": Questions,
-    "choices": MultipleChoices,
-    "similarity": Similarity,
-    "pair_labels": PairLabels,
+    "text_classification": Labels,
+    "multi_label_classification": Labels,
+    "text_regression": Labels,
+    "token_classification": Entities,
+    "question_answering": Questions,
+    "multiple_choice": MultipleChoices,
+    "sentence_similarity": Similarity,
+    "pair_classification": PairLabels,
     "retrieval": Retrieval,
 }
 

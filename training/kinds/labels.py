@@ -25,7 +25,11 @@ from training.kinds.kind import Evaluation, Worst, text_head
 from training.kinds.texts import TextKind, require_two, shown, write_glue
 
 _SHOWN = 20
-PROBLEMS = {"labels": "single_label", "multi_label": "multi_label", "scores": "regression"}
+PROBLEMS = {
+    "text_classification": "single_label",
+    "multi_label_classification": "multi_label",
+    "text_regression": "regression",
+}
 
 
 class Labels(TextKind):

@@ -41,7 +41,7 @@ def kind() -> Callable[..., Any]:
 
     def make(task: str, measured: Any = None, **values: Any) -> Kind:
         values = {"max_length": 16, "train": "train"} | values
-        if task == "questions":
+        if task == "question_answering":
             values = {"max_question": 4, "stride": 4} | values
         return kind_of(FinetuneRecipe(task=task, **values), measured)
 

@@ -17,7 +17,7 @@ _CHOICES = Choices(["a", "b", "c"], [["d", "e"]] * 3, [0, 1, 1], ["f:1", "f:2", 
 def test_choices(kind, tokenizer, encoder, predictor, tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text('{"prompt": "a", "options": ["d", "e"], "answer": 1}\n')
-    made = kind("choices")
+    made = kind("multiple_choice")
     assert made.read(str(path)).answers == (1,)
     assert made.read(str(path), labelled=False).answers is None
     train, dev = made.split(_CHOICES, 0.3)
@@ -43,9 +43,9 @@ def test_choices_in_columns(kind, tmp_path: Path) -> None:
     path = tmp_path / "swag.csv"
     path.write_text('number,sent1,sent2,ending0,ending1,label\n0,"a, b",c,d,e,1\n')
     columns = {"prompt": "sent1", "lead": "sent2", "options": "ending0,ending1", "answer": "label"}
-    found = kind("choices", **columns).read(str(path))
+    found = kind("multiple_choice", **columns).read(str(path))
     assert (found.prompts, found.options, found.answers) == (("a, b",), (("c d", "c e"),), (1,))
     path.write_text("d;e;B\n")
     columns = {"prompt": "", "options": "0,1", "answer": "2", "header": False, "separator": ";"}
-    found = kind("choices", **columns).read(str(path))
+    found = kind("multiple_choice", **columns).read(str(path))
     assert (found.prompts, found.options, found.answers) == (("",), (("d", "e"),), (1,))

@@ -27,37 +27,43 @@ def _tags(*sentences: str) -> list[list[Label]]:
 def test_columns(tmp_path: Path, kind) -> None:
     path = tmp_path / "train.txt"
     path.write_text("-DOCSTART- -X- O\n\na NN I-PER\nb NN O\n\nc VB I-LOC\n")
-    found = kind("entities", scheme="iob1").read(str(path))
+    found = kind("token_classification", scheme="iob1").read(str(path))
     assert found.tags == (("B-PER", "O"), ("B-LOC",))
-    found = kind("entities", word_column=1, tag_column=0, scheme="iob1")
+    found = kind("token_classification", word_column=1, tag_column=0, scheme="iob1")
     with pytest.raises(DataError, match="unknown tag 'a'"):
         found.read(str(path))
-    assert kind("entities").read(str(path), labelled=False).tags is None
+    assert kind("token_classification").read(str(path), labelled=False).tags is None
 
 
 def test_tags_of_every_type_begin_and_go_on(kind) -> None:
-    assert kind("entities").labels(_DATA) == ["O", "B-X", "I-X", "B-Y", "I-Y"]
-    assert kind("entities", labels="Z, X").labels(_DATA) == ["O", "B-X", "I-X", "B-Z", "I-Z"]
+    assert kind("token_classification").labels(_DATA) == ["O", "B-X", "I-X", "B-Y", "I-Y"]
+    assert kind("token_classification", labels="Z, X").labels(_DATA) == [
+        "O",
+        "B-X",
+        "I-X",
+        "B-Z",
+        "I-Z",
+    ]
 
 
 def test_one_type_needs_no_name(kind, tmp_path: Path) -> None:
     path = tmp_path / "genes.txt"
     path.write_text("a B\nb I\nc O\n")
-    data = kind("entities").read(str(path))
-    assert kind("entities").labels(data) == ["O", "B", "I"]
-    assert kind("entities", labels="X").labels(data) == ["O", "B-X", "I-X"]
+    data = kind("token_classification").read(str(path))
+    assert kind("token_classification").labels(data) == ["O", "B", "I"]
+    assert kind("token_classification", labels="X").labels(data) == ["O", "B-X", "I-X"]
 
 
 def test_broken_spans_are_read_where_that_is_asked_for(kind, tmp_path: Path) -> None:
     path = tmp_path / "broken.txt"
     path.write_text("a B-X\nb O\nc S-X\n")
     with pytest.raises(DataError, match="read broken spans with repair"):
-        kind("entities").read(str(path))
-    assert kind("entities", repair=True).read(str(path)).tags == (("B-X", "O", "B-X"),)
+        kind("token_classification").read(str(path))
+    assert kind("token_classification", repair=True).read(str(path)).tags == (("B-X", "O", "B-X"),)
 
 
 def test_splitting_keeps_sentences_together(kind) -> None:
-    train, dev = kind("entities").split(_DATA, 0.5)
+    train, dev = kind("token_classification").split(_DATA, 0.5)
     assert (train.words, dev.words, dev.tags, dev.places) == (
         [["a", "bc", "d"]],
         [["e", "f"]],
@@ -68,7 +74,7 @@ def test_splitting_keeps_sentences_together(kind) -> None:
 
 @pytest.mark.parametrize(("all_pieces", "counted"), [(True, 6), (False, 5)])
 def test_examples(all_pieces: bool, counted: int, kind, tokenizer) -> None:
-    made = kind("entities", all_pieces=all_pieces)
+    made = kind("token_classification", all_pieces=all_pieces)
     names = made.labels(_DATA)
     options = {"segments": False, "batch_size": 2, "multiple_of": 8, "seed": None}
     _, y, weights = made.examples(tokenizer, _DATA, names, **options).batch(0, 0)
@@ -78,22 +84,22 @@ def test_examples(all_pieces: bool, counted: int, kind, tokenizer) -> None:
 
 
 def test_model_and_what_can_be_measured(kind, encoder) -> None:
-    model = kind("entities", dropout=0.0).build(encoder, ["O", "B-X", "I-X"])
+    model = kind("token_classification", dropout=0.0).build(encoder, ["O", "B-X", "I-X"])
     assert model.options["labels"] == ["O", "B-X", "I-X"]
-    kind("entities").check(_DATA, ["O", "S-X"])
+    kind("token_classification").check(_DATA, ["O", "S-X"])
     with pytest.raises(DataError, match="no tags"):
-        kind("entities").check(TaggedWords([["a"]]), ["O"])
+        kind("token_classification").check(TaggedWords([["a"]]), ["O"])
 
 
 def test_labels_that_mark_nothing(kind) -> None:
     data = TaggedWords([["a"]], [["O"]])
     with pytest.raises(UsageError, match=r"do not mark entities\. Received: LABEL_0, LABEL_1"):
-        kind("entities").check(data, ["LABEL_0", "LABEL_1"])
+        kind("token_classification").check(data, ["LABEL_0", "LABEL_1"])
 
 
 def test_measures(kind, predictor) -> None:
     answers = predictor(_NAMES, tags=_tags("I-X I-X O", "B-Y O"))
-    found = kind("entities").evaluate(answers, _DATA)
+    found = kind("token_classification").evaluate(answers, _DATA)
     assert next(iter(found.metrics)) == "f1"
     assert found.metrics["f1"] == 0.5
     assert found.metrics["X_f1"] == 1.0  # an I that follows nothing begins an entity,
@@ -110,7 +116,9 @@ def test_measures(kind, predictor) -> None:
 
 
 def test_a_model_that_finds_nothing(kind, predictor) -> None:
-    found = kind("entities").evaluate(predictor(_NAMES, tags=_tags("O O O", "O O")), _DATA)
+    found = kind("token_classification").evaluate(
+        predictor(_NAMES, tags=_tags("O O O", "O O")), _DATA
+    )
     assert found.metrics["f1"] == 0.0
     assert found.is_constant
 
@@ -120,16 +128,16 @@ def test_models_with_tags_of_other_schemes(letters: str, kind, predictor) -> Non
     """They are measured, and their answers written, in the tags that files are read in."""
     inside, end, alone = letters
     labels = ["O", "B-X", f"{inside}-X", f"{end}-X", f"{alone}-Y", "[PAD]"]
-    kind("entities").check(_DATA, labels)
+    kind("token_classification").check(_DATA, labels)
     tagged = _tags(f"B-X {end}-X [PAD]", f"O {alone}-Y")
-    found = kind("entities").evaluate(predictor(labels, tags=tagged), _DATA)
+    found = kind("token_classification").evaluate(predictor(labels, tags=tagged), _DATA)
     assert found.metrics["f1"] == found.metrics["f1_strict"] == 1.0
     assert found.predictions == _DATA.tags
-    assert kind("entities").predict(predictor(labels, tags=tagged), _DATA) == _DATA.tags
+    assert kind("token_classification").predict(predictor(labels, tags=tagged), _DATA) == _DATA.tags
 
 
 def test_predictions_have_the_columns_of_conlleval(kind, predictor, tmp_path: Path) -> None:
-    made, path = kind("entities"), tmp_path / "p.conll"
+    made, path = kind("token_classification"), tmp_path / "p.conll"
     answered = made.predict(predictor(_NAMES, tags=_tags("B-X O O", "O O")), _DATA)
     made.write(path, _DATA, answered)
     assert path.read_text() == "a B-X B-X\nbc I-X O\nd O O\n\ne O O\nf B-Y O\n"

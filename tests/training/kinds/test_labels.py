@@ -20,10 +20,13 @@ _DATA = Texts(["a b", "c", "d e f", "g"], None, ["x", "x", "y", "x"], ["f:1", "f
 
 
 def test_labels_are_those_of_the_rows_or_of_the_recipe(kind) -> None:
-    assert kind("labels").labels(_DATA) == ["x", "y"]
-    assert kind("labels", labels="y, x,z").labels(_DATA) == ["y", "x", "z"]
-    assert kind("multi_label").labels(Texts(["a", "b"], None, [("q", "p"), ()])) == ["p", "q"]
-    assert kind("scores").labels(Texts(["a"], None, [1.5])) is None
+    assert kind("text_classification").labels(_DATA) == ["x", "y"]
+    assert kind("text_classification", labels="y, x,z").labels(_DATA) == ["y", "x", "z"]
+    assert kind("multi_label_classification").labels(Texts(["a", "b"], None, [("q", "p"), ()])) == [
+        "p",
+        "q",
+    ]
+    assert kind("text_regression").labels(Texts(["a"], None, [1.5])) is None
 
 
 @pytest.mark.parametrize(
@@ -36,43 +39,45 @@ def test_labels_are_those_of_the_rows_or_of_the_recipe(kind) -> None:
 )
 def test_bad_label_values(values: dict, message: str, kind) -> None:
     with pytest.raises(UsageError, match=message):
-        kind("labels", **values).labels(_DATA)
+        kind("text_classification", **values).labels(_DATA)
 
 
 def test_one_label_alone_is_nothing_to_learn(kind) -> None:
     with pytest.raises(DataError, match=r"train: two labels or more .*: 'x' alone"):
-        kind("labels").labels(Texts(["a", "b"], None, ["x", "x"]))
+        kind("text_classification").labels(Texts(["a", "b"], None, ["x", "x"]))
 
 
 def test_a_label_that_is_not_learned_cannot_be_measured(kind) -> None:
     with pytest.raises(DataError, match=r"f:3: unknown label 'y'. The labels are x, z"):
-        kind("labels").check(_DATA, ["x", "z"])
+        kind("text_classification").check(_DATA, ["x", "z"])
     with pytest.raises(DataError, match="no labels"):
-        kind("scores").check(Texts(["a"]), None)
-    kind("labels").check(_DATA, ["x", "y"])
+        kind("text_regression").check(Texts(["a"]), None)
+    kind("text_classification").check(_DATA, ["x", "y"])
 
 
 def test_a_positive_label_that_the_model_has_not(kind) -> None:
     with pytest.raises(UsageError, match="Received: positive='z', and the labels x, y"):
-        kind("labels", positive="z").check(Texts(["a"], None, ["x"]), ["x", "y"])
+        kind("text_classification", positive="z").check(Texts(["a"], None, ["x"]), ["x", "y"])
 
 
 def test_examples_with_balanced_weights(kind, tokenizer) -> None:
-    made = kind("labels", class_weights="balanced")
+    made = kind("text_classification", class_weights="balanced")
     options = {"segments": False, "batch_size": 4, "multiple_of": 8, "seed": None}
     _, y, weights = made.examples(tokenizer, _DATA, ["x", "y"], **options).batch(0, 0)
     assert y[LABEL].tolist() == [0, 0, 1, 0]
     np.testing.assert_allclose(weights[LABEL], [4 / 6, 4 / 6, 2.0, 4 / 6], rtol=1e-6)
-    _, _, weights = kind("labels").examples(tokenizer, _DATA, ["x", "y"], **options).batch(0, 0)
+    _, _, weights = (
+        kind("text_classification").examples(tokenizer, _DATA, ["x", "y"], **options).batch(0, 0)
+    )
     assert weights[LABEL].tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
     ("task", "labels", "problem", "classes"),
     [
-        ("labels", ["x", "y"], "single_label", 2),
-        ("multi_label", ["x"], "multi_label", 1),
-        ("scores", None, "regression", 1),
+        ("text_classification", ["x", "y"], "single_label", 2),
+        ("multi_label_classification", ["x"], "multi_label", 1),
+        ("text_regression", None, "regression", 1),
     ],
 )
 def test_models(task, labels, problem, classes, kind, encoder) -> None:
@@ -99,19 +104,21 @@ def test_heads_are_those_of_their_family(family: str, has_pooler: bool, kind) ->
     if family == "albert":
         values |= {"embedding_size": 4, "num_unique_layers": 1}
     config = TINY.replace(family=family, **values)
-    for task, labels in (("labels", ["x", "y"]), ("choices", None)):
+    for task, labels in (("text_classification", ["x", "y"]), ("multiple_choice", None)):
         model = kind(task).build(BertEncoder(config), labels)
         name = type(model).__name__
         used = family_for(config, name, model.options)
         needs_pooler = name not in FAMILIES[family].hidden_activation
         assert used is (NATIVE if needs_pooler and not has_pooler else FAMILIES[family])
-    model = kind("labels", representation="mix").build(BertEncoder(config), ["x", "y"])
+    model = kind("text_classification", representation="mix").build(BertEncoder(config), ["x", "y"])
     assert model.options["hidden_activation"] == "tanh"
 
 
 def test_one_label_of_several(kind, predictor) -> None:
     scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.3, 0.7]])
-    found = kind("labels", positive="x").evaluate(predictor(["x", "y"], scores=scores), _DATA)
+    found = kind("text_classification", positive="x").evaluate(
+        predictor(["x", "y"], scores=scores), _DATA
+    )
     assert list(found.metrics) == ["accuracy", "f1_macro", "matthews", "f1"]
     assert found.metrics["accuracy"] == 0.5
     assert found.metrics["f1"] == 0.5  # of "x": precision 1, recall 1/3
@@ -123,19 +130,21 @@ def test_one_label_of_several(kind, predictor) -> None:
     assert found.worst[0].score == pytest.approx(0.6)
     names, counts = found.confusion
     assert (names, counts.tolist()) == (["x", "y"], [[1, 2], [0, 1]])
-    assert kind("labels").predict(predictor(["x", "y"], scores=scores), _DATA) == list("xyyy")
+    assert kind("text_classification").predict(predictor(["x", "y"], scores=scores), _DATA) == list(
+        "xyyy"
+    )
 
 
 def test_three_labels_have_no_binary_f1(kind, predictor) -> None:
     scores = np.eye(3)[[0, 0, 1, 2]]
-    found = kind("labels").evaluate(predictor(["x", "y", "z"], scores=scores), _DATA)
+    found = kind("text_classification").evaluate(predictor(["x", "y", "z"], scores=scores), _DATA)
     assert "f1" not in found.metrics
 
 
 def test_several_labels(kind, predictor, tmp_path: Path) -> None:
     data = Texts(["a", "b", "c"], None, [("x", "y"), (), ("y",)])
     answers = predictor(["x", "y"], scores=np.array([[0.9, 0.5], [0.1, 0.7], [0.2, 0.4]]))
-    made = kind("multi_label")
+    made = kind("multi_label_classification")
     found = made.evaluate(answers, data)
     assert list(found.metrics) == ["f1_micro", "f1_macro", "exact"]
     assert found.metrics["exact"] == pytest.approx(1 / 3)
@@ -145,7 +154,7 @@ def test_several_labels(kind, predictor, tmp_path: Path) -> None:
     assert (tmp_path / "p.tsv").read_text() == "index\tprediction\n0\tx,y\n1\ty\n2\t\n"
     table = tmp_path / "several.tsv"
     table.write_text("text\tlabel\na\tx, y;z\n")
-    made = kind("multi_label", label_separator=";")
+    made = kind("multi_label_classification", label_separator=";")
     assert made.read(str(table)).targets == (("x, y", "z"),)
     assert made.predict(answers, data) == ["x;y", "y", ""]
 
@@ -153,16 +162,16 @@ def test_several_labels(kind, predictor, tmp_path: Path) -> None:
 def test_numbers(kind, predictor) -> None:
     data = Texts(["a", "b", "c"], ["d", "e", "f"], [1.0, 2.0, 4.0])
     answers = predictor(scores=np.array([[1.5], [2.0], [2.5]]))
-    found = kind("scores").evaluate(answers, data)
+    found = kind("text_regression").evaluate(answers, data)
     assert found.metrics["spearman"] == pytest.approx(1.0)
     assert found.metrics["mean_squared_error"] == pytest.approx(2.5 / 3)
     assert found.predictions == ["1.5000", "2.0000", "2.5000"]
-    assert kind("scores").predict(answers, data) == found.predictions
+    assert kind("text_regression").predict(answers, data) == found.predictions
     worst = found.worst[0]
     assert (worst.score, worst.text, worst.right, worst.answered) == (1.5, "c / f", "4.00", "2.50")
 
 
 def test_numbers_that_are_all_the_same_have_no_correlation(kind, predictor) -> None:
     data = Texts(["a", "b", "c"], None, [1.0, 2.0, 4.0])
-    found = kind("scores").evaluate(predictor(scores=np.ones((3, 1))), data)
+    found = kind("text_regression").evaluate(predictor(scores=np.ones((3, 1))), data)
     assert np.isnan(found.metrics["spearman"])

@@ -21,13 +21,13 @@ _DATA = Texts(["a", "b c", "d"], ["e", "f", "g h i"], ["yes", "no", "yes"])
 
 def test_examples_are_pairs_of_rows(kind, tokenizer) -> None:
     options = {"segments": False, "batch_size": 3, "multiple_of": 8, "seed": None}
-    x, y, _ = kind("pair_labels").examples(tokenizer, _DATA, _NAMES, **options).batch(0, 0)
+    x, y, _ = kind("pair_classification").examples(tokenizer, _DATA, _NAMES, **options).batch(0, 0)
     assert x["padding_mask"].sum(axis=-1).tolist() == [[3, 3], [4, 3], [3, 5]]
     assert y[LABEL].tolist() == [1, 0, 1]
 
 
 def test_examples_with_balanced_weights(kind, tokenizer) -> None:
-    made = kind("pair_labels", class_weights="balanced")
+    made = kind("pair_classification", class_weights="balanced")
     options = {"batch_size": 3, "seed": None}
     _, _, weights = made.examples(tokenizer, _DATA, _NAMES, **options).batch(0, 0)
     assert weights[LABEL].tolist() == [0.75, 1.5, 0.75]
@@ -40,16 +40,16 @@ def test_pairs_are_needed(kind) -> None:
         lambda made: made.predict(None, alone),
     ):
         with pytest.raises(DataError, match="name pair="):
-            call(kind("pair_labels"))
+            call(kind("pair_classification"))
     with pytest.raises(DataError, match="unknown label 'yes'"):
-        kind("pair_labels").check(_DATA, ["no", "perhaps"])
+        kind("pair_classification").check(_DATA, ["no", "perhaps"])
 
 
 def test_the_head_is_kept(kind, encoder, tokenizer, tmp_path) -> None:
     """What is kept answers as what was trained; without its head it is a sentence encoder."""
-    made = kind("pair_labels", pooling="max")
+    made = kind("pair_classification", pooling="max")
     task = made.build(encoder, _NAMES)
-    recipe = FinetuneRecipe(task="pair_labels", max_length=16)
+    recipe = FinetuneRecipe(task="pair_classification", max_length=16)
     state = dict.fromkeys(("step", "best_step", "constant", "waited", "aside"), 0) | {"best": None}
     best = KeepBest(recipe, made, _DATA, tokenizer, tmp_path / "best", 1, state)
     task.compile("sgd", **task.objective())
@@ -68,7 +68,7 @@ def test_the_head_is_kept(kind, encoder, tokenizer, tmp_path) -> None:
 
 
 def test_measures_and_predictions(kind, predictor) -> None:
-    made = kind("pair_labels")
+    made = kind("pair_classification")
     scores = np.array([[0.25, 0.75], [0.25, 0.75], [0.25, 0.75]])
     answers: SimpleNamespace = predictor(label_names=_NAMES, scores=scores)
     found = made.evaluate(answers, _DATA)

@@ -15,7 +15,7 @@ _DATA = Texts(["a", "b c", "d"], ["e", "f", "g h i"], [5.0, 0.0, 2.5])
 
 def test_examples_are_pairs_of_rows_with_scores_up_to_1(kind, tokenizer) -> None:
     options = {"segments": False, "batch_size": 3, "multiple_of": 8, "seed": None}
-    made = kind("similarity", max_score=5.0).examples(tokenizer, _DATA, None, **options)
+    made = kind("sentence_similarity", max_score=5.0).examples(tokenizer, _DATA, None, **options)
     x, y, _ = made.batch(0, 0)
     assert x["token_ids"].shape == (3, 2, 8)
     assert x["padding_mask"].sum(axis=-1).tolist() == [[3, 3], [4, 3], [3, 5]]
@@ -25,23 +25,23 @@ def test_examples_are_pairs_of_rows_with_scores_up_to_1(kind, tokenizer) -> None
 @pytest.mark.parametrize("data", [Texts(["a"], None, [1.0]), Texts(["a"], ["b"])])
 def test_pairs_and_scores_are_needed(data: Texts, kind) -> None:
     with pytest.raises(DataError, match="name pair= and label="):
-        kind("similarity").check(data, None)
+        kind("sentence_similarity").check(data, None)
 
 
-@pytest.mark.parametrize("task", ["similarity", "scores"])
+@pytest.mark.parametrize("task", ["sentence_similarity", "text_regression"])
 def test_one_row_has_no_correlation(task: str, kind) -> None:
     with pytest.raises(DataError, match="two rows or more"):
         kind(task).check(Texts(["a"], ["b"], [1.0]), None)
 
 
 def test_model(kind, encoder) -> None:
-    model = kind("similarity", pooling="max").build(encoder, None)
+    model = kind("sentence_similarity", pooling="max").build(encoder, None)
     assert isinstance(model, SentencePairs)
     assert model.sentence_encoder.options["pooling"] == "max"
 
 
 def test_measures_and_predictions(kind, predictor) -> None:
-    made = kind("similarity", max_score=5.0)
+    made = kind("sentence_similarity", max_score=5.0)
     answers = predictor(similarity=np.array([0.9, 0.2, 0.3]))
     found = made.evaluate(answers, _DATA)
     assert list(found.metrics) == ["spearman", "pearson"]

@@ -13,12 +13,14 @@ from training.kinds.texts import shown, write_glue
 def test_columns_by_name_and_by_number(tmp_path: Path, kind) -> None:
     table = tmp_path / "train.tsv"
     table.write_text("id\tfirst\tsecond\tgold\n1\ta b\tc\tyes\n2\td\te\tno\n")
-    found = kind("labels", text="first", pair="second", label="gold").read(str(table))
+    found = kind("text_classification", text="first", pair="second", label="gold").read(str(table))
     assert (found.texts, found.pairs, found.targets) == (("a b", "d"), ("c", "e"), ("yes", "no"))
-    found = kind("labels", text="1", label="3", header=False).read(str(table))
+    found = kind("text_classification", text="1", label="3", header=False).read(str(table))
     assert found.texts[0] == "first"
     assert found.places[1] == f"{table}:2"
-    found = kind("labels", text="first", label="missing").read(str(table), labelled=False)
+    found = kind("text_classification", text="first", label="missing").read(
+        str(table), labelled=False
+    )
     assert found.targets is None
 
 
@@ -31,25 +33,25 @@ def test_quotes(name: str, quoting: str, text: str, tmp_path: Path, kind) -> Non
     path = tmp_path / name
     path.write_text(separator.join(['"a,b"', "x"]) + "\n")
     values = {"text": "0", "label": "1", "header": False, "quoting": quoting}
-    assert kind("labels", **values).read(str(path)).texts == (text,)
+    assert kind("text_classification", **values).read(str(path)).texts == (text,)
 
 
 def test_splitting_and_taking_keep_rows_together(kind) -> None:
     data = Texts(list("abcd"), list("efgh"), list("1234"), [f"x:{i}" for i in range(4)])
-    train, dev = kind("labels").split(data, 0.3)
+    train, dev = kind("text_classification").split(data, 0.3)
     assert (train.texts, dev.texts) == (["a", "b", "c"], ["d"])
     assert (dev.pairs, dev.targets, dev.places) == (["h"], ["4"], ["x:3"])
-    some = kind("labels").take(Texts(list("abcd")), [2, 0])
+    some = kind("text_classification").take(Texts(list("abcd")), [2, 0])
     assert (some.texts, some.pairs, some.targets, some.places) == (["c", "a"], None, None, ())
 
 
 def test_pairs_of_one_first_text_stay_together(kind) -> None:
     firsts = [f"t{number // 3}" for number in range(30)]
     data = Texts(firsts, [f"p{number}" for number in range(30)], ["x", "y"] * 15)
-    train, dev = kind("labels").split(data, 0.3)
+    train, dev = kind("text_classification").split(data, 0.3)
     assert (len(train), len(dev)) == (21, 9)
     assert not set(train.texts) & set(dev.texts)
-    alone = kind("labels").split(Texts(["t"] * 4, list("abcd")), 0.25)
+    alone = kind("text_classification").split(Texts(["t"] * 4, list("abcd")), 0.25)
     assert [len(part) for part in alone] == [3, 1]  # they cannot be parted otherwise
 
 

@@ -11,7 +11,7 @@ Result:   from our own zh_mini, on 862 examples of dev: accuracy 0.8608, macro F
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="labels",
+    task="text_classification",
     header=False,
     text="0",
     label="1",

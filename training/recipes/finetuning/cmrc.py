@@ -10,7 +10,7 @@ Result:   from our own zh_mini, on 101 held-out questions: F1 10.3 %, exact matc
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="questions",
+    task="question_answering",
     language="zh",
     validation_split=0.1,
     max_length=128,  # zh_mini has learned no more positions

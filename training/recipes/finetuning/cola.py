@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 855 held-out examples: Matthews' correlation
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="labels",
+    task="text_classification",
     header=False,
     text="3",
     label="1",

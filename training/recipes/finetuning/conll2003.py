@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 3,250 sentences of dev: F1 0.8573, precision
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="entities",
+    task="token_classification",
     rows=5_000,
     draw=False,
     max_length=256,

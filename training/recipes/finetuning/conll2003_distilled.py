@@ -11,7 +11,7 @@ Result:   from the model of the recipe conll2003 (F1 0.8573), on 3,250 sentences
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="entities",
+    task="token_classification",
     rows=5_000,
     draw=False,
     max_length=256,

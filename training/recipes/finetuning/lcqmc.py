@@ -11,7 +11,7 @@ Result:   from our own zh_mini, on 880 held-out examples: accuracy 0.7727, macro
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="labels",
+    task="text_classification",
     format="tsv",
     header=False,
     text="0",

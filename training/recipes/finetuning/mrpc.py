@@ -12,7 +12,7 @@ Result:   from all-MiniLM-L6-v2, on 408 examples of dev after the last epoch, th
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="labels",
+    task="text_classification",
     quoting="true",
     text="sentence1",
     pair="sentence2",

@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 249 held-out examples: accuracy 0.6104, macr
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="labels",
+    task="text_classification",
     text="sentence1",
     pair="sentence2",
     label="label",

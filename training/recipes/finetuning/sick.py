@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 500 examples of dev: accuracy 0.8660, macro 
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="labels",
+    task="text_classification",
     format="tsv",
     text="sentence_A",
     pair="sentence_B",

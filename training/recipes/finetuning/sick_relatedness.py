@@ -10,7 +10,7 @@ Result:   from all-MiniLM-L6-v2, on 500 examples of dev: Pearson 0.8651, Spearma
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="scores",
+    task="text_regression",
     format="tsv",
     text="sentence_A",
     pair="sentence_B",

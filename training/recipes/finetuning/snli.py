@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 985 held-out examples: accuracy 0.8010, macr
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="labels",
+    task="text_classification",
     text="premise",
     pair="hypothesis",
     label="label",

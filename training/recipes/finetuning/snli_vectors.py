@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 985 held-out examples: accuracy 0.6782, macr
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="pair_labels",
+    task="pair_classification",
     text="premise",
     pair="hypothesis",
     label="label",

@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 990 questions of the 5 articles after the ep
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="questions",
+    task="question_answering",
     validation_split=0.143,
     dropout=0.0,  # published models have none before this head
     max_length=256,

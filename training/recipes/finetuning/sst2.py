@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 872 examples of dev: accuracy 0.8635, macro 
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="labels",
+    task="text_classification",
     text="sentence",
     label="label",
     rows=10_000,

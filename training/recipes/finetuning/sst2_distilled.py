@@ -11,7 +11,7 @@ Result:   from a model of recipe `sst2`, on 872 examples of dev: accuracy 0.8555
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="labels",
+    task="text_classification",
     text="sentence",
     label="label",
     rows=10_000,

@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 1,500 examples of dev after the last epoch, 
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="scores",
+    task="text_regression",
     text="sentence1",
     pair="sentence2",
     label="score",

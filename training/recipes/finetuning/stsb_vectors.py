@@ -10,7 +10,7 @@ Result:   from all-MiniLM-L6-v2, on 1,500 examples of dev: Spearman 0.8960, Pear
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="similarity",
+    task="sentence_similarity",
     text="sentence1",
     pair="sentence2",
     label="score",

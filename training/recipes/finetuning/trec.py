@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 545 held-out examples: accuracy 0.9431, macr
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="labels",
+    task="text_classification",
     format="label_text",
     encoding="latin-1",
     text="text",

@@ -11,7 +11,7 @@ Result:   from our own zh_mini, on 270 sentences of dev: F1 0.2485, precision 0.
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="entities",
+    task="token_classification",
     numbered_characters=True,
     max_length=128,
     epochs=8,

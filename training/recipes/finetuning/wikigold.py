@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 339 held-out sentences: F1 0.6786, precision
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="entities",
+    task="token_classification",
     validation_split=0.2,
     max_length=128,
     epochs=8,

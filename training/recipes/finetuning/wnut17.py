@@ -11,7 +11,7 @@ Result:   from all-MiniLM-L6-v2, on 1,009 sentences of dev: F1 0.5409, precision
 from training.finetune_recipe import FinetuneRecipe
 
 recipe = FinetuneRecipe(
-    task="entities",
+    task="token_classification",
     max_length=128,
     epochs=5,
     learning_rate=2e-4,
