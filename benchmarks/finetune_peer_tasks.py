@@ -89,7 +89,7 @@ class _Texts(_Work):
         if self.problem == "single_label":
             scores = np.exp(logits - logits.max(axis=1, keepdims=True))
             scores /= scores.sum(axis=1, keepdims=True)
-        return _Answers(scores=lambda *_: scores, label_names=self.data.labels)
+        return _Answers(predict_scores=lambda *_: scores, label_names=self.data.labels)
 
 
 class _Words(_Work):
@@ -130,7 +130,7 @@ class _Words(_Work):
                 if word is not None:  # the first piece is written last
                     tags[word] = Label(names[int(logits[place].argmax())], 1.0)
             answered.append(tags)
-        return _Answers(tags=lambda _: answered, label_names=names)
+        return _Answers(predict_tags=lambda _: answered, label_names=names)
 
 
 class _Questions(_Work):
@@ -189,7 +189,7 @@ class _Questions(_Work):
             Answer(best.get(number, (0.0, ""))[1], 0, 0, 0.0, 0.0)
             for number in range(len(self.data.dev))
         ]
-        return _Answers(answers=lambda *_, **__: answers)
+        return _Answers(predict_answers=lambda *_, **__: answers)
 
 
 class _Answers:

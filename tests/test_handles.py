@@ -127,7 +127,7 @@ def _teacher(handle: str, cache: Path) -> None:
         contracts.assert_same_weights(distiller.teacher, published)
 
 
-def _start(handle: str, cache: Path) -> None:
+def _init_checkpoint(handle: str, cache: Path) -> None:
     recipe = PretrainRecipe(corpus="demo", steps=50, init_checkpoint=handle, sequence_length=8)
     contracts.assert_same_weights(build(recipe, len(hub.WORDS)), hub.published())
 
@@ -135,7 +135,7 @@ def _start(handle: str, cache: Path) -> None:
 # Key -> a check of the weights that it brings. A new key that takes a checkpoint must be added.
 KEYS: dict[str, Callable[[str, Path], None]] = {
     "encoder": _encoder,
-    "start": _start,
+    "init_checkpoint": _init_checkpoint,
     "teacher": _teacher,
 }
 _OPENS = re.compile(r"(?:from_preset|open_checkpoint|load_checkpoint)\(\s*recipe\.(\w+)")

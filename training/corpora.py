@@ -40,7 +40,7 @@ class TrainingCorpora:
     @property
     def fingerprint(self) -> str:
         """Equal where both corpora and the tokenizer are."""
-        return f"{self.train.fingerprint}-{self.validation_split.fingerprint}"
+        return f"{self.train.fingerprint}-{self.held_out.fingerprint}"
 
     def log_shares(self) -> np.ndarray:
         """The logarithms of the tokens' frequencies in the training text: float64 [vocab_size]."""
@@ -55,7 +55,7 @@ class TrainingCorpora:
         Raises:
             DataError: the documents give no examples, or too few to train on.
         """
-        corpus = self.validation_split if held_out else self.train
+        corpus = self.held_out if held_out else self.train
 
         def of_size(batch_size: int) -> PretrainingExamples:
             return PretrainingExamples(

@@ -2,20 +2,19 @@
 
     python -m training.prepare corpus=FILES out=FOLDER [key=value …]
 
-    corpus=          a file, a folder or a glob in quotes; .txt, .jsonl, gzipped or not
-    out=             the folder to make
-    layout=text      running text, a paragraph per line, or sentences, one per line; a blank line
-                     ends a document. A line of a .jsonl file is a document
-    language=en      ISO code, for the splitting of running text into sentences
-    field=text       key of the text in .jsonl files
-    vocab=           a vocab.txt, or a folder with one; without it, a vocabulary is learned
-    vocab_size=16000 entries to learn, from the documents that are not held out
-    lowercase=true   for a vocabulary that is learned or given as a file
-    validation_split=0.02
-                     share of the documents that are kept for evaluation, rounded to one of every
-                     two, three, four, and so on; 0: none
-    workers=2        processes
-    overwrite=false  replace the corpus that is in the folder
+    corpus=                a file, a folder or a glob in quotes; .txt, .jsonl, gzipped or not
+    out=                   the folder to make
+    layout=text            running text, a paragraph per line, or sentences, one per line; a blank
+                           line ends a document. A line of a .jsonl file is a document
+    language=en            ISO code, for the splitting of running text into sentences
+    field=text             key of the text in .jsonl files
+    vocab=                 a vocab.txt, or a folder with one; without it, a vocabulary is learned
+    vocab_size=16000       entries to learn, from the documents that are not held out
+    lowercase=true         for a vocabulary that is learned or given as a file
+    validation_split=0.02  share of the documents that are kept for evaluation, rounded to one of
+                           every two, three, four, and so on; 0: none
+    workers=2              processes
+    overwrite=false        replace the corpus that is in the folder
 
 Examples:
     python -m training.prepare corpus="wiki/*.gz" out=corpora/wiki vocab_size=30_000 workers=8

@@ -24,7 +24,7 @@ def pairs(targets: Any = None) -> Texts:
 @pytest.mark.parametrize(
     ("objective", "targets", "options", "expected"),
     [
-        ("similarity", [5.0, 0.0, 2.5], {"highest": 5.0}, {"similarity": [1.0, 0.0, 0.5]}),
+        ("similarity", [5.0, 0.0, 2.5], {"max_score": 5.0}, {"similarity": [1.0, 0.0, 0.5]}),
         ("classification", ["b", "a", "b"], {"labels": ["a", "b"]}, {"label": [1, 0, 1]}),
         ("in_batch", None, {}, {"match": [0.0, 0.0, 0.0]}),
     ],
@@ -61,7 +61,12 @@ def test_weights_of_classes() -> None:
         ("similarity", [0.5, "x", 1.0], {}, "pairs.tsv:3: a target of the problem 'regression'"),
         ("classification", ["a", "b", "c"], {"labels": ["a", "b"]}, "pairs.tsv:5: unknown label"),
         ("similarity", [0.5, 1.5, 1.0], {}, "pairs.tsv:3: the score 1.5, .* have max_score=1"),
-        ("similarity", [-5, 0, 5.5], {"highest": 5}, "pairs.tsv:5: the score 5.5, .* max_score=5"),
+        (
+            "similarity",
+            [-5, 0, 5.5],
+            {"max_score": 5},
+            "pairs.tsv:5: the score 5.5, .* max_score=5",
+        ),
     ],
 )
 def test_bad_targets_are_named(objective: str, targets: Any, options: dict, message: str) -> None:

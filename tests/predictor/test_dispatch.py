@@ -34,14 +34,20 @@ ARGUMENTS: dict[str, tuple[list[Any], ...]] = {
     "vectors": (TEXTS,),
     "pairs": (TEXTS, OTHERS),
 }
-METHODS = {"several": "labels", "numbers": "scores", "tags": "entities", "linked": "entities"}
-METHODS |= {"vectors": "encode", "pairs": "labels"}
+METHODS = {
+    **dict.fromkeys(("labels", "several", "pairs"), "predict_labels"),
+    **dict.fromkeys(("tags", "linked"), "predict_entities"),
+    "numbers": "predict_scores",
+    "answers": "predict_answers",
+    "choices": "predict_choices",
+    "vectors": "encode",
+}
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)
 def test_a_call_is_what_the_model_is_for(task, tokenizer, kind: str) -> None:
     predictor = Predictor(task(kind), tokenizer)
-    method = getattr(predictor, METHODS.get(kind, kind))
+    method = getattr(predictor, METHODS[kind])
     assert_alike(predictor(*ARGUMENTS[kind]), method(*ARGUMENTS[kind]), 0)
     with pytest.raises(ValueError, match=r"`fill_mask` needs a model with an output 'mlm'"):
         predictor.fill_mask(["[MASK]"])
@@ -101,8 +107,9 @@ def test_the_order_of_the_labels_changes_no_answer(task, tokenizer, kind: str) -
         for weight, copy in zip(layer.weights, again.weights, strict=True):
             axes = [axis for axis, size in enumerate(weight.shape) if size == len(turned["labels"])]
             copy.assign(keras.ops.flip(weight, axis=axes))
-    method = "tags" if kind in ("tags", "linked") else "labels"
-    arguments = ([text.split() for text in TEXTS],) if method == "tags" else ARGUMENTS[kind]
+    is_tagger = kind in ("tags", "linked")
+    method = "predict_tags" if is_tagger else "predict_labels"
+    arguments = ([text.split() for text in TEXTS],) if is_tagger else ARGUMENTS[kind]
     found, expected = (
         getattr(Predictor(each, tokenizer), method)(*arguments) for each in (other, one)
     )

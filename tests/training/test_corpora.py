@@ -128,7 +128,7 @@ def test_a_prepared_corpus_without_held_out_documents(
 ) -> None:
     folder = shutil.copytree(prepared, tmp_path / "corpus")
     shutil.rmtree(folder / "held_out")
-    with pytest.raises(UsageError, match="held_out"):
+    with pytest.raises(UsageError, match="prepared with validation_split=0"):
         _open(recipe, corpus=str(folder))
 
 

@@ -65,7 +65,12 @@ def test_size_of_the_generator() -> None:
 
 
 def test_optimizer() -> None:
-    values = {"optimizer": "lamb", "gradient_accumulation_steps": 2, "ema": 0.9, "clip_norm": 0.0}
+    values = {
+        "optimizer": "lamb",
+        "gradient_accumulation_steps": 2,
+        "ema_momentum": 0.9,
+        "clip_norm": 0.0,
+    }
     asked = recipe(warmup_steps=4, **values)
     optimizer = learner(asked, build(asked, 50)).optimizer
     assert isinstance(optimizer, Lamb)

@@ -30,6 +30,7 @@ from training import (
     progress,
     report,
 )
+from training.finetune_folder import FinetuneFolder
 from training.finetune_recipe import FinetuneRecipe
 from training.kinds import Evaluation, Worst
 from training.recipe import PretrainRecipe
@@ -88,19 +89,15 @@ def _require_whole_tables(page: str) -> None:
 def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
     result = {"seed": 0, "metrics": {name: 0.5}, "step": 1, "steps": 2, "seconds": 1.0}
     failed = {"seed": 1, "failed": name}
+    recipe = FinetuneRecipe(task="text_classification", name=name or "x", train=name)
     trained: Any = SimpleNamespace(
-        recipe=FinetuneRecipe(task="text_classification", name=name or "x", train=name),
+        recipe=recipe,
         data=SimpleNamespace(train=[], dev=[]),
         results=[result, failed],
         good=[result],
         best=result,
         name=name,
-        folder=SimpleNamespace(
-            path=tmp_path,
-            report=tmp_path / "report.md",
-            curve=tmp_path / "curve.png",
-            confusion=tmp_path / "confusion.png",
-        ),
+        folder=FinetuneFolder(dataclasses.replace(recipe, out=str(tmp_path))),
         command="x",
         found=Evaluation({name: 0.5}, [], [Worst(1.0, name, name, name)]),
         pictures={"curve.png"},

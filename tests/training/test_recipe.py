@@ -31,7 +31,10 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
     recipe = _recipe(learning_rate=1, ema_momentum=0)
 
     assert type(recipe.learning_rate) is float
-    assert type(parse_overrides(["ema_momentum=0.9"], dataclasses.asdict(recipe))["ema"]) is float
+    assert (
+        type(parse_overrides(["ema_momentum=0.9"], dataclasses.asdict(recipe))["ema_momentum"])
+        is float
+    )
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def kind() -> Callable[..., Any]:
 
 @pytest.fixture
 def predictor() -> Callable[..., Any]:
-    """`predictor(scores=…, tags=…)`: methods that give the same, whatever they are asked."""
+    """`predictor(predict_tags=…)`: methods that give the same, whatever they are asked."""
 
     def make(label_names: list[str] | None = None, **answers: Any) -> Any:
         methods = {name: lambda *_, answer=answer, **__: answer for name, answer in answers.items()}

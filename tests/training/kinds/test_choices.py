@@ -29,7 +29,9 @@ def test_choices(kind, tokenizer, encoder, predictor, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no answers"):
         made.check(Choices(["a"], [["b", "c"]]), None)
     made.check(_CHOICES, None)
-    answers = predictor(choices=[Choice(0, "d", 0.9), Choice(0, "d", 0.6), Choice(1, "e", 0.8)])
+    answers = predictor(
+        predict_choices=[Choice(0, "d", 0.9), Choice(0, "d", 0.6), Choice(1, "e", 0.8)]
+    )
     found = made.evaluate(answers, _CHOICES)
     assert found.metrics == {"accuracy": pytest.approx(2 / 3)}
     assert found.predictions == ["0", "0", "1"] == made.predict(answers, _CHOICES)

@@ -98,7 +98,7 @@ def test_labels_that_mark_nothing(kind) -> None:
 
 
 def test_measures(kind, predictor) -> None:
-    answers = predictor(_NAMES, tags=_tags("I-X I-X O", "B-Y O"))
+    answers = predictor(_NAMES, predict_tags=_tags("I-X I-X O", "B-Y O"))
     found = kind("token_classification").evaluate(answers, _DATA)
     assert next(iter(found.metrics)) == "f1"
     assert found.metrics["f1"] == 0.5
@@ -117,7 +117,7 @@ def test_measures(kind, predictor) -> None:
 
 def test_a_model_that_finds_nothing(kind, predictor) -> None:
     found = kind("token_classification").evaluate(
-        predictor(_NAMES, tags=_tags("O O O", "O O")), _DATA
+        predictor(_NAMES, predict_tags=_tags("O O O", "O O")), _DATA
     )
     assert found.metrics["f1"] == 0.0
     assert found.is_constant
@@ -130,15 +130,18 @@ def test_models_with_tags_of_other_schemes(letters: str, kind, predictor) -> Non
     labels = ["O", "B-X", f"{inside}-X", f"{end}-X", f"{alone}-Y", "[PAD]"]
     kind("token_classification").check(_DATA, labels)
     tagged = _tags(f"B-X {end}-X [PAD]", f"O {alone}-Y")
-    found = kind("token_classification").evaluate(predictor(labels, tags=tagged), _DATA)
+    found = kind("token_classification").evaluate(predictor(labels, predict_tags=tagged), _DATA)
     assert found.metrics["f1"] == found.metrics["f1_strict"] == 1.0
     assert found.predictions == _DATA.tags
-    assert kind("token_classification").predict(predictor(labels, tags=tagged), _DATA) == _DATA.tags
+    assert (
+        kind("token_classification").predict(predictor(labels, predict_tags=tagged), _DATA)
+        == _DATA.tags
+    )
 
 
 def test_predictions_have_the_columns_of_conlleval(kind, predictor, tmp_path: Path) -> None:
     made, path = kind("token_classification"), tmp_path / "p.conll"
-    answered = made.predict(predictor(_NAMES, tags=_tags("B-X O O", "O O")), _DATA)
+    answered = made.predict(predictor(_NAMES, predict_tags=_tags("B-X O O", "O O")), _DATA)
     made.write(path, _DATA, answered)
     assert path.read_text() == "a B-X B-X\nbc I-X O\nd O O\n\ne O O\nf B-Y O\n"
     assert read_conll(path).words == (("a", "bc", "d"), ("e", "f"))

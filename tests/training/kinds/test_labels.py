@@ -117,7 +117,7 @@ def test_heads_are_those_of_their_family(family: str, has_pooler: bool, kind) ->
 def test_one_label_of_several(kind, predictor) -> None:
     scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.3, 0.7]])
     found = kind("text_classification", positive="x").evaluate(
-        predictor(["x", "y"], scores=scores), _DATA
+        predictor(["x", "y"], predict_scores=scores), _DATA
     )
     assert list(found.metrics) == ["accuracy", "f1_macro", "matthews", "f1"]
     assert found.metrics["accuracy"] == 0.5
@@ -130,20 +130,22 @@ def test_one_label_of_several(kind, predictor) -> None:
     assert found.worst[0].score == pytest.approx(0.6)
     names, counts = found.confusion
     assert (names, counts.tolist()) == (["x", "y"], [[1, 2], [0, 1]])
-    assert kind("text_classification").predict(predictor(["x", "y"], scores=scores), _DATA) == list(
-        "xyyy"
-    )
+    assert kind("text_classification").predict(
+        predictor(["x", "y"], predict_scores=scores), _DATA
+    ) == list("xyyy")
 
 
 def test_three_labels_have_no_binary_f1(kind, predictor) -> None:
     scores = np.eye(3)[[0, 0, 1, 2]]
-    found = kind("text_classification").evaluate(predictor(["x", "y", "z"], scores=scores), _DATA)
+    found = kind("text_classification").evaluate(
+        predictor(["x", "y", "z"], predict_scores=scores), _DATA
+    )
     assert "f1" not in found.metrics
 
 
 def test_several_labels(kind, predictor, tmp_path: Path) -> None:
     data = Texts(["a", "b", "c"], None, [("x", "y"), (), ("y",)])
-    answers = predictor(["x", "y"], scores=np.array([[0.9, 0.5], [0.1, 0.7], [0.2, 0.4]]))
+    answers = predictor(["x", "y"], predict_scores=np.array([[0.9, 0.5], [0.1, 0.7], [0.2, 0.4]]))
     made = kind("multi_label_classification")
     found = made.evaluate(answers, data)
     assert list(found.metrics) == ["f1_micro", "f1_macro", "exact"]
@@ -161,7 +163,7 @@ def test_several_labels(kind, predictor, tmp_path: Path) -> None:
 
 def test_numbers(kind, predictor) -> None:
     data = Texts(["a", "b", "c"], ["d", "e", "f"], [1.0, 2.0, 4.0])
-    answers = predictor(scores=np.array([[1.5], [2.0], [2.5]]))
+    answers = predictor(predict_scores=np.array([[1.5], [2.0], [2.5]]))
     found = kind("text_regression").evaluate(answers, data)
     assert found.metrics["spearman"] == pytest.approx(1.0)
     assert found.metrics["mean_squared_error"] == pytest.approx(2.5 / 3)
@@ -173,5 +175,5 @@ def test_numbers(kind, predictor) -> None:
 
 def test_numbers_that_are_all_the_same_have_no_correlation(kind, predictor) -> None:
     data = Texts(["a", "b", "c"], None, [1.0, 2.0, 4.0])
-    found = kind("text_regression").evaluate(predictor(scores=np.ones((3, 1))), data)
+    found = kind("text_regression").evaluate(predictor(predict_scores=np.ones((3, 1))), data)
     assert np.isnan(found.metrics["spearman"])

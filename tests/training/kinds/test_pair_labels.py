@@ -70,7 +70,7 @@ def test_the_head_is_kept(kind, encoder, tokenizer, tmp_path) -> None:
 def test_measures_and_predictions(kind, predictor) -> None:
     made = kind("pair_classification")
     scores = np.array([[0.25, 0.75], [0.25, 0.75], [0.25, 0.75]])
-    answers: SimpleNamespace = predictor(label_names=_NAMES, scores=scores)
+    answers: SimpleNamespace = predictor(label_names=_NAMES, predict_scores=scores)
     found = made.evaluate(answers, _DATA)
     assert found.metrics["accuracy"] == pytest.approx(2 / 3)
     assert made.predict(answers, _DATA) == list(found.predictions) == ["yes"] * 3

@@ -105,7 +105,7 @@ def test_only_what_is_known_is_measured(values: dict, kind, predictor) -> None:
     if not values:
         data.append(_asked("3", ""))
     answers = _answers(*[("b", -9.0)] * len(data))
-    found = kind("question_answering", **values).evaluate(predictor(answers=answers), data)
+    found = kind("question_answering", **values).evaluate(predictor(predict_answers=answers), data)
     assert found.metrics["exact"] == 50.0
     assert [each.right for each in found.worst] == ["d"]
     assert len(found.predictions) == len(data)
@@ -114,7 +114,7 @@ def test_only_what_is_known_is_measured(values: dict, kind, predictor) -> None:
 def test_exact_match_and_f1(kind, predictor, tmp_path: Path) -> None:
     data = [_asked("0"), _asked("1")]
     found = kind("question_answering").evaluate(
-        predictor(answers=_answers(("b", 9), ("b c", 9))), data
+        predictor(predict_answers=_answers(("b", 9), ("b c", 9))), data
     )
     assert list(found.metrics) == ["f1", "exact"]
     assert found.metrics["exact"] == 50.0
@@ -128,11 +128,11 @@ def test_exact_match_and_f1(kind, predictor, tmp_path: Path) -> None:
 def test_worst_are_those_that_the_official_rules_call_wrong(kind, predictor) -> None:
     data = [_asked("0"), _asked("1"), _asked("2", "a b")]
     answers = _answers(("The B.", -9.0), ("c", -9.0), ("b", -9.0))
-    found = kind("question_answering").evaluate(predictor(answers=answers), data)
+    found = kind("question_answering").evaluate(predictor(predict_answers=answers), data)
     assert [each.answered for each in found.worst] == ["c"]  # "a" is an article
     made = kind("question_answering", {"best_f1_thresh": 0.0}, no_answer=True)
     answers = [Answer("b", 0, 1, 0.9, null) for null in (0.5, 4.0, 2.0)]
-    worst = made.evaluate(predictor(answers=answers), data).worst
+    worst = made.evaluate(predictor(predict_answers=answers), data).worst
     assert [each.answered for each in worst] == [""] * 3
     sure = [1 / (1 + math.exp(-null)) for null in (4.0, 2.0, 0.5)]
     assert [each.score for each in worst] == pytest.approx(sure)
@@ -151,21 +151,23 @@ def test_what_a_folder_says_of_answers(kind) -> None:
 def test_no_answer_by_the_best_threshold(kind, predictor) -> None:
     """The surest two answers are believed, the doubtful one is not: all is right then."""
     data = [_asked("0"), _asked("1"), _asked("2", "")]
-    answers = predictor(answers=_answers(("b", -3.0), ("b", -2.0), ("c", 1.0)))
+    answers = predictor(predict_answers=_answers(("b", -3.0), ("b", -2.0), ("c", 1.0)))
     made = kind("question_answering", no_answer=True)
     found = made.evaluate(answers, data)
     assert found.predictions == [("0", "b"), ("1", "b"), ("2", "")]
     assert found.metrics["f1"] == found.metrics["exact"] == found.metrics["NoAns_f1"] == 100.0
     assert found.metrics["best_f1_thresh"] == -2.0
     assert not found.worst
-    wrong = made.evaluate(predictor(answers=_answers(("b", -3.0), ("b", 1.0), ("c", -5.0))), data)
+    wrong = made.evaluate(
+        predictor(predict_answers=_answers(("b", -3.0), ("b", 1.0), ("c", -5.0))), data
+    )
     assert ("", "c") in {(each.right, each.answered) for each in wrong.worst}
     assert "total" not in " ".join(found.metrics)
 
 
 def test_predictions_use_the_threshold_of_dev(kind) -> None:
     class Asked:
-        def answers(self, *_, null_threshold=None, **__):
+        def predict_answers(self, *_, null_threshold=None, **__):
             self.threshold = null_threshold
             return _answers(("b", 0.0))
 
@@ -182,7 +184,7 @@ def test_predictions_use_the_threshold_of_dev(kind) -> None:
 
 def test_other_examples_are_measured_with_the_threshold_of_dev(kind, predictor) -> None:
     data = [_asked("0"), _asked("1"), _asked("2", "")]
-    answers = predictor(answers=_answers(("b", -3.0), ("b", -2.0), ("c", 1.0)))
+    answers = predictor(predict_answers=_answers(("b", -3.0), ("b", -2.0), ("c", 1.0)))
     found = kind("question_answering", {"best_f1_thresh": -2.5}, no_answer=True).evaluate(
         answers, data
     )
@@ -194,7 +196,9 @@ def test_other_examples_are_measured_with_the_threshold_of_dev(kind, predictor) 
 def test_where_no_answer_is_best_there_is_none(kind, predictor) -> None:
     """Officially the threshold is 0 then, under which all of these scores are."""
     data = [_asked("0"), _asked("1"), _asked("2", ""), _asked("3", "")]
-    answers = predictor(answers=_answers(("b", -3.0), ("b", -2.0), ("c", -9.0), ("c", -8.0)))
+    answers = predictor(
+        predict_answers=_answers(("b", -3.0), ("b", -2.0), ("c", -9.0), ("c", -8.0))
+    )
     found = kind("question_answering", no_answer=True).evaluate(answers, data)
     assert found.metrics["f1"] == found.metrics["best_f1"] == 50.0
     assert {answer for _, answer in found.predictions} == {""}
@@ -207,6 +211,6 @@ def test_chinese_is_compared_by_characters(kind, predictor) -> None:
 
     data = [Question("0", "谁", "我是中国人", (Right("中国人", 2),))]
     found = kind("question_answering", language="zh").evaluate(
-        predictor(answers=_answers(("中国", 0))), data
+        predictor(predict_answers=_answers(("中国", 0))), data
     )
     assert found.metrics["f1"] == pytest.approx(80.0)
