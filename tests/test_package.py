@@ -168,6 +168,27 @@ def test_pretraining_without_tensorflow() -> None:
     assert run.stdout.splitlines()[-1] == f"trained {backend}"
 
 
+_MADE = """
+import sys
+from tests.models import every_model
+for name, make in every_model.MODELS.items():
+    model = make()
+    model(every_model.inputs(model))
+    assert "tensorflow" not in sys.modules, name
+print(len(every_model.MODELS))
+"""
+
+
+def test_models_are_made_without_tensorflow() -> None:
+    """On JAX and PyTorch its import takes seconds. Keras imports it for `get_config` of a layer."""
+    if keras.backend.backend() == "tensorflow":
+        pytest.skip("needs another backend than TensorFlow")
+    command = [sys.executable, "-c", _MADE]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout.splitlines()[-1]) > 10
+
+
 _CONFIGURING = """
 import bert_keras
 for name in bert_keras.__all__:

@@ -216,13 +216,20 @@ class SentencePooling(SerializableLayer):
     def compute_output_spec(self, x, padding_mask, prompt_length=None, normalized=True):
         return keras.KerasTensor((x.shape[0], self.size_for(x.shape[2])), dtype="float32")
 
-    def get_config(self):
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments `pooling` and `dense`, as JSON has them.
+
+        `get_config` has them too, but there Keras imports TensorFlow on every backend.
+        """
         names = self.pooling_names
-        complete = {
+        return {
             "pooling": names[0] if len(names) == 1 else list(names),
             "dense": [dict(options) for options in self.dense_options],
         }
-        return {**super().get_config(), **complete}
+
+    def get_config(self):
+        return {**super().get_config(), **self.options}
 
 
 def _dense(name: str, units: int, activation: str, use_bias: bool) -> keras.layers.Dense:

@@ -81,11 +81,11 @@ class SentenceEncoder(Task):
         sequence = encoder(tokens)[features.SEQUENCE_OUTPUT]
         vectors = head(sequence, inputs[features.PADDING_MASK], prompt_length)
         # === Config ===
-        config = head.get_config()
-        options: dict[str, Any] = {"pooling": config["pooling"], "normalize": normalize}
+        complete = head.options
+        options: dict[str, Any] = {"pooling": complete["pooling"], "normalize": normalize}
         unusual = {
             "include_prompt": (include_prompt, True),
-            "dense": (config["dense"], []),
+            "dense": (complete["dense"], []),
             "truncate_dim": (truncate_dim, None),
             "similarity": (similarity, features.COSINE),
         }
