@@ -1,4 +1,4 @@
-"""What builds pretraining batches: this package, and the collators of others on the same rows."""
+"""Builders of pretraining batches: this package, and the collators of others on the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the peer of finetune_parity makes of each kind of example, and its answers."""
+"""Features that the peer of finetune_parity makes of each kind of example, and its answers."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class _Questions(_Work):
 
 
 class _Answers:
-    """What a kind asks of a predictor, already answered."""
+    """Stand-in for a predictor, with the answers that a kind asks for."""
 
     def __init__(self, **answers: Any):
         vars(self).update(answers)

@@ -70,7 +70,7 @@ def measured(
 
 
 def points(run: Path) -> list[Point]:
-    """Where a run measured: the steps and their seconds until there, and the held-out loss."""
+    """Return the points of a run: steps and their seconds until each, and the held-out loss."""
     from bert_keras.resume import MetricsLog  # brings Keras, of which the runs have their own
 
     seconds, total = {}, 0.0
@@ -97,7 +97,7 @@ def middle(rounds: Sequence[Sequence[Point]]) -> list[Point]:
 
 
 def seconds_to(curve: Sequence[Point], loss: float) -> float | None:
-    """When the curve comes down to a loss, a line drawn between its points; None if it does not."""
+    """Return the seconds until the curve, linear between its points, reaches a loss; else None."""
     last = None
     for point in curve:
         if point["loss"] <= loss:

@@ -18,7 +18,7 @@ PROGRAMS = ("training", "benchmarks", "examples")
 
 
 class Floor(NamedTuple):
-    """What a module or folder may import.
+    """Imports that a module or folder may have.
 
     Args:
         floors: of the library; each floor may also import itself and those of `GROUND`.
@@ -169,7 +169,7 @@ def floor_of(module: str) -> tuple[str, Floor]:
 
 
 def _framework(target: str) -> tuple[str, ...]:
-    """What a module of GRAPHS, or a member of one, is made of; nothing for the others."""
+    """Return the frameworks of a module of GRAPHS, or of a member of one; else nothing."""
     for module, libraries in GRAPHS.items():
         if f"{target}.".startswith(f"{LIBRARY}.{module}."):
             return libraries
@@ -177,7 +177,7 @@ def _framework(target: str) -> tuple[str, ...]:
 
 
 def violations(module: str, source: str) -> list[str]:
-    """What a module imports and may not, as "line: who may not import what"."""
+    """List the imports that a module may not have, as "line: who may not import what"."""
     name, floor = floor_of(module)
     found = []
     for item in imports(source):
@@ -201,7 +201,7 @@ def violations(module: str, source: str) -> list[str]:
 
 
 def _is_public(target: str) -> bool:
-    """Whether a program may import this: the page, a floor, or a name that stands on its page."""
+    """Return whether a program may import this: the page, a floor, or a name on its page."""
     floor, *names = target.split(".")[1:] or [""]
     if not names:
         return floor in ("", "__version__", *_page(Path(LIBRARY)), *FLOORS)

@@ -158,7 +158,7 @@ def test_predict_a_file(call, classifier: Path, tmp_path: Path) -> None:
 
 
 def test_predict_as_the_folder_says(call, classifier: Path, tmp_path: Path) -> None:
-    """How long texts were in training, and what is asked for; unless the command says otherwise."""
+    """Length and options are those of training, unless the command says otherwise."""
     folder = tmp_path / "model"
     task, tokenizer = load_checkpoint(classifier), Tokenizer(_WORDS)
     Predictor(task, tokenizer, max_length=4, options={"top_k": 2}).save_to_preset(folder)

@@ -157,15 +157,20 @@ print("trained", keras.backend.backend())
 """
 
 
+def _last_line(*arguments: str) -> str:
+    """Return the last line that a new process of Python prints; its failure fails the test."""
+    command = [sys.executable, *arguments]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()[-1]
+
+
 def test_pretraining_without_tensorflow() -> None:
     """On JAX and PyTorch everything up to a trained model works where TensorFlow is not."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         pytest.skip("needs another backend than TensorFlow")
-    command = [sys.executable, "-W", "error", "-c", _WITHOUT_TENSORFLOW]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines()[-1] == f"trained {backend}"
+    assert _last_line("-W", "error", "-c", _WITHOUT_TENSORFLOW) == f"trained {backend}"
 
 
 _MADE = """
@@ -174,6 +179,8 @@ from tests.models import every_model
 for name, make in every_model.MODELS.items():
     model = make()
     model(every_model.inputs(model))
+    if hasattr(model, "objective"):
+        model.objective()
     assert "tensorflow" not in sys.modules, name
 print(len(every_model.MODELS))
 """
@@ -183,10 +190,7 @@ def test_models_are_made_without_tensorflow() -> None:
     """On JAX and PyTorch its import takes seconds. Keras imports it for `get_config` of a layer."""
     if keras.backend.backend() == "tensorflow":
         pytest.skip("needs another backend than TensorFlow")
-    command = [sys.executable, "-c", _MADE]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    assert int(run.stdout.splitlines()[-1]) > 10
+    assert int(_last_line("-c", _MADE)) > 10
 
 
 _CONFIGURING = """
@@ -211,7 +215,4 @@ def test_devices_can_be_configured_after_all_imports() -> None:
     """No import makes a variable: whoever shares devices between processes does it before."""
     if keras.backend.backend() == "torch":
         pytest.skip("the backend torch has no such configuration")
-    command = [sys.executable, "-c", _CONFIGURING]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines()[-1] == "3"
+    assert _last_line("-c", _CONFIGURING) == "3"

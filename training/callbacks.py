@@ -1,4 +1,4 @@
-"""What a pretraining run does between Keras's steps: log, show, watch.
+"""Callbacks of a pretraining run: log, show, watch.
 
 The program makes one Keras epoch of each report (some steps), so that metrics begin anew with
 every line of the log and the state is whole on every backend when it is written.
@@ -49,7 +49,7 @@ class WriteMetrics(keras.callbacks.Callback):
     ):
         super().__init__()
         self._metrics, self._speed, self._display = metrics, speed, display
-        self._report_every = log_every
+        self._log_every = log_every
         self._tokens_per_step = tokens_per_step
         self._padding_share = padding_share
         self._waited = waited
@@ -63,7 +63,7 @@ class WriteMetrics(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
         """Keras: a report begins."""
-        self._first_step = epoch * self._report_every
+        self._first_step = epoch * self._log_every
         self._rate = float(keras.ops.convert_to_numpy(self._optimizer.learning_rate))
         self._waiting = 0.0
         self._start = self._free = perf_counter()
@@ -74,7 +74,7 @@ class WriteMetrics(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Keras: a step is done; the last of a report is timed before the evaluation."""
-        if batch + 1 == self._report_every:
+        if batch + 1 == self._log_every:
             _plain(logs)  # waits for an accelerator, which may be steps behind
         self._seconds = perf_counter() - self._start
         self._waiting += self._begun - self._free + self._waited(self._begun)
@@ -109,7 +109,7 @@ class WriteMetrics(keras.callbacks.Callback):
         Raises:
             NumericError: the loss is not finite.
         """
-        step = (epoch + 1) * self._report_every
+        step = (epoch + 1) * self._log_every
         values = _plain(logs)
         values["learning_rate"] = self._rate
         if not math.isfinite(values["loss"]):
@@ -121,7 +121,7 @@ class WriteMetrics(keras.callbacks.Callback):
                 "most often, in a new run (out=FOLDER)."
             )
         self._metrics.append({"step": step, **values})
-        speeds = self._speeds(self._report_every)
+        speeds = self._speeds(self._log_every)
         self._speed.append({"step": step, "seconds": self._seconds, **speeds})
         self._display.update(step, values, report=True)
 

@@ -175,7 +175,7 @@ def _open(folder: Path, tokenizer: Tokenizer, verify: bool) -> Corpus:
 
 
 def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
-    """Whether the files of the text are others than those that were prepared, or newer."""
+    """Return whether the files of the text are others than those that were prepared, or newer."""
     if recipe.corpus == "demo":
         return False
     try:
@@ -213,6 +213,6 @@ def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
 def evaluation_batches(
     recipe: PretrainRecipe, examples: PretrainingExamples | PackedExamples
 ) -> int:
-    """How many batches of held-out examples are measured."""
+    """Return the number of batches of held-out examples that are measured."""
     wanted = math.ceil(recipe.eval_examples / recipe.batch_size)
     return min(wanted, examples.num_batches(0))

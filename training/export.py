@@ -83,7 +83,7 @@ def _digest(path: Path) -> str:
 
 
 def _recorded(record: Path, digest: str | None) -> Path | None:
-    """Where the model with this digest was exported to, if that is still there."""
+    """Return the folder of the exported model with this digest, if it is still there."""
     if digest is None or not record.is_file():
         return None
     card = strict_json.read_object(record)

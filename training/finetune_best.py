@@ -102,7 +102,7 @@ class KeepBest(keras.callbacks.Callback):
     ):
         super().__init__()
         self._recipe, self._kind, self._dev, self._tokenizer = recipe, kind, dev, tokenizer
-        self._folder, self._report_every, self._progress = folder, log_every, progress
+        self._folder, self._log_every, self._progress = folder, log_every, progress
         self.reports = state["step"] // log_every
         self.state = {
             name: state[name] for name in ("best", "best_step", "constant", "waited", "aside")
@@ -113,7 +113,7 @@ class KeepBest(keras.callbacks.Callback):
 
     @property
     def is_over(self) -> bool:
-        """Whether patience has run out."""
+        """True when patience has run out."""
         return 0 < self._recipe.patience <= self.state["waited"]
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
@@ -137,7 +137,7 @@ class KeepBest(keras.callbacks.Callback):
             NumericError: the loss or a weight is not finite, so that there is nothing to measure.
         """
         logs = {} if logs is None else logs
-        self._check_numbers(float(logs["loss"]), (epoch + 1) * self._report_every)
+        self._check_numbers(float(logs["loss"]), (epoch + 1) * self._log_every)
         self.reports = epoch + 1
         if self._recipe.keep == "last" and self.reports < self.params["epochs"]:
             return
@@ -148,7 +148,7 @@ class KeepBest(keras.callbacks.Callback):
         score = values.get(name)
         logs |= {f"val_{key}": found.metrics[key] for key in values}
         logs["val_score"] = math.nan if score is None else score
-        best, step = self.state["best"], self.reports * self._report_every
+        best, step = self.state["best"], self.reports * self._log_every
         is_better = best is None or goodness(name, score) > goodness(name, best.get(name))
         if is_better or self._written == step > self.state["best_step"]:
             self._save(step, values)
@@ -196,7 +196,7 @@ def _step_of(folder: Path) -> int:
 
 
 def _kept(task: Task | PackedTask | Distiller) -> Task:
-    """What is left of a model when it is trained."""
+    """Return the model to keep after training."""
     if isinstance(task, PackedTask | Distiller):
         task = task.task
     if isinstance(task, SentencePairs) and task.head is None:

@@ -23,7 +23,7 @@ _MULTIPLE_ELSEWHERE = 4
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """What a run learns from and is measured on.
+    """Examples to train on and to measure on.
 
     Attributes:
         train: in the form of its kind,

@@ -56,7 +56,7 @@ class FinetuneFolder:
         self.metrics = self.path / "metrics.json"
 
     def of_seed(self, seed: int) -> Path:
-        """Where a seed's files lie."""
+        """Return the folder of a seed's files."""
         return self.path / f"seed-{seed}"
 
     def values(self, recipe: FinetuneRecipe) -> dict[str, Any]:

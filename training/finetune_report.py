@@ -1,4 +1,4 @@
-"""What came of a fine-tuning run: the best model, its predictions, tables and pictures."""
+"""Results of a fine-tuning run: the best model, its predictions, tables and pictures."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def _failures(results: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _why(result: Mapping[str, Any]) -> str:
-    """Why a seed failed; "" if it did not."""
+    """Return the reason why a seed failed; "" if it did not."""
     return result.get("failed") or (_CONSTANT if result.get("constant") else "")
 
 

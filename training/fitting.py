@@ -48,7 +48,7 @@ class Fitting:
         began: float,
         start: Mapping[str, Any],
     ):
-        self._model, self._examples, self._report_every = model, examples, log_every
+        self._model, self._examples, self._log_every = model, examples, log_every
         self._checkpoints = TrainingCheckpoints(checkpoints)
         self._metrics, self._speed = MetricsLog(metrics), MetricsLog(speed)
         self.state: dict[str, Any] = _START | dict(start) | (self._checkpoints.restore(model) or {})
@@ -67,7 +67,7 @@ class Fitting:
 
     def state_after(self, reports: int) -> dict[str, Any]:
         """The state when so many reports are done, without what the run adds to it."""
-        before, step = self.state, reports * self._report_every
+        before, step = self.state, reports * self._log_every
         place = self._examples.locate(before["epoch"], before["position"], step - before["step"])
         return {
             "step": step,
@@ -114,8 +114,8 @@ class Fitting:
         self._metrics.cut(self.state["metrics"])
         self._speed.cut(self.state["speed"])
         step = self.state["step"]
-        display = Progress(reports * self._report_every, step, later_steps=later_steps)
-        self._display, done = display, step // self._report_every
+        display = Progress(reports * self._log_every, step, later_steps=later_steps)
+        self._display, done = display, step // self._log_every
         with StopOnSignal(tell=display.note) as stop, display:
             if note:
                 display.note(note)
@@ -124,7 +124,7 @@ class Fitting:
                 self._metrics,
                 self._speed,
                 display,
-                log_every=self._report_every,
+                log_every=self._log_every,
                 tokens_per_step=seen["tokens"] / seen["batches"],
                 padding_share=seen["padding_share"],
                 waited=watched.waited,
@@ -146,7 +146,7 @@ class Fitting:
                     ),
                     initial_epoch=done,
                     epochs=reports,
-                    steps_per_epoch=self._report_every,
+                    steps_per_epoch=self._log_every,
                     callbacks=[*callbacks, logged, stop, save],
                     shuffle=False,  # a dataset has its order
                     verbose=0,  # pyright: ignore[reportArgumentType]

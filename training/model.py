@@ -39,7 +39,7 @@ def build(recipe: PretrainRecipe, vocab_size: int) -> Task:
 
 
 def learner(recipe: PretrainRecipe, task: Task) -> Task | PackedTask | ChunkedTask:
-    """What is fitted, the task or a view of it: compiled, with objective and optimizer."""
+    """Return the compiled model to fit: the task or a view of it."""
     model: Any = task.packed() if recipe.packed_length else task
     if recipe.loss_chunks > 1:
         model = model.in_chunks(recipe.loss_chunks)

@@ -1,4 +1,4 @@
-"""What a run would do, before it does it: counts, memory, time."""
+"""Dry run: counts, memory and time of a run before it starts."""
 
 from __future__ import annotations
 

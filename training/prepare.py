@@ -48,7 +48,7 @@ _LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z0-9]+)*")
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """What was made, and how many seconds it took."""
+    """Result of a preparation, and its seconds."""
 
     corpora: dict[str, data.Corpus]
     learn_seconds: float

@@ -136,7 +136,7 @@ _FORMATS = {
 
 
 def writer_of(format: str) -> Callable[[Any, Path], None]:  # noqa: A002
-    """What writes a model into a folder in this format.
+    """Return the function that writes a model into a folder in this format.
 
     Raises:
         UsageError: no such format.

@@ -179,7 +179,7 @@ class Folder(Checkpoint):
 
     @property
     def is_told_by_tensors(self) -> bool:
-        """Whether there is a pooler is written in our own folders only."""
+        """True where only the tensors show whether there is a pooler: our own folders store it."""
         return self.manifest is None
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
@@ -281,8 +281,11 @@ def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Pat
         )
     family = FAMILIES[config.family]
     changing = {*family.sizes.values(), *family.constants.values(), "id2label"}
-    absent = [key for key in written if key in changing and key not in values]
-    if absent := [key for key in absent if written[key] != family.defaults.get(key)]:
+    if absent := [
+        key
+        for key, value in written.items()
+        if key in changing and key not in values and value != family.defaults.get(key)
+    ]:
         told = ", ".join(f"{key}={written[key]!r:.100}" for key in absent)
         raise ArtifactError(
             f"{path}: missing: {', '.join(absent)}, where other libraries have a default of their "

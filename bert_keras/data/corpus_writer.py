@@ -104,7 +104,7 @@ def stride(validation_split: float) -> int:
 
 
 def split_of(index: int, validation_split: float) -> str:
-    """Where a document goes: the second of every `stride(validation_split)` is held out.
+    """Return the part of a document: the second of every `stride(validation_split)` is held out.
 
     Args:
         index: of the document as it was read, from 0. Nothing else decides.

@@ -105,7 +105,7 @@ class Masking:
     def _chosen(
         self, token_ids: np.ndarray, is_text: np.ndarray, raw: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What is predicted.
+        """Choose the tokens that are predicted.
 
         Returns:
             Its columns, ascending, then zeros, and where the fate of each is drawn: int64 [B, P];
@@ -128,7 +128,7 @@ class Masking:
         return columns, _pick(begins, columns) if self.unit == "span" else columns, count
 
     def _budget(self, eligible: np.ndarray) -> np.ndarray:
-        """How many tokens of a row are to be predicted: int64 [B, 1]."""
+        """Return the number of tokens of each row to predict: int64 [B, 1]."""
         count = np.count_nonzero(eligible, axis=1)
         budget = np.rint(self.rate * count).astype(np.int64)
         return np.minimum(np.clip(budget, 1, self.max_predictions_per_seq), count)[:, None]
@@ -212,7 +212,7 @@ def _pick(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def _places(columns: np.ndarray, length: int) -> np.ndarray:
-    """Where columns [B, I] of a matrix of that width lie, row after row: int64 [B, I]."""
+    """Return flat indices of columns [B, I] in a matrix of that width: int64 [B, I]."""
     return columns + length * np.arange(len(columns))[:, None]
 
 

@@ -213,7 +213,7 @@ class PretrainingExamples:
 
     @property
     def pad_id(self) -> int:
-        """What rows are filled up with."""
+        """Token id of the padding."""
         return self.tokenizer.pad_id
 
     @property

@@ -121,7 +121,10 @@ class SequenceClassifier(Task):
         return {features.LABEL: self.head(vectors)}
 
     def objective(self) -> dict[str, Any]:
-        """What fits the problem; labels {"label": int [batch], or float [batch, num_classes]}."""
+        """Loss and metrics of the problem.
+
+        Labels: {"label": int [batch], or float [batch, num_classes]}.
+        """
         loss, metric = {
             "single_label": (
                 keras.losses.SparseCategoricalCrossentropy(from_logits=True),

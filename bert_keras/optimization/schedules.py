@@ -1,4 +1,4 @@
-"""How the learning rate rises and falls."""
+"""Learning rate schedules: warm-up, then decay."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _best(logits: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def entity_tags(labels: Sequence[str]) -> dict[str, str]:
-    """What each of a model's labels says of entities, in the tags of `entity_spans`.
+    """Translate a model's labels into the tags of `entity_spans`.
 
     "O" is any name that is no tag. A bare letter is one only where there is nothing else: it may be
     the name of anything.

@@ -16,7 +16,7 @@ from bert_keras.predictor.running import Runner, sigmoid, softmax
 
 
 def probabilities(logits: np.ndarray, problem: str | None) -> np.ndarray:
-    """What logits of a `SequenceClassifier` mean; of a regression they are the numbers."""
+    """Return the probabilities of a `SequenceClassifier`'s logits; of a regression the numbers."""
     if problem == "regression":
         return logits
     return softmax(logits) if problem == "single_label" else sigmoid(logits)

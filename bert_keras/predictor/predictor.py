@@ -61,7 +61,7 @@ class Predictor(Base):
     """
 
     def __call__(self, texts: Sequence[Any], *more: Any, **options: Any) -> Any:
-        """What the model is for: the method that its class names.
+        """Answer by the method that suits the model's class.
 
         `predict_labels` of a `SequenceClassifier` (`predict_scores` of a regression) and of a
         `SentencePairs` that has labels, `predict_entities` of a `TokenClassifier`,
@@ -95,7 +95,7 @@ class Predictor(Base):
     def predict_scores(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None
     ) -> np.ndarray:
-        """What a `SequenceClassifier` gives each text, or pair: float32 [texts, classes].
+        """Return what a `SequenceClassifier` gives each text, or pair: float32 [texts, classes].
 
         Probabilities of one label of several (each row sums to 1) or of each label on its own;
         of a regression the numbers, through the model's `activation` if it has one. A

@@ -197,7 +197,7 @@ def test_a_config_that_contradicts_the_manifest_is_refused(tmp_path: Path) -> No
 
 
 def test_a_config_without_a_key_opens_alike_or_is_refused(tmp_path: Path) -> None:
-    """Where transformers' default is another value than ours."""
+    """Keys for which transformers has another default than ours."""
     transformers = pytest.importorskip("transformers")
     unusual = TINY.replace(layer_norm_epsilon=1e-5, num_segments=3, activation="relu")
     SequenceClassifier(BertEncoder(unusual), 2, labels=["no", "yes"]).save_to_preset(tmp_path)
@@ -268,7 +268,7 @@ def test_every_key_of_keras_hub_is_known(keras_hub: Any) -> None:
 
 
 def test_the_files_of_keras_hub(keras_hub: Any, tmp_path: Path) -> None:
-    """What Keras writes around the arguments, and metadata; each file with a key more."""
+    """The keys that Keras writes around the arguments, and metadata; each file with a key more."""
     backbone = reference.keras_hub_model(keras_hub, "BertBackbone")
     task = keras_hub.models.BertTextClassifier(backbone=backbone, num_classes=3)
     task.save_to_preset(str(tmp_path / "whole"))

@@ -49,7 +49,7 @@ def mask(masking: Masking, ids: np.ndarray, first: int = 0) -> Masked:
 
 
 def chosen(ids: np.ndarray, masked: Masked) -> np.ndarray:
-    """Where predictions are: bool [B, T]; checks that slots are well formed on the way."""
+    """Return the places of predictions, bool [B, T]; check that slots are well formed."""
     flags = np.zeros(ids.shape, bool)
     for row, (positions, labels, weights) in enumerate(zip(*masked[1:], strict=True)):
         count = int(weights.sum())

@@ -42,7 +42,7 @@ def document(text: Sentences, offset: np.ndarray) -> np.ndarray:
 
 
 def covered(text: Sentences, plan: Plan) -> np.ndarray:
-    """How many examples hold each token."""
+    """Count the examples that hold each token."""
     change = np.zeros(text.offsets[-1] + 1, np.int64)
     for start, length in ((plan.start_a, plan.length_a), (plan.start_b, plan.length_b)):
         np.add.at(change, start, 1)

@@ -74,7 +74,7 @@ def predictors() -> dict[str, Predictor]:
 
 @pytest.fixture(scope="module")
 def results(predictors, texts: list[str], tmp_path_factory) -> dict[str, np.ndarray]:
-    """What a fresh process gets from the models, in another folder than they were written to."""
+    """Outputs of the models in a new process, in another folder than they were written to."""
     written, folder = tmp_path_factory.mktemp("written"), tmp_path_factory.mktemp("moved")
     for name, predictor in predictors.items():
         export.saved_model(

@@ -1,4 +1,4 @@
-"""What is frozen does not move: every registered layer with weights, by every way to freeze it."""
+"""Frozen weights do not move: every registered layer with weights, by every way to freeze it."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def test_a_model_of_the_users_own(around: tuple[BertEncoder, keras.Model], sourc
 
 @pytest.mark.parametrize("trainable", [True, False])
 def test_unchecked_ids_leave_no_weight_without_a_number(trainable: bool) -> None:
-    """What a user's own functional model does with a token that no table has."""
+    """A user's own functional model reads a token that no table has."""
     encoder = BertEncoder(TINY.replace(num_layers=1, pooler=False))
     encoder.trainable = trainable
     packed = encoder.at_positions(packed=True)

@@ -23,7 +23,7 @@ BACKEND = keras.backend.backend()
 
 
 class Live(NamedTuple):
-    """What is alive in this process."""
+    """Graphs and variables that are alive in this process."""
 
     graphs: int  # TensorFlow's traced functions
     variables: int

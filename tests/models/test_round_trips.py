@@ -1,4 +1,4 @@
-"""What was trained is what is loaded: every class, every change, every way of saving.
+"""A loaded model is the trained one: every class, every change, every way of saving.
 
 The tests build one table, class x change x way, and print it when a cell is wrong. Classes are
 discovered: a new task must pass, or fails here, and a new view must be added.
@@ -251,7 +251,7 @@ OF_AN_ENCODER = ("nothing", "frozen block", "int8", "checkpointed gradients")
 
 
 class _State(NamedTuple):
-    """What a model is, in values that can be compared."""
+    """A model as values that can be compared."""
 
     weights: list[bytes]
     trainable_weights: list[bool]

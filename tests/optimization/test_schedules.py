@@ -88,7 +88,7 @@ def test_slanted_triangular(cut_frac: float, ratio: float, gradient_accumulation
 
 @pytest.mark.parametrize("total", [1, 5, 19, 29])
 def test_slanted_triangular_of_any_length(total: int):
-    """Where the cut falls between two steps, the paper's formula goes below zero."""
+    """If the cut falls between two steps, the paper's formula goes below zero."""
     rate = WarmupDecay(1.0, total, schedule="slanted_triangular", ratio=10.0)
     found = numpy(rate(keras.ops.arange(total + 5)))
     cut = max(total // 10, 1)

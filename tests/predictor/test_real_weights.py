@@ -45,7 +45,7 @@ def texts(shared_data: Path) -> list[str]:
 
 
 def _numbers(kind: str, predictor: Predictor, texts: list[str]) -> list[np.ndarray]:
-    """What the answers are made of, for each text."""
+    """Return the numbers behind the answers, for each text."""
     if kind == "labels":
         return list(predictor.predict_scores(texts))
     if kind == "vectors":

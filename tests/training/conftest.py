@@ -26,7 +26,7 @@ recipe = PretrainRecipe(
 
 
 class Done(NamedTuple):
-    """What a program left behind: exit code, stdout, stderr."""
+    """Result of a program: exit code, stdout, stderr."""
 
     code: int
     out: str

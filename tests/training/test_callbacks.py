@@ -1,4 +1,4 @@
-"""What is logged at the end of a report."""
+"""Values that are logged at the end of a report."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from training.kinds import Evaluation
 
 
 class _Model:
-    """What the callback needs of a model."""
+    """Stand-in for a model, as far as the callback needs one."""
 
     def __init__(self) -> None:
         self.report = 0
@@ -29,7 +29,7 @@ class _Model:
 
 
 class _Kind:
-    """What it needs of a kind: a predictor that writes down at which report it was saved."""
+    """Stand-in for a kind: a predictor that writes down at which report it was saved."""
 
     def __init__(self, _recipe: FinetuneRecipe, measured: Any):
         self.measured = measured

@@ -1,4 +1,4 @@
-"""What a run learns from and is measured on."""
+"""Examples to train on and to measure on."""
 
 from __future__ import annotations
 

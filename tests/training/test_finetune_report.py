@@ -25,7 +25,7 @@ def test_summary() -> None:
 
 
 class _Kind:
-    """What the report needs of a kind."""
+    """Stand-in for a kind, as far as the report needs one."""
 
     extension = "tsv"
 

@@ -1,4 +1,4 @@
-"""What was trained is kept: each of the last steps fails in turn, and takes no other with it."""
+"""The trained model is kept: each of the last steps fails in turn, and takes no other with it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _saved_model(_task: Any, _tokenizer: Any, path: Path, **_options: Any) -> Pa
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_true_export() -> Iterator[None]:
-    """What is exported, and asked, is in test_pretrain.py."""
+    """Leave out the export, which test_pretrain.py tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "saved_model", _saved_model)
         patch.setattr(export, "_ask", lambda *_: print("asked"))

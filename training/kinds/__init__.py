@@ -1,4 +1,4 @@
-"""What can be learned by fine-tuning, a file for each kind: from a file of examples to a score."""
+"""Tasks of fine-tuning, a file for each kind: from a file of examples to a score."""
 
 import importlib.util
 from collections.abc import Mapping

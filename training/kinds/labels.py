@@ -208,6 +208,6 @@ def _answered(scores: np.ndarray, names: Sequence[str], problem: str) -> list[An
 
 
 def _doubts(scores: np.ndarray, right: Sequence[Any], names: Sequence[str]) -> np.ndarray:
-    """How far every score of every row is from what it should be."""
+    """Return the distance of every score of every row from its target."""
     wanted = np.array([[name in row for name in names] for row in right], np.float64)
     return np.abs(wanted - scores)

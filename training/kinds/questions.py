@@ -30,7 +30,7 @@ class Questions(Kind):
 
     @property
     def options(self) -> dict[str, Any]:
-        """How answers are found.
+        """Options of the search for answers.
 
         There is none where that is likelier by more than on dev was best; with a model of which
         this is not known, where it is likelier at all.
@@ -154,7 +154,7 @@ class Questions(Kind):
         return Evaluation(measured, predictions, worst)
 
     def _is_right(self, question: Question, answer: str) -> bool:
-        """Whether the official rules see no difference."""
+        """Return whether an answer is right by the official rules."""
         right, given = [(question.id, question.accepted)], {question.id: answer}
         if self.recipe.language == "zh":
             return metrics.cmrc_scores(right, given)["exact"] > 0
@@ -198,5 +198,5 @@ def values_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _article(question: Question) -> str:
-    """Where its article stands; without a place the text itself."""
+    """Return the place of its article; without a place the text itself."""
     return question.place.partition(".paragraphs")[0] or question.context

@@ -19,7 +19,7 @@ _BREAK = re.compile(r"[\t\r\n]+")
 
 
 class TextKind(Kind):
-    """What reads tables of texts."""
+    """Base of the kinds that read tables of texts."""
 
     problem = "single_label"
     packages: ClassVar[tuple[str, ...]] = ("scipy", "sklearn")
@@ -60,7 +60,7 @@ def column_of(name: str) -> str | int:
 
 
 def table_options(recipe: FinetuneRecipe) -> dict[str, Any]:
-    """What a recipe says of the form of a table."""
+    """Return the options of a table's format that a recipe has."""
     return {
         "format": recipe.format or None,
         "header": recipe.header,

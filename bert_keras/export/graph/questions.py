@@ -198,7 +198,7 @@ class Questions(tf.Module):
 
 
 def _central(shown: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
-    """Whether no other row shows a piece with more context around it; of equals the first does."""
+    """Return whether a row shows a piece with the most context around it; of equals the first."""
     piece, row, size = shown.flat_values, shown.value_rowids(), shown.row_lengths()
     place, last = tf.ragged.range(size).flat_values, tf.gather(size, row) - 1
     around = tf.cast(tf.minimum(place, last - place), tf.float64)

@@ -46,7 +46,7 @@ def test_pairs_are_needed(kind) -> None:
 
 
 def test_the_head_is_kept(kind, encoder, tokenizer, tmp_path) -> None:
-    """What is kept answers as what was trained; without its head it is a sentence encoder."""
+    """The saved model answers as the trained one; without its head it is a sentence encoder."""
     made = kind("pair_classification", pooling="max")
     task = made.build(encoder, _NAMES)
     recipe = FinetuneRecipe(task="pair_classification", max_length=16)

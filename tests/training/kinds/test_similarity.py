@@ -1,4 +1,4 @@
-"""How alike two texts are: scaled scores, pairs of rows, correlations."""
+"""Similarity of two texts: scaled scores, pairs of rows, correlations."""
 
 from __future__ import annotations
 

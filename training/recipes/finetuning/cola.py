@@ -1,4 +1,4 @@
-"""Whether a sentence is acceptable: CoLA; a tenth is held out.
+"""Acceptability of a sentence: CoLA; a tenth is held out.
 
 Command:  python -m training.finetune cola train=official_train.tsv
           encoder=HANDLE

@@ -1,4 +1,4 @@
-"""Whether two Chinese questions ask the same: LCQMC's dev part; a tenth of it is held out.
+"""Paraphrases of Chinese questions: LCQMC's dev part; a tenth of it is held out.
 
 Command:  python -m training.finetune lcqmc train=LCQMC_dev.txt
           encoder=HANDLE

@@ -1,4 +1,4 @@
-"""Whether two sentences say the same: MRPC.
+"""Paraphrases: MRPC.
 
 Command:  python -m training.finetune mrpc train=becel_train.tsv dev=becel_validation.tsv
           encoder=HANDLE

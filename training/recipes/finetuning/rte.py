@@ -1,4 +1,4 @@
-"""Whether one text follows from another: RTE; a tenth is held out.
+"""Textual entailment: RTE; a tenth is held out.
 
 Command:  python -m training.finetune rte train=train.tsv
           encoder=HANDLE

@@ -1,4 +1,4 @@
-"""How related two sentences are, from 1 to 5: SICK.
+"""Relatedness of two sentences, from 1 to 5: SICK.
 
 Command:  python -m training.finetune sick_relatedness train=SICK_train.txt dev=SICK_trial.txt
           encoder=HANDLE

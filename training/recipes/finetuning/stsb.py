@@ -1,4 +1,4 @@
-"""How alike two sentences are, by reading both together: STS-B.
+"""Similarity of two sentences, both read together: STS-B.
 
 Command:  python -m training.finetune stsb train=official_train.tsv dev=official_dev.tsv
           encoder=HANDLE

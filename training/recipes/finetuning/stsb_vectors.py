@@ -1,4 +1,4 @@
-"""How alike two sentences are, by the cosine of their vectors: STS-B.
+"""Similarity of two sentences, by the cosine of their vectors: STS-B.
 
 Command:  python -m training.finetune stsb_vectors train=official_train.tsv dev=official_dev.tsv
           encoder=HANDLE

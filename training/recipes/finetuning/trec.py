@@ -1,4 +1,4 @@
-"""What a question asks for, of six kinds: TREC; a tenth is held out.
+"""Question classification, six classes: TREC; a tenth is held out.
 
 Command:  python -m training.finetune trec train=TREC.train.all
           encoder=HANDLE
