@@ -94,8 +94,10 @@ class DataChecks:
         """Return a `grain.DataLoader` with the check as its last operation."""
         import grain
 
+        check = self.batch
+
         class Check(grain.transforms.Map):
-            def map(self, element: Any, check: Callable[[Any], Any] = self.batch) -> Any:
+            def map(self, element: Any) -> Any:
                 return check(element)
 
         options = loader._multiprocessing_options

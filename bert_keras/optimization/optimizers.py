@@ -166,14 +166,13 @@ def optimizer(
         cut_frac=cut_frac,
         ratio=ratio,
     )
+    several = gradient_accumulation_steps if gradient_accumulation_steps > 1 else None
     return OPTIMIZERS[name](
         learning_rate=rate,
         weight_decay=weight_decay,
         epsilon=epsilon,
         global_clipnorm=clip_norm,
-        gradient_accumulation_steps=gradient_accumulation_steps
-        if gradient_accumulation_steps > 1
-        else None,
+        gradient_accumulation_steps=several,
         use_ema=ema_momentum > 0,
         ema_momentum=ema_momentum or 0.99,
         layer_decay=layer_decay,
