@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from bert_keras.models import BertEncoder, Task
+from typing import Any
+
+from bert_keras.config import BertConfig
 from bert_keras.tokenizers import Tokenizer
 
 
-def encoder_of(task: Task | BertEncoder, tokenizer: Tokenizer) -> BertEncoder:
-    """The encoder of a task, or itself; checks that the tokenizer fits.
+def encoder_of(task: Any, tokenizer: Tokenizer) -> Any:
+    """Return the encoder of a task, or an encoder itself; checks that the tokenizer fits.
 
     Raises:
         TypeError: neither a task nor an encoder.
         ValueError: the tokenizer has ids that the model has not.
     """
-    if not isinstance(task, Task | BertEncoder):
+    encoder = getattr(task, "encoder", task)
+    config = getattr(encoder, "config", None)
+    if not isinstance(config, BertConfig):
         raise TypeError(f"Expected a task or a BertEncoder. Received: {type(task).__name__}")
-    encoder = task.encoder if isinstance(task, Task) else task
-    if tokenizer.vocab_size > encoder.config.vocab_size:
-        raise ValueError(
-            f"The tokenizer has {tokenizer.vocab_size} entries, the model's token table "
-            f"{encoder.config.vocab_size} rows. Take the tokenizer that it was trained with."
-        )
+    check_tokenizer(tokenizer, config)
     return encoder
 
 
-def checked_length(max_length: int | None, encoder: BertEncoder) -> int:
-    """How many tokens of a text are read: that many, or all that the encoder has positions for.
+def check_tokenizer(tokenizer: Tokenizer, config: BertConfig) -> None:
+    """Raise `ValueError` where the tokenizer has ids that the model has not."""
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ValueError(
+            f"The tokenizer has {tokenizer.vocab_size} entries, the model's token table "
+            f"{config.vocab_size} rows. Take the tokenizer that it was trained with."
+        )
+
+
+def checked_length(max_length: int | None, encoder: Any) -> int:
+    """Return how many tokens of a text are read: None for all that the encoder has positions for.
 
     Raises:
         ValueError: no room for a token, or more than the positions.
@@ -39,12 +47,3 @@ def checked_length(max_length: int | None, encoder: BertEncoder) -> int:
             f"Received: max_length={max_length}"
         )
     return max_length
-
-
-def check_top_k(top_k: int, tokenizer: Tokenizer) -> None:
-    """Raises `ValueError` unless that many tokens can be named."""
-    if not 1 <= top_k <= tokenizer.vocab_size:
-        raise ValueError(
-            f"`top_k` must be from 1 to {tokenizer.vocab_size}, the size of the vocabulary. "
-            f"Received: top_k={top_k}"
-        )

@@ -58,7 +58,7 @@ def convert(
 ) -> None:
     """Writes a checkpoint in another format; its tokenizer's files are copied."""
     from bert_keras.checkpoints import api
-    from bert_keras.predictor import Asked, read_preset, write_preset
+    from bert_keras.predictor import PredictorConfig, read_predictor_config, write_predictor_config
 
     escaping.require_utf8(target, "The folder")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -66,14 +66,14 @@ def convert(
     write = api.writer_of(format)  # now, not when the model is read
     load = api.load_encoder if encoder else api.load_checkpoint
     is_whole = format == "hugging_face" and not encoder  # the others have no place for it
-    asked = read_preset(source) if is_whole else Asked()
+    asked = read_predictor_config(source) if is_whole else PredictorConfig()
     with _progress():
         model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
         write(model, target)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
     steps = [Step("tokenizer", lambda _: _tell_tokenizer(source, target, format))]
-    if asked != Asked():
-        steps.append(Step("predictor.json", lambda _: write_preset(target, asked)))
+    if asked != PredictorConfig():
+        steps.append(Step("predictor.json", lambda _: write_predictor_config(target, asked)))
     try:
         run_steps(steps, None, done=f"{target}: the model is written", again=_AGAIN)
     except StepsFailedError:
@@ -174,8 +174,8 @@ def predict(
     A line is a text, or a JSON object: {"text", "pair"}; {"question", "context"}; {"prompt",
     "options"}. Tables are for python -m training.predict.
     """
+    from bert_keras.inference.prompts import prompt_of
     from bert_keras.models import QuestionAnswerer, SentenceEncoder, SentencePairs
-    from bert_keras.models.prompts import prompt_of
     from bert_keras.predictor import Predictor, predict_lines
 
     if tables := [str(path) for path in files or () if path.suffix in _TABLES]:

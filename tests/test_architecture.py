@@ -47,8 +47,13 @@ FLOORS = {
     "layers": Floor((), ("keras",), ("tensorflow",)),
     "optimization": Floor((), ("keras",), ("tensorflow", "torch")),
     "viterbi": Floor((), ("numpy",)),
+    "metrics": Floor((), ("numpy",), ("scipy", "sklearn")),
+    "checks": Floor(("config", "tokenizers")),
+    "inference": Floor(
+        ("data", "features", "metrics", "tokenizers", "viterbi"), ("keras", "numpy")
+    ),
     "models": Floor(
-        ("config", "presets", "features", "layers"),
+        ("checks", "config", "data", "features", "inference", "layers", "presets", "tokenizers"),
         ("keras", "numpy"),
         ("checkpoints", "grain", "tensorflow"),
     ),
@@ -57,13 +62,11 @@ FLOORS = {
         ("features", "tokenizers"), ("numpy", "sentencex"), ("keras", "pyarrow", "tensorflow")
     ),
     "checkpoints": Floor(
-        ("config", "presets", "features", "handles", "layers", "models", "tokenizers"),
+        ("config", "presets", "features", "handles", "inference", "layers", "models", "tokenizers"),
         ("keras", "numpy", "rich", "safetensors"),
         ("h5py", "keras_hub", "tensorflow", "torch"),
     ),
-    "metrics": Floor((), ("numpy",), ("scipy", "sklearn")),
     "resume": Floor((), ("keras", "numpy", "safetensors")),
-    "checks": Floor(("models", "tokenizers")),
 }
 FLOORS["registration"] = Floor((), (), ("layers", "models", "optimization"))
 FLOORS["predictor"] = Floor(tuple(FLOORS), ("keras", "numpy"), ("tensorflow",))

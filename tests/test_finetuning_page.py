@@ -13,7 +13,7 @@ import pytest
 import bert_keras as bk
 from bert_keras import data
 from bert_keras.errors import UsageError
-from bert_keras.predictor import answers
+from bert_keras.inference import results as answers
 from tests.markdown import Block, blocks, run_python
 from training import finetuned
 from training.finetune_recipe import (

@@ -5,20 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import keras
 import numpy as np
 
-from bert_keras.data import Draws, PackedExamples, Stream, SupervisedExamples
+from bert_keras.data import Draws, PackedExamples, Stream, SupervisedExamples, length_multiple
 from bert_keras.errors import DataError, UsageError
 from bert_keras.features import SEGMENT_IDS
 from bert_keras.models import Task
 from bert_keras.tokenizers import Tokenizer
 from training.finetune_recipe import FinetuneRecipe
 from training.kinds import Kind
-
-# Rows are padded to a multiple of this: where every length is compiled for, to few lengths.
-_MULTIPLE = {"jax": 32}
-_MULTIPLE_ELSEWHERE = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +42,9 @@ class Data:
         if recipe.dev:
             dev = read(kind, recipe.dev)
         else:
-            train, dev = kind.split(train, recipe.validation_split)
-        train = kind.learned(train)
+            share = recipe.validation_split
+            train, dev = kind.split(train, share) if len(train) > 1 else ([], train)
+        train = kind.learned(train) if len(train) else train
         if not len(train):
             raise DataError(
                 f"{recipe.train}: too little to keep a part of it for measuring: name dev=FILE."
@@ -88,14 +84,13 @@ def training_examples(
     recipe: FinetuneRecipe, kind: Kind, data: Data, tokenizer: Tokenizer, task: Task, seed: int
 ) -> SupervisedExamples | PackedExamples:
     """The batches that a task, or with `packing` its packed view, learns from."""
-    multiple = _MULTIPLE.get(keras.backend.backend(), _MULTIPLE_ELSEWHERE)
     examples = kind.examples(
         tokenizer,
         data.train,
         data.labels,
         segments=SEGMENT_IDS in {tensor.name for tensor in task.inputs},
         batch_size=recipe.batch_size,
-        multiple_of=multiple,
+        multiple_of=length_multiple(),
         seed=seed,
     )
     if not recipe.packing:

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from bert_keras.defaults import FINETUNING
 from training import recipe_files
 from training.overrides import RENAMED_TASKS
 from training.values import JIT, Ranges
@@ -73,7 +74,7 @@ class FinetuneRecipe:
     lora: int = 0  # rank of adapters, which are then all that moves in the encoder; 0: none
     all_pieces: bool = False  # of a word have its tag, not only the first
     pooling: str = "mean"  # of a text's vector, where there is one; see `SentenceEncoder`
-    max_length: int = 128  # tokens of a row
+    max_length: int = FINETUNING.max_length  # tokens of a row
     stride: int = 128  # pieces from one part of a text to the next, of "question_answering"
     max_question: int = 64  # pieces of a question
     max_answer: int = 30  # pieces of an answer
@@ -86,13 +87,13 @@ class FinetuneRecipe:
     hidden: float = 0.0  # weight of the distance of last states; 0: they are not compared
     # The optimisation.
     epochs: int = 3  # passes over the examples
-    batch_size: int = 32
+    batch_size: int = FINETUNING.batch_size
     packing: bool = False  # several examples in a row of max_length, about batch_size in a batch
-    learning_rate: float = 5e-5  # at the end of the warm-up
-    warmup: float = 0.1  # share of the steps in which the rate rises from 0
-    schedule: str = "linear"  # of the fall afterwards; "slanted_triangular" has its own rise
-    weight_decay: float = 0.01  # of kernels and tables
-    clip_norm: float = 1.0  # largest norm of the gradient; 0: any
+    learning_rate: float = FINETUNING.learning_rate  # at the end of the warm-up
+    warmup: float = FINETUNING.warmup  # share of the steps in which the rate rises from 0
+    schedule: str = FINETUNING.schedule  # of the fall; "slanted_triangular" has its own rise
+    weight_decay: float = FINETUNING.weight_decay  # of kernels and tables
+    clip_norm: float = FINETUNING.clip_norm  # largest norm of the gradient; 0: any
     optimizer: str = "adamw"
     layer_decay: float = 0.0  # each block's rate as a share of that above it; 0: one rate for all
     unfreeze_every: int = 0  # updates until the next block below moves too; 0: all move at once

@@ -12,7 +12,7 @@ from bert_keras import atomic, strict_json
 from bert_keras.checkpoints import load_checkpoint
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import Task
-from bert_keras.predictor import Predictor, read_preset
+from bert_keras.predictor import Predictor, read_predictor_config
 from bert_keras.tokenizers import Tokenizer
 from training import progress
 from training.finetune_folder import recipe_of
@@ -145,7 +145,7 @@ def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
     else:
         raise ArtifactError(f"{name}: holds a {what}, which is not fine-tuned for any task.")
     positions = task.encoder.config.max_positions
-    asked = read_preset(name)
+    asked = read_predictor_config(name)
     length = min(asked.max_length or (384 if known == "question_answering" else _LENGTH), positions)
     if known != "question_answering":
         return FinetuneRecipe(task=known, max_length=length), {}

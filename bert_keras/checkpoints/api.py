@@ -32,13 +32,15 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.folder import ADAPTER, Folder
 from bert_keras.checkpoints.format import begins
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS, WEIGHTS
+from bert_keras.checkpoints.predictor_config import read_predictor_config, write_predictor_config
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.inference.predictor_config import PredictorConfig
 from bert_keras.layers.state import get_state
 from bert_keras.models import BertEncoder, Task
 from bert_keras.models.lora import plain_weights
 from bert_keras.presets import PRESETS
-from bert_keras.tokenizers import sentence_files
+from bert_keras.tokenizers import Tokenizer, sentence_files
 
 # What a repository is asked for. A pickle must be asked for in words.
 _FILES = (
@@ -49,10 +51,13 @@ _FILES = (
 )
 
 
+OUR_FORMAT = "hugging_face"
+
+
 def save_checkpoint(
     model: BertEncoder | Task,
     directory: str | Path,
-    format: str = "hugging_face",  # noqa: A002
+    format: str = OUR_FORMAT,  # noqa: A002
 ) -> Path:
     """Write an encoder or a task as a checkpoint folder.
 
@@ -83,6 +88,8 @@ def save_checkpoint(
             f"`model.save`. Received: {type(model).__name__}"
         )
     writer_of(format)(model, Path(directory))
+    if format == OUR_FORMAT and isinstance(model, Task):
+        _save_attachments(model, Path(directory))
     return Path(directory)
 
 
@@ -129,7 +136,7 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
 # Options that describe the head which the caller wants.
 _OF_A_HEAD = ("labels", "num_classes")
 _FORMATS = {
-    "hugging_face": _save_folder,
+    OUR_FORMAT: _save_folder,
     "google_tf1": google_tf1.save,
     "keras_hub": keras_hub_writer.save,
 }
@@ -164,7 +171,8 @@ def load_checkpoint(
     if options.get("load_weights") is False and handles.is_preset(handle):
         return load_encoder(handle, **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
-    return load_opened(opened, **options)
+    model = load_opened(opened, **options)
+    return _with_attachments(model, handle) if isinstance(model, Task) else model
 
 
 def load_opened(opened: Checkpoint, **options: Any) -> BertEncoder | Task:
@@ -213,7 +221,8 @@ def load_task(
         told = head_options.of_a_new_head(task_class.__name__, config)
         told |= _described(task_class, options)
         return task_class(BertEncoder(config, dtype=dtype), **told)
-    return _task_of(
+    tokenizer = options.pop("tokenizer", None)
+    task = _task_of(
         open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust),
         task_class,
         load_weights=load_weights,
@@ -223,6 +232,31 @@ def load_task(
         dtype=dtype,
         **options,
     )
+    return _with_attachments(task, handle, tokenizer)
+
+
+def _with_attachments(task: Task, handle: str | Path, tokenizer: Tokenizer | None = None) -> Task:
+    """Attach the tokenizer and the settings of a folder to its task.
+
+    A folder without a tokenizer that we read is a task that takes features; the reason is kept for
+    the message of the first text.
+    """
+    task.predictor_config = read_predictor_config(handle)
+    try:
+        task.tokenizer = Tokenizer.from_preset(handle) if tokenizer is None else tokenizer
+    except (ValueError, ImportError) as error:
+        if tokenizer is not None:
+            raise
+        task.tell_missing_tokenizer(str(error))
+    return task
+
+
+def _save_attachments(task: Task, directory: Path) -> None:
+    """Write the tokenizer and the settings of a task beside its checkpoint."""
+    if task.tokenizer is not None:
+        task.tokenizer.save_to_preset(directory)
+    if task.predictor_config != PredictorConfig():
+        write_predictor_config(directory, task.predictor_config)
 
 
 def _encoder_of(

@@ -96,6 +96,24 @@ class SupervisedExamples:
     def __len__(self) -> int:
         return self.num_examples
 
+    def weigh(self, weights: Any) -> None:
+        """Multiply the weights of the examples.
+
+        Args:
+            weights: one number for each example.
+
+        Raises:
+            ValueError: not one for each, or examples whose tokens have labels.
+        """
+        factors = np.asarray(weights, np.float32)
+        if self._token_labels or factors.shape != (self.num_examples,):
+            raise ValueError(
+                "sample_weight needs one number for each example of one row. Received: shape "
+                f"{factors.shape} for {self.num_examples} rows"
+            )
+        for name in self._labels:
+            self._weights[name] = self._weights.get(name, 1.0) * factors
+
     def num_batches(self, epoch: int = 0) -> int:
         """Batches in an epoch, the same in each."""
         del epoch

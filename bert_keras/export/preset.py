@@ -17,7 +17,7 @@ from bert_keras.export.runtimes.formats import FORMATS, chosen
 from bert_keras.export.saved_model import saved_model
 from bert_keras.export.tf_hub import tf_hub
 from bert_keras.models import Task
-from bert_keras.predictor import Predictor, read_preset
+from bert_keras.predictor import Predictor, read_predictor_config
 from bert_keras.tokenizers import Tokenizer
 
 SAVED_MODEL, TF_HUB = "saved_model", "tf_hub"
@@ -85,7 +85,7 @@ def open_preset(
         raise UsageError(f"A task is one of {', '.join(TASKS)}. Received: {task}")
     # Adapters are merged: an exported model has no use for them.
     model: Any = load_checkpoint(preset, dtype=dtype, plain=True, **reading)
-    tokenizer, asked = Tokenizer.from_preset(preset), read_preset(preset)
+    tokenizer, asked = Tokenizer.from_preset(preset), read_predictor_config(preset)
     options, pairs = asked.options, asked.pairs if task == AS else task == PAIRS
     if task == ENCODER and isinstance(model, Task):
         model, options, pairs = model.encoder, {}, False

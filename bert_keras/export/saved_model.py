@@ -8,7 +8,6 @@ from typing import Any
 
 import keras
 
-from bert_keras.checks import check_top_k
 from bert_keras.export.checked import (
     checked_predictor,
     new_export,
@@ -16,6 +15,7 @@ from bert_keras.export.checked import (
     require_tensorflow,
 )
 from bert_keras.export.second_process import with_backend
+from bert_keras.inference import check_top_k
 from bert_keras.models import (
     BertEncoder,
     MaskedLM,

@@ -39,6 +39,9 @@ class Sharing:
     _saved_state: dict[str, Any] | None = None  # of a rebuilt layer until it is built
     freezes_parts: ClassVar[bool] = False  # whether the constructor freezes some of its parts
 
+    def take_attachments(self, original: Any) -> None:
+        """Take what a layer holds beside its weights from the layer that this one is a clone of."""
+
     if TYPE_CHECKING:  # the constructor is Keras's
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -139,6 +142,8 @@ def rebuild(make: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> An
     if original is not None:
         values["name"] = str(values["name"])
     layer = make(values)
+    if original is not None and original() is not None:
+        layer.take_attachments(original())
     by_number = _table("id_to_obj_map")
     if original is not None or (numbers and by_number is not None):
         layer._rebuilt = _Rebuilt(original or _no_original, numbers, by_number)

@@ -6,21 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import keras
+import numpy as np
 
 from bert_keras import features
+from bert_keras.data import SupervisedExamples, Texts, text_examples
+from bert_keras.inference import LabelMethods, prompt_of, prompt_options
+from bert_keras.inference.sentence_similarity import prompted
 from bert_keras.layers import ClassificationHead, TokensAt
 from bert_keras.layers.pooling import ACTIVATIONS
 from bert_keras.models.encoder import BertEncoder
-from bert_keras.models.prompts import prompt_options
 from bert_keras.models.representation import LAST, MIX, packed_vectors, token_vectors
 from bert_keras.models.task import Task, class_names, task_inputs
+from bert_keras.models.text_targets import TEXT_PAIR, targets_from, text_pair, weights_by_name
+from bert_keras.tokenizers import Tokenizer
 
-PROBLEMS = ("single_label", "multi_label", "regression")
+REGRESSION = "regression"
+PROBLEMS = ("single_label", "multi_label", REGRESSION)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
-class SequenceClassifier(Task):
+class SequenceClassifier(LabelMethods, Task):
     """Labels a text, or a pair, by its [CLS] token (Devlin et al., 2019, §3.2 and §4.1).
 
     Inputs: the encoder's.
@@ -47,6 +53,7 @@ class SequenceClassifier(Task):
         prompts: texts that stand before the user's own, by name.
         default_prompt_name: the one that is used where none is asked for; None for none.
         name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
 
     Raises:
         ValueError: an unknown problem or activation, labels of another number, neither pooler nor
@@ -54,6 +61,7 @@ class SequenceClassifier(Task):
     """
 
     head_layers = (features.LABEL, MIX)
+    text_inputs = TEXT_PAIR
 
     def __init__(
         self,
@@ -70,6 +78,7 @@ class SequenceClassifier(Task):
         prompts: Mapping[str, str] | None = None,
         default_prompt_name: str | None = None,
         name: str = "sequence_classifier",
+        tokenizer: Tokenizer | None = None,
     ):
         problem = problem or ("regression" if num_classes == 1 else "single_label")
         if problem not in PROBLEMS:
@@ -103,7 +112,7 @@ class SequenceClassifier(Task):
         if activation is not None:
             options["activation"] = activation
         options |= prompt_options(prompts, default_prompt_name)
-        super().__init__(encoder, inputs, outputs, options=options, name=name)
+        super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.head = head
 
     @property
@@ -119,6 +128,48 @@ class SequenceClassifier(Task):
             first = TokensAt(dtype=self.dtype_policy, name="first_tokens")
             vectors = first(packed_vectors(self, inputs), inputs[features.FIRST_POSITIONS])
         return {features.LABEL: self.head(vectors)}
+
+    def answer_method(self, is_paired: bool = False) -> str:
+        """`predict_labels`; of a regression `predict_scores`."""
+        del is_paired
+        return "predict_scores" if self.options["problem"] == REGRESSION else "predict_labels"
+
+    def examples_of(
+        self,
+        columns: Sequence[Any],
+        y: Any,
+        *,
+        max_length: int,
+        class_weight: Mapping[Any, float] | None = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> SupervisedExamples:
+        """Encode texts, or pairs, and labels or numbers; see `FitsText.examples_of`.
+
+        Several labels of a text are a tuple of names, or a row of 0 and 1.
+        """
+        texts, pairs = text_pair(columns)
+        problem, labels = self.options["problem"], self.options["labels"]
+        examples = text_examples(
+            self.required_tokenizer(),
+            Texts(
+                prompted(texts, prompt_of(self.options)),
+                pairs,
+                targets_from(y, labels, problem),
+            ),
+            labels=None if problem == REGRESSION else labels,
+            problem=problem,
+            class_weights=weights_by_name(class_weight, labels),
+            max_length=max_length,
+            **options,
+        )
+        if sample_weight is not None:
+            examples.weigh(sample_weight)
+        return examples
+
+    def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
+        """Return the logits of texts or pairs: float32 [texts, num_classes]."""
+        return self._logits(*text_pair(columns))
 
     def objective(self) -> dict[str, Any]:
         """Loss and metrics of the problem.

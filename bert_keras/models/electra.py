@@ -18,6 +18,7 @@ from bert_keras.models.masked_lm import MaskedLM, mask_positions, masked_lm_head
 from bert_keras.models.replaced_token_detector import ReplacedTokenDetector
 from bert_keras.models.task import Task, task_inputs
 from bert_keras.models.token_loss import TokenAccuracy, TokenLoss
+from bert_keras.tokenizers import Tokenizer
 
 GENERATOR = "generator"
 
@@ -41,6 +42,7 @@ class ElectraPretrainer(Task):
         generator_size: width of the generator, as a share of the encoder's (§3.2: 1/4 to 1/2).
         rtd_weight: of the discriminator's loss in the sum (§3.1: 50).
         name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
 
     Raises:
         ValueError: a size out of range, or an encoder with shared blocks, pruned heads or relative
@@ -56,6 +58,7 @@ class ElectraPretrainer(Task):
         generator_size: float = 0.25,
         rtd_weight: float = 50.0,
         name: str = "electra_pretrainer",
+        tokenizer: Tokenizer | None = None,
     ):
         config = encoder.config
         plain = config.unique_layers == config.num_layers and not config.pruned_heads
@@ -99,7 +102,7 @@ class ElectraPretrainer(Task):
         found = ops.concatenate([head(encoded), ops.cast(seen, "float32")[:, :, None]], axis=-1)
         outputs = {features.MLM: logits, features.RTD: found}
         options = {"generator_size": generator_size, "rtd_weight": rtd_weight}
-        super().__init__(encoder, inputs, outputs, options=options, name=name)
+        super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.generator, self.mlm, self.head = generator, mlm, head
 
     def objective(self) -> dict[str, Any]:

@@ -333,6 +333,10 @@ class BertEncoder(EncoderView):
             **options,
         )
 
+    def answer_method(self, is_paired: bool = False) -> str:
+        """Return the name of the method of `Predictor` that answers for an encoder."""
+        return "similarity" if is_paired else "encode"
+
     def save_to_preset(self, directory: str | Path) -> None:
         """Write a checkpoint folder that `from_preset` and Hugging Face's library open.
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import keras
+import numpy as np
 
 from bert_keras import features
+from bert_keras.data import MaskedTexts, SupervisedExamples, encode
+from bert_keras.data.columns import texts_of
+from bert_keras.inference import MaskMethods
+from bert_keras.inference.fill_mask import mask_logits
 from bert_keras.layers import MaskedLMHead
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
 from bert_keras.models.token_loss import TokenAccuracy, TokenLoss
+from bert_keras.tokenizers import Tokenizer
 
 
 def masked_lm_head(
@@ -39,7 +46,7 @@ def mask_positions(inputs: dict) -> keras.KerasTensor:
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
-class MaskedLM(Task):
+class MaskedLM(MaskMethods, Task):
     """Predicts the tokens at `mask_positions` (Devlin et al., 2019, §3.1, task 1).
 
     Inputs: the encoder's, and `mask_positions` int32 [batch, predictions].
@@ -50,6 +57,7 @@ class MaskedLM(Task):
         activation: of the head; None for the encoder's (RoBERTa and ELECTRA: always "gelu").
         layer_norm_epsilon: of the head; None for the encoder's (KerasHub: always 1e-5).
         name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
     """
 
     head_layers = (features.MLM,)
@@ -61,6 +69,7 @@ class MaskedLM(Task):
         activation: str | None = None,
         layer_norm_epsilon: float | None = None,
         name: str = "masked_lm",
+        tokenizer: Tokenizer | None = None,
     ):
         # === Layers ===
         head = masked_lm_head(encoder, activation, layer_norm_epsilon)
@@ -68,7 +77,7 @@ class MaskedLM(Task):
         inputs = task_inputs(encoder)
         outputs = _outputs(encoder, inputs, head)
         options = {"activation": activation, "layer_norm_epsilon": layer_norm_epsilon}
-        super().__init__(encoder, inputs, outputs, options=options, name=name)
+        super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.mlm = head
 
     def packed_outputs(self, inputs: dict) -> dict:
@@ -78,6 +87,35 @@ class MaskedLM(Task):
     def outputs_by(self, head: keras.layers.Layer, inputs: dict, *, packed: bool = False) -> dict:
         """Those of another layer than the head; see `ChunkedTask`."""
         return _outputs(self.encoder, inputs, head, packed)
+
+    def answer_method(self, is_paired: bool = False) -> str:
+        """`fill_mask`."""
+        del is_paired
+        return "fill_mask"
+
+    def examples_of(
+        self,
+        columns: Sequence[Any],
+        y: Any,
+        *,
+        max_length: int,
+        class_weight: Mapping[Any, float] | None = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> SupervisedExamples:
+        """Encode texts, whose tokens are masked anew in every epoch; see `FitsText.examples_of`."""
+        if y is not None or class_weight is not None:
+            raise ValueError(
+                "A masked language model learns from texts alone. Received: y or class_weight"
+            )
+        tokenizer = self.required_tokenizer()
+        rows = encode(tokenizer, texts_of("text", columns[0]), max_length=max_length)
+        weights = None if sample_weight is None else np.asarray(sample_weight, np.float32)
+        return MaskedTexts(tokenizer, rows, weights=weights, max_length=max_length, **options)
+
+    def logits_of(self, columns: Sequence[Any]) -> list[np.ndarray]:
+        """Return the logits of the [MASK] of each text: float32 [masks, vocab_size] each."""
+        return mask_logits(self._runner(), texts_of("text", columns[0]))
 
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of the masked tokens; labels {"mlm": int32 [batch, predictions]}."""

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import keras
+import numpy as np
 
 from bert_keras import features
+from bert_keras.data import Choices, SupervisedExamples, choice_examples
+from bert_keras.data.columns import labels_of, texts_of, words_of_rows
+from bert_keras.inference import ChoiceMethods
+from bert_keras.inference.multiple_choice import choice_logits
 from bert_keras.layers import MergeChoices, SplitChoices
 from bert_keras.models.classifier import text_head, text_vector
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
+from bert_keras.tokenizers import Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
-class MultipleChoice(Task):
+class MultipleChoice(ChoiceMethods, Task):
     """Chooses among texts: each is scored on its own (Devlin et al., 2019, §4.4).
 
     Inputs: the encoder's, with an axis for the choices: int32 [batch, choices, length].
@@ -27,12 +34,14 @@ class MultipleChoice(Task):
         dropout: share dropped before each layer of the head; None for the encoder's.
         hidden_dropout: as for `SequenceClassifier`.
         name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
 
     Raises:
         ValueError: the encoder has no pooler, and no activation is given.
     """
 
     head_layers = (features.CHOICE,)
+    text_inputs = ("prompt", "options")
 
     def __init__(
         self,
@@ -42,6 +51,7 @@ class MultipleChoice(Task):
         dropout: float | None = None,
         hidden_dropout: float | None = None,
         name: str = "multiple_choice",
+        tokenizer: Tokenizer | None = None,
     ):
         # === Layers ===
         head = text_head(encoder, 1, hidden_activation, dropout, features.CHOICE, hidden_dropout)
@@ -59,13 +69,48 @@ class MultipleChoice(Task):
             "dropout": dropout,
             "hidden_dropout": hidden_dropout,
         }
-        super().__init__(encoder, inputs, outputs, options=options, name=name)
+        super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.head = head
 
     @property
     def reads_pooler(self) -> bool:
         """Unless the head has a layer of its own."""
         return self.options["hidden_activation"] is None
+
+    def answer_method(self, is_paired: bool = False) -> str:
+        """`predict_choices`."""
+        del is_paired
+        return "predict_choices"
+
+    def examples_of(
+        self,
+        columns: Sequence[Any],
+        y: Any,
+        *,
+        max_length: int,
+        class_weight: Mapping[Any, float] | None = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> SupervisedExamples:
+        """Encode prompts, options and the index of the right option; see `FitsText.examples_of`."""
+        if class_weight is not None:
+            raise ValueError("`class_weight` is for tasks with labels. A choice has none.")
+        prompts, choices = texts_of("prompt", columns[0]), words_of_rows("options", columns[1])
+        answers = None if y is None else labels_of("y", y)
+        examples = choice_examples(
+            self.required_tokenizer(),
+            Choices(prompts, choices, answers),
+            max_length=max_length,
+            **options,
+        )
+        if sample_weight is not None:
+            examples.weigh(sample_weight)
+        return examples
+
+    def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
+        """Return the logits of the options: float32 [prompts, options]."""
+        prompts, choices = texts_of("prompt", columns[0]), words_of_rows("options", columns[1])
+        return choice_logits(self._runner(), prompts, choices)
 
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of the right choice; labels {"choice": int [batch]}."""

@@ -7,16 +7,18 @@ from typing import Any, final
 import keras
 
 from bert_keras import features
+from bert_keras.inference import MaskMethods, PairMethods
 from bert_keras.layers import PairHead
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.masked_lm import mask_positions, masked_lm_head
 from bert_keras.models.task import Task, task_inputs
 from bert_keras.models.token_loss import TokenAccuracy, TokenLoss
+from bert_keras.tokenizers import Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
-class Pretrainer(Task):
+class Pretrainer(MaskMethods, PairMethods, Task):
     """Predicts masked tokens and how two segments belong together.
 
     Inputs: the encoder's, and `mask_positions` int32 [batch, predictions].
@@ -29,6 +31,7 @@ class Pretrainer(Task):
             second segment follows the first, 1 = it is from elsewhere; or "sop", sentence order
             prediction (Lan et al., 2020, §3.1): 0 = in order, 1 = swapped.
         name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
 
     Raises:
         ValueError: the encoder has no pooler or one segment only, or the objective is unknown.
@@ -36,7 +39,14 @@ class Pretrainer(Task):
 
     head_layers = (features.MLM, features.NSP, features.SOP)
 
-    def __init__(self, encoder: BertEncoder, *, objective: str = "nsp", name: str = "pretrainer"):
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        *,
+        objective: str = "nsp",
+        name: str = "pretrainer",
+        tokenizer: Tokenizer | None = None,
+    ):
         if objective not in (features.NSP, features.SOP):
             raise ValueError(
                 f"`objective` must be 'nsp' or 'sop'. Received: objective={objective!r}. "
@@ -60,7 +70,14 @@ class Pretrainer(Task):
             features.MLM: head(encoded[features.SEQUENCE_OUTPUT]),
             objective: pair_head(encoded[features.POOLED_OUTPUT]),
         }
-        super().__init__(encoder, inputs, outputs, options={"objective": objective}, name=name)
+        super().__init__(
+            encoder,
+            inputs,
+            outputs,
+            options={"objective": objective},
+            name=name,
+            tokenizer=tokenizer,
+        )
         self.mlm, self.pair = head, pair_head
 
     @property
@@ -80,6 +97,11 @@ class Pretrainer(Task):
             features.MLM: head(encoded[features.SEQUENCE_OUTPUT]),
             self.options["objective"]: self.pair(encoded[features.POOLED_OUTPUT]),
         }
+
+    def answer_method(self, is_paired: bool = False) -> str:
+        """`fill_mask`."""
+        del is_paired
+        return "fill_mask"
 
     def objective(self) -> dict[str, Any]:
         """The sum of both mean cross-entropies, as in the paper; labels by output name."""

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import keras
+import numpy as np
 
 from bert_keras import features
+from bert_keras.data import Question, SupervisedExamples, question_examples
+from bert_keras.data.columns import texts_of
+from bert_keras.inference import AnswerMethods
+from bert_keras.inference.question_answering import row_logits
+from bert_keras.models.answer_targets import answers_from
 from bert_keras.models.classifier import text_head
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
+from bert_keras.tokenizers import Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
-class QuestionAnswerer(Task):
+class QuestionAnswerer(AnswerMethods, Task):
     """Finds where an answer starts and ends (Devlin et al., 2019, §4.2).
 
     Inputs: the encoder's; the question is the first segment, the text the second.
@@ -24,12 +32,19 @@ class QuestionAnswerer(Task):
         encoder: the encoder.
         dropout: share dropped before the head.
         name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
     """
 
     head_layers = ("span",)
+    text_inputs = ("question", "context")
 
     def __init__(
-        self, encoder: BertEncoder, *, dropout: float = 0.0, name: str = "question_answerer"
+        self,
+        encoder: BertEncoder,
+        *,
+        dropout: float = 0.0,
+        name: str = "question_answerer",
+        tokenizer: Tokenizer | None = None,
     ):
         # === Layers ===
         head = text_head(encoder, 2, None, dropout, "span")
@@ -37,8 +52,50 @@ class QuestionAnswerer(Task):
         inputs = task_inputs(encoder)
         logits = head(encoder(inputs)[features.SEQUENCE_OUTPUT])
         outputs = {features.START: logits[..., 0], features.END: logits[..., 1]}
-        super().__init__(encoder, inputs, outputs, options={"dropout": dropout}, name=name)
+        super().__init__(
+            encoder, inputs, outputs, options={"dropout": dropout}, name=name, tokenizer=tokenizer
+        )
         self.head = head
+
+    def answer_method(self, is_paired: bool = False) -> str:
+        """`predict_answers`."""
+        del is_paired
+        return "predict_answers"
+
+    def examples_of(
+        self,
+        columns: Sequence[Any],
+        y: Any,
+        *,
+        max_length: int,
+        class_weight: Mapping[Any, float] | None = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> SupervisedExamples:
+        """Encode questions, contexts and answers; see `FitsText.examples_of`.
+
+        An answer is its text, a pair (text, first character), a `data.Answer`, the dictionary of
+        Hugging Face's SQuAD, a list of these, of which the first counts, or "" for none.
+        """
+        self.refuse_weights(class_weight, sample_weight)
+        questions, contexts = self.two_columns(columns)
+        told = answers_from(y, contexts)
+        asked = [
+            Question(str(row), question, context, answers, is_impossible=not answers)
+            for row, (question, context, answers) in enumerate(
+                zip(questions, contexts, told, strict=True)
+            )
+        ]
+        return question_examples(self.required_tokenizer(), asked, max_length=max_length, **options)
+
+    def logits_of(self, columns: Sequence[Any]) -> list[dict[str, list[np.ndarray]]]:
+        """Return the logits of each question: {"start", "end": one array for each row it took}."""
+        questions, contexts = self.two_columns(columns)
+        return row_logits(self._runner(), questions, contexts)
+
+    def split_together(self, columns: Sequence[Any]) -> Sequence[str]:
+        """Return the contexts: questions of one context stay together."""
+        return texts_of("context", columns[1])
 
     def objective(self) -> dict[str, Any]:
         """The mean of both cross-entropies; labels {"start", "end": int [batch]}."""

@@ -10,6 +10,7 @@ from bert_keras import features
 from bert_keras.models.classifier import text_head
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
+from bert_keras.tokenizers import Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -23,17 +24,24 @@ class ReplacedTokenDetector(Task):
     Args:
         encoder: the encoder.
         name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
     """
 
     head_layers = (features.RTD,)
 
-    def __init__(self, encoder: BertEncoder, *, name: str = "replaced_token_detector"):
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        *,
+        name: str = "replaced_token_detector",
+        tokenizer: Tokenizer | None = None,
+    ):
         # === Layers ===
         head = text_head(encoder, 1, encoder.config.activation, 0.0, features.RTD)
         # === Functional model ===
         inputs = task_inputs(encoder)
         outputs = {features.RTD: head(encoder(inputs)[features.SEQUENCE_OUTPUT])}
-        super().__init__(encoder, inputs, outputs, options={}, name=name)
+        super().__init__(encoder, inputs, outputs, options={}, name=name, tokenizer=tokenizer)
         self.head = head
 
     def objective(self) -> dict[str, Any]:

@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import keras
+import numpy as np
 
 from bert_keras import features
+from bert_keras.data import SupervisedExamples, encode
+from bert_keras.data.columns import texts_of
+from bert_keras.inference import prompt_of, prompt_options
+from bert_keras.inference.sentence_similarity import prompted
 from bert_keras.layers import SentencePooling
 from bert_keras.models.encoder import BertEncoder
-from bert_keras.models.prompts import prompt_options
 from bert_keras.models.task import Task, task_inputs
+from bert_keras.tokenizers import Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -42,6 +47,7 @@ class SentenceEncoder(Task):
         prompts: texts that stand before the user's own, by name, such as {"query": "query: "}.
         default_prompt_name: the one that is used where none is asked for; None for none.
         name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
 
     Raises:
         ValueError: an unknown pooling, activation or similarity, or another value that is out of
@@ -61,6 +67,7 @@ class SentenceEncoder(Task):
         prompts: Mapping[str, str] | None = None,
         default_prompt_name: str | None = None,
         name: str = "sentence_encoder",
+        tokenizer: Tokenizer | None = None,
     ):
         if similarity not in features.SIMILARITIES:
             raise ValueError(
@@ -93,8 +100,39 @@ class SentenceEncoder(Task):
         options |= {name: value for name, (value, usual) in unusual.items() if value != usual}
         options |= prompt_options(prompts, default_prompt_name)
         outputs = {features.SENTENCE_VECTOR: vectors}
-        super().__init__(encoder, inputs, outputs, options=options, name=name)
+        super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.head = head
+
+    def vector_model(self) -> SentenceEncoder:
+        """The sentence encoder itself."""
+        return self
+
+    def examples_of(
+        self,
+        columns: Sequence[Any],
+        y: Any,
+        *,
+        max_length: int,
+        class_weight: Mapping[Any, float] | None = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> SupervisedExamples:
+        """Encode texts and the vectors that they are to have; see `FitsText.examples_of`."""
+        if class_weight is not None:
+            raise ValueError("`class_weight` is for tasks with labels. A vector has none.")
+        if features.PROMPT_LENGTH in {tensor.name for tensor in self.inputs}:
+            raise ValueError("A model with include_prompt=False trains on features alone.")
+        texts = prompted(texts_of("text", columns[0]), prompt_of(self.options))
+        rows = encode(self.required_tokenizer(), texts, max_length=max_length)
+        vectors = {features.SENTENCE_VECTOR: np.asarray(y, np.float32)}
+        examples = SupervisedExamples(rows, vectors, max_length=max_length, **options)
+        if sample_weight is not None:
+            examples.weigh(sample_weight)
+        return examples
+
+    def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
+        """Return the vectors of texts: float32 [texts, size]."""
+        return self.encode(texts_of("text", columns[0]))
 
     def objective(self) -> dict[str, Any]:
         """Mean squared error to the vectors of a teacher (Reimers & Gurevych, 2020).

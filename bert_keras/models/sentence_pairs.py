@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import keras
+import numpy as np
 from keras import ops
 
 from bert_keras import features
+from bert_keras.data import SupervisedExamples, Texts, pair_examples
+from bert_keras.inference import LabelMethods
 from bert_keras.layers import MergeChoices
 from bert_keras.models.classifier import text_head
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.sentence_encoder import SentenceEncoder
 from bert_keras.models.task import Task, class_names, task_inputs
+from bert_keras.models.text_targets import TEXT_PAIR, targets_from, weights_by_name
+from bert_keras.tokenizers import Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
-class SentencePairs(Task):
+class SentencePairs(LabelMethods, Task):
     """Trains one encoder on two texts at a time (Reimers & Gurevych, 2019, §3).
 
     What is kept is `sentence_encoder`, a `SentenceEncoder` with the same weights: save that one.
@@ -43,6 +48,7 @@ class SentencePairs(Task):
         labels: their names; None for "LABEL_0", "LABEL_1" and so on.
         scale: of the cosines of "in_batch", before the softmax over them.
         name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
         vectors: more options of `sentence_encoder`, such as `dense`, whose layers are trained too,
             or `prompts`, which are kept for it: no prompt is put before the texts here.
 
@@ -52,12 +58,15 @@ class SentencePairs(Task):
     """
 
     head_layers = (features.LABEL,)
+    text_inputs = TEXT_PAIR
+    reads_apart = True
 
     def __init__(
         self,
         encoder: BertEncoder,
         *,
         objective_name: str = "in_batch",
+        tokenizer: Tokenizer | None = None,
         pooling: str = "mean",
         normalize: bool = True,
         num_classes: int | None = None,
@@ -104,9 +113,65 @@ class SentencePairs(Task):
             cosine = ops.sum(pairs[:, 0] * pairs[:, 1], axis=-1, keepdims=True)
             is_score = objective_name == features.SIMILARITY
             outputs = {features.SIMILARITY: cosine} if is_score else {features.MATCH: pairs}
-        super().__init__(encoder, inputs, outputs, options=options, name=name)
+        super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.sentence_encoder = sentence_encoder
+        self.attach_to_parts()
         self.head = head
+
+    def attach_to_parts(self) -> None:
+        """Give tokenizer and settings to the sentence encoder, which is what is kept."""
+        if hasattr(self, "sentence_encoder"):  # not yet in the constructor
+            self.sentence_encoder.take_attachments(self)
+
+    def vector_model(self) -> SentenceEncoder:
+        """The sentence encoder that is trained."""
+        return self.sentence_encoder
+
+    def answer_method(self, is_paired: bool = False) -> str:
+        """`predict_labels` of a classification; else the vectors, or the similarity of pairs."""
+        if features.LABEL in self.output:
+            return "predict_labels"
+        return super().answer_method(is_paired)
+
+    def examples_of(
+        self,
+        columns: Sequence[Any],
+        y: Any,
+        *,
+        max_length: int,
+        class_weight: Mapping[Any, float] | None = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> SupervisedExamples:
+        """Encode pairs, and their scores or labels; see `FitsText.examples_of`.
+
+        Of "in_batch" there are no targets: the second texts belong to the first ones.
+        """
+        firsts, seconds = self.two_columns(columns)
+        labels = self.options.get("labels")
+        problem = "single_label" if labels else "regression"
+        examples = pair_examples(
+            self.required_tokenizer(),
+            Texts(firsts, seconds, targets_from(y, labels or (), problem)),
+            self.options["objective_name"],
+            labels=labels,
+            class_weights=weights_by_name(class_weight, labels or ()),
+            max_length=max_length,
+            **options,
+        )
+        if sample_weight is not None:
+            examples.weigh(sample_weight)
+        return examples
+
+    def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
+        """Return the output for pairs: float32, logits [pairs, classes] or similarities [pairs, 1].
+
+        Of "in_batch" the vectors, [pairs, 2, size].
+        """
+        runner = self._runner()
+        rows = runner.encode_apart(*self.two_columns(columns))
+        (output,) = self.output
+        return runner.per_example(output, rows, group=2)
 
     def objective(self) -> dict[str, Any]:
         """What fits `objective_name`.

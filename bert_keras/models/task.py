@@ -12,14 +12,15 @@ import keras
 from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.encoder_inputs import encoder_inputs
-from bert_keras.models.unread import WithoutUnread
+from bert_keras.models.text_fit import FitsText
+from bert_keras.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from bert_keras.models.chunked import ChunkedTask
     from bert_keras.models.packed import PackedTask
 
 
-class Task(WithoutUnread):
+class Task(FitsText):
     """A functional model over an encoder, with a head. Abstract; every task class is final.
 
     A task is made from its encoder and options (JSON values) alone, which is how it is saved.
@@ -32,9 +33,18 @@ class Task(WithoutUnread):
     # Beginnings of variable paths that belong to the head.
     head_layers: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, encoder: BertEncoder, inputs: dict, outputs: dict, options: dict, name: str):
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        inputs: dict,
+        outputs: dict,
+        options: dict,
+        name: str,
+        tokenizer: Tokenizer | None = None,
+    ):
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.encoder = encoder
+        self.tokenizer = tokenizer
         self.options = options
         # `compile` scales the loss by this policy (mixed_float16).
         self.dtype_policy = encoder.dtype_policy

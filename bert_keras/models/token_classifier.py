@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import keras
+import numpy as np
 from keras import ops
 
 from bert_keras import features
+from bert_keras.data import SupervisedExamples, TaggedWords, tag_examples
+from bert_keras.data.columns import words_of_rows
+from bert_keras.inference import TagMethods
+from bert_keras.inference.token_classification import word_logits
 from bert_keras.layers import ConditionalRandomField, log_likelihood
 from bert_keras.models.classifier import text_head
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.representation import LAST, MIX, packed_vectors, token_vectors
 from bert_keras.models.task import Task, class_names, task_inputs
+from bert_keras.models.text_targets import tags_of_rows
+from bert_keras.tokenizers import Tokenizer
 
 _CRF = "crf"
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
-class TokenClassifier(Task):
+class TokenClassifier(TagMethods, Task):
     """Tags every token (Devlin et al., 2019, §5.3).
 
     Inputs: the encoder's.
@@ -38,12 +45,14 @@ class TokenClassifier(Task):
         representation: what is read of the encoder: "last", "concat_last_4" or "mix"; see
             `representation.token_vectors`. An encoder with `trainable = False` is fixed.
         name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
 
     Raises:
         ValueError: labels of another number, or a representation that this encoder has not.
     """
 
     head_layers = (features.TAGS, _CRF, MIX)
+    text_inputs = ("words",)
 
     def __init__(
         self,
@@ -55,6 +64,7 @@ class TokenClassifier(Task):
         crf: bool = False,
         representation: str = LAST,
         name: str = "token_classifier",
+        tokenizer: Tokenizer | None = None,
     ):
         labels = class_names(num_classes, labels)
         # === Layers ===
@@ -69,7 +79,7 @@ class TokenClassifier(Task):
             options["crf"] = True
         if representation != LAST:
             options["representation"] = representation
-        super().__init__(encoder, inputs, outputs, options=options, name=name)
+        super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.head, self.crf = head, field
 
     def packed_outputs(self, inputs: dict) -> dict:
@@ -84,6 +94,42 @@ class TokenClassifier(Task):
                 "are for crf=False. Received: crf=True"
             )
         return {features.TAGS: self.head(packed_vectors(self, inputs))}
+
+    def answer_method(self, is_paired: bool = False) -> str:
+        """`predict_entities`."""
+        del is_paired
+        return "predict_entities"
+
+    def examples_of(
+        self,
+        columns: Sequence[Any],
+        y: Any,
+        *,
+        max_length: int,
+        class_weight: Mapping[Any, float] | None = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> SupervisedExamples:
+        """Encode words and their tags; see `FitsText.examples_of`."""
+        self.refuse_weights(class_weight, sample_weight)
+        words, tags = words_of_rows("words", columns[0]), None
+        if y is not None:
+            labels = self.options["labels"]
+            tags = [
+                [labels[tag] if isinstance(tag, int) else tag for tag in row]
+                for row in tags_of_rows(y, len(labels))
+            ]
+        return tag_examples(
+            self.required_tokenizer(),
+            TaggedWords(words, tags),
+            labels=self.options["labels"],
+            max_length=max_length,
+            **options,
+        )
+
+    def logits_of(self, columns: Sequence[Any]) -> list[np.ndarray]:
+        """Return the logits of the words of each sentence: float32 [words, num_classes] each."""
+        return word_logits(self._runner(), words_of_rows("words", columns[0]))
 
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of a text's tags, `TagLoss`; with `crf` a `ConditionalRandomFieldLoss`.

@@ -1,4 +1,4 @@
-"""A model opened for questions: its tokenizer, how much it is given at once, and how it is run."""
+"""Shared state of a predictor: model, tokenizer, batch size and maximum length."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from bert_keras.checkpoints.predictor_config import read_predictor_config, write_predictor_config
 from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import ArtifactError
+from bert_keras.inference import Runner, prompt_of
+from bert_keras.inference.predictor_config import PredictorConfig
 from bert_keras.models import BertEncoder, Task
-from bert_keras.models.prompts import prompt_of
-from bert_keras.predictor.preset import Asked, read_preset, write_preset
-from bert_keras.predictor.running import Runner
 from bert_keras.tokenizers import Tokenizer
 
 _TEXTS = ("prompt", "prompt_name")  # options that are no numbers
 
 
 class Base(abc.ABC):
-    """What a `Predictor` is, before what it can be asked."""
+    """State, opening and saving of a `Predictor`; the methods that answer come from `inference`."""
 
     def __init__(
         self,
@@ -40,7 +40,6 @@ class Base(abc.ABC):
         self.task, self.tokenizer, self.batch_size = task, tokenizer, batch_size
         self.pairs = pairs
         self.progress: Callable[[int, int], None] | None = None
-        self._runner = self._runner_of(task)
         self.options = dict(options or {})
         self._check_options()
 
@@ -73,8 +72,8 @@ class Base(abc.ABC):
         from bert_keras.checkpoints import api
 
         task = api.load_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
-        tokenizer = Tokenizer.from_preset(handle)
-        asked = read_preset(handle)
+        tokenizer = getattr(task, "tokenizer", None) or Tokenizer.from_preset(handle)
+        asked = read_predictor_config(handle)
         told: dict[str, Any] = {"options": asked.options, "pairs": asked.pairs}
         try:
             opened = cls(task, tokenizer, **told)
@@ -93,8 +92,8 @@ class Base(abc.ABC):
         """
         self.task.save_to_preset(directory)
         self.tokenizer.save_to_preset(directory)
-        asked = Asked(self.max_length, self.options, self.pairs)
-        write_preset(Path(directory), asked)
+        asked = PredictorConfig(self.max_length, self.options, self.pairs)
+        write_predictor_config(Path(directory), asked)
 
     def _check_options(self) -> None:
         """What they are is written into a file, and read from those of strangers."""
@@ -122,6 +121,9 @@ class Base(abc.ABC):
     @abc.abstractmethod
     def _method(self, is_paired: bool = False) -> Callable[..., Any]:
         """What a call of the predictor itself calls."""
+
+    def _answering(self) -> Task | BertEncoder:
+        return self.task
 
     def _runner_of(self, model: Task | BertEncoder) -> Runner:
         sizes = {"batch_size": self.batch_size, "max_length": self.max_length}

@@ -18,7 +18,7 @@ from bert_keras.checkpoints import sentence_transformers as module
 from bert_keras.checkpoints import sentence_transformers_keys as keys
 from bert_keras.errors import ArtifactError
 from bert_keras.layers.pooling import ACTIVATIONS, POOLINGS
-from bert_keras.predictor import read_preset
+from bert_keras.predictor import read_predictor_config
 from bert_keras.tokenizers import Tokenizer
 from tests import sentence_folders
 
@@ -92,7 +92,7 @@ def _outcome(folder: Path) -> Any:
             if read.size is not None:
                 read.check_size(sentence_folders.HIDDEN)
             tokenizer = Tokenizer.from_preset(folder)
-            asked = read_preset(folder)
+            asked = read_predictor_config(folder)
         except ArtifactError:
             return "refused"
     # Upper case tells whether the text is lower-cased.
@@ -168,7 +168,7 @@ def test_arguments_of_loading_are_known_or_refused(
         assert _outcome(folder) == "refused"
     path.write_text(json.dumps({**values, key: {keys.LENGTH_ARGUMENT: 9}}))
     if key in keys.TOKENIZER_ARGUMENTS:
-        assert read_preset(folder).max_length == 9
+        assert read_predictor_config(folder).max_length == 9
     else:
         assert _outcome(folder) == "refused"
 

@@ -27,8 +27,8 @@ from bert_keras.data.pair_targets import pair_examples
 from bert_keras.data.question_targets import choice_examples, question_examples
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.targets import tag_examples, text_examples
+from bert_keras.inference.words import words_of
 from bert_keras.models import Task
-from bert_keras.predictor.words import words_of
 
 # Keras's backends answer NumPy 2's question for a view with a deprecation warning.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

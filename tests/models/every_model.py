@@ -100,7 +100,7 @@ def model(name: str) -> Any:
 
 
 # Classes that others are derived from. There are no models of them.
-BASES = {"Task", "TaskView", "WithoutUnread"}
+BASES = {"FitsText", "Task", "TaskView", "WithoutUnread"}
 
 
 def classes_below(base: type) -> dict[str, type]:

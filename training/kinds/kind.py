@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bert_keras.checkpoints import family_head
-from bert_keras.data import SupervisedExamples
+from bert_keras.data import SupervisedExamples, rows_to_learn
 from bert_keras.models import BertEncoder, SequenceClassifier, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
@@ -107,7 +107,7 @@ class Kind(abc.ABC):
 
     def split(self, data: Any, share: float) -> tuple[Any, Any]:
         """The examples without the last share of them, and these: neighbours stay together."""
-        count = last_share(len(data), share)
+        count = rows_to_learn(len(data), share)
         return self.take(data, range(count)), self.take(data, range(count, len(data)))
 
     def learned(self, data: Any) -> Any:
@@ -177,8 +177,3 @@ def text_head(
     if options["hidden_activation"] is None and not encoder.config.pooler:
         options["hidden_activation"] = "tanh"
     return options
-
-
-def last_share(count: int, share: float) -> int:
-    """How many examples are left to learn from: at least one, and one to measure on."""
-    return min(max(1, count - max(1, round(count * share))), count - 1)

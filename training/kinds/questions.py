@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bert_keras import atomic, metrics
-from bert_keras.data import Question, SupervisedExamples, question_examples, read_squad
+from bert_keras.data import (
+    Question,
+    SupervisedExamples,
+    question_examples,
+    read_squad,
+    rows_to_learn,
+)
 from bert_keras.errors import DataError
 from bert_keras.models import BertEncoder, QuestionAnswerer, Task
 from bert_keras.predictor import Answer, Predictor
 from bert_keras.tokenizers import Tokenizer
-from training.kinds.kind import Evaluation, Kind, Worst, last_share
+from training.kinds.kind import Evaluation, Kind, Worst
 
 # Our values, and the options of `Predictor.predict_answers` that they are.
 _OPTIONS = {"stride": "stride", "max_question": "max_question", "max_answer": "max_pieces"}
@@ -51,7 +57,7 @@ class Questions(Kind):
     def split(self, data: list[Question], share: float) -> tuple[list[Question], list[Question]]:
         """By articles, of which no part may be seen while learning."""
         articles = list(dict.fromkeys(_article(question) for question in data))
-        first = set(articles[: last_share(len(articles), share)])
+        first = set(articles[: rows_to_learn(len(articles), share)])
         return (
             [question for question in data if _article(question) in first],
             [question for question in data if _article(question) not in first],

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from bert_keras import atomic
-from bert_keras.data import Draws, Stream, Texts, read_table
+from bert_keras.data import Texts, read_table, validation_split
 from bert_keras.errors import DataError
 from training.finetune_recipe import FinetuneRecipe
-from training.kinds.kind import Kind, last_share
+from training.kinds.kind import Kind
 
 _BREAK = re.compile(r"[\t\r\n]+")
 
@@ -42,15 +40,10 @@ class TextKind(Kind):
 
         Pairs of one first text stay together: who has seen it knows half of the others.
         """
-        keys = Draws(self.recipe.data_seed, epoch=1).keys(Stream.PLAN, len(data))
-        if data.pairs is not None:
-            first = {text: row for row, text in reversed(list(enumerate(data.texts)))}
-            keys = keys[[first[text] for text in data.texts]]
-        order = np.argsort(keys, kind="stable")
-        bounds = 1 + np.flatnonzero(np.diff(keys[order]))  # where another text begins
-        wanted = last_share(len(data), share)
-        count = min(bounds.tolist(), key=lambda bound: abs(bound - wanted), default=wanted)
-        learned, measured = (np.sort(part).tolist() for part in (order[:count], order[count:]))
+        firsts = None if data.pairs is None else data.texts
+        learned, measured = validation_split(
+            len(data), share, seed=self.recipe.data_seed, firsts=firsts
+        )
         return self.take(data, learned), self.take(data, measured)
 
 

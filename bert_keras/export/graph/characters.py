@@ -9,10 +9,10 @@ import unicodedata
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.predictor import words
+from bert_keras.inference import words
 from bert_keras.tokenizers.code_points import NUM_CODE_POINTS, PAGE_BITS, PAGE_SIZE, paged
 
-# A flag for everything that `predictor.words` and the pieces of texts ask of a character.
+# A flag for everything that `inference.words` and the pieces of texts ask of a character.
 SPACE, CHINESE, ATTACHED, MARK, WORD, DIGIT, PARTING, WIDE, INNER, QUOTE, S, ACCENT = (
     1 << bit for bit in range(12)
 )

@@ -1,4 +1,4 @@
-"""Words of texts in a TensorFlow graph: those of `predictor.words`, for SavedModels."""
+"""Words of texts in a TensorFlow graph: those of `inference.words`, for SavedModels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TextWords(NamedTuple):
 
 
 def words_of(texts: tf.Tensor, kinds: Characters) -> TextWords:
-    """See `predictor.words.words_of`: string [batch], UTF-8."""
+    """See `inference.words.words_of`: string [batch], UTF-8."""
     points = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
     flags, splits = kinds(points.flat_values), points.row_splits
     is_first = flags_at(splits[:-1], tf.size(flags))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.predictor.words import words_of
+from bert_keras.inference.words import words_of
 
 tf = pytest.importorskip("tensorflow")
 from bert_keras.export.graph import words  # noqa: E402

@@ -9,15 +9,6 @@ import pytest
 from bert_keras.errors import UsageError
 from training.finetune_recipe import FinetuneRecipe
 from training.kinds import KINDS, kind_of
-from training.kinds.kind import last_share
-
-
-@pytest.mark.parametrize(
-    ("count", "share", "left"),
-    [(10, 0.1, 9), (10, 0.01, 9), (10, 0.99, 1), (2, 0.1, 1), (1, 0.5, 0)],
-)
-def test_a_part_is_kept_for_measuring(count: int, share: float, left: int) -> None:
-    assert last_share(count, share) == left
 
 
 @pytest.mark.parametrize("task", KINDS)

@@ -166,12 +166,12 @@ def test_no_answer_by_the_best_threshold(kind, predictor) -> None:
 
 
 def test_predictions_use_the_threshold_of_dev(kind) -> None:
-    class Asked:
+    class PredictorConfig:
         def predict_answers(self, *_, null_threshold=None, **__):
             self.threshold = null_threshold
             return _answers(("b", 0.0))
 
-    predictor, measured = Asked(), {"best_f1_thresh": -2.5}
+    predictor, measured = PredictorConfig(), {"best_f1_thresh": -2.5}
     made = kind("question_answering", measured, no_answer=True)
     assert made.predict(predictor, [_asked("0")]) == [("0", "b")]
     assert predictor.threshold == -2.5

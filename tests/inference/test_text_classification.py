@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bert_keras.inference.text_classification import labels, probabilities
 from bert_keras.predictor import Label, Predictor
-from bert_keras.predictor.labels import labels, probabilities
 
 TEXTS = ["hello world", "the wanted mask", "un", "", "a b c d e f g h"]
 LOGITS = np.array([[2.0, 0.0, -1.0], [-3.0, 0.5, 0.25]], np.float32)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bert_keras.models.prompts import prompt_of, prompt_options
+from bert_keras.inference.prompts import prompt_of, prompt_options
 
 _PROMPTS = {"query": "query: ", "plain": ""}
 

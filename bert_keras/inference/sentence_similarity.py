@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras import features
-from bert_keras.predictor.running import Runner
+from bert_keras.inference.base import TextMethods
+from bert_keras.inference.prompts import prompt_of
+from bert_keras.inference.runner import Runner, check_pairs, check_texts
 
 
 def own(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
@@ -72,3 +74,58 @@ SIMILARITIES = {
     "euclidean": _euclidean,
     "manhattan": _manhattan,
 }
+
+
+class VectorMethods(TextMethods):
+    """Methods of all models: each has an encoder, and so vectors."""
+
+    def encode(
+        self, texts: Sequence[str], *, prompt: str | None = None, prompt_name: str | None = None
+    ) -> np.ndarray:
+        """Return the vector of each text: float32 [texts, size].
+
+        Those of a `SentenceEncoder`, or of what a `SentencePairs` trains; of any other model the
+        mean of what its encoder makes of the tokens, [CLS] and [SEP] included.
+
+        Args:
+            texts: the texts.
+            prompt: what is read before each text, as it stands there, such as "query: "; "" for
+                nothing.
+            prompt_name: the same by its name among the model's `prompts`. Without either it is the
+                one that the model has as its default.
+
+        Raises:
+            ValueError: both are given, or the model has no prompt of that name.
+        """
+        check_texts(texts=texts)
+        before = prompt_of(self._answering().options, prompt, prompt_name)
+        model = getattr(self._answering(), "vector_model", self._answering)()
+        make = own if features.SENTENCE_VECTOR in model.output else means
+        return make(self._runner_of(model), texts, before)
+
+    def similarity(
+        self,
+        firsts: Sequence[str],
+        seconds: Sequence[str],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+    ) -> np.ndarray:
+        """Return how alike the vectors of each first and second text are: float32 [pairs].
+
+        The cosine, or what the model names as its `similarity`; of distances the negative. Texts
+        that have different prompts are compared by `encode` and a product of the vectors.
+
+        Args:
+            firsts: the first texts.
+            seconds: as many second ones.
+            prompt: of all texts, as for `encode`.
+            prompt_name: likewise.
+        """
+        check_pairs(firsts, seconds)
+        name = self._answering().options.get("similarity", features.COSINE)
+        left, right = (
+            self.encode(texts, prompt=prompt, prompt_name=prompt_name)
+            for texts in (firsts, seconds)
+        )
+        return SIMILARITIES[name](left, right)

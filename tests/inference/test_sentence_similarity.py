@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bert_keras import SentenceEncoder, SequenceClassifier, features
+from bert_keras.inference.sentence_similarity import SIMILARITIES, cosines
 from bert_keras.predictor import Predictor
-from bert_keras.predictor.vectors import SIMILARITIES, cosines
 
 TEXTS = ["hello world", "the wanted mask", "un", "", "a b c d e f g h"]
 

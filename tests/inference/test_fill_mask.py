@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bert_keras.inference.fill_mask import fill_mask
+from bert_keras.inference.runner import Runner
 from bert_keras.models import MaskedLM
 from bert_keras.predictor import Predictor
-from bert_keras.predictor.masks import fill_mask
-from bert_keras.predictor.running import Runner
 
 
 @pytest.fixture(scope="module")

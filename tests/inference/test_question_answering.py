@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from bert_keras.data.examples import Question
 from bert_keras.data.question_targets import question_rows
 from bert_keras.data.windows import Pieces, Window
+from bert_keras.inference.question_answering import Span, best_answer, best_spans
 from bert_keras.predictor import Answer, Predictor
-from bert_keras.predictor.spans import Span, best_answer, best_spans
 
 CONTEXT = "the world wanted 中国 and hello unaffable, the un wanted mask. Ünñ a world"
 QUESTIONS = ["hello mask?", "a", "un wanted world the hello a b c", ""]

@@ -11,8 +11,11 @@ from bert_keras import features
 from bert_keras.data.examples import Question
 from bert_keras.data.question_targets import question_rows
 from bert_keras.data.windows import Pieces, Window
-from bert_keras.predictor.answers import Answer
-from bert_keras.predictor.running import Runner, check_texts, softmax
+from bert_keras.inference.base import TextMethods
+from bert_keras.inference.results import Answer
+from bert_keras.inference.runner import Runner, check_texts, softmax
+
+_STRIDE, _MAX_QUESTION = 128, 64  # pieces
 
 
 def answers(
@@ -26,7 +29,7 @@ def answers(
     max_pieces: int,
     n_best: int,
 ) -> list[Answer]:
-    """See `Predictor.predict_answers`."""
+    """See `AnswerMethods.predict_answers`."""
     check_texts(questions=questions, contexts=contexts)
     if len(questions) != len(contexts):
         raise ValueError(
@@ -66,6 +69,32 @@ def answers(
         )
         for number, context in enumerate(contexts)
     ]
+
+
+def row_logits(
+    runner: Runner, questions: Sequence[str], contexts: Sequence[str]
+) -> list[dict[str, list[np.ndarray]]]:
+    """Return the logits of each question: {"start", "end": float32 [tokens] for each row}."""
+    asked = [Question("", q, context) for q, context in zip(questions, contexts, strict=True)]
+    rows, windows, _ = question_rows(
+        runner.tokenizer,
+        asked,
+        max_length=runner.max_length,
+        stride=_STRIDE,
+        max_question=_MAX_QUESTION,
+    )
+    names = (features.START, features.END)
+    found = {name: [np.zeros(0, np.float32)] * len(rows) for name in names}
+    for batch, outputs in runner.run(rows):
+        for row, index in enumerate(batch):
+            for name in names:
+                values = outputs[name][row, : rows.lengths[index]]
+                found[name][index] = values.astype(np.float32)
+    results: list[dict[str, list[np.ndarray]]] = [{name: [] for name in names} for _ in asked]
+    for index, window in enumerate(windows):
+        for name in names:
+            results[window.source][name].append(found[name][index])
+    return results
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +174,45 @@ def best_answer(
     if null_threshold is not None and null_score > null_threshold:
         return Answer("", 0, 0, float(shares[-1]), null_score)
     return Answer(context[start:end], start, end, float(shares[0]), null_score)
+
+
+class AnswerMethods(TextMethods):
+    """Methods of models that find answers in texts."""
+
+    def predict_answers(
+        self,
+        questions: Sequence[str],
+        contexts: Sequence[str],
+        *,
+        null_threshold: float | None = None,
+        stride: int = _STRIDE,
+        max_question: int = _MAX_QUESTION,
+        max_pieces: int = 30,
+        n_best: int = 20,
+    ) -> list[Answer]:
+        """The answer to each question in its context: context[start:end].
+
+        Args:
+            questions: the questions.
+            contexts: the texts, of any length.
+            null_threshold: no answer ("") is given where its logit is higher by more than this
+                than that of the best span; None always gives a span.
+            stride: pieces from one part of a context to the next.
+            max_question: pieces of a question; the rest is cut.
+            max_pieces: of an answer.
+            n_best: answers that share a probability.
+
+        Raises:
+            ValueError: a question leaves no room for the text, or a value is out of range.
+        """
+        self._require(features.START, "predict_answers")
+        return answers(
+            self._runner(),
+            questions,
+            contexts,
+            null_threshold=null_threshold,
+            stride=stride,
+            max_question=max_question,
+            max_pieces=max_pieces,
+            n_best=n_best,
+        )

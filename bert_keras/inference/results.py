@@ -1,4 +1,7 @@
-"""What a predictor answers with. Character positions are those of the text that was given."""
+"""Answers in words: labels, entities, spans, choices and fills.
+
+Character positions are those of the text that was given.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.predictor.words import words_of
+from bert_keras.inference.words import words_of
 
 LETTERS = "aB1 .,(-'s$\t\n\u3000中国、，あé\u0301😀\u200d\ufe0f\x00"
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.data.windows import word_windows
+from bert_keras.inference.token_classification import entities_of, entity_tags
+from bert_keras.inference.words import words_of
 from bert_keras.metrics.entities import entity_spans
 from bert_keras.predictor import Entity, Label, Predictor
-from bert_keras.predictor.entities import entities_of, entity_tags
-from bert_keras.predictor.words import words_of
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 

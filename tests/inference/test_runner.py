@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data.rows import Rows
-from bert_keras.predictor.running import Runner, check_pairs, check_texts, sigmoid, softmax
+from bert_keras.inference.runner import Runner, check_pairs, check_texts, sigmoid, softmax
 
 ON_JAX = keras.backend.backend() == "jax"
 

@@ -10,10 +10,12 @@ import numpy as np
 from bert_keras import features, viterbi
 from bert_keras.data.rows import Rows
 from bert_keras.data.targets import OUTSIDE
-from bert_keras.data.windows import word_windows
+from bert_keras.data.windows import WordWindow, word_windows
+from bert_keras.inference.base import TextMethods
+from bert_keras.inference.results import Entity, Label
+from bert_keras.inference.runner import Runner, check_texts, softmax
+from bert_keras.inference.words import words_of
 from bert_keras.metrics import entity_spans
-from bert_keras.predictor.answers import Entity, Label
-from bert_keras.predictor.running import Runner, softmax
 
 # The letters of tags, in those of `entity_spans`.
 _LETTERS = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S"}
@@ -22,20 +24,12 @@ _LETTERS = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S"
 def tags(
     runner: Runner, labels: Sequence[str], sentences: Sequence[Sequence[str]]
 ) -> list[list[Label]]:
-    """See `Predictor.predict_tags`."""
+    """See `TagMethods.predict_tags`."""
     if isinstance(sentences, str) or any(isinstance(words, str) for words in sentences):
         raise TypeError("A sentence must be a list of words. Received: one string")
     found = [[Label(OUTSIDE, 0.0)] * len(words) for words in sentences]
-    windows = [
-        window
-        for number, words in enumerate(sentences)
-        for window in word_windows(runner.tokenizer, number, words, max_length=runner.max_length)
-    ]
-    ids = [window.ids for window in windows]
-    rows = Rows.of(ids, [np.zeros(len(row), np.int32) for row in ids], runner.tokenizer.pad_id)
-    width = int(rows.lengths.max(initial=0))
-    flags = np.concatenate([np.zeros(0, np.bool_), *(window.is_first for window in windows)])
-    is_first = rows.gather(flags, np.arange(len(rows)), width)
+    windows, rows, is_first = _windows(runner, sentences)
+    width = is_first.shape[1]
     for batch, outputs in runner.run(rows):
         logits = outputs[features.TAGS][:, :width]
         counted = is_first[batch][:, : logits.shape[1]]
@@ -46,6 +40,36 @@ def tags(
                 label = Label(labels[int(best[row, place])], float(scores[row, place]))
                 found[window.source][window.words[place]] = label
     return found
+
+
+def _windows(
+    runner: Runner, sentences: Sequence[Sequence[str]]
+) -> tuple[list[WordWindow], Rows, np.ndarray]:
+    """Return the rows of sentences, and where the first piece of a word stands: bool [rows, T]."""
+    windows = [
+        window
+        for number, words in enumerate(sentences)
+        for window in word_windows(runner.tokenizer, number, words, max_length=runner.max_length)
+    ]
+    ids = [window.ids for window in windows]
+    rows = Rows.of(ids, [np.zeros(len(row), np.int32) for row in ids], runner.tokenizer.pad_id)
+    width = int(rows.lengths.max(initial=0))
+    flags = np.concatenate([np.zeros(0, np.bool_), *(window.is_first for window in windows)])
+    return windows, rows, rows.gather(flags, np.arange(len(rows)), width)
+
+
+def word_logits(runner: Runner, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    """Return the logits of the words of each sentence: float32 [words, ...]; 0 without pieces."""
+    windows, rows, is_first = _windows(runner, sentences)
+    sizes = tuple(runner.model.output[features.TAGS].shape[2:])
+    logits = [np.zeros((len(words), *sizes), np.float32) for words in sentences]
+    for batch, outputs in runner.run(rows):
+        for row, index in enumerate(batch):
+            window = windows[index]
+            for place in np.flatnonzero(is_first[index]):
+                values = outputs[features.TAGS][row, place]
+                logits[window.source][window.words[place]] = values
+    return logits
 
 
 def _best(logits: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -98,3 +122,33 @@ def entities_of(
         )
         for span in entity_spans([known.get(tag.label, OUTSIDE) for tag in tags])
     ]
+
+
+class TagMethods(TextMethods):
+    """Methods of models that tag words."""
+
+    @property
+    def label_names(self) -> list[str]:
+        """The names of the tags, in the order of the outputs."""
+        return list(self._answering().options["labels"])
+
+    def predict_tags(self, sentences: Sequence[Sequence[str]]) -> list[list[Label]]:
+        """The tag of every word, as a `TokenClassifier` gives it to the word's first piece.
+
+        Args:
+            sentences: words; long sentences are read in parts. A word without pieces, as of
+                control characters, is "O" with the score 0.
+        """
+        self._require(features.TAGS, "predict_tags")
+        return tags(self._runner(), self.label_names, sentences)
+
+    def predict_entities(self, texts: Sequence[str]) -> list[list[Entity]]:
+        """The entities of each text, with where they stand in it: text[start:end]."""
+        check_texts(texts=texts)
+        known = entity_tags(self.label_names)
+        places = [words_of(text) for text in texts]
+        read = [[text[a:b] for a, b in found] for text, found in zip(texts, places, strict=True)]
+        return [
+            entities_of(text, found, tags, known)
+            for text, found, tags in zip(texts, places, self.predict_tags(read), strict=True)
+        ]

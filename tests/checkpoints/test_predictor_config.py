@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import ArtifactError
-from bert_keras.predictor import Asked, read_preset
+from bert_keras.predictor import PredictorConfig, read_predictor_config
 
 
 def test_a_folder_that_says_nothing(tmp_path: Path) -> None:
-    assert read_preset(tmp_path) == Asked()
+    assert read_predictor_config(tmp_path) == PredictorConfig()
     (tmp_path / "predictor.json").write_text("{}")
-    assert read_preset(tmp_path) == Asked()
+    assert read_predictor_config(tmp_path) == PredictorConfig()
 
 
 def test_two_lengths_in_one_folder(tmp_path: Path) -> None:
@@ -22,11 +22,11 @@ def test_two_lengths_in_one_folder(tmp_path: Path) -> None:
     path = tmp_path / "sentence_bert_config.json"
     for text in ('{"max_seq_length": 9}', '{"max_seq_length": null}', "{}"):
         path.write_text(text)
-        assert read_preset(tmp_path).max_length == 9
+        assert read_predictor_config(tmp_path).max_length == 9
     path.write_text('{"max_seq_length": 8}')
     message = r"predictor\.json: contradicts sentence_bert_config\.json: max_length is 9 here, max_"
     with pytest.raises(ArtifactError, match=message):
-        read_preset(tmp_path)
+        read_predictor_config(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_two_lengths_in_one_folder(tmp_path: Path) -> None:
 def test_damaged(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "predictor.json").write_text(text)
     with pytest.raises(ArtifactError, match=rf"predictor\.json: {message}"):
-        read_preset(tmp_path)
+        read_predictor_config(tmp_path)

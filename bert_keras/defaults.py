@@ -1,0 +1,31 @@
+"""Default values of fine-tuning, shared by `fit` of a task and by recipes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FinetuningDefaults:
+    """Values of a fine-tuning for which the caller names none.
+
+    Attributes:
+        learning_rate: the rate at the end of the warm-up.
+        warmup: share of the steps in which the rate rises from 0.
+        schedule: the fall afterwards, a name of `WarmupDecay`.
+        weight_decay: of kernels and tables.
+        clip_norm: largest norm of the gradient.
+        batch_size: examples in a batch.
+        max_length: most tokens of a row.
+    """
+
+    learning_rate: float = 5e-5
+    warmup: float = 0.1
+    schedule: str = "linear"
+    weight_decay: float = 0.01
+    clip_norm: float = 1.0
+    batch_size: int = 32
+    max_length: int = 128
+
+
+FINETUNING = FinetuningDefaults()

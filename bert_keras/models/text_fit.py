@@ -1,0 +1,384 @@
+"""`fit`, `evaluate` and `predict` of tasks that take text as well as features."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+
+from bert_keras import escaping
+from bert_keras.data import SupervisedExamples, dataset, length_multiple
+from bert_keras.data.columns import texts_of
+from bert_keras.data.splitting import validation_split as split_rows
+from bert_keras.defaults import FINETUNING
+from bert_keras.features import SEGMENT_IDS
+from bert_keras.inference.predictor_config import PredictorConfig
+from bert_keras.models.text_columns import TextColumns, find_text
+from bert_keras.models.unread import WithoutUnread
+from bert_keras.models.with_tokenizer import WithTokenizer
+from bert_keras.optimization import optimizer
+
+# Name of the optimizer that `fit` makes: a saved model keeps it, so that the next `fit` makes a new
+# one, with a new schedule.
+_OWN_OPTIMIZER = "adamw_of_fit"
+_WARMUP_STEPS = 100  # where the number of steps is unknown
+_SETS_THE_RATE = ("LearningRateScheduler", "ReduceLROnPlateau")
+
+
+class FitsText(WithTokenizer, WithoutUnread):
+    """Mixin of tasks: text in `fit`, `evaluate` and `predict`, and a compiled model by default."""
+
+    text_inputs: ClassVar[tuple[str, ...]] = ("text",)  # names of the columns, in order
+
+    def examples_of(
+        self,
+        columns: Sequence[Any],
+        y: Any,
+        *,
+        max_length: int,
+        class_weight: Mapping[Any, float] | None = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> SupervisedExamples:
+        """Encode texts and targets to examples.
+
+        Args:
+            columns: of text, as `text_inputs` names them.
+            y: the targets.
+            max_length: most tokens of a row.
+            class_weight: weight of each class, by name or index.
+            sample_weight: weight of each example.
+            options: those of `SupervisedExamples`.
+
+        Raises:
+            DataError: a row that is no text or has no target; names the row.
+        """
+        del columns, y, max_length, class_weight, sample_weight, options
+        raise ValueError(
+            f"A {type(self).__name__} takes features, not text. See bert_keras.data for what makes "
+            "them."
+        )
+
+    def logits_of(self, columns: Sequence[Any]) -> Any:
+        """Return the outputs for texts, in the order of the texts; see `predict`."""
+        del columns
+        raise ValueError(f"A {type(self).__name__} takes features, not text.")
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: int = 1,
+        *,
+        max_length: int | None = None,
+        seed: int = 0,
+    ) -> Any:
+        """Train on text or features, as Keras's `fit`.
+
+        Text is tokenised once. Each epoch reads every example in an order of its own, in batches of
+        texts of similar length. A task that was not compiled is compiled by its first `fit`: its
+        `objective`, and AdamW with warm-up and linear decay over the steps of this `fit`. Every
+        later `fit` begins a new schedule. One printed line says so.
+
+        Args:
+            x: text: a list, NumPy array, pandas Series, Arrow array, column of a
+                `datasets.Dataset`, or `tf.data.Dataset` of strings. Several columns (pairs;
+                questions and contexts; prompts and options) are a tuple, a dictionary or a
+                DataFrame. Or features, a dataset or generator, as in Keras.
+            y: targets: names or indices of labels, numbers, tags of words, answers.
+            batch_size: examples in a batch; None for 32.
+            epochs: as in Keras.
+            verbose: as in Keras; 0 also leaves the line about `compile` out.
+            callbacks: as in Keras. Where a callback sets the learning rate, it begins constant.
+            validation_split: share of the texts to validate on, drawn at random; pairs of one first
+                text stay together. (Of features the last rows, as in Keras.)
+            validation_data: (x, y) or (x, y, sample_weight) of text, or as in Keras.
+            shuffle: False to keep the order of the texts.
+            class_weight: weight of each class, by name or index.
+            sample_weight: weight of each text.
+            initial_epoch: as in Keras.
+            steps_per_epoch: as in Keras.
+            validation_steps: as in Keras.
+            validation_batch_size: as in Keras.
+            validation_freq: as in Keras.
+            max_length: most tokens of a text or pair; None for the length of the training before,
+                or 128. Longer texts are cut.
+            seed: of the order of the texts and of `validation_split`.
+
+        Returns:
+            A `keras.callbacks.History`.
+
+        Raises:
+            DataError: a row that is no text, or a bad target; names the row.
+            ValueError: text for a task without a tokenizer.
+        """
+        found = find_text(x, self.text_inputs)
+        arguments: dict[str, Any] = {
+            "epochs": epochs,
+            "verbose": verbose,
+            "callbacks": callbacks,
+            "initial_epoch": initial_epoch,
+            "validation_steps": validation_steps,
+            "validation_batch_size": validation_batch_size,
+            "validation_freq": validation_freq,
+        }
+        if found is None:
+            if max_length is not None:
+                raise ValueError("`max_length` is for text. Received: features or a dataset")
+            arguments |= {
+                "batch_size": batch_size,
+                "validation_split": validation_split,
+                "validation_data": validation_data,
+                "shuffle": shuffle,
+                "class_weight": class_weight,
+                "sample_weight": sample_weight,
+                "steps_per_epoch": steps_per_epoch,
+            }
+            steps = steps_per_epoch or _steps_of(x, batch_size, validation_split)
+            self._compile_for(steps, epochs - initial_epoch, callbacks, verbose)
+            return super().fit(x, y, **arguments)
+        # === Text ===
+        columns, y = _with_targets(found, y)
+        length = self._length(max_length)
+        make = functools.partial(self._encoded, max_length=length)
+        size = batch_size or FINETUNING.batch_size
+        held_out = None
+        if validation_data is not None:
+            validation_data, held_out = self._held_out(validation_data)
+        elif validation_split:
+            count, firsts = len(columns[0]), self.split_together(columns)
+            learned, validated = split_rows(count, validation_split, seed=seed, firsts=firsts)
+            held_out = _rows_of((columns, y, sample_weight), validated)
+            columns, y, sample_weight = _rows_of((columns, y, sample_weight), learned)
+        if held_out is not None:
+            validation_data = dataset(
+                make(*held_out, batch_size=validation_batch_size or size, seed=None)
+            )
+            arguments["validation_batch_size"] = None
+        arguments["validation_data"] = validation_data
+        order = seed if shuffle else None
+        examples = make(
+            columns, y, sample_weight, batch_size=size, seed=order, class_weight=class_weight
+        )
+        steps = steps_per_epoch or examples.num_batches(0)
+        self._compile_for(steps, epochs - initial_epoch, callbacks, verbose)
+        self.predictor_config = PredictorConfig(
+            length, self.predictor_config.options, len(columns) > 1
+        )
+        batches = dataset(examples, repeat=steps_per_epoch is not None, epoch=initial_epoch)
+        if steps_per_epoch is not None:
+            arguments["steps_per_epoch"] = steps_per_epoch
+        return super().fit(batches, **arguments)
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Compute loss and metrics of text or features, as Keras's `evaluate`; see `fit`."""
+        options: dict[str, Any] = {
+            "verbose": verbose,
+            "steps": steps,
+            "callbacks": callbacks,
+            "return_dict": return_dict,
+            **kwargs,
+        }
+        found = find_text(x, self.text_inputs)
+        if found is None:
+            return super().evaluate(x, y, batch_size, sample_weight=sample_weight, **options)
+        if not self.compiled:
+            self.compile(optimizer=optimizer(FINETUNING.learning_rate), **self.objective())
+            self.optimizer.name = _OWN_OPTIMIZER
+        columns, y = _with_targets(found, y)
+        size = batch_size or FINETUNING.batch_size
+        examples = self._encoded(
+            columns, y, sample_weight, max_length=self._length(None), batch_size=size, seed=None
+        )
+        return super().evaluate(dataset(examples), **options)
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+    ) -> Any:
+        """Return the outputs for text or features, as Keras's `predict`.
+
+        For text the rows are in the order of the texts, whatever their lengths. Answers in words
+        come from the methods of the task, such as `predict_labels`.
+
+        Returns:
+            For features a dictionary of arrays, as in Keras. For text, where an example has one
+            output of fixed size, one float32 array: logits [texts, classes], similarities or
+            vectors. Else a list with one entry for each text; see the class.
+        """
+        found = find_text(x, self.text_inputs)
+        if found is None:
+            return super().predict(x, batch_size, verbose, steps, callbacks)
+        return self.logits_of(found.columns)
+
+    def two_columns(self, columns: Sequence[Any]) -> tuple[list[str], list[str]]:
+        """Return the two columns of texts that the task needs.
+
+        Raises:
+            ValueError: another number of columns.
+        """
+        first, second = self.text_inputs
+        if len(columns) != 2:
+            raise ValueError(
+                f"A {type(self).__name__} reads two columns, {first} and {second}: pass the tuple "
+                f"({first}s, {second}s). Received: {len(columns)}"
+            )
+        return texts_of(first, columns[0]), texts_of(second, columns[1])
+
+    def refuse_weights(self, class_weight: Any, sample_weight: Any) -> None:
+        """Raise `ValueError` where examples of several rows or tokens are to be weighed."""
+        if class_weight is not None or sample_weight is not None:
+            raise ValueError(
+                f"A {type(self).__name__} takes no class_weight or sample_weight with text. Pass "
+                "features with sample weights of your own."
+            )
+
+    def split_together(self, columns: Sequence[Any]) -> Sequence[str] | None:
+        """Return a key of each row; rows of one key are on one side of a validation split."""
+        return columns[0] if len(columns) > 1 else None
+
+    def _encoded(
+        self, columns: Sequence[Any], y: Any, sample_weight: Any, **options: Any
+    ) -> SupervisedExamples:
+        return self.examples_of(
+            columns,
+            y,
+            sample_weight=sample_weight,
+            multiple_of=length_multiple(),
+            segments=SEGMENT_IDS in {tensor.name for tensor in self.inputs},
+            **options,
+        )
+
+    def _held_out(self, data: Any) -> tuple[Any, tuple[Any, Any, Any] | None]:
+        """Return validation data as they are, or their (columns, y, sample_weight) of text."""
+        x, *rest = data if isinstance(data, tuple | list) and len(data) in (2, 3) else (data,)
+        found = find_text(x, self.text_inputs)
+        if found is None:
+            return data, None
+        columns, y = _with_targets(found, rest[0] if rest else None)
+        return None, (columns, y, rest[1] if len(rest) > 1 else None)
+
+    def _length(self, max_length: int | None) -> int:
+        known = self.predictor_config.max_length or FINETUNING.max_length
+        positions = self.encoder.config.max_positions
+        length = min(known, positions) if max_length is None else max_length
+        if not 2 < length <= positions:
+            raise ValueError(
+                f"`max_length` must be from 3 to {positions}, the positions of the encoder. "
+                f"Received: max_length={max_length}"
+            )
+        return length
+
+    def _compile_for(self, steps: int | None, epochs: int, callbacks: Any, verbose: Any) -> None:
+        """Compile a task that the caller did not compile, for the steps of one `fit`."""
+        is_own = self.compiled and self.optimizer.name == _OWN_OPTIMIZER
+        if self.compiled and not is_own:
+            return
+        values = FINETUNING
+        common = {"weight_decay": values.weight_decay, "clip_norm": values.clip_norm}
+        names = {type(each).__name__ for each in _listed(callbacks)}
+        setters = sorted(names & set(_SETS_THE_RATE))
+        if setters:
+            rule = optimizer(values.learning_rate, **common)
+            told = f"a rate of {values.learning_rate:g}, which {setters[0]} sets"
+        elif steps is None:
+            rule = optimizer(
+                values.learning_rate,
+                total_steps=_WARMUP_STEPS,
+                warmup_steps=_WARMUP_STEPS,
+                schedule="constant",
+                **common,
+            )
+            told = (
+                f"a rate of {values.learning_rate:g} after {_WARMUP_STEPS} steps of warm-up, then "
+                "constant, because the number of steps is not known"
+            )
+        else:
+            total = max(1, steps * epochs)
+            rule = optimizer(
+                values.learning_rate,
+                total_steps=total,
+                warmup_steps=round(values.warmup * total),
+                schedule=values.schedule,
+                **common,
+            )
+            told = (
+                f"a rate of {values.learning_rate:g} with warm-up and {values.schedule} decay over "
+                f"{total:,} steps"
+            )
+        rule.name = _OWN_OPTIMIZER
+        self.compile(rule, **self.objective())
+        if verbose != 0:
+            escaping.print_line(f"{type(self).__name__}: compiled with AdamW, {told}.")
+
+
+def _with_targets(found: TextColumns, y: Any) -> tuple[tuple[Any, ...], Any]:
+    if found.y is not None and y is not None:
+        raise ValueError("The dataset has targets, and `y` is given too. Leave one of them out.")
+    return found.columns, found.y if y is None else y
+
+
+def _rows_of(values: Any, numbers: Sequence[int]) -> Any:
+    """Return some rows of a column, or of columns in tuples."""
+    if values is None:
+        return None
+    if isinstance(values, tuple):
+        return tuple(_rows_of(each, numbers) for each in values)
+    if isinstance(values, Mapping):
+        return {name: _rows_of(each, numbers) for name, each in values.items()}
+    if hasattr(values, "iloc"):
+        return values.iloc[list(numbers)]
+    if isinstance(values, np.ndarray):
+        return values[list(numbers)]
+    rows = values if isinstance(values, list) else list(values)
+    return [rows[number] for number in numbers]
+
+
+def _steps_of(x: Any, batch_size: int | None, validation_split: float) -> int | None:
+    """Return the batches of an epoch of features; None where they are not known."""
+    leaves = [each for each in keras.tree.flatten(x) if getattr(each, "shape", None)]
+    if isinstance(x, Mapping | np.ndarray) and leaves:
+        count = int(leaves[0].shape[0] * (1 - validation_split))
+        return -(-count // (batch_size or 32))
+    try:
+        return len(x)
+    except TypeError:
+        return None
+
+
+def _listed(callbacks: Any) -> list[Any]:
+    if callbacks is None:
+        return []
+    inner = getattr(callbacks, "callbacks", callbacks)
+    return list(inner) if isinstance(inner, list | tuple) else [inner]

@@ -1,0 +1,127 @@
+"""Tokenizer and answer settings that a task holds, and that travel with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bert_keras.checks import check_tokenizer, checked_length
+from bert_keras.inference import Runner, VectorMethods
+from bert_keras.inference.predictor_config import FILE, PredictorConfig
+from bert_keras.tokenizers import Tokenizer
+
+_BATCH_SIZE = 32  # of answers; `Predictor` has it as an option
+
+
+class WithTokenizer(VectorMethods):
+    """Mixin of tasks that take text: each may hold the tokenizer of its encoder.
+
+    The tokenizer is state. It is written by `save_to_preset` and into a `.keras` file, and a clone,
+    a copy and a pickled task have it too. `from_preset` attaches that of the folder.
+
+    """
+
+    reads_apart: ClassVar[bool] = False  # whether the two texts of a pair are separate rows
+    encoder: Any
+
+    _tokenizer: Tokenizer | None = None
+    _predictor_config = PredictorConfig()
+    _without_tokenizer = ""  # the reason for which `from_preset` attached none
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of the task; None for a task that takes features alone."""
+        return self._tokenizer
+
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: Tokenizer | None) -> None:
+        if tokenizer is not None:
+            if not isinstance(tokenizer, Tokenizer):
+                raise TypeError(
+                    "`tokenizer` must be a bert_keras.Tokenizer or None. "
+                    f"Received: {type(tokenizer).__name__}"
+                )
+            check_tokenizer(tokenizer, self.encoder.config)
+        self._tokenizer = tokenizer
+        self.attach_to_parts()
+
+    @property
+    def predictor_config(self) -> PredictorConfig:
+        """The length of texts and the options of answers."""
+        return self._predictor_config
+
+    @predictor_config.setter
+    def predictor_config(self, config: PredictorConfig) -> None:
+        self._predictor_config = config
+        self.attach_to_parts()
+
+    def attach_to_parts(self) -> None:
+        """Give tokenizer and settings to tasks within this one; here there are none."""
+
+    def vector_model(self) -> Any:
+        """The model whose output `encode` makes vectors of: the encoder, or a sentence encoder."""
+        return self.encoder
+
+    def answer_method(self, is_paired: bool = False) -> str:
+        """Return the name of the method that answers for this task.
+
+        Args:
+            is_paired: whether texts come in pairs.
+        """
+        return "similarity" if is_paired else "encode"
+
+    def required_tokenizer(self) -> Tokenizer:
+        """Return the tokenizer.
+
+        Raises:
+            ValueError: the task has none.
+        """
+        if self._tokenizer is None:
+            reason = f" {self._without_tokenizer}" if self._without_tokenizer else ""
+            raise ValueError(
+                f"This {type(self).__name__} has no tokenizer, and text needs one.{reason} Set "
+                "`task.tokenizer = bert_keras.Tokenizer.from_preset(...)`, or pass features "
+                "(token_ids, padding_mask)."
+            )
+        return self._tokenizer
+
+    def tell_missing_tokenizer(self, reason: str) -> None:
+        """Keep the reason for which a folder gave no tokenizer, for `required_tokenizer`."""
+        self._without_tokenizer = reason
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens of a text: those of the training, else all positions of the encoder."""
+        length = self.predictor_config.max_length
+        positions = checked_length(None, self.encoder)
+        return positions if length is None else min(length, positions)
+
+    def _answering(self) -> Any:
+        return self
+
+    def _runner_of(self, model: Any) -> Runner:
+        tokenizer = self.required_tokenizer()
+        return Runner(model, tokenizer, batch_size=_BATCH_SIZE, max_length=self.max_length)
+
+    def take_attachments(self, original: Any) -> None:
+        """Take the tokenizer and the settings of another task, such as the original of a clone."""
+        self._tokenizer = original._tokenizer
+        self._without_tokenizer = original._without_tokenizer
+        self.predictor_config = original.predictor_config  # and attaches both to parts
+
+    def save_assets(self, directory: str) -> None:
+        """Keras: write the tokenizer and the settings into a `.keras` file."""
+        if self._tokenizer is not None:
+            self._tokenizer.save_to_preset(directory)
+        if self.predictor_config != PredictorConfig():
+            self.predictor_config.write(Path(directory) / FILE)
+
+    def load_assets(self, directory: str | None) -> None:
+        """Keras: read what `save_assets` wrote; None where it wrote nothing."""
+        if directory is None:
+            return
+        folder = Path(directory)
+        if any(path.name != FILE for path in folder.iterdir()):
+            self.tokenizer = Tokenizer.from_preset(folder)
+        if (folder / FILE).is_file():
+            self.predictor_config = PredictorConfig.read(folder / FILE)
