@@ -111,8 +111,8 @@ def test_weights_that_would_change_nothing() -> None:
 
 def test_labels_that_are_none() -> None:
     for missing in (None, float("nan")):  # as pandas has them
-        with pytest.raises(DataError, match=r"train.tsv:3: a label is the name of a class"):
-            label_names(texts(["a", missing, "b", "c"]))
+        with pytest.raises(DataError, match=r"targets: train.tsv:3 is missing"):
+            texts(["a", missing, "b", "c"])
     with pytest.raises(DataError, match=r"train.tsv:4: unknown label 'd'. The labels are a, b"):
         targets_of(texts(["a", "b", "d", "e"]), ["a", "b"], "single_label")
     with pytest.raises(DataError, match=r"train.tsv:7: unknown label 'x'"):
@@ -134,7 +134,7 @@ def test_labels_that_are_none() -> None:
         ("single_label", [0, 1, 0, 1], "train.tsv:2"),
         ("multi_label", [("a",), "a", 1.0, "a"], "train.tsv:4"),
         ("regression", [1.0, 2.0, 3.0, "a"], "train.tsv:7"),
-        ("regression", [1.0, 2.0, float("nan"), 3.0], "train.tsv:4"),
+        ("regression", [1.0, 2.0, float("inf"), 3.0], "train.tsv:4"),
     ],
 )
 def test_targets_of_another_kind(problem: str, targets: Any, place: str) -> None:

@@ -1,0 +1,253 @@
+"""Columns of texts, labels and words, from any container that callers have.
+
+Lists, tuples, generators, NumPy arrays, and the columns of pandas, polars, pyarrow and Hugging
+Face's `datasets` become plain Python values. None of these libraries is imported: their objects
+are recognised by the module of their class, and read by their own methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data.faults import Faults
+from bert_keras.errors import DataError
+
+_LIBRARIES = frozenset({"cudf", "datasets", "modin", "pandas", "polars", "pyarrow"})
+_MISSING = frozenset({"NAType", "NaTType"})  # of pandas
+_TO_LIST = ("to_pylist", "tolist", "to_list")  # pyarrow; NumPy, pandas and tensors; polars
+_SHOWN = 100  # characters of a value in a message
+
+
+def is_text(x: Any) -> bool:
+    """Return whether `x` is text: a str, or a column of texts or of lists of words.
+
+    No value is computed or consumed: generators, other iterators, tensors and `tf.data` pipelines
+    are no text here. A column is judged by its first value that is not missing.
+    """
+    if isinstance(x, str | bytes):
+        return True
+    if isinstance(x, np.ndarray):
+        return x.dtype.kind in "UST" or (x.dtype.kind == "O" and _first_is_text(x.flat))
+    if isinstance(x, Mapping) or _is_table(x):
+        return False
+    if isinstance(x, Sequence) or _is_foreign(x):
+        return _first_is_text(x) if hasattr(x, "__iter__") else False
+    return False
+
+
+def is_plain(column: Any) -> bool:
+    """Return whether a column is a list or a tuple of nothing but plain str."""
+    return type(column) in (list, tuple) and set(map(type, column)) <= {str}
+
+
+def texts_of(name: str, column: Any, places: Sequence[str] = ()) -> list[str]:
+    """Return a column as a list of plain str; a plain list is returned as it is.
+
+    Args:
+        name: of the column, for messages.
+        column: any iterable of str. Bytes are decoded as UTF-8.
+        places: "file:line" of every row, for messages; () names rows by their number from 0.
+
+    Raises:
+        DataError: one str, or no column; rows that are missing or no str, the first 20 by name.
+    """
+    if is_plain(column):
+        return column if isinstance(column, list) else list(column)
+    faults = Faults()
+    found = _each(_text, name, _values(name, column), _namer(places), faults)
+    faults.check()
+    return found
+
+
+def words_of_rows(name: str, column: Any, places: Sequence[str] = ()) -> list[list[str]]:
+    """Return a column of lists of words, tags or options as lists of plain str.
+
+    Args:
+        name: of the column, for messages.
+        column: any iterable of what `texts_of` takes.
+        places: "file:line" of every row, for messages; () names rows by their number from 0.
+
+    Raises:
+        DataError: one str, or no column; rows that hold something else, the first 20 by name.
+    """
+    faults = Faults()
+    found: list[list[str]] = []
+    row_name = _namer(places)
+    for number, row in enumerate(_values(name, column)):
+        if is_plain(row):
+            found.append(list(row))
+            continue
+        with faults.row():
+            name_of_row = f"{row_name(number)}: {name}"
+            words = _values(name_of_row, row)
+            found.append(_each(_text, name_of_row, words, "item {}".format, faults))
+    faults.check()
+    return found
+
+
+def labels_of(name: str, column: Any, places: Sequence[str] = ()) -> list[Any]:
+    """Return a column of labels or numbers as a list of plain Python values.
+
+    Args:
+        name: of the column, for messages.
+        column: any iterable of str, int, bool or float, of Python or NumPy; or of lists, sets or
+            arrays of these, which become tuples. A set is sorted.
+        places: "file:line" of every row, for messages; () names rows by their number from 0.
+
+    Raises:
+        DataError: one str, or no column; rows that are missing or no label, the first 20 by name.
+    """
+    if is_plain(column):
+        return column if isinstance(column, list) else list(column)
+    faults = Faults()
+    found = _each(_label, name, _values(name, column, "label"), _namer(places), faults)
+    faults.check()
+    return found
+
+
+def _each(
+    convert: Callable[[Any], Any],
+    name: str,
+    values: Iterable[Any],
+    row_name: Callable[[int], str],
+    faults: Faults,
+) -> list[Any]:
+    """The converted values; those that cannot be converted are faults, and are left out."""
+    found = []
+    for number, value in enumerate(values):
+        try:
+            found.append(convert(value))
+        except _Unfit as reason:
+            shown = f"{value!r:.{_SHOWN}}"
+            faults.add(DataError(f"{name}: {row_name(number)} {reason.found(shown)}"))
+    return found
+
+
+def _namer(places: Sequence[str]) -> Callable[[int], str]:
+    return lambda row: places[row] if row < len(places) else f"row {row}"
+
+
+class _Unfit(Exception):  # noqa: N818
+    """A value that a column cannot hold.
+
+    Args:
+        verdict: the end of a sentence about the row.
+        cure: a sentence.
+    """
+
+    def __init__(self, verdict: str, cure: str):
+        super().__init__(verdict)
+        self.verdict, self.cure = verdict, cure
+
+    def found(self, value: str) -> str:
+        """The rest of the message, with the value."""
+        return f"{self.verdict}. Received: {value}. {self.cure}"
+
+
+def _values(name: str, column: Any, kind: str = "text") -> list[Any]:
+    """All values of a column, as its own library gives them."""
+    if isinstance(column, np.ndarray) and not column.ndim:
+        column = column.item()
+    if isinstance(column, str | bytes):
+        raise DataError(
+            f"{name}: a sequence of str is needed, not one str. Received: {column!r:.{_SHOWN}}. "
+            f"Pass a list: [{kind}]."
+        )
+    if isinstance(column, Mapping) or _is_table(column):
+        keys = column if isinstance(column, Mapping) else _names_of_table(column)
+        raise DataError(
+            f"{name}: one column is needed, not a table. Received: {type(column).__name__} with "
+            f"{list(keys)!r:.{_SHOWN}}. Pass one of its columns: table[name]."
+        )
+    if isinstance(column, AbstractSet) or not hasattr(column, "__iter__"):
+        raise DataError(
+            f"{name}: a list, an array or another column with an order is needed. "
+            f"Received: {column!r:.{_SHOWN}}"
+        )
+    if isinstance(column, list | tuple):
+        return list(column)
+    for method in _TO_LIST:
+        if convert := getattr(column, method, None):
+            return convert()
+    if _is_foreign(column) and isinstance(column, Sequence):
+        rows: Any = column[:]  # a column of a `datasets.Dataset`: at once, not row by row
+        return _values(name, rows, kind)
+    if hasattr(column, "numpy"):  # an eager tensor of TensorFlow
+        return _values(name, column.numpy(), kind)
+    return list(column)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return str.__str__(value)  # the text itself, of NumPy's str and of an enumeration too
+    if isinstance(value, bytes):
+        return _decoded(value)
+    _require_value(value)
+    raise _Unfit(f"is no str but {type(value).__name__}", "Make it a str, or drop the row.")
+
+
+def _label(value: Any) -> Any:
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()  # a scalar of NumPy, or a tensor of one number
+    if isinstance(value, str | bytes):
+        return _text(value)
+    _require_value(value)
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    if isinstance(value, AbstractSet):
+        return tuple(sorted(map(_label, value), key=lambda label: (type(label).__name__, label)))
+    if isinstance(value, list | tuple | np.ndarray) or _is_foreign(value):
+        return tuple(map(_label, _values("labels", value)))
+    raise _Unfit(
+        f"is no label but {type(value).__name__}",
+        "A label is a str or a number; a row of several labels is a list of them.",
+    )
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _Unfit(f"is not UTF-8 ({error.reason})", "Decode the column to str first.") from None
+
+
+def _require_value(value: Any) -> None:
+    if _is_missing(value):
+        raise _Unfit("is missing", "Drop such rows, or fill them.")
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, or pandas' NA or NaT."""
+    if value is None or type(value).__name__ in _MISSING:
+        return True
+    return isinstance(value, Real) and value != value  # NaN is not itself
+
+
+def _first_is_text(values: Iterable[Any]) -> bool:
+    for value in values:
+        plain = value.as_py() if hasattr(value, "as_py") else value  # a scalar of pyarrow
+        if not _is_missing(plain):
+            return is_text(plain)
+    return False
+
+
+def _is_foreign(x: Any) -> bool:
+    return any(base.__module__.partition(".")[0] in _LIBRARIES for base in type(x).__mro__)
+
+
+def _is_table(x: Any) -> bool:
+    return _is_foreign(x) and (hasattr(x, "columns") or hasattr(x, "column_names"))
+
+
+def _names_of_table(table: Any) -> Iterable[Any]:
+    names = getattr(table, "column_names", None)
+    return table.columns if names is None else names
