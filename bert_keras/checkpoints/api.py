@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +181,7 @@ def load_encoder(
     allow_pickle: bool = False,
     trust: bool = False,
     load_weights: bool = True,
-    allow_missing: tuple[str, ...] = (),
+    allow_missing: str | Sequence[str] = (),
     plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
@@ -201,8 +201,8 @@ def load_task(
     allow_pickle: bool = False,
     trust: bool = False,
     load_weights: bool = True,
-    allow_missing: tuple[str, ...] = (),
-    allow_unused: tuple[str, ...] = (),
+    allow_missing: str | Sequence[str] = (),
+    allow_unused: str | Sequence[str] = (),
     plain: bool = False,
     dtype: Any = None,
     **options: Any,
@@ -229,7 +229,7 @@ def _encoder_of(
     opened: Checkpoint,
     *,
     load_weights: bool = True,
-    allow_missing: tuple[str, ...] = (),
+    allow_missing: str | Sequence[str] = (),
     plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
@@ -249,8 +249,8 @@ def _task_of(
     task_class: type[Task],
     *,
     load_weights: bool = True,
-    allow_missing: tuple[str, ...] = (),
-    allow_unused: tuple[str, ...] = (),
+    allow_missing: str | Sequence[str] = (),
+    allow_unused: str | Sequence[str] = (),
     plain: bool = False,
     dtype: Any = None,
     **options: Any,

@@ -57,6 +57,7 @@ class TokenClassifier(Task):
         name: str = "token_classifier",
     ):
         labels = class_names(num_classes, labels)
+        num_classes = len(labels)
         # === Layers ===
         head = text_head(encoder, num_classes, None, dropout, features.TAGS)
         field = ConditionalRandomField(dtype=encoder.dtype_policy, name=_CRF) if crf else None
