@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +81,12 @@ class BertConfig:
             object.__setattr__(self, "num_unique_layers", self.num_layers)
         for name, most in MOST.items():
             least = 0 if name in _MAY_BE_ZERO else 1
-            _check_integer(name, getattr(self, name), at_least=least, at_most=most)
-        for name in ("dropout", "attention_dropout"):
-            _check_number(name, getattr(self, name), 0.0, 1.0, inclusive=True)
-        for name in ("layer_norm_epsilon", "initializer_range"):
-            _check_number(name, getattr(self, name), 0.0, 1.0, inclusive=False)
+            value = _whole(name, getattr(self, name), at_least=least, at_most=most)
+            object.__setattr__(self, name, value)
+        for name in ("dropout", "attention_dropout", "layer_norm_epsilon", "initializer_range"):
+            is_rate = name in ("dropout", "attention_dropout")
+            value = _number(name, getattr(self, name), 0.0, 1.0, inclusive=is_rate)
+            object.__setattr__(self, name, value)
         if not isinstance(self.pooler, bool):
             raise ValueError(f"`pooler` must be true or false. Received: pooler={self.pooler!r}")
         for name, choices in _CHOICES.items():
@@ -125,14 +128,14 @@ class BertConfig:
         good = isinstance(given, tuple | list) and len(given) == self.unique_layers
         for heads in given if good else ():
             good = good and isinstance(heads, tuple | list) and len(set(heads)) < self.num_heads
-            good = good and all(type(h) is int and 0 <= h < self.num_heads for h in heads)
+            good = good and all(_is_whole(h) and 0 <= h < self.num_heads for h in heads)
         if not good:
             raise ValueError(
                 f"`pruned_heads` must be {self.unique_layers} lists of heads from 0 to "
                 f"{self.num_heads - 1}, none of them of all heads. "
                 f"Received: pruned_heads={given!r}"
             )
-        found = tuple(tuple(sorted(set(heads))) for heads in given)
+        found = tuple(tuple(sorted({int(h) for h in heads})) for heads in given)
         return found if any(found) else ()
 
     def heads_of(self, block: int) -> int:
@@ -242,18 +245,28 @@ _MOST_WEIGHTS = 2**33  # the largest published BERT has 3.9 billion
 _MAY_BE_ZERO = ("num_segments", "position_offset")
 
 
-def _check_integer(name: str, value: object, *, at_least: int, at_most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= at_most:
+def _whole(name: str, value: Any, *, at_least: int, at_most: int) -> int:
+    """A whole number within limits as a plain int, which JSON can hold."""
+    if not _is_whole(value) or not at_least <= value <= at_most:
         raise ValueError(
             f"`{name}` must be an integer of at least {at_least} and at most {at_most:,}. "
             f"Received: {name}={value!r:.100}"
         )
+    return int(value)
 
 
-def _check_number(name: str, value: Any, low: float, high: float, *, inclusive: bool) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not (low <= value < high if inclusive else low < value < high):
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _number(name: str, value: Any, low: float, high: float, *, inclusive: bool) -> float:
+    """A number within limits as a plain int or float, which JSON can hold."""
+    number = math.nan  # which lies within no limits
+    if isinstance(value, Real) and not isinstance(value, bool):
+        number = value if isinstance(value, int) else float(value)
+    if not (low <= number < high if inclusive else low < number < high):
         interval = f"{'[' if inclusive else '('}{low:g}, {high:g})"
         raise ValueError(
             f"`{name}` must be a number in {interval}. Received: {name}={value!r:.100}"
         )
+    return number

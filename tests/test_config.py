@@ -6,6 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bert_keras import PRESETS, BertConfig
@@ -72,6 +73,26 @@ def test_defaults_are_bert_base():
 def test_bad_value(name: str, value: Any, message: str):
     with pytest.raises(ValueError, match=f"`{name}` must be .*{message}.* Received: {name}="):
         BertConfig.from_dict({"vocab_size": 30, name: value})
+
+
+def test_numbers_of_numpy_become_plain_numbers():
+    values: dict[str, Any] = {
+        "vocab_size": np.int64(30),
+        "hidden_size": np.int32(32),
+        "num_layers": np.int64(2),
+        "num_heads": np.uint8(4),
+        "intermediate_size": np.int64(37),
+        "dropout": np.float32(0.5),
+        "layer_norm_epsilon": np.float64(1e-5),
+    }
+    config = BertConfig(**values, pruned_heads=[[np.int64(1)], [0]])  # pyright: ignore[reportArgumentType]
+    for name, value in values.items():
+        assert type(getattr(config, name)) is type(value.item()), name
+    assert config.pruned_heads == ((1,), (0,))
+    assert json.loads(json.dumps(config.to_dict()))["vocab_size"] == 30
+    for value in (np.float32(30), np.bool_(True), "30"):
+        with pytest.raises(ValueError, match="`vocab_size` must be an integer"):
+            BertConfig(**{**values, "vocab_size": value})
 
 
 def test_every_value_is_checked():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +189,7 @@ def load_encoder(
     allow_pickle: bool = False,
     trust: bool = False,
     load_weights: bool = True,
-    allow_missing: tuple[str, ...] = (),
+    allow_missing: str | Sequence[str] = (),
     plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
@@ -209,8 +209,8 @@ def load_task(
     allow_pickle: bool = False,
     trust: bool = False,
     load_weights: bool = True,
-    allow_missing: tuple[str, ...] = (),
-    allow_unused: tuple[str, ...] = (),
+    allow_missing: str | Sequence[str] = (),
+    allow_unused: str | Sequence[str] = (),
     plain: bool = False,
     dtype: Any = None,
     **options: Any,
@@ -263,7 +263,7 @@ def _encoder_of(
     opened: Checkpoint,
     *,
     load_weights: bool = True,
-    allow_missing: tuple[str, ...] = (),
+    allow_missing: str | Sequence[str] = (),
     plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
@@ -283,8 +283,8 @@ def _task_of(
     task_class: type[Task],
     *,
     load_weights: bool = True,
-    allow_missing: tuple[str, ...] = (),
-    allow_unused: tuple[str, ...] = (),
+    allow_missing: str | Sequence[str] = (),
+    allow_unused: str | Sequence[str] = (),
     plain: bool = False,
     dtype: Any = None,
     **options: Any,

@@ -6,7 +6,7 @@ import abc
 import math
 import types
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -88,8 +88,8 @@ class Checkpoint(abc.ABC):
         options: dict[str, Any],
         *,
         load_weights: bool,
-        allow_missing: tuple[str, ...],
-        allow_unused: tuple[str, ...],
+        allow_missing: str | Sequence[str],
+        allow_unused: str | Sequence[str],
         new_head: tuple[str, ...] = (),
         plain: bool = False,
     ) -> Any:
@@ -100,8 +100,9 @@ class Checkpoint(abc.ABC):
             make: called with the config and options; makes the model.
             options: of the caller, which come before those that the checkpoint tells.
             load_weights: False to take only the config.
-            allow_missing: variable paths (or their beginnings) that keep new weights if missing.
-            allow_unused: paths of ours whose tensors the model does without.
+            allow_missing: variable paths (or their beginnings) that keep new weights if missing;
+                one name or several.
+            allow_unused: paths of ours whose tensors the model does without; likewise.
             new_head: head layers that the caller describes (`labels`, `num_classes`): where the
                 checkpoint has no head of this class they are new, and every other head is unused.
             plain: keep the weights as other libraries read them, and let all of them train.
@@ -109,6 +110,7 @@ class Checkpoint(abc.ABC):
         Raises:
             ArtifactError: the checkpoint cannot be read, or its tensors are not the model's.
         """
+        allow_missing, allow_unused = _names(allow_missing), _names(allow_unused)
         class_name = model_class.__name__
         needed = load_weights or self.is_told_by_tensors
         with self.source(verify=load_weights) if needed else nullcontext() as source:
@@ -233,6 +235,11 @@ class Checkpoint(abc.ABC):
                 "If these may keep their new weights, say so: allow_missing=(…)."
             )
         return names.entries(known)
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """One name, or several, as a tuple: a str is a sequence of letters, which are no names."""
+    return (names,) if isinstance(names, str) else tuple(map(str, names))
 
 
 def _hint_of_heads(

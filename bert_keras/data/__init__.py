@@ -15,6 +15,7 @@ from bert_keras.data.feeding import (
     py_dataset,
     tf_dataset,
 )
+from bert_keras.data.labels import label_names
 from bert_keras.data.masked_texts import MaskedTexts
 from bert_keras.data.packed import Packable, PackedExamples
 from bert_keras.data.packed_batch import pack_batch
@@ -28,7 +29,7 @@ from bert_keras.data.squad import SquadReport, read_squad
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.tables import read_table
 from bert_keras.data.tag_schemes import from_bio, to_bio
-from bert_keras.data.targets import label_names, tag_examples, targets_of, text_examples
+from bert_keras.data.targets import tag_examples, targets_of, text_examples
 
 __all__ = [
     "LAYOUTS",

@@ -113,9 +113,10 @@ def write_conll(
     """
     if separator not in ("\t", " "):
         raise ValueError(f"separator must be a tab or a space. Received: {separator!r}")
-    TaggedWords(words, tags)  # the checks that they fit
+    sentences = TaggedWords(words, tags)  # checks that they fit
     with new_file(path) as file:
-        for i, (sentence, its_tags) in enumerate(zip(words, tags, strict=True)):
+        rows = zip(sentences.words, sentences.tags or (), strict=True)
+        for i, (sentence, its_tags) in enumerate(rows):
             for word, tag in zip(sentence, from_bio(its_tags, scheme), strict=True):
                 for text in (word, tag):
                     _require_writable(text, separator, f"sentence {i}")

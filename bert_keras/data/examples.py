@@ -1,6 +1,8 @@
 """Supervised examples as plain Python values: what the readers return and the tasks train on.
 
-Every class checks on creation that its columns fit together. `places` names, for every row, the
+Every class checks on creation that its columns fit together. Columns may be lists, NumPy arrays, or
+columns of pandas, pyarrow and `datasets`; afterwards they are lists or tuples of plain Python
+values, which a caller's later changes of an array do not reach. `places` names, for every row, the
 file and line it comes from ("file:line"), for messages; it is empty for Python lists.
 """
 
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
+from bert_keras.data.columns import is_plain, labels_of, texts_of, words_of_rows
 from bert_keras.errors import DataError
 
 
@@ -21,22 +24,25 @@ class Texts:
     Attributes:
         texts: one text per row.
         pairs: the second text of every row, or None.
-        targets: a label (str), a number (float) or several labels (a tuple of str) per row, or
-            None for rows to predict.
+        targets: a label (str, or int for the number of a class), a number (float) or several
+            labels (a tuple of them) per row, or None for rows to predict.
         places: "file:line" of every row, or ().
     """
 
     texts: Sequence[str]
     pairs: Sequence[str] | None = None
-    targets: Sequence[str] | Sequence[float] | Sequence[tuple[str, ...]] | None = None
+    targets: Sequence[str] | Sequence[float] | Sequence[tuple[str | int, ...]] | None = None
     places: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        _require_texts("texts", self.texts, self.places)
-        if self.pairs is not None:
-            _require_texts("pairs", self.pairs, self.places)
         if isinstance(self.targets, str):
             raise DataError(f"targets: one per row, not one str. Received: {self.targets!r}")
+        _set(
+            self,
+            texts=_texts("texts", self.texts, self.places),
+            pairs=None if self.pairs is None else _texts("pairs", self.pairs, self.places),
+            targets=_labels("targets", self.targets, self.places),
+        )
         _require_equal(texts=self.texts, pairs=self.pairs, targets=self.targets, places=self.places)
 
     def __len__(self) -> int:
@@ -60,14 +66,17 @@ class TaggedWords:
     places: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        _set(
+            self,
+            words=_rows("words", self.words, self.places),
+            tags=None if self.tags is None else _rows("tags", self.tags, self.places),
+        )
         _require_equal(words=self.words, tags=self.tags, places=self.places)
         for i, words in enumerate(self.words):
             place = _place(self.places, i)
-            _require_texts(f"{place}words", words)
-            if not len(words) or not all(words):
+            if not words or not all(words):
                 raise DataError(f"{place}an empty sentence or an empty word. Received: {words!r}")
             if self.tags is not None:
-                _require_texts(f"{place}tags", self.tags[i])
                 if not all(self.tags[i]):
                     raise DataError(f"{place}an empty tag. Received: {list(self.tags[i])!r}")
                 if len(self.tags[i]) != len(words):
@@ -162,13 +171,17 @@ class Choices:
     places: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        _set(
+            self,
+            prompts=_texts("prompts", self.prompts, self.places),
+            options=_rows("options", self.options, self.places),
+            answers=_labels("answers", self.answers, self.places),
+        )
         _require_equal(
             prompts=self.prompts, options=self.options, answers=self.answers, places=self.places
         )
-        _require_texts("prompts", self.prompts, self.places)
         for i, options in enumerate(self.options):
             place = _place(self.places, i)
-            _require_texts(f"{place}options", options)
             if len(options) < 2:
                 raise DataError(f"{place}a choice needs two options or more. Received: {options!r}")
             if self.answers is not None and not _is_index(self.answers[i], len(options)):
@@ -190,14 +203,30 @@ def _place(places: Sequence[str], row: int) -> str:
     return f"{places[row]}: " if places else f"row {row}: "
 
 
-def _require_texts(name: str, values: Any, places: Sequence[str] = ()) -> None:
-    """A str is itself a sequence of str: it is refused, as one text where rows are meant."""
-    if isinstance(values, str):
-        raise DataError(f"{name}: a sequence of str is needed, not one str. Received: {values!r}")
-    for i, value in enumerate(values):
-        if not isinstance(value, str):
-            place = places[i] if i < len(places) else f"row {i}"
-            raise DataError(f"{name}: {place} is no str. Received: {value!r}")
+def _set(examples: Any, **columns: Any) -> None:
+    """Replace columns of a frozen dataclass."""
+    for name, column in columns.items():
+        object.__setattr__(examples, name, column)
+
+
+def _texts(name: str, column: Any, places: Sequence[str]) -> Any:
+    """A column of plain str. What is one already is not copied."""
+    return column if is_plain(column) else texts_of(name, column, places)
+
+
+def _rows(name: str, column: Any, places: Sequence[str]) -> Any:
+    """A column of lists of plain str. What is one already is not copied."""
+    if isinstance(column, list | tuple) and all(map(is_plain, column)):
+        return column
+    return words_of_rows(name, column, places)
+
+
+def _labels(name: str, column: Any, places: Sequence[str]) -> Any:
+    """A column of plain labels or numbers; a tuple stays one."""
+    if column is None or is_plain(column):
+        return column
+    labels = labels_of(name, column, places)
+    return tuple(labels) if isinstance(column, tuple) else labels
 
 
 def _require_equal(**columns: Sequence[Any] | None) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 
 from bert_keras.data.examples import Texts
 from bert_keras.data.faults import Faults
+from bert_keras.data.labels import place_of
 from bert_keras.data.rows import encode_apart
 from bert_keras.data.supervised import SupervisedExamples
-from bert_keras.data.targets import place_of, targets_of, weights_of
+from bert_keras.data.targets import targets_of, weights_of
 from bert_keras.errors import DataError
 from bert_keras.features import LABEL, MATCH, SENTENCE_PAIR_OBJECTIVES, SIMILARITY
 from bert_keras.tokenizers import Tokenizer
@@ -54,7 +55,7 @@ def pair_examples(
         )
     if examples.pairs is None:
         raise DataError("The examples are texts without a second one to compare with.")
-    if objective != "classification" and (labels or class_weights):
+    if objective != "classification" and (class_weights or (labels is not None and len(labels))):
         raise ValueError(
             "labels and class_weights are for objective='classification'. Received: "
             f"objective={objective!r}"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data.examples import Choices, Question
+from bert_keras.data.labels import place_of
 from bert_keras.data.rows import Rows, encode
 from bert_keras.data.supervised import SupervisedExamples
-from bert_keras.data.targets import place_of
 from bert_keras.data.windows import Pieces, Window, question_windows
 from bert_keras.errors import DataError
 from bert_keras.features import CHOICE, END, START

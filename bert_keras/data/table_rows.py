@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from bert_keras import atomic
@@ -13,6 +15,7 @@ from bert_keras.data.text_files import Source, strict_lines
 from bert_keras.errors import DataError
 
 FORMATS = ("csv", "jsonl", "label_text", "parquet", "tsv")
+MAX_FIELD = 2**24  # characters of a quoted field: several times the longest book
 LABEL_TEXT = ("label", "fine", "text")  # columns of the format "label_text"
 
 _ENDINGS = {
@@ -24,6 +27,7 @@ _ENDINGS = {
     ".tsv": "tsv",
     ".txt": "tsv",
 }
+_FIELD_LIMIT = threading.Lock()  # the limit is that of the process
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
@@ -52,7 +56,7 @@ def read_rows(
         header: whether the first row of a TSV or CSV file names its columns.
         quoting: whether quotes hold a field together, by RFC 4180: they may hold separators and
             line ends (LF then, whatever the file has), and a doubled quote stands for one. None:
-            in CSV yes, in TSV no.
+            in CSV yes, in TSV no. A field may have `MAX_FIELD` characters with it.
         separator: what stands between fields; None: a comma in CSV, a tab in TSV.
         encoding: of text files. JSON lines and Parquet are UTF-8 by their definition, but what is
             named here is used for the former.
@@ -123,7 +127,8 @@ def _quoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, li
     while True:
         start = reader.line_num + 1
         try:
-            fields = next(reader)
+            with _long_fields():
+                fields = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
@@ -133,6 +138,17 @@ def _quoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, li
                 "are plain characters in this file, pass quoting=False."
             ) from None
         yield start, fields
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Fields of up to `MAX_FIELD` characters in the `csv` module, which has one limit for all."""
+    with _FIELD_LIMIT:
+        before = csv.field_size_limit(MAX_FIELD)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
 
 
 def _without_blanks(

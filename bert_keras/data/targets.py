@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.data.columns import texts_of
 from bert_keras.data.examples import TaggedWords, Texts
 from bert_keras.data.faults import Faults
+from bert_keras.data.labels import class_numbers, labels_of_rows, names_of, place_of
 from bert_keras.data.rows import Rows, encode
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.windows import word_windows
@@ -18,36 +20,16 @@ from bert_keras.errors import DataError
 from bert_keras.features import LABEL, TAGS
 from bert_keras.tokenizers import Tokenizer
 
-OUTSIDE = "O"
 _WINDOW_OF_TAGS = 4  # batches; how tags stand differs by a sentence's length
+_MOST_CLASSES = 2**31  # as int32 has them
 PROBLEMS = {
-    "single_label": "one label",
+    "single_label": (
+        "one label, a name or a whole number; to predict numbers, use "
+        'problem="regression" (in recipes task=text_regression)'
+    ),
     "multi_label": "labels, or one",
     "regression": "a number",
 }
-
-
-def label_names(examples: Texts | TaggedWords) -> list[str]:
-    """The names of all labels, sorted; of tags with "O" first.
-
-    Raises:
-        DataError: there are none.
-    """
-    if isinstance(examples, TaggedWords):
-        found = {tag for tags in examples.tags or () for tag in tags}
-        if not found:
-            raise DataError("No sentence has tags.")
-        return [OUTSIDE, *sorted(found - {OUTSIDE})]
-    found: set[Any] = set()
-    for index, target in enumerate(examples.targets or ()):
-        several = target if isinstance(target, tuple | list) else (target,)
-        if not all(isinstance(name, str) for name in several):
-            place = place_of(examples.places, index)
-            raise DataError(f"{place}: a label is the name of a class. Received: {target!r}")
-        found.update(several)
-    if not found:
-        raise DataError("No example has a label, so that there is nothing to learn.")
-    return sorted(found)
 
 
 def text_examples(
@@ -65,7 +47,8 @@ def text_examples(
     Args:
         tokenizer: the model's.
         examples: texts or pairs with targets.
-        labels: the names of the classes in the model's order; None for numbers.
+        labels: the names of the classes in the model's order; None for numbers. Targets that are
+            whole numbers are read as `targets_of` says.
         problem: "single_label", "multi_label" or "regression".
         class_weights: what an example of a class counts, by its name; 1 for the others. Of a single
             label only.
@@ -96,17 +79,27 @@ def weights_of(
     """
     if not class_weights:
         return None
-    if problem != "single_label" or not labels or class_weights.keys() - set(labels):
+    names = [] if labels is None else names_of(labels)
+    if problem != "single_label" or not names or class_weights.keys() - set(names):
         raise ValueError(
             "class_weights are for the labels of a single-label problem. Received: "
             f"class_weights={dict(class_weights)}, labels={labels}, problem={problem!r}"
         )
-    by_class = np.array([class_weights.get(name, 1.0) for name in labels], np.float32)
+    by_class = np.array([class_weights.get(name, 1.0) for name in names], np.float32)
     return {LABEL: by_class[targets]}
 
 
 def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> np.ndarray:
-    """The targets as numbers: int32 [rows], or float32 [rows, classes].
+    """Return the targets as numbers: int32 [rows], or float32 [rows, classes].
+
+    A whole number as a label is the index of a class, from 0. Where all `labels` are whole numbers
+    themselves ("1" to "5"), it is the class of that name.
+
+    Args:
+        examples: texts with targets.
+        labels: the names of the classes in the model's order; None for a regression, or where all
+            targets are indices of classes.
+        problem: "single_label", "multi_label" or "regression".
 
     Raises:
         DataError: an unknown label, a target of another kind, or no targets; names the row.
@@ -126,34 +119,40 @@ def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> n
                 )
             )
     faults.check()
-    targets: Sequence[Any] = examples.targets
     if problem == "regression":
-        return np.array(targets, np.float32)[:, None]
-    numbers = {name: number for number, name in enumerate(labels or ())}
-    several = [[target] if isinstance(target, str) else target for target in targets]
-    for index, names in enumerate(several):
-        if unknown := [name for name in names if name not in numbers]:
-            faults.add(
-                DataError(
-                    f"{place_of(examples.places, index)}: unknown label {unknown[0]!r}. The labels "
-                    f"are {', '.join(numbers)}."
-                )
-            )
+        return np.array(examples.targets, np.float32)[:, None]
+    rows = labels_of_rows(examples)
+    are_numbers = any(isinstance(label, int) for row in rows for label in row)
+    if labels is not None:
+        names = names_of(labels)
+        numbers = class_numbers(names) if are_numbers else {n: i for i, n in enumerate(names)}
+        known = f"The labels are {', '.join(names)}."
+        if are_numbers:
+            known += f" Whole numbers from {min(numbers)} to {max(numbers)} mean them."
+    elif problem == "single_label" and are_numbers:
+        numbers = {label: label for (label,) in rows if 0 <= label < _MOST_CLASSES}
+        known = "Without labels= they are the indices of classes, from 0."
+    else:
+        raise DataError("The labels have no numbers yet: pass labels=label_names(examples).")
+    for index, row in enumerate(rows):
+        if unknown := [label for label in row if label not in numbers]:
+            place = place_of(examples.places, index)
+            faults.add(DataError(f"{place}: unknown label {unknown[0]!r}. {known}"))
     faults.check()
     if problem == "single_label":
-        return np.array([numbers[name] for (name,) in several], np.int32)
+        return np.array([numbers[label] for (label,) in rows], np.int32)
     found = np.zeros((len(examples), len(numbers)), np.float32)
-    for index, names in enumerate(several):
-        found[index, [numbers[name] for name in names]] = 1.0
+    for index, row in enumerate(rows):
+        found[index, [numbers[label] for label in row]] = 1.0
     return found
 
 
 def _fits(target: Any, problem: str) -> bool:
     if problem == "regression":
         return isinstance(target, Real) and math.isfinite(target)
-    if isinstance(target, str) or problem == "single_label":
-        return isinstance(target, str)
-    return isinstance(target, tuple | list) and all(isinstance(name, str) for name in target)
+    if isinstance(target, tuple):
+        return problem == "multi_label" and all(_fits(label, "single_label") for label in target)
+    return isinstance(target, str | int) or (isinstance(target, float) and target.is_integer())
 
 
 def tag_examples(
@@ -184,8 +183,9 @@ def tag_examples(
     """
     if examples.tags is None or not len(examples):
         raise DataError("The sentences have no tags to train on.")
-    numbers = {name: number for number, name in enumerate(labels)}
-    later = np.array([numbers.get(_continued(name), numbers[name]) for name in labels])
+    names = texts_of("labels", labels)
+    numbers = {name: number for number, name in enumerate(names)}
+    later = np.array([numbers.get(_continued(name), numbers[name]) for name in names])
     ids, targets, weights = [], [], []
     faults = Faults()
     for index, (words, tags) in enumerate(zip(examples.words, examples.tags, strict=True)):
@@ -220,8 +220,3 @@ def tag_examples(
 
 def _continued(tag: str) -> str:
     return f"I-{tag[2:]}" if tag.startswith("B-") else tag
-
-
-def place_of(places: Sequence[str], index: int) -> str:
-    """What an example is called in a message."""
-    return places[index] if places else f"example {index}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def _check(predictor: Predictor) -> None:
         check_top_k(options.get("top_k", 1), tokenizer)
     for name, value in options.items():
         is_other = name in ("null_threshold", "threshold", "prompt", "prompt_name")
-        if not is_other and (not isinstance(value, int) or value < 1):
+        if not is_other and (not isinstance(value, Integral) or value < 1):
             raise ValueError(f"`{name}` must be a whole number from 1. Received: {name}={value}")
     if isinstance(task, QuestionAnswerer):
         most = predictor.max_length - tokenizer.scheme.num_added(2) - 1

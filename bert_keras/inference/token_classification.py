@@ -8,8 +8,8 @@ from statistics import fmean
 import numpy as np
 
 from bert_keras import features, viterbi
+from bert_keras.data.labels import OUTSIDE
 from bert_keras.data.rows import Rows
-from bert_keras.data.targets import OUTSIDE
 from bert_keras.data.windows import WordWindow, word_windows
 from bert_keras.inference.base import TextMethods
 from bert_keras.inference.results import Entity, Label

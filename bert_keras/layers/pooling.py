@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import keras
@@ -95,6 +96,12 @@ def pooling_names(pooling: str | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
+def plain_count(value: Any) -> Any:
+    """Return a whole number of any library as an int, which JSON can hold; others as they are."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return int(value) if is_whole else value
+
+
 def dense_options(dense: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the options of dense layers, all of them said.
 
@@ -106,7 +113,7 @@ def dense_options(dense: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     complete = []
     for options in dense:
         values = {**_DENSE, **options}
-        units = values["units"]
+        units = values["units"] = plain_count(values["units"])
         flags = values["use_bias"], values["residual"]
         if (
             set(values) != set(_DENSE)
@@ -147,6 +154,7 @@ class SentencePooling(SerializableLayer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        truncate_dim = plain_count(truncate_dim)
         if truncate_dim is not None and (type(truncate_dim) is not int or truncate_dim < 1):
             raise ValueError(
                 "`truncate_dim` must be a whole number from 1, or None. "

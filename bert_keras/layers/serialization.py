@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from numbers import Integral, Real
 from typing import Any
 
 import keras
@@ -67,7 +68,20 @@ _IN_ATTRIBUTE = object()
 
 def _kept(value: Any) -> Any:
     each = value if isinstance(value, list | tuple) and value else [value]
-    return _IN_ATTRIBUTE if isinstance(each[0], keras.layers.Layer) else value
+    return _IN_ATTRIBUTE if isinstance(each[0], keras.layers.Layer) else _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value with the numbers of NumPy in it as those of Python, which JSON can hold."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(_plain, value)) if type(value) in (list, tuple) else value
+    if type(value) is dict:
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, Integral) and not isinstance(value, int):
+        return int(value)
+    if isinstance(value, Real) and not isinstance(value, int):
+        return float(value)
+    return value
 
 
 def _deserialized(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from numbers import Integral
 from typing import Any
 
 import keras
@@ -42,7 +43,7 @@ class ChunkedTask(TaskView):
 
     def __init__(self, whole: Task | PackedTask, chunks: int):
         task = whole.task if isinstance(whole, PackedTask) else whole
-        if not isinstance(chunks, int) or chunks < 1:
+        if not isinstance(chunks, Integral) or isinstance(chunks, bool) or chunks < 1:
             raise ValueError(f"`chunks` must be at least 1. Received: chunks={chunks}")
         if not isinstance(task, MaskedLM | Pretrainer):
             raise ValueError(
@@ -54,7 +55,7 @@ class ChunkedTask(TaskView):
         vectors = MaskedVectors(task.mlm, name=f"{features.MLM}_vectors")
         outputs = task.outputs_by(vectors, inputs, packed=packed)
         super().__init__(task, inputs, outputs, name=f"{whole.name}_chunked")
-        self._whole, self._chunks = _Whole(whole), chunks
+        self._whole, self._chunks = _Whole(whole), int(chunks)
         self.mlm_accuracy = keras.metrics.Mean(name=f"{features.MLM}_accuracy")
 
     @described

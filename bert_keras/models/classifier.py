@@ -86,6 +86,7 @@ class SequenceClassifier(LabelMethods, Task):
                 f"`problem` must be one of {', '.join(PROBLEMS)}. Received: problem={problem!r}"
             )
         labels = class_names(num_classes, labels)
+        num_classes = len(labels)
         if activation is not None and activation not in ACTIVATIONS:
             raise ValueError(
                 f"`activation` must be None or one of {', '.join(ACTIVATIONS)}. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, final
 
 import keras
@@ -67,7 +68,7 @@ class ElectraPretrainer(Task):
                 "The encoder must have blocks of its own with all heads, and positions in a table. "
                 f"Received: {config}"
             )
-        is_number = isinstance(rtd_weight, int | float) and not isinstance(rtd_weight, bool)
+        is_number = isinstance(rtd_weight, Real) and not isinstance(rtd_weight, bool)
         if not is_number or not 0 <= rtd_weight < math.inf:
             raise ValueError(
                 "`rtd_weight` must be a finite number of at least 0. "
@@ -101,6 +102,7 @@ class ElectraPretrainer(Task):
         # Ids are exact in float32, up to 16 million.
         found = ops.concatenate([head(encoded), ops.cast(seen, "float32")[:, :, None]], axis=-1)
         outputs = {features.MLM: logits, features.RTD: found}
+        rtd_weight = rtd_weight if isinstance(rtd_weight, int) else float(rtd_weight)
         options = {"generator_size": generator_size, "rtd_weight": rtd_weight}
         super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.generator, self.mlm, self.head = generator, mlm, head

@@ -296,7 +296,7 @@ class BertEncoder(EncoderView):
         handle: str | Path,
         *,
         load_weights: bool = True,
-        allow_missing: tuple[str, ...] = (),
+        allow_missing: str | Sequence[str] = (),
         allow_pickle: bool = False,
         trust: bool = False,
         **options: Any,
@@ -310,7 +310,7 @@ class BertEncoder(EncoderView):
             load_weights: False to take only the config: new, random weights. A name of `PRESETS`
                 then needs no network.
             allow_missing: variable paths (or their beginnings, such as "pooler") that the
-                checkpoint may lack; they keep new weights.
+                checkpoint may lack; they keep new weights. One name or several.
             allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there
                 are no safetensors files.
             trust: also read a SavedModel of TensorFlow Hub or Kaggle, one of Google's encoders, of

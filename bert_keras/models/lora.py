@@ -8,6 +8,7 @@ parts stay frozen (`layers.core`, `layers.state`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import keras
@@ -49,7 +50,7 @@ def enable_lora(
     Raises:
         ValueError: a bad rank or alpha, an unknown layer or none, or adapters that are there.
     """
-    if not isinstance(rank, int) or rank < 1:
+    if not isinstance(rank, Integral) or isinstance(rank, bool) or rank < 1:
         raise ValueError(f"`rank` must be a whole number of at least 1. Received: rank={rank!r}")
     if alpha is not None and alpha <= 0:
         raise ValueError(f"`alpha` must be above 0. Received: alpha={alpha}")
@@ -57,6 +58,7 @@ def enable_lora(
         raise ValueError(
             f"`layers` must be some of {', '.join(LAYERS)}. Received: layers={layers!r}"
         )
+    rank, alpha = int(rank), alpha if alpha is None or isinstance(alpha, int) else float(alpha)
     if adapted(encoder):
         raise ValueError("The encoder has adapters already: merge_lora() first.")
     variables = state.variables_by_name(encoder)

@@ -93,7 +93,7 @@ class SentenceEncoder(Task):
         unusual = {
             "include_prompt": (include_prompt, True),
             "dense": (complete["dense"], []),
-            "truncate_dim": (truncate_dim, None),
+            "truncate_dim": (head.truncate_dim, None),
             "similarity": (similarity, features.COSINE),
         }
         # What is as usual is not written, so that earlier versions open the folder.

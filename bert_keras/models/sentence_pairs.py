@@ -81,7 +81,8 @@ class SentencePairs(LabelMethods, Task):
                 f"Received: objective_name={objective_name!r}"
             )
         is_labelled = objective_name == "classification"
-        if is_labelled != (num_classes is not None) or (labels and not is_labelled):
+        has_labels = labels is not None and len(labels) > 0
+        if is_labelled != (num_classes is not None) or (has_labels and not is_labelled):
             raise ValueError(
                 "objective_name='classification' needs `num_classes`, and nothing else has labels. "
                 f"Received: {objective_name=}, {num_classes=}, {labels=}"
@@ -94,7 +95,9 @@ class SentencePairs(LabelMethods, Task):
         # === Layers ===
         head = None
         if num_classes is not None:
-            options |= {"num_classes": num_classes, "labels": class_names(num_classes, labels)}
+            labels = class_names(num_classes, labels)
+            num_classes = len(labels)
+            options |= {"num_classes": num_classes, "labels": labels}
             head = text_head(encoder, num_classes, None, 0.0, features.LABEL)
         pool = sentence_encoder.head
         # === Functional model ===

@@ -5,8 +5,10 @@ Both give a new encoder and leave the old one as it is; weights are copied, adap
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from keras import ops
@@ -75,7 +77,8 @@ def keep_layers(encoder: BertEncoder, layers: int | Sequence[int], **options: An
         ValueError: no such layer, none at all, or layers that share a block.
     """
     config = encoder.config
-    chosen = list(range(layers)) if isinstance(layers, int) else list(layers)
+    numbers = range(int(layers)) if isinstance(layers, Integral) else layers
+    chosen = list(map(operator.index, numbers))  # pyright: ignore[reportArgumentType]
     is_good = bool(chosen) and chosen == sorted(set(chosen)) and chosen[-1] < config.num_layers
     if not is_good or chosen[0] < 0:
         raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -127,8 +128,8 @@ class Task(FitsText):
         handle: str | Path,
         *,
         load_weights: bool = True,
-        allow_missing: tuple[str, ...] = (),
-        allow_unused: tuple[str, ...] = (),
+        allow_missing: str | Sequence[str] = (),
+        allow_unused: str | Sequence[str] = (),
         allow_pickle: bool = False,
         trust: bool = False,
         dtype: Any = None,
@@ -146,8 +147,8 @@ class Task(FitsText):
             load_weights: False to take only the config: new, random weights. A name of `PRESETS`
                 then needs no network.
             allow_missing: variable paths (or their beginnings, such as "mlm") that the checkpoint
-                may lack; they keep new weights.
-            allow_unused: paths of the checkpoint's heads that this task does without.
+                may lack; they keep new weights. One name or several.
+            allow_unused: paths of the checkpoint's heads that this task does without; likewise.
             allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there
                 are no safetensors files.
             trust: also read a SavedModel of TensorFlow Hub or Kaggle, one of Google's encoders. Of
@@ -193,20 +194,32 @@ def task_inputs(encoder: BertEncoder) -> dict[str, keras.KerasTensor]:
 
 
 def class_names(num_classes: int, labels: Sequence[str] | None) -> list[str]:
-    """The names of the classes, made up where none are given.
+    """Return the names of the classes as plain str, made up where none are given.
+
+    Whole numbers as labels are named by their digits ("0", "1").
 
     Raises:
         ValueError: not one name for each class, or two that are the same.
     """
-    is_count = isinstance(num_classes, int) and not isinstance(num_classes, bool)
+    is_count = isinstance(num_classes, Integral) and not isinstance(num_classes, bool)
     if not is_count or num_classes < 1:
         raise ValueError(
             "`num_classes` must be an integer of at least 1. "
             f"Received: num_classes={num_classes!r:.100}"
         )
-    names = [f"LABEL_{i}" for i in range(num_classes)] if labels is None else list(labels)
-    if len(names) != num_classes or len(set(names)) != num_classes:
+    if labels is None:
+        return [f"LABEL_{i}" for i in range(num_classes)]
+    names = [] if isinstance(labels, str) else [_name(label) for label in labels]
+    if len(names) != num_classes or len(set(names)) != num_classes or None in names:
         raise ValueError(
             f"`labels` must be {num_classes} different names. Received: labels={labels!r}"
         )
-    return names
+    return [name for name in names if name is not None]
+
+
+def _name(label: Any) -> str | None:
+    """A label as plain str; None for what is no name."""
+    if isinstance(label, str):
+        return str.__str__(label)  # the text itself, of NumPy's str too
+    is_whole = isinstance(label, Integral) and not isinstance(label, bool)
+    return str(int(label)) if is_whole else None

@@ -67,6 +67,7 @@ class TokenClassifier(TagMethods, Task):
         tokenizer: Tokenizer | None = None,
     ):
         labels = class_names(num_classes, labels)
+        num_classes = len(labels)
         # === Layers ===
         head = text_head(encoder, num_classes, None, dropout, features.TAGS)
         field = ConditionalRandomField(dtype=encoder.dtype_policy, name=_CRF) if crf else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 from keras import ops
@@ -64,13 +65,13 @@ class LayerRates:
     ):
         if not 0 < layer_decay <= 1:
             raise ValueError(f"`layer_decay` must lie in (0, 1]. Received: {layer_decay=}")
-        if not isinstance(unfreeze_every, int) or unfreeze_every < 0:
+        if not isinstance(unfreeze_every, Integral) or unfreeze_every < 0:
             raise ValueError(
                 f"`unfreeze_every` must be a whole number of updates. Received: {unfreeze_every=}"
             )
         super().__init__(*args, **kwargs)
-        self.layer_decay = layer_decay
-        self.unfreeze_every = unfreeze_every
+        self.layer_decay = float(layer_decay)
+        self.unfreeze_every = int(unfreeze_every)
         self._depths: tuple[int, ...] = ()
         self._rate_of_a_layer: Any = None
 

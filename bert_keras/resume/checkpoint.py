@@ -8,6 +8,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,10 @@ class TrainingCheckpoints:
             ValueError: a later checkpoint, not known to be damaged, exists.
         """
         step = state.get("step")
-        if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+        if not isinstance(step, Integral) or isinstance(step, bool) or step < 0:
             raise ValueError(f'state["step"] must be an int >= 0. Received: {step!r}')
-        text = json.dumps(dict(state), allow_nan=False, indent=1, sort_keys=True) + "\n"
+        step = int(step)
+        text = json.dumps({**state, "step": step}, allow_nan=False, indent=1, sort_keys=True) + "\n"
         arrays = variables.collect(model, self.last_step)
         folder = self._directory / f"step-{step:08d}"
         needed = sum(array.nbytes for group in arrays.values() for array in group.values())

@@ -116,6 +116,15 @@ def test_a_head_may_be_missing_if_so_said(saved, tmp_path):
         assert same != path.startswith("mlm/"), path
 
 
+def test_one_name_may_stand_for_a_tuple_of_one(saved, tmp_path):
+    assert isinstance(MaskedLM.from_preset(saved, allow_unused="nsp"), MaskedLM)
+    BertEncoder.from_preset(saved).save_to_preset(tmp_path)
+    assert isinstance(MaskedLM.from_preset(tmp_path, allow_missing="mlm"), MaskedLM)
+    assert isinstance(MaskedLM.from_preset(tmp_path, allow_missing=["mlm"]), MaskedLM)
+    with pytest.raises(ArtifactError, match="Missing in the file"):
+        MaskedLM.from_preset(tmp_path, allow_missing="mlm_and_more")
+
+
 def test_missing_is_allowed_by_layer_not_by_letters(saved, tmp_path):
     BertEncoder.from_preset(saved).save_to_preset(tmp_path)
     with pytest.raises(ArtifactError, match="Missing in the file"):

@@ -28,7 +28,7 @@ def test_columns_that_fit() -> None:
         (lambda: Texts("ab"), "texts: a sequence of str is needed, not one str"),
         (lambda: Texts(["a"], "b"), "pairs: a sequence of str"),
         (lambda: Texts(["a"], targets="b"), "targets: one per row, not one str"),
-        (lambda: Texts(["a", None], places=["f:1", "f:7"]), "texts: f:7 is no str"),  # pyright: ignore[reportArgumentType]
+        (lambda: Texts(["a", None], places=["f:1", "f:7"]), "f:7 is missing"),  # pyright: ignore[reportArgumentType]
         (lambda: Texts(["a", 1]), "texts: row 1 is no str"),  # pyright: ignore[reportArgumentType]
         (lambda: Texts(["a", "b"], ["c"]), "one length.*2 texts, 1 pairs"),
         (lambda: Texts(["a", "b"], targets=["c"]), "2 texts, 1 targets"),

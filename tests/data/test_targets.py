@@ -11,7 +11,7 @@ import pytest
 from bert_keras.data.examples import TaggedWords, Texts
 from bert_keras.data.rows import encode
 from bert_keras.data.supervised import SupervisedExamples
-from bert_keras.data.targets import label_names, place_of, tag_examples, targets_of, text_examples
+from bert_keras.data.targets import tag_examples, targets_of, text_examples
 from bert_keras.errors import DataError
 from bert_keras.tokenizers import Tokenizer
 from tests.tokenizers.samples import VOCABULARY
@@ -27,16 +27,6 @@ def texts(targets: Any, **columns: Any) -> Texts:
 
 def in_order(source: SupervisedExamples) -> list[Any]:
     return [source.batch(0, position) for position in range(source.num_batches())]
-
-
-def test_names_of_labels() -> None:
-    assert label_names(texts(["b", "a", "b", "c"])) == ["a", "b", "c"]
-    assert label_names(texts([("b", "a"), (), ("c",), ("a",)])) == ["a", "b", "c"]
-    words = TaggedWords([["a", "b"], ["c"]], [["I-PER", "B-LOC"], ["O"]])
-    assert label_names(words) == ["O", "B-LOC", "I-PER"]
-    for nothing in (texts(None), texts([(), (), (), ()]), TaggedWords([["a"]])):
-        with pytest.raises(DataError, match=r"has a label|has tags"):
-            label_names(nothing)
 
 
 def test_single_labels() -> None:
@@ -111,8 +101,8 @@ def test_weights_that_would_change_nothing() -> None:
 
 def test_labels_that_are_none() -> None:
     for missing in (None, float("nan")):  # as pandas has them
-        with pytest.raises(DataError, match=r"train.tsv:3: a label is the name of a class"):
-            label_names(texts(["a", missing, "b", "c"]))
+        with pytest.raises(DataError, match=r"targets: train.tsv:3 is missing"):
+            texts(["a", missing, "b", "c"])
     with pytest.raises(DataError, match=r"train.tsv:4: unknown label 'd'. The labels are a, b"):
         targets_of(texts(["a", "b", "d", "e"]), ["a", "b"], "single_label")
     with pytest.raises(DataError, match=r"train.tsv:7: unknown label 'x'"):
@@ -131,15 +121,87 @@ def test_labels_that_are_none() -> None:
     ("problem", "targets", "place"),
     [
         ("single_label", ["a", ("a", "b"), "a", "a"], "train.tsv:3"),
-        ("single_label", [0, 1, 0, 1], "train.tsv:2"),
-        ("multi_label", [("a",), "a", 1.0, "a"], "train.tsv:4"),
+        ("single_label", ["a", "b", 0.37, "a"], "train.tsv:4"),
+        ("multi_label", [("a",), "a", 1.5, "a"], "train.tsv:4"),
+        ("multi_label", [("a",), "a", (0.5,), "a"], "train.tsv:4"),
         ("regression", [1.0, 2.0, 3.0, "a"], "train.tsv:7"),
-        ("regression", [1.0, 2.0, float("nan"), 3.0], "train.tsv:4"),
+        ("regression", [1.0, 2.0, float("inf"), 3.0], "train.tsv:4"),
     ],
 )
 def test_targets_of_another_kind(problem: str, targets: Any, place: str) -> None:
     with pytest.raises(DataError, match=f"{place}: a target of the problem '{problem}' is"):
         targets_of(texts(targets), ["a", "b"], problem)
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        [2, 0, 1, 2],
+        np.array([2, 0, 1, 2], np.int64),
+        [2.0, 0.0, 1.0, 2.0],
+        np.array([2, 0, 1, 2], np.float32),
+    ],
+    ids=repr,
+)
+def test_whole_numbers_are_the_indices_of_classes(targets: Any) -> None:
+    for labels in (["c", "b", "a"], np.array(["c", "b", "a"]), ["0", "1", "2"], [0, 1, 2], None):
+        found = targets_of(texts(targets), labels, "single_label")  # pyright: ignore[reportArgumentType]
+        assert found.dtype == np.int32
+        assert found.tolist() == [2, 0, 1, 2]
+
+
+def test_truth_values_are_the_indices_0_and_1() -> None:
+    for values in ([True, False, True, True], np.array([True, False, True, True])):
+        assert targets_of(texts(values), ["no", "yes"], "single_label").tolist() == [1, 0, 1, 1]
+
+
+def test_several_whole_numbers_of_a_row() -> None:
+    found = targets_of(texts([[0, 2], [], 1, (2,)]), ["c", "b", "a"], "multi_label")
+    assert found.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
+    with pytest.raises(DataError, match=r"train.tsv:3: a label is said twice.*not 0 or 1"):
+        targets_of(texts([[0, 1], [1, 0, 1], [1], []]), ["c", "b", "a"], "multi_label")
+
+
+def test_whole_numbers_mean_the_labels_that_are_whole_numbers() -> None:
+    """Those of `label_names`: rows to compare with may lack the lowest."""
+    found = targets_of(texts([2, 5, 2, 5]), ["1", "2", "5"], "single_label")
+    assert found.tolist() == [1, 2, 1, 2]
+    with pytest.raises(DataError, match=r"train.tsv:4: unknown label 3. The labels are 1, 2, 5"):
+        targets_of(texts([1, 2, 3, 5]), ["1", "2", "5"], "single_label")
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], None])
+def test_an_index_that_no_class_has_is_refused_by_row(labels: Any) -> None:
+    with pytest.raises(DataError, match=r"train.tsv:3: unknown label -1\."):
+        targets_of(texts([1, -1, 0, 0]), labels, "single_label")
+    if labels:
+        with pytest.raises(DataError, match=r"train.tsv:7: unknown label 2\. .* from 0 to 1 mean"):
+            targets_of(texts([1, 0, 0, 2]), labels, "single_label")
+
+
+def test_names_need_labels() -> None:
+    for problem in ("single_label", "multi_label"):
+        with pytest.raises(DataError, match=r"pass labels=label_names\(examples\)"):
+            targets_of(texts(["a", "b", "a", "b"]), None, problem)
+
+
+def test_a_fraction_as_a_label_is_refused_with_the_name_of_its_problem() -> None:
+    with pytest.raises(DataError, match=r'train.tsv:2: .*problem="regression"') as caught:
+        targets_of(texts([0.37, 1.0, 0.0, 1.0]), ["a", "b"], "single_label")
+    assert "task=text_regression" in str(caught.value)
+
+
+def test_class_weights_with_numpy_labels() -> None:
+    source = text_examples(
+        TOKENIZER,
+        texts([1, 0, 1, 1]),
+        labels=np.array(["a", "b"]),  # pyright: ignore[reportArgumentType]
+        class_weights={"b": 0.5},
+        seed=None,
+    )
+    ((_, y, weights),) = in_order(source)
+    assert y["label"].tolist() == [1, 0, 1, 1]
+    assert weights["label"].tolist() == [0.5, 1.0, 0.5, 0.5]
 
 
 WORDS = [["the", "unaffable", "\x07", "world"], ["wanted"], ["hello", "wanted", "hello"]]
@@ -233,8 +295,3 @@ def test_tags_that_are_none() -> None:
         tag_examples(TOKENIZER, TaggedWords([], []), labels=NAMES)
     with pytest.raises(ValueError, match="leaves 0 pieces"):
         tag_examples(TOKENIZER, data, labels=NAMES, max_length=2)
-
-
-def test_places() -> None:
-    assert place_of(["a:1", "a:5"], 1) == "a:5"
-    assert place_of((), 1) == "example 1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from typing import Any
 
 import numpy as np
@@ -120,3 +121,10 @@ def test_dense_options_are_complete():
     (found,) = dense_options([{"units": 2}])
     assert found == {"units": 2, "activation": "linear", "use_bias": True, "residual": False}
     assert found["activation"] in ACTIVATIONS
+
+
+def test_counts_of_numpy_are_stored_as_plain_int():
+    size: Any = np.int64(3)
+    layer = SentencePooling(dense=[{"units": size}], truncate_dim=size)
+    assert type(layer.truncate_dim) is type(layer.dense_options[0]["units"]) is int
+    json.dumps(layer.get_config())

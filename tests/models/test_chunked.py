@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import keras
@@ -101,3 +102,8 @@ def test_what_cannot_be() -> None:
             ChunkedTask(task, 2)
     with pytest.raises(ValueError, match=r"at least 1\. Received: chunks=0"):
         MaskedLM(BertEncoder(TINY)).in_chunks(0)
+
+
+def test_a_number_of_chunks_of_numpy_is_stored_as_plain_int():
+    chunks: Any = np.int64(2)
+    json.dumps(MaskedLM(BertEncoder(TINY)).in_chunks(chunks).get_config())

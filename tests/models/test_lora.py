@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from typing import Any
 
 import keras
@@ -269,3 +270,11 @@ def test_what_cannot_be_done():
         UsageError, match=r"embeddings/token: a .* can be neither merged nor written"
     ):
         encoder.merge_lora()
+
+
+def test_a_rank_of_numpy_is_stored_as_plain_int():
+    encoder = BertEncoder(TINY)
+    rank: Any = np.int64(2)
+    encoder.enable_lora(rank)
+    json.dumps(encoder.get_config())
+    assert type(encoder.blocks[0].attention.query.lora_rank) is int

@@ -97,3 +97,11 @@ def test_layers_that_cannot_be_kept(layers, encoder: BertEncoder):
 def test_shared_blocks_have_no_layers_of_their_own():
     with pytest.raises(ValueError, match="The layers share blocks"):
         BertEncoder(TINY.replace(num_unique_layers=1)).keep_layers(1)
+
+
+def test_layers_as_numbers_of_numpy():
+    encoder = BertEncoder(TINY)
+    for layers in (np.int64(1), np.array([0])):
+        shallow = encoder.keep_layers(layers)  # pyright: ignore[reportArgumentType]
+        assert type(shallow.config.num_layers) is int
+        assert shallow.config.num_layers == 1

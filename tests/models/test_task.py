@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -31,6 +34,51 @@ def test_options_survive_the_config():
     assert (rebuilt.name, rebuilt.options) == ("mine", {"objective": "sop"})
     assert rebuilt.dtype_policy.name == rebuilt.mlm.dtype_policy.name == "mixed_float16"
     assert rebuilt.encoder.config == TINY
+
+
+def test_counts_of_numpy_are_stored_as_plain_int():
+    encoder = BertEncoder(TINY)
+    two: Any = np.int64(2)
+    tasks = [
+        SequenceClassifier(encoder, two),
+        TokenClassifier(encoder, two),
+        SentencePairs(encoder, objective_name="classification", num_classes=two),
+    ]
+    for task in tasks:
+        assert type(task.options["num_classes"]) is int
+        json.dumps(task.options)
+    wrong: Any
+    for wrong in (np.float32(2), True, np.bool_(True), 0):
+        with pytest.raises(ValueError, match="`num_classes` must be an integer of at least 1"):
+            SequenceClassifier(encoder, wrong)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (np.array(["a", "b"]), ["a", "b"]),
+        (("a", np.str_("b")), ["a", "b"]),
+        ([0, 1], ["0", "1"]),
+        (np.array([3, 10]), ["3", "10"]),
+    ],
+    ids=repr,
+)
+def test_labels_become_names_as_plain_str(labels: Any, names: list[str]):
+    encoder = BertEncoder(TINY)
+    for task in (
+        SequenceClassifier(encoder, 2, labels=labels),
+        TokenClassifier(encoder, 2, labels=labels),
+        SentencePairs(encoder, objective_name="classification", num_classes=2, labels=labels),
+    ):
+        assert task.options["labels"] == names
+        assert set(map(type, task.options["labels"])) == {str}
+        json.dumps(task.options)
+
+
+@pytest.mark.parametrize("labels", ["ab", [0.5, 1.5], [None, "a"], [True, False], [1, "1"]])
+def test_what_is_no_name_is_refused(labels: Any):
+    with pytest.raises(ValueError, match="`labels` must be 2 different names"):
+        SequenceClassifier(BertEncoder(TINY), 2, labels=labels)
 
 
 def test_two_tasks_share_one_encoder():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import keras
@@ -208,3 +209,9 @@ def test_a_layer_without_weights_that_decay():
     for path, value in contracts.weights(task).items():
         trained = path.endswith("bias") or path.startswith("label")
         assert (value != before[path]).any() == trained
+
+
+def test_numbers_of_numpy_are_stored_as_plain_numbers():
+    optimizer = _optimizer(layer_decay=np.float32(0.5), unfreeze_every=np.int64(2))
+    assert type(optimizer.unfreeze_every) is int
+    json.dumps(optimizer.get_config())
