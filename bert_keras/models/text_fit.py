@@ -164,8 +164,8 @@ class FitsText(WithTokenizer, WithoutUnread):
         elif validation_split:
             count, firsts = len(columns[0]), self.split_together(columns)
             learned, validated = split_rows(count, validation_split, seed=seed, firsts=firsts)
-            held_out = _rows_of((columns, y, sample_weight), validated)
-            columns, y, sample_weight = _rows_of((columns, y, sample_weight), learned)
+            held_out = _rows_of(columns, y, sample_weight, validated)
+            columns, y, sample_weight = _rows_of(columns, y, sample_weight, learned)
         if held_out is not None:
             validation_data = dataset(
                 make(*held_out, batch_size=validation_batch_size or size, seed=None)
@@ -349,19 +349,24 @@ def _with_targets(found: TextColumns, y: Any) -> tuple[tuple[Any, ...], Any]:
     return found.columns, found.y if y is None else y
 
 
-def _rows_of(values: Any, numbers: Sequence[int]) -> Any:
-    """Return some rows of a column, or of columns in tuples."""
+def _rows_of(
+    columns: Sequence[Any], y: Any, sample_weight: Any, numbers: Sequence[int]
+) -> tuple[tuple[Any, ...], Any, Any]:
+    """Return some rows of columns, targets and weights."""
+    taken = tuple(_taken(column, numbers) for column in columns)
+    return taken, _taken(y, numbers), _taken(sample_weight, numbers)
+
+
+def _taken(values: Any, numbers: Sequence[int]) -> Any:
     if values is None:
         return None
-    if isinstance(values, tuple):
-        return tuple(_rows_of(each, numbers) for each in values)
     if isinstance(values, Mapping):
-        return {name: _rows_of(each, numbers) for name, each in values.items()}
+        return {name: _taken(each, numbers) for name, each in values.items()}
     if hasattr(values, "iloc"):
         return values.iloc[list(numbers)]
     if isinstance(values, np.ndarray):
         return values[list(numbers)]
-    rows = values if isinstance(values, list) else list(values)
+    rows = values if isinstance(values, list | tuple) else list(values)
     return [rows[number] for number in numbers]
 
 

@@ -106,9 +106,9 @@ OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb, "muon": Muon}
 def optimizer(
     learning_rate: float,
     *,
-    total_steps: int,
+    total_steps: int | None = None,
     warmup_steps: int = 0,
-    schedule: str = "linear",
+    schedule: str | None = None,
     name: str = "adamw",
     weight_decay: float = 0.01,
     clip_norm: float | None = 1.0,
@@ -134,10 +134,11 @@ def optimizer(
 
     Args:
         learning_rate: the highest rate.
-        total_steps: updates in all.
+        total_steps: updates in all. None for a constant rate that callbacks and
+            `optimizer.learning_rate = ...` may set.
         warmup_steps: updates until the highest rate.
         schedule: "linear", "cosine", "polynomial", "constant" or "slanted_triangular"; see
-            `WarmupDecay`.
+            `WarmupDecay`. None: "linear" where `total_steps` is given.
         name: "adamw", "lamb" or "muon".
         weight_decay: decoupled; layer normalisations and biases are left out.
         clip_norm: bound of the norm of all gradients together; None for no clipping.
@@ -153,19 +154,27 @@ def optimizer(
         ratio: of "slanted_triangular": the highest rate over the lowest.
 
     Raises:
-        ValueError: an unknown name or schedule, or a value out of range.
+        ValueError: an unknown name or schedule, a value out of range, or a schedule without
+            `total_steps`.
     """
     if name not in OPTIMIZERS:
         raise ValueError(f"`name` must be one of {', '.join(OPTIMIZERS)}. Received: name={name!r}")
-    rate = WarmupDecay(
-        learning_rate,
-        total_steps,
-        warmup_steps,
-        schedule=schedule,
-        gradient_accumulation_steps=gradient_accumulation_steps,
-        cut_frac=cut_frac,
-        ratio=ratio,
-    )
+    rate: Any = learning_rate
+    if total_steps is not None:
+        rate = WarmupDecay(
+            learning_rate,
+            total_steps,
+            warmup_steps,
+            schedule=schedule or "linear",
+            gradient_accumulation_steps=gradient_accumulation_steps,
+            cut_frac=cut_frac,
+            ratio=ratio,
+        )
+    elif warmup_steps or schedule is not None:
+        raise ValueError(
+            "Warm-up and schedules need the number of updates: pass `total_steps`. Received: "
+            f"warmup_steps={warmup_steps}, schedule={schedule!r}, total_steps=None"
+        )
     several = gradient_accumulation_steps if gradient_accumulation_steps > 1 else None
     return OPTIMIZERS[name](
         learning_rate=rate,

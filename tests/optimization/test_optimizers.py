@@ -214,3 +214,13 @@ def test_muon_steps_all_directions_of_a_matrix_alike():
         else:
             strengths = np.linalg.svd(step / 0.1, compute_uv=False)
             assert strengths.max() / strengths[: len(strengths) // 2].min() < 3
+
+
+def test_an_optimizer_without_steps_has_a_constant_rate_that_can_be_set() -> None:
+    rule = make_optimizer(2e-5)
+    assert float(keras.ops.convert_to_numpy(rule.learning_rate)) == pytest.approx(2e-5)
+    rule.learning_rate = 1e-5
+    assert float(keras.ops.convert_to_numpy(rule.learning_rate)) == pytest.approx(1e-5)
+    for options in ({"warmup_steps": 10}, {"schedule": "linear"}):
+        with pytest.raises(ValueError, match="pass `total_steps`"):
+            make_optimizer(2e-5, **options)
