@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import keras
@@ -39,7 +39,7 @@ class SentencePairs(Task):
             then wrong answers to each other.
         pooling: of `sentence_encoder`, which is trained so.
         normalize: of `sentence_encoder`.
-        num_classes: how many labels; for "classification" only.
+        num_classes: how many labels, for "classification" only; None for the number of `labels`.
         labels: their names; None for "LABEL_0", "LABEL_1" and so on.
         scale: of the cosines of "in_batch", before the softmax over them.
         name: of the Keras model.
@@ -72,10 +72,10 @@ class SentencePairs(Task):
                 f"Received: objective_name={objective_name!r}"
             )
         is_labelled = objective_name == "classification"
-        if is_labelled != (num_classes is not None) or (labels and not is_labelled):
+        if is_labelled != (num_classes is not None or labels is not None):
             raise ValueError(
-                "objective_name='classification' needs `num_classes`, and nothing else has labels. "
-                f"Received: {objective_name=}, {num_classes=}, {labels=}"
+                "objective_name='classification' needs `num_classes` or `labels`, and nothing else "
+                f"has labels. Received: {objective_name=}, {num_classes=}, {labels=}"
             )
         if not scale > 0:
             raise ValueError(f"`scale` must be above 0. Received: scale={scale}")
@@ -84,8 +84,10 @@ class SentencePairs(Task):
         options |= sentence_encoder.options
         # === Layers ===
         head = None
-        if num_classes is not None:
-            options |= {"num_classes": num_classes, "labels": class_names(num_classes, labels)}
+        if is_labelled:
+            labels = class_names(num_classes, labels)
+            num_classes = len(labels)
+            options |= {"num_classes": num_classes, "labels": labels}
             head = text_head(encoder, num_classes, None, 0.0, features.LABEL)
         pool = sentence_encoder.head
         # === Functional model ===
@@ -107,6 +109,11 @@ class SentencePairs(Task):
         super().__init__(encoder, inputs, outputs, options=options, name=name)
         self.sentence_encoder = sentence_encoder
         self.head = head
+
+    @classmethod
+    def head_layers_for(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return `head_layers` for "classification": no other objective has a head."""
+        return cls.head_layers if options.get("objective_name") == "classification" else ()
 
     def objective(self) -> dict[str, Any]:
         """What fits `objective_name`.

@@ -30,7 +30,7 @@ class TokenClassifier(Task):
 
     Args:
         encoder: the encoder.
-        num_classes: how many tags.
+        num_classes: how many tags; None for the number of `labels`.
         labels: their names; None for "LABEL_0", "LABEL_1" and so on.
         dropout: share dropped before the head; None for the encoder's.
         crf: tags are chosen together, with learned scores of one tag after another (Lample et al.,
@@ -40,7 +40,8 @@ class TokenClassifier(Task):
         name: of the Keras model.
 
     Raises:
-        ValueError: labels of another number, or a representation that this encoder has not.
+        ValueError: neither `num_classes` nor `labels`, labels of another number, or a
+            representation that this encoder has not.
     """
 
     head_layers = (features.TAGS, _CRF, MIX)
@@ -48,7 +49,7 @@ class TokenClassifier(Task):
     def __init__(
         self,
         encoder: BertEncoder,
-        num_classes: int,
+        num_classes: int | None = None,
         *,
         labels: Sequence[str] | None = None,
         dropout: float | None = None,
@@ -57,6 +58,7 @@ class TokenClassifier(Task):
         name: str = "token_classifier",
     ):
         labels = class_names(num_classes, labels)
+        num_classes = len(labels)
         # === Layers ===
         head = text_head(encoder, num_classes, None, dropout, features.TAGS)
         field = ConditionalRandomField(dtype=encoder.dtype_policy, name=_CRF) if crf else None
