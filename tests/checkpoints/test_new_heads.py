@@ -26,6 +26,7 @@ from bert_keras import (
 )
 from bert_keras.checkpoints.families import FAMILIES
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST
+from bert_keras.checkpoints.new_heads import takes_labels
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import Task
 from tests import contracts, reference
@@ -40,11 +41,13 @@ _CONFIGS = {
     "albert": TINY.replace(family="albert", embedding_size=4, num_unique_layers=1),
     "electra": TINY.replace(family="electra", embedding_size=4, pooler=False),
 }
-_LABELLED = [
-    name
+_TASKS = {
+    name: getattr(models, name)
     for name in models.__all__
-    if issubclass(getattr(models, name), Task) and name in ("SequenceClassifier", "TokenClassifier")
-]
+    if issubclass(getattr(models, name), Task) and getattr(models, name).head_layers
+}
+# The labels of `SentencePairs`, which has other objectives too, have tests of their own.
+_LABELLED = [name for name in _TASKS if takes_labels(_TASKS[name]) and name != "SentencePairs"]
 _NAMES = ["bad", "fair", "good"]
 _CASES = [(family, name) for family in FAMILIES for name in _LABELLED]
 # Task classes whose heads have one name in Hugging Face's files.
@@ -147,6 +150,25 @@ def test_the_number_of_labels_is_told_by_the_tensors_where_the_config_names_no_c
         SequenceClassifier.from_preset(folder, num_classes=2)
 
 
+@pytest.mark.parametrize("kind", ["keras_hub", "google_tf1"])
+def test_the_rules_hold_for_other_formats(kind: str, tmp_path: Path) -> None:
+    """KerasHub's folders of ours tell the names of labels, Google's checkpoints their number."""
+    if kind == "google_tf1":
+        pytest.importorskip("tensorflow")
+    encoder = BertEncoder(TINY.replace(activation="gelu_tanh"))
+    task = contracts.as_trained(SequenceClassifier(encoder, labels=_NAMES))
+    save_checkpoint(task, tmp_path, format=kind)
+    same = SequenceClassifier.from_preset(tmp_path, labels=_NAMES)
+    contracts.assert_same_weights(same, task)
+    for labels in ([_NAMES[::-1]] if kind == "keras_hub" else []) + [["x", "y"]]:
+        with pytest.raises(ArtifactError, match=r"has 3 labels.*Received: labels=.*new_head=True"):
+            SequenceClassifier.from_preset(tmp_path, labels=labels)
+    assert _is_new(SequenceClassifier.from_preset(tmp_path, labels=["x"], new_head=True), task)
+    assert _is_new(QuestionAnswerer.from_preset(tmp_path, new_head=True), task)
+    with pytest.raises(ArtifactError, match="or new_head=True"):
+        MaskedLM.from_preset(tmp_path)
+
+
 def test_without_weights_any_labels_may_be_given(tmp_path: Path) -> None:
     folder = _folder("bert", "SequenceClassifier", tmp_path, theirs=False, labels=_NAMES)
     task = SequenceClassifier.from_preset(folder, load_weights=False, labels=["x", "y"])
@@ -195,9 +217,18 @@ def test_new_head_of_every_task_without_labels(
     """The heads of the checkpoint are left out: the encoder of a masked language model is kept."""
     save_checkpoint(_task(family, "MaskedLM", **_activation_of(family)), tmp_path)
     saved: Any = load_checkpoint(tmp_path)
-    for task_class in (MaskedLM, MultipleChoice, QuestionAnswerer):
+    config = saved.encoder.config
+    walked = []
+    for name, task_class in _TASKS.items():
+        has_pairs = config.pooler and config.num_segments > 1
+        has_generator = config.unique_layers == config.num_layers
+        fits = {"Pretrainer": has_pairs, "ElectraPretrainer": has_generator}.get(name, True)
+        if takes_labels(task_class) or not fits:
+            continue
+        walked.append(name)
         assert _is_new(task_class.from_preset(tmp_path, new_head=True), saved)
         assert capsys.readouterr().out.count("\n") == 1
+    assert {"MaskedLM", "MultipleChoice", "QuestionAnswerer"} < set(walked)
 
 
 def _activation_of(family: str) -> dict[str, Any]:
