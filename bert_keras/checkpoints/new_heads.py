@@ -92,7 +92,9 @@ def check_labels(
     names: list[Any] = list(told or ()) if is_named else []
     if number == told_number and (labels is None or not names or list(labels) == names):
         return
-    known = f"{told_number} labels" + (f", {names!r:.300}" if names else " without names")
+    known = f"{told_number} label{'s' * (told_number != 1)}" + (
+        f", {names!r:.300}" if names else " without names"
+    )
     given = f"num_classes={number}" if labels is None else f"labels={list(labels)!r:.300}"
     is_order = sorted(map(repr, labels or ())) == sorted(map(repr, names)) and number == told_number
     raise ArtifactError(
