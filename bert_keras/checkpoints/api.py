@@ -6,7 +6,6 @@ open it, and beside it `bert_keras.json` (see `manifest`): what only we need to 
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from bert_keras.checkpoints import (
     hugging_face,
     keras_hub_folder,
     keras_hub_writer,
+    new_heads,
     safetensors_file,
     sentence_transformers,
     sentence_transformers_writer,
@@ -39,6 +39,7 @@ from bert_keras.inference.predictor_config import PredictorConfig
 from bert_keras.layers.state import get_state
 from bert_keras.models import BertEncoder, Task
 from bert_keras.models.lora import plain_weights
+from bert_keras.models.task import class_names
 from bert_keras.presets import PRESETS
 from bert_keras.tokenizers import Tokenizer, sentence_files
 
@@ -133,8 +134,6 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     atomic.write_bytes(directory / MANIFEST, manifests.json_bytes(manifest))
 
 
-# Options that describe the head which the caller wants.
-_OF_A_HEAD = ("labels", "num_classes")
 _FORMATS = {
     OUR_FORMAT: _save_folder,
     "google_tf1": google_tf1.save,
@@ -211,6 +210,7 @@ def load_task(
     load_weights: bool = True,
     allow_missing: str | Sequence[str] = (),
     allow_unused: str | Sequence[str] = (),
+    new_head: bool = False,
     plain: bool = False,
     dtype: Any = None,
     **options: Any,
@@ -228,6 +228,7 @@ def load_task(
         load_weights=load_weights,
         allow_missing=allow_missing,
         allow_unused=allow_unused,
+        new_head=new_head,
         plain=plain,
         dtype=dtype,
         **options,
@@ -285,6 +286,7 @@ def _task_of(
     load_weights: bool = True,
     allow_missing: str | Sequence[str] = (),
     allow_unused: str | Sequence[str] = (),
+    new_head: bool = False,
     plain: bool = False,
     dtype: Any = None,
     **options: Any,
@@ -293,7 +295,6 @@ def _task_of(
         return task_class(BertEncoder(config, dtype=dtype), **given)
 
     options = _described(task_class, options)
-    describes_head = any(options.get(name) is not None for name in _OF_A_HEAD)
     return opened.load(
         task_class,
         make,
@@ -301,18 +302,22 @@ def _task_of(
         load_weights=load_weights,
         allow_missing=allow_missing,
         allow_unused=allow_unused,
-        new_head=task_class.head_layers if describes_head else (),
+        new_head=new_head,
         plain=plain,
     )
 
 
 def _described(task_class: type[Task], options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a task with the number of classes that its labels tell."""
-    labels = options.get("labels")
-    takes_number = "num_classes" in inspect.signature(task_class).parameters
-    if labels is None or "num_classes" in options or not takes_number:
+    """Return the options of a task with the number of classes that its labels tell.
+
+    Raises:
+        ValueError: `labels` and `num_classes` contradict each other, or two labels are the same.
+    """
+    if not new_heads.is_described(options) or not new_heads.takes_labels(task_class):
         return options
-    return {**options, "num_classes": len(labels)}
+    labels = class_names(options.get("num_classes"), options.get("labels"))
+    given = {"labels": labels} if options.get("labels") is not None else {}
+    return {**options, **given, "num_classes": len(labels)}
 
 
 def open_checkpoint(

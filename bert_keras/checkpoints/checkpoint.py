@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import escaping
-from bert_keras.checkpoints import head_options, hugging_face, tensors, transfer
+from bert_keras.checkpoints import head_options, hugging_face, new_heads, tensors, transfer
 from bert_keras.checkpoints.format import Entry, Names, begins
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
@@ -76,6 +76,18 @@ class Checkpoint(abc.ABC):
         owners = [path for tensor in shapes for path in names.owners(tensor)]
         return any(begins(path, head) for path in owners)
 
+    def head_class(self, class_name: str) -> str | None:
+        """Return the name of the class whose head the checkpoint says that it has.
+
+        Args:
+            class_name: the one to return where the checkpoint names several, and this among them.
+
+        Returns:
+            None where the checkpoint says none that is known.
+        """
+        del class_name
+        return None
+
     @property
     def is_told_by_tensors(self) -> bool:
         """Whether the config cannot be read without the tensors."""
@@ -90,7 +102,7 @@ class Checkpoint(abc.ABC):
         load_weights: bool,
         allow_missing: str | Sequence[str],
         allow_unused: str | Sequence[str],
-        new_head: tuple[str, ...] = (),
+        new_head: bool = False,
         plain: bool = False,
     ) -> Any:
         """Make a model of this class and fill it; the tensors are opened once.
@@ -103,8 +115,9 @@ class Checkpoint(abc.ABC):
             allow_missing: variable paths (or their beginnings) that keep new weights if missing;
                 one name or several.
             allow_unused: paths of ours whose tensors the model does without; likewise.
-            new_head: head layers that the caller describes (`labels`, `num_classes`): where the
-                checkpoint has no head of this class they are new, and every other head is unused.
+            new_head: whether the head is new, whatever the checkpoint has. It also is where
+                `options` describe labels and the checkpoint has no head of this class. Every other
+                head is then unused.
             plain: keep the weights as other libraries read them, and let all of them train.
 
         Raises:
@@ -115,38 +128,56 @@ class Checkpoint(abc.ABC):
         needed = load_weights or self.is_told_by_tensors
         with self.source(verify=load_weights) if needed else nullcontext() as source:
             shapes = source.shapes if source else {}
-            if new_head and self.has_head(class_name, new_head, shapes):
-                new_head = ()
+            head: tuple[str, ...] = getattr(model_class, "head_layers", ())
+            is_described = new_heads.is_described(options)
+            is_new = new_head or (is_described and not self.has_head(class_name, head, shapes))
             config = self.read_config(shapes, allow_missing)
-            if new_head:
+            new: tuple[str, ...] = ()
+            if is_new:
+                new = head
                 if head_options.needs_pooler(class_name, config):
-                    new_head = (*new_head, "pooler")
-                    config = self.read_config(shapes, (*allow_missing, *new_head))
-                allow_missing = (*allow_missing, *new_head)
+                    new = (*new, "pooler")
+                    config = self.read_config(shapes, (*allow_missing, *new))
+                allow_missing = (*allow_missing, *new)
                 allow_unused = (*allow_unused, *hugging_face.HEADS)
             if source:
                 self.check_sizes(config, source, allow_missing, only_there=not load_weights)
             # Random weights are made only if some of them may stay.
             with to_be_filled() if load_weights and not allow_missing else nullcontext():
                 saved, path = self.saved_options(class_name, config, shapes)
-                if new_head:
+                if is_new:
+                    saved = new_heads.options_of(saved, options)
                     saved = head_options.of_a_new_head(class_name, config) | saved
+                if issubclass(model_class, Task):
+                    head = model_class.head_layers_for(saved | options)
+                if new_head:
+                    new_heads.check_is_any(class_name, head)
+                if source and load_weights and not is_new:
+                    names = self.names(class_name, config, shapes)
+                    written = self.head_class(class_name)
+                    new_heads.check_task(
+                        class_name, head, written, names, shapes, source.path, allow_missing
+                    )
+                    count = new_heads.count_labels(head, names, shapes)
+                    new_heads.check_labels(class_name, saved, count, options, path)
                 _check_classes(saved, path, source if load_weights else None)
                 _check_dense(saved, path, config, source if load_weights else None)
                 model = _make(model_class, partial(make, config), options, saved, path)
             if source and load_weights:
-                self._fill(model, config, source, allow_missing, allow_unused, new_head)
+                self._fill(model, config, source, allow_missing, allow_unused, new)
                 if not plain:
-                    self.set_state(model)
-        if new_head and load_weights:
-            escaping.print_line(
-                f"{self.directory} has no head of a {class_name}: a new one is made, with random "
-                "weights. Train it before you use it."
-            )
+                    self.set_state(model, is_new=is_new)
+        if is_new and load_weights:
+            line = new_heads.line_of(class_name, self.directory, is_asked_for=new_head)
+            escaping.print_line(line)
         return model
 
-    def set_state(self, model: BertEncoder | Task) -> None:  # noqa: B027
+    def set_state(self, model: BertEncoder | Task, *, is_new: bool = False) -> None:  # noqa: B027
         """Freeze, adapt and quantise a filled model as it was saved, where the checkpoint says.
+
+        Args:
+            model: the model.
+            is_new: whether its head is new, so that it is not the saved model.
 
         Raises:
             ArtifactError: it says so of another model.
@@ -230,9 +261,11 @@ class Checkpoint(abc.ABC):
         strangers = [v.path for v in variables if not names.knows(v.path)]
         refused = [path for path in strangers if not begins(path, (*allow_missing, *names.zeros))]
         if refused:
+            is_head = all(begins(path, hugging_face.HEADS) for path in refused)
             raise ArtifactError(
                 f"{self.directory}: this kind of checkpoint has nothing for {', '.join(refused)}. "
-                "If these may keep their new weights, say so: allow_missing=(…)."
+                "If these may keep their new weights, say so: allow_missing=(…)"
+                + (", or new_head=True for a whole new head." if is_head else ".")
             )
         return names.entries(known)
 
@@ -258,11 +291,15 @@ def _hint_of_heads(
     others = set(shapes).difference(expected, allowed)
     owners = (path.partition("/")[0] for tensor in others for path in names.owners(tensor))
     spare = {name for name in owners if name in hugging_face.HEADS}
+    has_some = any(
+        entry.tensor in shapes for entry in entries if begins(entry.path, hugging_face.HEADS)
+    )
+    all_new = "" if has_some else ", or new_head=True, which also leaves the other heads out"
     cures = [
-        f"{title}: {argument}=({', '.join(map(repr, sorted(heads)))},)."
-        for title, argument, heads in (
-            ("To start with a new head", "allow_missing", lacking),
-            ("To leave a head out", "allow_unused", spare),
+        f"{title}: {argument}=({', '.join(map(repr, sorted(heads)))},){more}."
+        for title, argument, heads, more in (
+            ("To start with a new head", "allow_missing", lacking, all_new),
+            ("To leave a head out", "allow_unused", spare, ""),
         )
         if heads
     ]
@@ -275,7 +312,9 @@ def _check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | 
     Raises:
         ArtifactError: more than any model has, or than the tensors have.
     """
-    told = saved.get("num_classes")
+    told, labels = saved.get("num_classes"), saved.get("labels")
+    if told is None and isinstance(labels, list):
+        told = len(labels)
     if not isinstance(told, int) or isinstance(told, bool):
         return  # the class refuses it
     if told > head_options.MOST_CLASSES:

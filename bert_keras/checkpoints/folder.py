@@ -14,6 +14,7 @@ from bert_keras.checkpoints import (
     config_keys,
     head_options,
     hugging_face,
+    new_heads,
     sentence_transformers,
     state_file,
     tensors,
@@ -139,13 +140,23 @@ class Folder(Checkpoint):
 
     def has_head(self, class_name: str, head: tuple[str, ...], shapes: Shapes) -> bool:
         """Return whether the folder was written from this class, with classes."""
+        is_of_it = self.head_class(class_name) == class_name
         if self.manifest is not None:
-            is_of_it = self.manifest["class"] == class_name
-            return is_of_it and "num_classes" in self.manifest["options"]
+            return is_of_it and new_heads.is_described(self.manifest["options"])
         theirs = self.values.get("architectures")
         if isinstance(theirs, list) and theirs:
-            return any(name in self._theirs.calls(class_name) for name in theirs)
+            return is_of_it
         return super().has_head(class_name, head, shapes)
+
+    def head_class(self, class_name: str) -> str | None:
+        """Return the class of the manifest, or the one that `architectures` names."""
+        if self.manifest is not None:
+            return self.manifest["class"]
+        theirs = self.values.get("architectures")
+        named = theirs if isinstance(theirs, list) else []
+        calls = {ours: self._theirs.calls(ours) for ours in self._theirs.classes}
+        classes = [ours for ours in calls if any(name in named for name in calls[ours])]
+        return class_name if class_name in classes else next(iter(classes), None)
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Opens the weights."""
@@ -233,7 +244,7 @@ class Folder(Checkpoint):
         prefixed = any(name.startswith(family.prefix) for name in shapes)
         return hugging_face.names_of(family, prefixed=prefixed)
 
-    def set_state(self, model: Any) -> None:
+    def set_state(self, model: Any, *, is_new: bool = False) -> None:
         """As the manifest says, if the model is of the saved class, with the saved options.
 
         Another task, or another head, over a saved encoder is a new model, all of which trains;
@@ -242,7 +253,7 @@ class Folder(Checkpoint):
         state = (self.manifest or {}).get("state")
         if self.manifest is None or not state:
             return
-        is_same = type(model).__name__ == self.manifest["class"]
+        is_same = type(model).__name__ == self.manifest["class"] and not is_new
         if not is_same or (isinstance(model, Task) and model.options != self.manifest["options"]):
             warnings.warn(
                 f"{self.directory}: the saved {self.manifest['class']} has state that a new "

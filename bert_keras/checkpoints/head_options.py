@@ -50,6 +50,8 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
 
 def needs_pooler(class_name: str, config: BertConfig) -> bool:
     """Return whether a head of this class reads a pooler that the encoder does not have."""
+    if class_name == "Pretrainer":
+        return not config.pooler
     if class_name not in _OF_A_TEXT or config.pooler:
         return False
     return family_head(class_name, config)["hidden_activation"] is None

@@ -34,7 +34,7 @@ class SequenceClassifier(LabelMethods, Task):
 
     Args:
         encoder: the encoder.
-        num_classes: how many labels; 1 for a number (regression).
+        num_classes: how many labels; 1 for a number (regression); None for the number of `labels`.
         labels: their names; None for "LABEL_0", "LABEL_1" and so on.
         problem: "single_label", one label of several; "multi_label", any number of them;
             "regression", numbers. None: regression for one class, else a single label.
@@ -56,8 +56,9 @@ class SequenceClassifier(LabelMethods, Task):
         tokenizer: of the encoder; None for a task that takes features alone.
 
     Raises:
-        ValueError: an unknown problem or activation, labels of another number, neither pooler nor
-            activation, or a representation that this encoder has not.
+        ValueError: an unknown problem or activation, neither `num_classes` nor `labels`, labels of
+            another number, neither pooler nor activation, or a representation that this encoder
+            has not.
     """
 
     head_layers = (features.LABEL, MIX)
@@ -66,7 +67,7 @@ class SequenceClassifier(LabelMethods, Task):
     def __init__(
         self,
         encoder: BertEncoder,
-        num_classes: int,
+        num_classes: int | None = None,
         *,
         labels: Sequence[str] | None = None,
         problem: str | None = None,
@@ -80,13 +81,13 @@ class SequenceClassifier(LabelMethods, Task):
         name: str = "sequence_classifier",
         tokenizer: Tokenizer | None = None,
     ):
+        labels = class_names(num_classes, labels)
+        num_classes = len(labels)
         problem = problem or ("regression" if num_classes == 1 else "single_label")
         if problem not in PROBLEMS:
             raise ValueError(
                 f"`problem` must be one of {', '.join(PROBLEMS)}. Received: problem={problem!r}"
             )
-        labels = class_names(num_classes, labels)
-        num_classes = len(labels)
         if activation is not None and activation not in ACTIVATIONS:
             raise ValueError(
                 f"`activation` must be None or one of {', '.join(ACTIVATIONS)}. "

@@ -44,7 +44,7 @@ class SentencePairs(LabelMethods, Task):
             then wrong answers to each other.
         pooling: of `sentence_encoder`, which is trained so.
         normalize: of `sentence_encoder`.
-        num_classes: how many labels; for "classification" only.
+        num_classes: how many labels, for "classification" only; None for the number of `labels`.
         labels: their names; None for "LABEL_0", "LABEL_1" and so on.
         scale: of the cosines of "in_batch", before the softmax over them.
         name: of the Keras model.
@@ -81,11 +81,10 @@ class SentencePairs(LabelMethods, Task):
                 f"Received: objective_name={objective_name!r}"
             )
         is_labelled = objective_name == "classification"
-        has_labels = labels is not None and len(labels) > 0
-        if is_labelled != (num_classes is not None) or (has_labels and not is_labelled):
+        if is_labelled != (num_classes is not None or labels is not None):
             raise ValueError(
-                "objective_name='classification' needs `num_classes`, and nothing else has labels. "
-                f"Received: {objective_name=}, {num_classes=}, {labels=}"
+                "objective_name='classification' needs `num_classes` or `labels`, and nothing else "
+                f"has labels. Received: {objective_name=}, {num_classes=}, {labels=}"
             )
         if not scale > 0:
             raise ValueError(f"`scale` must be above 0. Received: scale={scale}")
@@ -94,7 +93,7 @@ class SentencePairs(LabelMethods, Task):
         options |= sentence_encoder.options
         # === Layers ===
         head = None
-        if num_classes is not None:
+        if is_labelled:
             labels = class_names(num_classes, labels)
             num_classes = len(labels)
             options |= {"num_classes": num_classes, "labels": labels}
@@ -120,6 +119,11 @@ class SentencePairs(LabelMethods, Task):
         self.sentence_encoder = sentence_encoder
         self.attach_to_parts()
         self.head = head
+
+    @classmethod
+    def head_layers_for(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return `head_layers` for "classification": no other objective has a head."""
+        return cls.head_layers if options.get("objective_name") == "classification" else ()
 
     def attach_to_parts(self) -> None:
         """Give tokenizer and settings to the sentence encoder, which is what is kept."""

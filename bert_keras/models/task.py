@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -72,6 +72,12 @@ class Task(FitsText):
             return self.encoder
         return super().get_layer(name, index)
 
+    @classmethod
+    def head_layers_for(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the `head_layers` of a task with these options; () where it has no head."""
+        del options
+        return cls.head_layers
+
     @abc.abstractmethod
     def objective(self) -> dict[str, Any]:
         """Loss and metrics: `task.compile(optimizer, **task.objective())`."""
@@ -130,6 +136,7 @@ class Task(FitsText):
         load_weights: bool = True,
         allow_missing: str | Sequence[str] = (),
         allow_unused: str | Sequence[str] = (),
+        new_head: bool = False,
         allow_pickle: bool = False,
         trust: bool = False,
         dtype: Any = None,
@@ -137,8 +144,10 @@ class Task(FitsText):
     ):
         """Open a checkpoint as this task.
 
-        `labels=` or `num_classes=` on a checkpoint without such a head means a new head: it gets
-        random weights, other heads are left out, and one printed line says so.
+        `labels=` or `num_classes=` on a checkpoint without a head of this task makes a new head: it
+        gets random weights, the other heads are left out, and one printed line says so. Where the
+        checkpoint has a head of this task, that head is loaded if it has the same labels in the
+        same order, or as many labels without names ("LABEL_0", …). Other labels are an error.
 
         Args:
             handle: a folder (ours, Hugging Face's, Google's TF1, KerasHub's, TensorFlow Hub's), a
@@ -149,6 +158,10 @@ class Task(FitsText):
             allow_missing: variable paths (or their beginnings, such as "mlm") that the checkpoint
                 may lack; they keep new weights. One name or several.
             allow_unused: paths of the checkpoint's heads that this task does without; likewise.
+            new_head: True makes a new head, also where the checkpoint has one. Its labels are those
+                of `labels=` or `num_classes=`, else those of the checkpoint's head of this task.
+                A task without labels, such as `MaskedLM`, gets a new head with new weights. The
+                checkpoint's heads are left out, and one printed line says so.
             allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there
                 are no safetensors files.
             trust: also read a SavedModel of TensorFlow Hub or Kaggle, one of Google's encoders. Of
@@ -162,7 +175,9 @@ class Task(FitsText):
                 always read plainly: the task over its encoder is a new one.
 
         Raises:
-            ArtifactError: the folder cannot be read, or its tensors are not the task's.
+            ArtifactError: the folder cannot be read, its tensors are not the task's, its head has
+                other labels than those that are given, or it is the head of another task.
+            UsageError: new_head=True for a task without a head, such as `SentenceEncoder`.
         """
         from bert_keras.checkpoints import api
 
@@ -172,6 +187,7 @@ class Task(FitsText):
             load_weights=load_weights,
             allow_missing=allow_missing,
             allow_unused=allow_unused,
+            new_head=new_head,
             allow_pickle=allow_pickle,
             trust=trust,
             dtype=dtype,
@@ -193,14 +209,19 @@ def task_inputs(encoder: BertEncoder) -> dict[str, keras.KerasTensor]:
     return encoder_inputs(encoder.config)
 
 
-def class_names(num_classes: int, labels: Sequence[str] | None) -> list[str]:
-    """Return the names of the classes as plain str, made up where none are given.
+def class_names(num_classes: int | None, labels: Sequence[str] | None) -> list[str]:
+    """Return the names of the classes as plain str; `labels` alone imply their number.
 
-    Whole numbers as labels are named by their digits ("0", "1").
+    Without `labels` the names are "LABEL_0", "LABEL_1" and so on. Whole numbers as labels are named
+    by their digits ("0", "1").
 
     Raises:
-        ValueError: not one name for each class, or two that are the same.
+        ValueError: neither is given, the two contradict each other, or two names are the same.
     """
+    if num_classes is None:
+        if labels is None:
+            raise ValueError("Pass `labels` or `num_classes`. Received: neither.")
+        num_classes = len(labels)
     is_count = isinstance(num_classes, Integral) and not isinstance(num_classes, bool)
     if not is_count or num_classes < 1:
         raise ValueError(

@@ -37,7 +37,7 @@ class TokenClassifier(TagMethods, Task):
 
     Args:
         encoder: the encoder.
-        num_classes: how many tags.
+        num_classes: how many tags; None for the number of `labels`.
         labels: their names; None for "LABEL_0", "LABEL_1" and so on.
         dropout: share dropped before the head; None for the encoder's.
         crf: tags are chosen together, with learned scores of one tag after another (Lample et al.,
@@ -48,7 +48,8 @@ class TokenClassifier(TagMethods, Task):
         tokenizer: of the encoder; None for a task that takes features alone.
 
     Raises:
-        ValueError: labels of another number, or a representation that this encoder has not.
+        ValueError: neither `num_classes` nor `labels`, labels of another number, or a
+            representation that this encoder has not.
     """
 
     head_layers = (features.TAGS, _CRF, MIX)
@@ -57,7 +58,7 @@ class TokenClassifier(TagMethods, Task):
     def __init__(
         self,
         encoder: BertEncoder,
-        num_classes: int,
+        num_classes: int | None = None,
         *,
         labels: Sequence[str] | None = None,
         dropout: float | None = None,

@@ -143,12 +143,6 @@ def test_labels_ask_for_a_new_head_where_there_is_none(
     printed = capsys.readouterr().out
     assert printed.count("\n") == 1
     assert "has no head of a SequenceClassifier: a new one is made" in printed
-    made.save_to_preset(tmp_path / "trained")
-    again = SequenceClassifier.from_preset(tmp_path / "trained", labels=["x", "y", "z"])
-    contracts.assert_same_weights(again, made)
-    with pytest.raises(ArtifactError, match=r"classifier.weight: expected \[2, 8\], found \[3"):
-        SequenceClassifier.from_preset(tmp_path / "trained", labels=["x", "y"])
-    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])

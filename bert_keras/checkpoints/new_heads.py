@@ -1,0 +1,185 @@
+"""Rules for the head of a task that is opened: the checkpoint's head, or a new one.
+
+`Task.from_preset` describes them for users. `Checkpoint.load` applies them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras import models
+from bert_keras.checkpoints.format import Names, begins
+from bert_keras.errors import ArtifactError, UsageError
+
+Shapes = Mapping[str, tuple[int, ...]]
+# Pretraining heads: the same layers in every task class that has them.
+_SHARED = ("mlm", "nsp", "sop", "rtd", "generator")
+# Options that a new head takes over from no other head.
+_OF_LABELS = ("labels", "num_classes", "problem", "activation")
+_LEAVES = ("kernel", "bias")  # of the layers of a head over one vector
+_ENTRY = "\n  "
+
+
+def is_described(options: Mapping[str, Any]) -> bool:
+    """Return whether the caller describes a head by its labels or by their number."""
+    return any(options.get(name) is not None for name in ("labels", "num_classes"))
+
+
+def options_of(saved: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the saved options that a new head keeps: without those of labels if others are given.
+
+    Args:
+        saved: options that the checkpoint tells.
+        options: options of the caller.
+    """
+    if not is_described(options):
+        return saved
+    return {name: value for name, value in saved.items() if name not in _OF_LABELS}
+
+
+def check_is_any(class_name: str, head: tuple[str, ...]) -> None:
+    """Refuse `new_head=True` for a task without a head.
+
+    Raises:
+        UsageError: the task has no layers of its own.
+    """
+    if not head:
+        raise UsageError(
+            f"new_head=True: this {class_name} has no head with weights. Leave new_head out. To "
+            'leave out the heads of the checkpoint, name them, such as allow_unused=("mlm",).'
+        )
+
+
+def count_labels(head: tuple[str, ...], names: Names, shapes: Shapes) -> int | None:
+    """Return the number of labels of the head in the tensors; None where it cannot be told."""
+    for layer in head:
+        bias = types.SimpleNamespace(path=f"{layer}/output/bias")
+        if names.knows(bias.path):
+            (entry,) = names.entries([bias])
+            shape = shapes.get(entry.tensor, ())
+            return shape[0] if len(shape) == 1 else None
+    return None
+
+
+def check_labels(
+    class_name: str,
+    saved: Mapping[str, Any],
+    count: int | None,
+    options: Mapping[str, Any],
+    path: Path,
+) -> None:
+    """Compare the labels that the caller gives with those of the checkpoint's head.
+
+    Args:
+        class_name: of the task.
+        saved: options that the checkpoint tells.
+        count: the number of labels in the tensors, where `saved` does not tell it.
+        options: options of the caller.
+        path: of the file that tells `saved`.
+
+    Raises:
+        ArtifactError: other names, another order, or another number of labels.
+    """
+    number, labels = options.get("num_classes"), options.get("labels")
+    told, told_number = saved.get("labels"), saved.get("num_classes", count)
+    if not isinstance(told_number, int) or number is None:
+        return
+    is_named = isinstance(told, list) and told != [f"LABEL_{i}" for i in range(len(told))]
+    names: list[Any] = list(told or ()) if is_named else []
+    if number == told_number and (labels is None or not names or list(labels) == names):
+        return
+    known = f"{told_number} label{'s' * (told_number != 1)}" + (
+        f", {names!r:.300}" if names else " without names"
+    )
+    given = f"num_classes={number}" if labels is None else f"labels={list(labels)!r:.300}"
+    is_order = sorted(map(repr, labels or ())) == sorted(map(repr, names)) and number == told_number
+    raise ArtifactError(
+        f"{path}: the head of this {class_name} has {known}. Received: {given}"
+        + (", which is another order" if is_order and names else "")
+        + ". For a new head with these labels pass new_head=True. To open the head that is there, "
+        "leave out `labels` and `num_classes`."
+    )
+
+
+def check_task(
+    class_name: str,
+    head: tuple[str, ...],
+    written: str | None,
+    names: Names,
+    shapes: Shapes,
+    path: Path,
+    allow_missing: tuple[str, ...],
+) -> None:
+    """Compare the task that is opened with the task whose head the checkpoint has.
+
+    Hugging Face gives one name, such as `classifier.weight`, to the heads of several classes.
+
+    Args:
+        class_name: of the task that is opened.
+        head: its `head_layers`; () where it has no head.
+        written: name of the class in the checkpoint; None where it is not told.
+        names: of the checkpoint's tensors.
+        shapes: of the checkpoint's tensors.
+        path: of the tensors.
+        allow_missing: variable paths (or their beginnings) that keep new weights if missing. A head
+            among them may have the layers of the other task's head beside it (RoBERTa's
+            `classifier.dense`), but not its tensors.
+
+    Raises:
+        ArtifactError: the tensors that would fill the head are those of another task's head.
+    """
+    if written in (None, class_name):
+        return
+    theirs = getattr(getattr(models, str(written), None), "head_layers", ())
+    own = {
+        layer: name
+        for layer, name in names.modules.items()
+        if begins(layer, head) and not begins(layer, _SHARED)
+    }
+    leaves = [types.SimpleNamespace(path=f"{layer}/{leaf}") for layer in own for leaf in _LEAVES]
+    needed = {entry.tensor for entry in names.entries(leaves)}
+    beginnings = {name.partition(names.separator)[0] for name in own.values()}
+    wrong = {
+        tensor
+        for tensor in shapes
+        if tensor.partition(names.separator)[0] in beginnings
+        and any(begins(layer, theirs) for layer in names.owners(tensor))
+    }
+    if any(layer in allow_missing for layer in head):
+        wrong &= needed
+    if wrong:
+        raise ArtifactError(
+            f"{path}: the head in it is that of a {written}, not of a {class_name}:{_ENTRY}"
+            f"{_ENTRY.join(sorted(wrong))}\nTo make a new head over its encoder pass "
+            f"new_head=True{_with_labels(class_name)}. To open the head that is there, use "
+            f"{written}.from_preset."
+        )
+
+
+def takes_labels(task_class: type) -> bool:
+    """Return whether the head of a task class has labels."""
+    return "num_classes" in inspect.signature(task_class).parameters
+
+
+def _with_labels(class_name: str) -> str:
+    is_labelled = takes_labels(getattr(models, class_name))
+    return " with labels=[…] or num_classes=…" if is_labelled else ""
+
+
+def line_of(class_name: str, directory: Path, *, is_asked_for: bool) -> str:
+    """Return the line that tells of a new head.
+
+    Args:
+        class_name: of the task.
+        directory: of the checkpoint.
+        is_asked_for: whether `new_head=True` asks for it; else the checkpoint has no such head.
+    """
+    if is_asked_for:
+        reason = f"new_head=True: the head of this {class_name} over {directory} is new"
+    else:
+        reason = f"{directory} has no head of a {class_name}: a new one is made"
+    return f"{reason}, with random weights. Train it before you use it."
