@@ -42,6 +42,7 @@ FLOORS = {
     "handles": Floor(("presets",), (), ("huggingface_hub",)),
     "programs": Floor(),
     "config": Floor(),
+    "defaults": Floor(),
     "features": Floor(),
     "presets": Floor(("config",)),
     "layers": Floor((), ("keras",), ("tensorflow",)),
@@ -53,7 +54,10 @@ FLOORS = {
         ("data", "features", "metrics", "tokenizers", "viterbi"), ("keras", "numpy")
     ),
     "models": Floor(
-        ("checks", "config", "data", "features", "inference", "layers", "presets", "tokenizers"),
+        (
+            *("checks", "config", "data", "defaults", "features", "inference", "layers"),
+            *("optimization", "presets", "tokenizers"),
+        ),
         ("keras", "numpy"),
         ("checkpoints", "grain", "tensorflow"),
     ),

@@ -11,7 +11,6 @@ from bert_keras.data.feeding import (
     Batch,
     Examples,
     dataset,
-    length_multiple,
     py_dataset,
     tf_dataset,
 )
@@ -26,7 +25,7 @@ from bert_keras.data.rows import Rows, encode
 from bert_keras.data.sampling import Draws, Stream
 from bert_keras.data.splitting import rows_to_learn, validation_split
 from bert_keras.data.squad import SquadReport, read_squad
-from bert_keras.data.supervised import SupervisedExamples
+from bert_keras.data.supervised import SupervisedExamples, length_multiple
 from bert_keras.data.tables import read_table
 from bert_keras.data.tag_schemes import from_bio, to_bio
 from bert_keras.data.targets import tag_examples, targets_of, text_examples

@@ -54,18 +54,6 @@ def later(
     return epoch, position
 
 
-# Rows are padded to a multiple of this. JAX compiles for every length, so there are few lengths.
-_LENGTH_MULTIPLES = {"jax": 32}
-_LENGTH_MULTIPLE_ELSEWHERE = 4
-
-
-def length_multiple() -> int:
-    """Return the number of tokens of which the lengths of batches should be multiples here."""
-    import keras
-
-    return _LENGTH_MULTIPLES.get(keras.backend.backend(), _LENGTH_MULTIPLE_ELSEWHERE)
-
-
 def dataset(
     examples: Examples,
     *,

@@ -16,6 +16,18 @@ from bert_keras.features import SEGMENT_IDS
 _ORDERS_KEPT = 2
 
 
+# Rows are padded to a multiple of this. JAX compiles for every length, so there are few lengths.
+_LENGTH_MULTIPLES = {"jax": 32}
+_LENGTH_MULTIPLE_ELSEWHERE = 4
+
+
+def length_multiple() -> int:
+    """Return the number of tokens of which the lengths of batches should be multiples here."""
+    import keras
+
+    return _LENGTH_MULTIPLES.get(keras.backend.backend(), _LENGTH_MULTIPLE_ELSEWHERE)
+
+
 class SupervisedExamples:
     """Examples in batches of similar length. Safe to read from several threads.
 

@@ -52,8 +52,8 @@ def _is_string_dataset(x: Any) -> bool:
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None or not isinstance(x, tensorflow.data.Dataset):
         return False
-    spec = x.element_spec
-    first = spec[0] if isinstance(spec, tuple) else spec
+    spec: Any = x.element_spec
+    first: Any = next(iter(spec)) if isinstance(spec, tuple) else spec
     leaves = tensorflow.nest.flatten(first)
     return bool(leaves) and all(
         getattr(leaf, "dtype", None) == tensorflow.string for leaf in leaves
@@ -62,15 +62,16 @@ def _is_string_dataset(x: Any) -> bool:
 
 def _read_dataset(dataset: Any) -> TextColumns:
     """Read all elements of a `tf.data.Dataset` of strings into lists."""
-    spec = dataset.element_spec
+    spec: Any = dataset.element_spec
     has_targets = isinstance(spec, tuple) and len(spec) > 1
-    first = spec[0] if has_targets else spec
+    first: Any = next(iter(spec)) if has_targets else spec
     is_several = isinstance(first, Mapping | tuple)
     width = len(first) if isinstance(first, Mapping | tuple) else 1
     columns: list[list[Any]] = [[] for _ in range(width)]
     targets: list[Any] = []
     for element in dataset.as_numpy_iterator():
-        x, y = (element[0], element[1]) if has_targets else (element, None)
+        x: Any = element[0] if has_targets else element
+        y: Any = element[1] if has_targets else None
         parts = list(x.values()) if isinstance(x, Mapping) else list(x) if is_several else [x]
         for column, part in zip(columns, parts, strict=True):
             column += [part] if isinstance(part, bytes) else part.ravel().tolist()

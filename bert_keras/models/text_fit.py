@@ -6,26 +6,18 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import keras
 import numpy as np
 
-from bert_keras import escaping
 from bert_keras.data import SupervisedExamples, dataset, length_multiple
 from bert_keras.data.columns import texts_of
 from bert_keras.data.splitting import validation_split as split_rows
 from bert_keras.defaults import FINETUNING
 from bert_keras.features import SEGMENT_IDS
 from bert_keras.inference.predictor_config import PredictorConfig
+from bert_keras.models.auto_compile import compile_for, steps_of
 from bert_keras.models.text_columns import TextColumns, find_text
 from bert_keras.models.unread import WithoutUnread
 from bert_keras.models.with_tokenizer import WithTokenizer
-from bert_keras.optimization import optimizer
-
-# Name of the optimizer that `fit` makes: a saved model keeps it, so that the next `fit` makes a new
-# one, with a new schedule.
-_OWN_OPTIMIZER = "adamw_of_fit"
-_WARMUP_STEPS = 100  # where the number of steps is unknown
-_SETS_THE_RATE = ("LearningRateScheduler", "ReduceLROnPlateau")
 
 
 class FitsText(WithTokenizer, WithoutUnread):
@@ -150,8 +142,8 @@ class FitsText(WithTokenizer, WithoutUnread):
                 "sample_weight": sample_weight,
                 "steps_per_epoch": steps_per_epoch,
             }
-            steps = steps_per_epoch or _steps_of(x, batch_size, validation_split)
-            self._compile_for(steps, epochs - initial_epoch, callbacks, verbose)
+            steps = steps_per_epoch or steps_of(x, batch_size, validation_split)
+            compile_for(self, steps, epochs - initial_epoch, callbacks, verbose)
             return super().fit(x, y, **arguments)
         # === Text ===
         columns, y = _with_targets(found, y)
@@ -177,7 +169,7 @@ class FitsText(WithTokenizer, WithoutUnread):
             columns, y, sample_weight, batch_size=size, seed=order, class_weight=class_weight
         )
         steps = steps_per_epoch or examples.num_batches(0)
-        self._compile_for(steps, epochs - initial_epoch, callbacks, verbose)
+        compile_for(self, steps, epochs - initial_epoch, callbacks, verbose)
         self.predictor_config = PredictorConfig(
             length, self.predictor_config.options, len(columns) > 1
         )
@@ -210,8 +202,7 @@ class FitsText(WithTokenizer, WithoutUnread):
         if found is None:
             return super().evaluate(x, y, batch_size, sample_weight=sample_weight, **options)
         if not self.compiled:
-            self.compile(optimizer=optimizer(FINETUNING.learning_rate), **self.objective())
-            self.optimizer.name = _OWN_OPTIMIZER
+            compile_for(self, None, 1, None, verbose=0)
         columns, y = _with_targets(found, y)
         size = batch_size or FINETUNING.batch_size
         examples = self._encoded(
@@ -300,48 +291,6 @@ class FitsText(WithTokenizer, WithoutUnread):
             )
         return length
 
-    def _compile_for(self, steps: int | None, epochs: int, callbacks: Any, verbose: Any) -> None:
-        """Compile a task that the caller did not compile, for the steps of one `fit`."""
-        is_own = self.compiled and self.optimizer.name == _OWN_OPTIMIZER
-        if self.compiled and not is_own:
-            return
-        values = FINETUNING
-        common = {"weight_decay": values.weight_decay, "clip_norm": values.clip_norm}
-        names = {type(each).__name__ for each in _listed(callbacks)}
-        setters = sorted(names & set(_SETS_THE_RATE))
-        if setters:
-            rule = optimizer(values.learning_rate, **common)
-            told = f"a rate of {values.learning_rate:g}, which {setters[0]} sets"
-        elif steps is None:
-            rule = optimizer(
-                values.learning_rate,
-                total_steps=_WARMUP_STEPS,
-                warmup_steps=_WARMUP_STEPS,
-                schedule="constant",
-                **common,
-            )
-            told = (
-                f"a rate of {values.learning_rate:g} after {_WARMUP_STEPS} steps of warm-up, then "
-                "constant, because the number of steps is not known"
-            )
-        else:
-            total = max(1, steps * epochs)
-            rule = optimizer(
-                values.learning_rate,
-                total_steps=total,
-                warmup_steps=round(values.warmup * total),
-                schedule=values.schedule,
-                **common,
-            )
-            told = (
-                f"a rate of {values.learning_rate:g} with warm-up and {values.schedule} decay over "
-                f"{total:,} steps"
-            )
-        rule.name = _OWN_OPTIMIZER
-        self.compile(rule, **self.objective())
-        if verbose != 0:
-            escaping.print_line(f"{type(self).__name__}: compiled with AdamW, {told}.")
-
 
 def _with_targets(found: TextColumns, y: Any) -> tuple[tuple[Any, ...], Any]:
     if found.y is not None and y is not None:
@@ -368,22 +317,3 @@ def _taken(values: Any, numbers: Sequence[int]) -> Any:
         return values[list(numbers)]
     rows = values if isinstance(values, list | tuple) else list(values)
     return [rows[number] for number in numbers]
-
-
-def _steps_of(x: Any, batch_size: int | None, validation_split: float) -> int | None:
-    """Return the batches of an epoch of features; None where they are not known."""
-    leaves = [each for each in keras.tree.flatten(x) if getattr(each, "shape", None)]
-    if isinstance(x, Mapping | np.ndarray) and leaves:
-        count = int(leaves[0].shape[0] * (1 - validation_split))
-        return -(-count // (batch_size or 32))
-    try:
-        return len(x)
-    except TypeError:
-        return None
-
-
-def _listed(callbacks: Any) -> list[Any]:
-    if callbacks is None:
-        return []
-    inner = getattr(callbacks, "callbacks", callbacks)
-    return list(inner) if isinstance(inner, list | tuple) else [inner]

@@ -45,7 +45,7 @@ def targets_from(y: Any, labels: Sequence[str], problem: str) -> list[Any] | Non
     if isinstance(y, Mapping) and len(y) == 1:  # {"label": ...}, as for features
         (y,) = y.values()
     if problem == "multi_label" and (rows := _flags(y, len(labels))) is not None:
-        return [tuple(labels[index] for index in np.flatnonzero(row)) for row in rows]
+        return [tuple(labels[index] for index in np.flatnonzero(row).tolist()) for row in rows]
     targets = labels_of("y", y)
     if problem == "regression":
         return targets

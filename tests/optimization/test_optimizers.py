@@ -221,6 +221,7 @@ def test_an_optimizer_without_steps_has_a_constant_rate_that_can_be_set() -> Non
     assert float(keras.ops.convert_to_numpy(rule.learning_rate)) == pytest.approx(2e-5)
     rule.learning_rate = 1e-5
     assert float(keras.ops.convert_to_numpy(rule.learning_rate)) == pytest.approx(1e-5)
-    for options in ({"warmup_steps": 10}, {"schedule": "linear"}):
+    several: list[dict[str, Any]] = [{"warmup_steps": 10}, {"schedule": "linear"}]
+    for options in several:
         with pytest.raises(ValueError, match="pass `total_steps`"):
             make_optimizer(2e-5, **options)

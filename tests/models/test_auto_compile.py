@@ -1,0 +1,46 @@
+"""A task is compiled by its first `fit`; a schedule that has ended is told."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras import optimizer
+from bert_keras.data import dataset
+from bert_keras.models.auto_compile import steps_of
+from tests.models.test_text_fit import LABELS, QUIET, TEXTS, classifier, examples
+
+
+def test_a_fit_after_the_end_of_its_schedule_warns() -> None:
+    task = classifier()
+    task.compile(optimizer(1e-3, total_steps=5), **task.objective())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        task.fit(TEXTS, LABELS, batch_size=4, **QUIET)
+    with pytest.warns(UserWarning, match=r"rate is 0 after 5 updates.*Call `compile`"):
+        task.fit(TEXTS, LABELS, batch_size=4, **QUIET)
+
+
+def test_a_generator_has_no_number_of_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    def batches() -> Iterator[Any]:
+        made = examples()
+        for position in range(made.num_batches(0)):
+            yield made.batch(0, position)
+
+    task = classifier()
+    with pytest.warns(UserWarning, match="ran out of data"):  # Keras, at the end of any generator
+        task.fit(batches(), verbose=2, shuffle=False)
+    assert "constant, because the number of steps is not known" in capsys.readouterr().out
+
+
+def test_steps_of_arrays_and_datasets() -> None:
+    x = {"token_ids": np.zeros((10, 4), np.int32)}
+    assert steps_of(x, 4, 0.0) == 3
+    assert steps_of(x, None, 0.5) == 1
+    assert steps_of(dataset(examples()), None, 0.0) == 5
+    assert steps_of(dataset(examples(), repeat=True), None, 0.0) is None
+    assert steps_of(iter(()), None, 0.0) is None
