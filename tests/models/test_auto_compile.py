@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,23 @@ from bert_keras.models.auto_compile import steps_of
 from tests.models.test_text_fit import LABELS, QUIET, TEXTS, classifier, examples
 
 
+def warned(call: Callable[[], Any]) -> str:
+    """Return the warnings of a call, whichever they are: Keras has its own on PyTorch."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return "\n".join(str(each.message) for each in caught)
+
+
 def test_a_fit_after_the_end_of_its_schedule_warns() -> None:
     task = classifier()
     task.compile(optimizer(1e-3, total_steps=5), **task.objective())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        task.fit(TEXTS, LABELS, batch_size=4, **QUIET)
-    with pytest.warns(UserWarning, match=r"rate is 0 after 5 updates.*Call `compile`"):
-        task.fit(TEXTS, LABELS, batch_size=4, **QUIET)
+    first, second = (
+        warned(lambda: task.fit(TEXTS, LABELS, batch_size=4, **QUIET)) for _ in range(2)
+    )
+    assert "rate is 0" not in first
+    assert "rate is 0 after 5 updates" in second
+    assert "Call `compile`" in second
 
 
 def test_a_generator_has_no_number_of_steps(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,8 +41,7 @@ def test_a_generator_has_no_number_of_steps(capsys: pytest.CaptureFixture[str]) 
             yield made.batch(0, position)
 
     task = classifier()
-    with pytest.warns(UserWarning, match="ran out of data"):  # Keras, at the end of any generator
-        task.fit(batches(), verbose=2, shuffle=False)
+    warned(lambda: task.fit(batches(), verbose=2, shuffle=False))  # Keras, at every generator's end
     assert "constant, because the number of steps is not known" in capsys.readouterr().out
 
 
