@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from bert_keras.checkpoints.predictor_config import read_predictor_config, write
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.inference.predictor_config import PredictorConfig
+from bert_keras.layers import to_be_filled
 from bert_keras.layers.state import get_state
 from bert_keras.models import BertEncoder, Task
 from bert_keras.models.lora import plain_weights
@@ -268,9 +270,13 @@ def _encoder_of(
     plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
+    def make(config: BertConfig, is_filled: bool, **given: Any) -> BertEncoder:
+        del is_filled  # there is no head, so it says nothing new
+        return BertEncoder(config, **given)
+
     return opened.load(
         BertEncoder,
-        BertEncoder,
+        make,
         options,
         load_weights=load_weights,
         allow_missing=allow_missing,
@@ -291,8 +297,10 @@ def _task_of(
     dtype: Any = None,
     **options: Any,
 ) -> Any:
-    def make(config: BertConfig, **given: Any) -> Task:
-        return task_class(BertEncoder(config, dtype=dtype), **given)
+    def make(config: BertConfig, is_filled: bool, **given: Any) -> Task:
+        with to_be_filled() if is_filled else nullcontext():
+            encoder = BertEncoder(config, dtype=dtype)
+        return task_class(encoder, **given)
 
     options = _described(task_class, options)
     return opened.load(

@@ -109,7 +109,8 @@ class Checkpoint(abc.ABC):
 
         Args:
             model_class: of the model.
-            make: called with the config and options; makes the model.
+            make: called with the config, whether all weights of the encoder will be filled, and
+                the options; makes the model.
             options: of the caller, which come before those that the checkpoint tells.
             load_weights: False to take only the config.
             allow_missing: variable paths (or their beginnings) that keep new weights if missing;
@@ -162,7 +163,9 @@ class Checkpoint(abc.ABC):
                     new_heads.check_labels(class_name, saved, count, options, path)
                 _check_classes(saved, path, source if load_weights else None)
                 _check_dense(saved, path, config, source if load_weights else None)
-                model = _make(model_class, partial(make, config), options, saved, path)
+                is_filled = load_weights and not set(allow_missing) - set(head)
+                build = partial(make, config, is_filled)
+                model = _make(model_class, build, options, saved, path)
             if source and load_weights:
                 self._fill(model, config, source, allow_missing, allow_unused, new)
                 if not plain:
