@@ -60,9 +60,11 @@ class MaskedTexts(SupervisedExamples):
         draws = Draws(self.seed or 0, epoch if self.seed is not None else 0)
         width = self._masking.width(self._length)  # of the longest text: masks of a text alone
         raw = draws.rows_at(Stream.MASK, examples, width)
-        # The parts of the words for each row lie `length` apart.
-        parts = raw.reshape(len(examples), -1, self._length)
-        raw = parts[:, :, : token_ids.shape[1]].reshape(len(examples), -1)
+        # The parts of the words for each row lie `length` apart. Padding needs none.
+        parts = raw.reshape(len(examples), -1, self._length)[:, :, : token_ids.shape[1]]
+        missing = token_ids.shape[1] - parts.shape[2]
+        parts = np.pad(parts, [(0, 0), (0, 0), (0, max(0, missing))])
+        raw = parts.reshape(len(examples), -1)
         masked = self._masking(token_ids, is_text, raw)
         weights = masked.weights
         if self._row_weights is not None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bert_keras import data
-from bert_keras.data import PackedExamples, PretrainingExamples, SupervisedExamples
+from bert_keras.data import MaskedTexts, PackedExamples, PretrainingExamples, SupervisedExamples
 from bert_keras.data.corpus import Corpus
 from bert_keras.data.feeding import Batch, Examples, later, py_dataset, tf_dataset
 from bert_keras.data.rows import Rows
@@ -48,6 +48,11 @@ def pretraining() -> PretrainingExamples:
     return PretrainingExamples(corpus, TOKENIZER, sequence_length=16, batch_size=4, seed=3)
 
 
+def masked() -> MaskedTexts:
+    """Texts of several lengths, with new masks in every epoch."""
+    return MaskedTexts(TOKENIZER, supervised().rows, batch_size=4, seed=4)
+
+
 class Unequal:
     """Epochs of 3, 5 and 2 batches in turn; a batch holds its place."""
 
@@ -77,6 +82,7 @@ SOURCES: dict[str, tuple[type, Callable[[], Examples]]] = {
         PackedExamples,
         lambda: PackedExamples(pretraining(), sequence_length=32, batch_size=2),
     ),
+    "masked_texts": (MaskedTexts, masked),
     "unequal": (Unequal, Unequal),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -17,14 +18,17 @@ import pytest
 from safetensors.numpy import load_file
 
 from bert_keras import Tokenizer
+from bert_keras.defaults import FINETUNING, FinetuningDefaults
 from bert_keras.errors import UsageError
-from bert_keras.models import SequenceClassifier
+from bert_keras.models import SequenceClassifier, auto_compile
 from tests import contracts, hub
 from training import finetune_best, finetune_seed
 from training.finetune import main
-from training.finetune_folder import QUICKTEST
+from training.finetune_data import Data
+from training.finetune_folder import QUICKTEST, recipe_of
 from training.finetune_recipe import FinetuneRecipe
 from training.finetune_seed import open_best
+from training.kinds import kind_of
 
 _ROOT = Path(__file__).parents[2]
 _EPOCHS = 6
@@ -63,6 +67,33 @@ def _check_same(folder: Path, whole: Path) -> None:
     results = [json.loads((run / "seed-0" / "result.json").read_text()) for run in (folder, whole)]
     for key in ("seed", "metrics", "step", "steps"):
         assert results[0][key] == results[1][key]
+
+
+def test_fit_of_text_with_the_same_values_is_the_same_training(
+    whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same batches, same new weights, same schedule: the same loss in every epoch."""
+    recipe = recipe_of(whole)
+    data = Data.read(recipe, kind_of(recipe))
+    names = [field.name for field in dataclasses.fields(FINETUNING)]
+    values = FinetuningDefaults(**{name: getattr(recipe, name) for name in names})
+    monkeypatch.setattr(auto_compile, "FINETUNING", values)
+    keras.utils.set_random_seed(recipe.seed)
+    task = SequenceClassifier.from_preset(
+        recipe.encoder, labels=data.labels, dropout=recipe.dropout
+    )
+    history = task.fit(
+        data.train.texts,
+        data.train.targets,
+        batch_size=recipe.batch_size,
+        epochs=recipe.epochs,
+        max_length=recipe.max_length,
+        seed=recipe.seed,
+        verbose=0,
+    )
+    lines = (whole / "seed-0" / "metrics.jsonl").read_text().splitlines()
+    losses = [json.loads(line)["loss"] for line in lines]
+    np.testing.assert_allclose(history.history["loss"], losses, atol=1e-5)
 
 
 def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""Masks of texts: new in every epoch, the same in every batch, never of special tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras import Tokenizer
+from bert_keras.data import MaskedTexts, encode
+from bert_keras.features import MASK_POSITIONS, PADDING_MASK, TOKEN_IDS
+from tests.tokenizers.samples import VOCABULARY
+
+TOKENIZER = Tokenizer(VOCABULARY)
+TEXTS = [
+    "the hello world " * 6,
+    "want",
+    "unaffable mask sep hello",
+    "the world want hello the world",
+    "mask",
+] * 4
+ROWS = encode(TOKENIZER, TEXTS, max_length=24)
+
+
+def made(**options: Any) -> MaskedTexts:
+    """Return masked texts in batches of three."""
+    return MaskedTexts(TOKENIZER, ROWS, batch_size=3, **options)
+
+
+def row_of(source: MaskedTexts, epoch: int, number: int, others: list[int]) -> Any:
+    """Return positions and ids of one text in a batch with others."""
+    x, y, weights = source.batch_of(epoch, np.array([number, *others]))
+    count = int(weights["mlm"][0].sum())
+    length = int(x[PADDING_MASK][0].sum())
+    return (
+        x[MASK_POSITIONS][0, :count].tolist(),
+        x[TOKEN_IDS][0, :length].tolist(),
+        y["mlm"][0, :count].tolist(),
+    )
+
+
+def test_labels_are_the_ids_that_were_there() -> None:
+    source = made(seed=3)
+    for position in range(source.num_batches()):
+        numbers = source.order(0)[position]
+        x, y, weights = source.batch(0, position)
+        for row, number in enumerate(numbers):
+            ids = ROWS[int(number)]
+            used = weights["mlm"][row] > 0
+            places = x[MASK_POSITIONS][row][used]
+            assert len(places) == max(1, round(0.15 * (len(ids) - 2)))
+            assert (y["mlm"][row][used] == ids[places]).all()
+            assert ((places > 0) & (places < len(ids) - 1)).all()
+            kept = np.delete(np.arange(len(ids)), places)
+            assert (x[TOKEN_IDS][row][kept] == ids[kept]).all()
+
+
+def test_masks_are_new_in_every_epoch_and_depend_on_nothing_but_the_text() -> None:
+    source = made(seed=3)
+    first = row_of(source, 0, 0, [1, 2])
+    assert first == row_of(source, 0, 0, [3]) == row_of(made(seed=3, multiple_of=32), 0, 0, [])
+    assert first != row_of(source, 1, 0, [1, 2])
+    assert first != row_of(made(seed=4), 0, 0, [1, 2])
+
+
+def test_without_a_seed_every_epoch_is_the_same() -> None:
+    source = made(seed=None)
+    assert source.order(0)[0].tolist() == [0, 1, 2]
+    assert row_of(source, 0, 0, [1]) == row_of(source, 5, 0, [1])
+
+
+def test_texts_have_weights() -> None:
+    weights = np.linspace(0, 2, len(TEXTS)).astype(np.float32)
+    _, _, plain = made(seed=3).batch_of(0, np.arange(5))
+    _, _, weighed = made(seed=3, weights=weights).batch_of(0, np.arange(5))
+    np.testing.assert_allclose(weighed["mlm"], plain["mlm"] * weights[:5, None])
+
+
+@pytest.mark.parametrize("masking", ["token", "whole_word", "span"])
+def test_every_unit_masks(masking: str) -> None:
+    _, _, weights = made(seed=3, masking=masking).batch_of(0, np.arange(5))
+    assert weights["mlm"][0].sum() == 3  # a word that is longer than the rest is passed over

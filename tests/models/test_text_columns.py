@@ -1,0 +1,90 @@
+"""Which arguments of `fit` are text, and which columns they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bert_keras.models.text_columns import find_text
+
+TEXTS, SECONDS = ["one", "two", "three"], ["uno", "dos", "tres"]
+
+
+class Frame:
+    """A table with the interface of a pandas DataFrame."""
+
+    def __init__(self, columns: dict[str, Any]):
+        self._columns = columns
+        self.columns, self.iloc = list(columns), None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._columns[name]
+
+
+@pytest.mark.parametrize(
+    ("x", "count"),
+    [
+        (TEXTS, 1),
+        (tuple(TEXTS), 1),
+        (np.array(TEXTS), 1),
+        (pa.array(TEXTS), 1),
+        ([["a", "word"], ["b"]], 1),
+        ((TEXTS, SECONDS), 2),
+        ({"text": TEXTS}, 1),
+        (Frame({"left": TEXTS, "right": SECONDS}), 2),
+    ],
+)
+def test_text_is_found(x: Any, count: int) -> None:
+    found = find_text(x, ("text", "pair"))
+    assert found is not None
+    assert len(found.columns) == count
+    assert len(found.columns[0]) in (2, 3)
+
+
+def test_columns_come_in_the_order_of_the_task() -> None:
+    found = find_text({"context": SECONDS, "question": TEXTS}, ("question", "context"))
+    assert found is not None
+    assert found.columns == (TEXTS, SECONDS)
+    other = find_text({"premise": TEXTS, "hypothesis": SECONDS}, ("text", "pair"))
+    assert other is not None
+    assert other.columns == (TEXTS, SECONDS)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        {"token_ids": np.zeros((2, 3), np.int32)},
+        np.zeros((2, 3)),
+        {},
+        None,
+        iter(TEXTS),
+        [1, 2],
+        [{"token_ids": 1}],
+    ],
+)
+def test_features_are_no_text(x: Any) -> None:
+    assert find_text(x, ("text", "pair")) is None
+
+
+def test_tf_data_of_strings_is_text() -> None:
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("tf.data is read under the TensorFlow backend")
+    import tensorflow as tf
+
+    make = tf.data.Dataset.from_tensor_slices
+    cases = [
+        (make(TEXTS), 1, None),
+        (make((TEXTS, [1, 0, 1])), 1, [1, 0, 1]),
+        (make((TEXTS, SECONDS)).map(lambda a, b: ((a, b), 1.5)), 2, [1.5] * 3),
+        (make(({"text": TEXTS}, SECONDS)).batch(2), 1, SECONDS),
+    ]
+    for dataset, count, targets in cases:
+        found: Any = find_text(dataset, ("text", "pair"))
+        assert len(found.columns) == count
+        assert found.columns[0] == TEXTS
+        assert found.y == targets
+    assert find_text(make([1, 2]), ("text",)) is None

@@ -1,0 +1,74 @@
+"""Targets and class weights as callers of `fit` hand them over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras.errors import DataError
+from bert_keras.models.text_targets import (
+    tags_of_rows,
+    targets_from,
+    text_pair,
+    weights_by_name,
+)
+
+LABELS = ["bad", "good", "so"]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        ["good", "bad"],
+        np.array(["good", "bad"]),
+        [1, 0],
+        np.array([1, 0]),
+        {"label": np.array([1, 0], np.int32)},
+    ],
+)
+def test_single_labels_are_names(y: Any) -> None:
+    assert targets_from(y, LABELS, "single_label") == ["good", "bad"]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [("good", "so"), ()],
+        [["good", "so"], []],
+        [[0, 1, 1], [0, 0, 0]],
+        np.array([[0.0, 1.0, 1.0], [0.0, 0.0, 0.0]]),
+        [(1, 2), ()],
+    ],
+)
+def test_several_labels_are_tuples_of_names(y: Any) -> None:
+    assert targets_from(y, LABELS, "multi_label") == [("good", "so"), ()]
+
+
+def test_numbers_stay_numbers() -> None:
+    assert targets_from(np.array([0.5, 2.0]), ["LABEL_0"], "regression") == [0.5, 2.0]
+    assert targets_from(None, LABELS, "single_label") is None
+
+
+def test_indices_out_of_range_are_named() -> None:
+    with pytest.raises(DataError, match="row 1 has the label index 3"):
+        targets_from([0, 3], LABELS, "single_label")
+    with pytest.raises(DataError, match="row 0 has the tag index -1"):
+        tags_of_rows([[-1, 0]], 3)
+    assert tags_of_rows([["O"], np.array([1, 2])], 3) == [["O"], [1, 2]]
+
+
+def test_class_weights_have_names_or_indices() -> None:
+    assert weights_by_name(None, LABELS) is None
+    assert weights_by_name({0: 2, "good": 3}, LABELS) == {"bad": 2.0, "good": 3.0}
+    for key in (3, "other"):
+        with pytest.raises(ValueError, match="names or indices of the labels bad, good, so"):
+            weights_by_name({key: 1.0}, LABELS)
+
+
+def test_texts_come_alone_or_in_pairs() -> None:
+    assert text_pair((["a"],)) == (["a"], None)
+    assert text_pair((["a"], ["b"])) == (["a"], ["b"])
+    with pytest.raises(ValueError, match="Received: 3 columns"):
+        text_pair((["a"], ["b"], ["c"]))
