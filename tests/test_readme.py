@@ -1,4 +1,4 @@
-"""The README is true: its Python runs, its commands are accepted, its tree has every file.
+"""The README is true: its Python runs, its commands are accepted, its folders exist.
 
 The blocks are read by tests/markdown.py. The commands find a folder `wiki/` of text, as `.txt` and
 as `.gz`.
@@ -134,31 +134,28 @@ def test_blocks_that_are_not_run_say_why_and_are_few(record_property: Any) -> No
     assert len(left_out) <= len(code) // 3
 
 
-def tree(found: list[Block]) -> list[str]:
-    """The paths in the block that draws the repository: one a line, indented below its folder."""
-    drawn = next(block for block in found if block.text.startswith("bert_keras/"))
-    paths: list[str] = []
-    folders: list[tuple[int, str]] = []
-    for line in drawn.text.splitlines():
-        entry = re.match(r"( *)([\w./-]+)", line)
-        assert entry is not None, f"not a path and its purpose: {line!r}"
-        depth, name = len(entry[1]), entry[2]
-        folders = [folder for folder in folders if folder[0] < depth]
-        paths.append("".join(folder[1] for folder in folders) + name)
-        if name.endswith("/"):
-            folders.append((depth, name))
-    return paths
+def folders(page: Path) -> list[str]:
+    """Return the folders that a page draws, one a line."""
+    drawn = next(
+        block
+        for block in blocks(page.read_text(encoding="utf-8"))
+        if block.text.startswith("bert_keras/")
+    )
+    return [line.split()[0] for line in drawn.text.splitlines()]
 
 
-def test_the_tree_has_a_line_for_every_file() -> None:
-    paths = tree(blocks(README.read_text(encoding="utf-8")))
-    assert not [path for path in paths if not (ROOT / path).exists()]
+def test_the_readme_draws_at_most_fifteen_folders() -> None:
+    drawn = folders(README)
+    assert len(drawn) <= 15
+    assert not [path for path in drawn if not (ROOT / path).is_dir()]
+
+
+def test_every_folder_has_a_line_in_contributing() -> None:
     files = [
         path for folder in ("bert_keras", "training") for path in (ROOT / folder).rglob("*.py")
     ]
-    names = {path.relative_to(ROOT).as_posix() for path in files if not path.stem.startswith("_")}
-    missing = sorted(name for name in names - set(paths) if "/recipes/" not in name)
-    assert not missing, "\n".join(missing)
+    names = {f"{path.parent.relative_to(ROOT).as_posix()}/" for path in files}
+    assert sorted(folders(ROOT / "CONTRIBUTING.md")) == sorted(names - {"bert_keras/"})
 
 
 SAMPLE = """
@@ -202,15 +199,6 @@ def test_sample_blocks() -> None:
     assert [block.language for block in found] == languages
     assert [block.not_run for block in found] == [None, "needs a day", None, None, None, None]
     assert found[0].line == 5
-
-
-def test_sample_tree() -> None:
-    drawn = (
-        "```\nbert_keras/   the library\n  a.py    a\n  b/\n    c.py  c\n  d.py\ndocs/e.md\n```\n"
-    )
-    folders = ["bert_keras/", "bert_keras/b/"]
-    files = ["bert_keras/a.py", "bert_keras/b/c.py", "bert_keras/d.py", "docs/e.md"]
-    assert sorted(tree(blocks(drawn))) == sorted([*folders, *files])
 
 
 def test_sample_python_shares_a_namespace() -> None:

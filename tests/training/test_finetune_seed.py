@@ -74,6 +74,7 @@ def test_fit_of_text_with_the_same_values_is_the_same_training(
 ) -> None:
     """Same batches, same new weights, same schedule: the same loss in every epoch."""
     recipe = recipe_of(whole)
+    assert recipe is not None
     data = Data.read(recipe, kind_of(recipe))
     names = [field.name for field in dataclasses.fields(FINETUNING)]
     values = FinetuningDefaults(**{name: getattr(recipe, name) for name in names})
