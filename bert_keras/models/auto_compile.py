@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_keras import escaping
 from bert_keras.defaults import FINETUNING
-from bert_keras.optimization import optimizer
+from bert_keras.optimization import WarmupDecay, optimizer
 
 # Name of the optimizer that `fit` makes: a saved model keeps it, so that the next `fit` makes a new
 # one, with a new schedule.
@@ -76,7 +76,8 @@ def compile_for(task: Any, steps: int | None, epochs: int, callbacks: Any, verbo
 
 def _warn_of_an_ended_schedule(rule: Any) -> None:
     """Warn where every step of a `fit` would have the rate 0."""
-    updates = int(rule.iterations)
+    has_schedule = isinstance(getattr(rule, "_learning_rate", None), WarmupDecay)
+    updates = int(rule.iterations) if has_schedule else 0
     if updates and not float(rule.learning_rate):
         warnings.warn(
             f"The learning rate is 0 after {updates:,} updates: the schedule of the compiled "

@@ -131,6 +131,11 @@ class SequenceClassifier(LabelMethods, Task):
             vectors = first(packed_vectors(self, inputs), inputs[features.FIRST_POSITIONS])
         return {features.LABEL: self.head(vectors)}
 
+    @property
+    def not_logits(self) -> Sequence[str]:
+        """The output of a regression."""
+        return (features.LABEL,) if self.options["problem"] == REGRESSION else ()
+
     def answer_method(self, is_paired: bool = False) -> str:
         """`predict_labels`; of a regression `predict_scores`."""
         del is_paired

@@ -55,7 +55,7 @@ class DataChecks:
             y: labels, where `x` is a dictionary.
         """
         if isinstance(x, keras.utils.PyDataset):
-            return _CheckedDataset(x, self.batch)
+            return MappedDataset(x, self.batch)
         if isinstance(x, GeneratorType):
             return (self.batch(batch) for batch in x)
         if _is_a("tensorflow", "data.Dataset", x):
@@ -154,8 +154,8 @@ class DataChecks:
         return tf.numpy_function(check, tensors, tf.bool)
 
 
-class _CheckedDataset(keras.utils.PyDataset):
-    """A dataset whose batches are checked where they are made; all else is the dataset's own."""
+class MappedDataset(keras.utils.PyDataset):
+    """A dataset with a function of its batches; all else is the dataset's own."""
 
     def __init__(self, dataset: Any, check: Callable[[Any], Any]):
         super().__init__()
@@ -165,27 +165,33 @@ class _CheckedDataset(keras.utils.PyDataset):
 
     @property
     def workers(self) -> int:
+        """Number of workers of the dataset."""
         return self._dataset.workers
 
     @property
     def use_multiprocessing(self) -> bool:
+        """Whether its workers are processes."""
         return self._dataset.use_multiprocessing
 
     @property
     def max_queue_size(self) -> int:
+        """Length of its queue."""
         return self._dataset.max_queue_size
 
     @property
     def num_batches(self) -> int | None:
+        """Number of its batches; None for an endless one."""
         return self._dataset.num_batches
 
     def __getitem__(self, index: int) -> Any:
         return self._check(self._dataset[index])
 
     def on_epoch_begin(self) -> None:
+        """Keras: begin an epoch."""
         self._dataset.on_epoch_begin()
 
     def on_epoch_end(self) -> None:
+        """Keras: end an epoch."""
         self._dataset.on_epoch_end()
 
     def __getattr__(self, name: str) -> Any:

@@ -8,13 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bert_keras import features
 from bert_keras.data import SupervisedExamples, dataset, length_multiple
 from bert_keras.data.columns import texts_of
 from bert_keras.data.splitting import validation_split as split_rows
 from bert_keras.defaults import FINETUNING
-from bert_keras.features import SEGMENT_IDS
 from bert_keras.inference.predictor_config import PredictorConfig
 from bert_keras.models.auto_compile import compile_for, steps_of
+from bert_keras.models.class_weights import weighed
+from bert_keras.models.loss_checks import check_losses
 from bert_keras.models.text_columns import TextColumns, find_text
 from bert_keras.models.unread import WithoutUnread
 from bert_keras.models.with_tokenizer import WithTokenizer
@@ -58,6 +60,11 @@ class FitsText(WithTokenizer, WithoutUnread):
         """Return the outputs for texts, in the order of the texts; see `predict`."""
         del columns
         raise ValueError(f"A {type(self).__name__} takes features, not text.")
+
+    @property
+    def not_logits(self) -> Sequence[str]:
+        """Names of outputs that other tasks have as logits, and this one has not."""
+        return ()
 
     def fit(
         self,
@@ -133,17 +140,19 @@ class FitsText(WithTokenizer, WithoutUnread):
         if found is None:
             if max_length is not None:
                 raise ValueError("`max_length` is for text. Received: features or a dataset")
+            if class_weight is not None:
+                x, sample_weight = self._weighed(x, y, sample_weight, class_weight)
             arguments |= {
                 "batch_size": batch_size,
                 "validation_split": validation_split,
                 "validation_data": validation_data,
-                "shuffle": shuffle,
-                "class_weight": class_weight,
                 "sample_weight": sample_weight,
                 "steps_per_epoch": steps_per_epoch,
             }
+            if not shuffle:  # else a dataset of ours has its own order
+                arguments["shuffle"] = False
             steps = steps_per_epoch or steps_of(x, batch_size, validation_split)
-            compile_for(self, steps, epochs - initial_epoch, callbacks, verbose)
+            self._compile_for(steps, epochs - initial_epoch, callbacks, verbose)
             return super().fit(x, y, **arguments)
         # === Text ===
         columns, y = _with_targets(found, y)
@@ -169,7 +178,7 @@ class FitsText(WithTokenizer, WithoutUnread):
             columns, y, sample_weight, batch_size=size, seed=order, class_weight=class_weight
         )
         steps = steps_per_epoch or examples.num_batches(0)
-        compile_for(self, steps, epochs - initial_epoch, callbacks, verbose)
+        self._compile_for(steps, epochs - initial_epoch, callbacks, verbose)
         self.predictor_config = PredictorConfig(
             length, self.predictor_config.options, len(columns) > 1
         )
@@ -267,9 +276,27 @@ class FitsText(WithTokenizer, WithoutUnread):
             y,
             sample_weight=sample_weight,
             multiple_of=length_multiple(),
-            segments=SEGMENT_IDS in {tensor.name for tensor in self.inputs},
+            segments=features.SEGMENT_IDS in {tensor.name for tensor in self.inputs},
             **options,
         )
+
+    def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        """Keras: one update; a loss that expects probabilities is refused."""
+        check_losses(self.loss, list(self.output), self.not_logits)
+        return super().train_on_batch(*args, **kwargs)
+
+    def _compile_for(self, steps: int | None, epochs: int, callbacks: Any, verbose: Any) -> None:
+        compile_for(self, steps, epochs, callbacks, verbose)
+        check_losses(self.loss, list(self.output), self.not_logits)
+
+    def _weighed(self, x: Any, y: Any, sample_weight: Any, class_weight: Any) -> tuple[Any, Any]:
+        """Return features and sample weights with the weights of classes."""
+        if features.LABEL not in self.output or "labels" not in self.options:
+            raise ValueError(
+                "`class_weight` is for tasks whose output is the label of a text. Pass sample "
+                f"weights. Received: a {type(self).__name__}"
+            )
+        return weighed(x, y, sample_weight, class_weight, self.options["labels"])
 
     def _held_out(self, data: Any) -> tuple[Any, tuple[Any, Any, Any] | None]:
         """Return validation data as they are, or their (columns, y, sample_weight) of text."""

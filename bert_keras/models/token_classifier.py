@@ -97,6 +97,11 @@ class TokenClassifier(TagMethods, Task):
             )
         return {features.TAGS: self.head(packed_vectors(self, inputs))}
 
+    @property
+    def not_logits(self) -> Sequence[str]:
+        """The output of a conditional random field, whose potentials need a loss of their own."""
+        return (features.TAGS,) if self.options.get("crf") else ()
+
     def answer_method(self, is_paired: bool = False) -> str:
         """`predict_entities`."""
         del is_paired

@@ -76,11 +76,12 @@ def test_tf_data_of_strings_is_text() -> None:
     import tensorflow as tf
 
     make = tf.data.Dataset.from_tensor_slices
+    texts_and_labels: Any = ({"text": TEXTS}, SECONDS)
     cases = [
         (make(TEXTS), 1, None),
         (make((TEXTS, [1, 0, 1])), 1, [1, 0, 1]),
         (make((TEXTS, SECONDS)).map(lambda a, b: ((a, b), 1.5)), 2, [1.5] * 3),
-        (make(({"text": TEXTS}, SECONDS)).batch(2), 1, SECONDS),
+        (make(texts_and_labels).batch(2), 1, SECONDS),
     ]
     for dataset, count, targets in cases:
         found: Any = find_text(dataset, ("text", "pair"))

@@ -1,0 +1,72 @@
+"""`class_weight` with features: the weights that `text_examples` gives, in every form of data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras import BertEncoder, TokenClassifier
+from bert_keras.data import dataset
+from tests.models.test_auto_compile import warned
+from tests.models.test_text_fit import QUIET, TEXTS, classifier, compiled, examples
+from tests.models.test_with_tokenizer import CONFIG, task_over
+
+WEIGHTS = {"bad": 1.0, "good": 3.0}
+
+
+def _losses(x: Any, *more: Any, **options: Any) -> list[float]:
+    task = compiled(classifier())
+    found: list[float] = []
+    warned(  # Keras warns at every end of a generator
+        lambda: found.extend(
+            task.fit(x, *more, epochs=1, shuffle=False, **options, **QUIET).history["loss"]
+        )
+    )
+    return found
+
+
+def _batches() -> Any:
+    made = examples(seed=None)
+    return (made.batch(0, position) for position in range(made.num_batches(0)))
+
+
+def test_every_form_of_data_gives_the_losses_of_weighed_examples() -> None:
+    expected = _losses(dataset(examples(seed=None, class_weights=WEIGHTS)))
+    sources = {"dataset": lambda: dataset(examples(seed=None)), "generator": _batches}
+    for name, source in sources.items():
+        for weights in (WEIGHTS, {0: 1.0, 1: 3.0}, {1: 3.0}):
+            found = _losses(source(), class_weight=weights)
+            np.testing.assert_allclose(found, expected, atol=1e-6, err_msg=name)
+
+
+def test_arrays_have_labels_in_both_forms() -> None:
+    made = examples(seed=None)
+    x, y, _ = made.batch_of(0, np.arange(len(TEXTS)))
+    weights = np.where(y["label"] == 1, 3.0, 1.0).astype(np.float32)
+    expected = _losses(x, y, sample_weight={"label": weights}, batch_size=4)
+    for labels in (y, y["label"], y["label"].astype(np.int64)):
+        found = _losses(x, labels, class_weight=WEIGHTS, batch_size=4)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    halved = {"label": np.full(len(TEXTS), 0.5, np.float32)}
+    found = _losses(x, y, sample_weight=halved, class_weight={"bad": 2.0, 1: 6.0}, batch_size=4)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_equal_weights_change_nothing() -> None:
+    expected = _losses(dataset(examples(seed=None)))
+    assert _losses(dataset(examples(seed=None)), class_weight={0: 1.0, 1: 1.0}) == expected
+
+
+def test_what_has_no_class_is_refused() -> None:
+    task = compiled(classifier())
+    with pytest.raises(ValueError, match="names or indices of the labels bad, good"):
+        task.fit(dataset(examples()), class_weight={2: 1.0}, **QUIET)
+    x, y, _ = examples().batch(0, 0)
+    with pytest.raises(ValueError, match="class indices"):
+        task.fit(x, {"label": np.zeros((4, 2), np.float32)}, class_weight=WEIGHTS, **QUIET)
+
+    tagger = task_over(TokenClassifier, BertEncoder(CONFIG))
+    with pytest.raises(ValueError, match="whose output is the label of a text"):
+        tagger.fit(x, y, class_weight=WEIGHTS, **QUIET)
