@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bert_keras import export
+    from bert_keras import export, sklearn
     from bert_keras.checkpoints import (
         from_keras_hub,
         load_checkpoint,
@@ -65,9 +65,11 @@ __all__ = [
     "load_checkpoint",
     "optimizer",
     "save_checkpoint",
+    "sklearn",
     "to_keras_hub",
 ]
 
+_MODULES = ("export", "sklearn")
 _HOMES = {
     "PRESETS": "presets",
     "BertConfig": "config",
@@ -96,8 +98,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "export":
-        return importlib.import_module("bert_keras.export")
+    if name in _MODULES:
+        return importlib.import_module(f"bert_keras.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'bert_keras' has no attribute {name!r}")
     return getattr(importlib.import_module(f"bert_keras.{_HOMES[name]}"), name)

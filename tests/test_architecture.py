@@ -79,6 +79,7 @@ FLOORS["export"] = Floor(
     ("keras", "numpy"),
     ("jax", "nncf", "onnxruntime", "tensorflow", "tensorflow_text", "tf2onnx", "torch"),
 )
+FLOORS["sklearn"] = Floor(tuple(FLOORS), ("keras", "numpy", "sklearn"))
 FLOORS["cli_export"] = Floor(("programs",), ("typer",), (*FLOORS, "keras", "rich"))
 FLOORS["cli"] = Floor(
     ("cli_export", "handles", "programs", "tokenizers"), ("typer",), (*FLOORS, "rich")

@@ -43,6 +43,7 @@ PUBLIC = {
     "load_checkpoint",
     "optimizer",
     "save_checkpoint",
+    "sklearn",
     "to_keras_hub",
 }
 METHODS = {

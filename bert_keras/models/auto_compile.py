@@ -20,7 +20,14 @@ _WARMUP_STEPS = 100  # where the number of steps is unknown
 _SETS_THE_RATE = ("LearningRateScheduler", "ReduceLROnPlateau")
 
 
-def compile_for(task: Any, steps: int | None, epochs: int, callbacks: Any, verbose: Any) -> None:
+def compile_for(
+    task: Any,
+    steps: int | None,
+    epochs: int,
+    callbacks: Any,
+    verbose: Any,
+    learning_rate: float | None = None,
+) -> None:
     """Compile a task that the caller did not compile, for one `fit`.
 
     A task that an earlier `fit` compiled gets a new optimizer, and so a new schedule.
@@ -31,43 +38,50 @@ def compile_for(task: Any, steps: int | None, epochs: int, callbacks: Any, verbo
         epochs: of this `fit`.
         callbacks: of this `fit`; one of them may set the learning rate.
         verbose: of this `fit`; 0 prints nothing.
+        learning_rate: highest rate; None for the default.
+
+    Raises:
+        ValueError: a rate for a task that the caller compiled.
     """
     is_own = task.compiled and task.optimizer.name == _OWN_OPTIMIZER
     if task.compiled and not is_own:
+        if learning_rate is not None:
+            raise ValueError(
+                "The task has an optimizer of your own: set the rate there. "
+                f"Received: learning_rate={learning_rate}"
+            )
         _warn_of_an_ended_schedule(task.optimizer)
         return
     values = FINETUNING
+    rate = values.learning_rate if learning_rate is None else learning_rate
     common: dict[str, Any] = {"weight_decay": values.weight_decay, "clip_norm": values.clip_norm}
     names = {type(each).__name__ for each in _listed(callbacks)}
     setters = sorted(names & set(_SETS_THE_RATE))
     if setters:
-        rule = optimizer(values.learning_rate, **common)
-        told = f"a rate of {values.learning_rate:g}, which {setters[0]} sets"
+        rule = optimizer(rate, **common)
+        told = f"a rate of {rate:g}, which {setters[0]} sets"
     elif steps is None:
         rule = optimizer(
-            values.learning_rate,
+            rate,
             total_steps=_WARMUP_STEPS,
             warmup_steps=_WARMUP_STEPS,
             schedule="constant",
             **common,
         )
         told = (
-            f"a rate of {values.learning_rate:g} after {_WARMUP_STEPS} steps of warm-up, then "
+            f"a rate of {rate:g} after {_WARMUP_STEPS} steps of warm-up, then "
             "constant, because the number of steps is not known"
         )
     else:
         total = max(1, steps * epochs)
         rule = optimizer(
-            values.learning_rate,
+            rate,
             total_steps=total,
             warmup_steps=round(values.warmup * total),
             schedule=values.schedule,
             **common,
         )
-        told = (
-            f"a rate of {values.learning_rate:g} with warm-up and {values.schedule} decay over "
-            f"{total:,} steps"
-        )
+        told = f"a rate of {rate:g} with warm-up and {values.schedule} decay over {total:,} steps"
     rule.name = _OWN_OPTIMIZER
     task.compile(rule, **task.objective())
     if verbose != 0:

@@ -85,6 +85,7 @@ class FitsText(WithTokenizer, WithoutUnread):
         validation_batch_size: int | None = None,
         validation_freq: int = 1,
         *,
+        learning_rate: float | None = None,
         max_length: int | None = None,
         seed: int = 0,
     ) -> Any:
@@ -116,6 +117,7 @@ class FitsText(WithTokenizer, WithoutUnread):
             validation_steps: as in Keras.
             validation_batch_size: as in Keras.
             validation_freq: as in Keras.
+            learning_rate: highest rate of a task that the caller did not compile; None for 5e-5.
             max_length: most tokens of a text or pair; None for the length of the training before,
                 or 128. Longer texts are cut.
             seed: of the order of the texts and of `validation_split`.
@@ -152,7 +154,7 @@ class FitsText(WithTokenizer, WithoutUnread):
             if not shuffle:  # else a dataset of ours has its own order
                 arguments["shuffle"] = False
             steps = steps_per_epoch or steps_of(x, batch_size, validation_split)
-            self._compile_for(steps, epochs - initial_epoch, callbacks, verbose)
+            self._compile_for(steps, epochs - initial_epoch, callbacks, verbose, learning_rate)
             return super().fit(x, y, **arguments)
         # === Text ===
         columns, y = _with_targets(found, y)
@@ -178,7 +180,7 @@ class FitsText(WithTokenizer, WithoutUnread):
             columns, y, sample_weight, batch_size=size, seed=order, class_weight=class_weight
         )
         steps = steps_per_epoch or examples.num_batches(0)
-        self._compile_for(steps, epochs - initial_epoch, callbacks, verbose)
+        self._compile_for(steps, epochs - initial_epoch, callbacks, verbose, learning_rate)
         self.predictor_config = PredictorConfig(
             length, self.predictor_config.options, len(columns) > 1
         )
@@ -211,7 +213,7 @@ class FitsText(WithTokenizer, WithoutUnread):
         if found is None:
             return super().evaluate(x, y, batch_size, sample_weight=sample_weight, **options)
         if not self.compiled:
-            compile_for(self, None, 1, None, verbose=0)
+            compile_for(self, None, 1, None, 0)
         columns, y = _with_targets(found, y)
         size = batch_size or FINETUNING.batch_size
         examples = self._encoded(
@@ -285,8 +287,8 @@ class FitsText(WithTokenizer, WithoutUnread):
         check_losses(self.loss, list(self.output), self.not_logits)
         return super().train_on_batch(*args, **kwargs)
 
-    def _compile_for(self, steps: int | None, epochs: int, callbacks: Any, verbose: Any) -> None:
-        compile_for(self, steps, epochs, callbacks, verbose)
+    def _compile_for(self, *arguments: Any) -> None:
+        compile_for(self, *arguments)
         check_losses(self.loss, list(self.output), self.not_logits)
 
     def _weighed(self, x: Any, y: Any, sample_weight: Any, class_weight: Any) -> tuple[Any, Any]:

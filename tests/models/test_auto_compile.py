@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -52,3 +54,24 @@ def test_steps_of_arrays_and_datasets() -> None:
     assert steps_of(dataset(examples()), None, 0.0) == 5
     assert steps_of(dataset(examples(), repeat=True), None, 0.0) is None
     assert steps_of(iter(()), None, 0.0) is None
+
+
+def test_a_rate_is_of_a_task_that_fit_compiles() -> None:
+    task = classifier()
+    task.fit(TEXTS, LABELS, batch_size=4, learning_rate=1e-3, **QUIET)
+    assert task.optimizer.get_config()["learning_rate"]["config"]["learning_rate"] == 1e-3
+    task.compile(optimizer(1e-3), **task.objective())
+    with pytest.raises(ValueError, match="an optimizer of your own"):
+        task.fit(TEXTS, LABELS, learning_rate=1e-4, **QUIET)
+
+
+def test_the_optimizer_of_an_earlier_fit_is_freed() -> None:
+    """Cross-validation in a loop does not grow: moments are twice the size of the model."""
+    task = classifier()
+    task.fit(TEXTS, LABELS, batch_size=6, **QUIET)
+    earlier = [weakref.ref(task.optimizer)]
+    for _ in range(2):
+        task.fit(TEXTS, LABELS, batch_size=6, **QUIET)
+        earlier.append(weakref.ref(task.optimizer))
+    gc.collect()
+    assert [ref() is None for ref in earlier] == [True, True, False]

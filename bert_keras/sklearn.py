@@ -1,0 +1,269 @@
+"""Estimators of scikit-learn: a classifier, a regressor and an encoder of texts.
+
+They need the package scikit-learn, which nothing else here imports. `X` is a list or array of
+texts, or an array or DataFrame of two columns for pairs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import keras
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
+
+from bert_keras.checkpoints import load_checkpoint
+from bert_keras.inference.text_classification import probabilities
+from bert_keras.models import SequenceClassifier
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+
+__all__ = ["TextClassifier", "TextEncoder", "TextRegressor"]
+
+_PRESET = "bert_base_uncased"
+
+
+class _TextEstimator(BaseEstimator):
+    """Base of estimators of texts."""
+
+    model_: Any
+
+    def __sklearn_tags__(self) -> Any:
+        """scikit-learn: texts are a column of strings, not numbers."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.one_d_array = True
+        tags.no_validation = True
+        tags.non_deterministic = True
+        return tags
+
+
+class _FineTuned(_TextEstimator):
+    """Base of estimators that fine-tune a `SequenceClassifier`.
+
+    Args:
+        preset: handle of a checkpoint; see `BertEncoder.from_preset`.
+        epochs: passes over the texts.
+        batch_size: texts in a batch.
+        learning_rate: highest rate of the training; None for the default of `fit`.
+        max_length: most tokens of a text; None for the default of `fit`.
+        random_state: seed of new weights, dropout and the order of the texts; it sets the global
+            seeds of Keras. None leaves them alone.
+        verbose: as in Keras's `fit`.
+    """
+
+    def __init__(
+        self,
+        preset: str = _PRESET,
+        *,
+        epochs: int = 3,
+        batch_size: int = 32,
+        learning_rate: float | None = None,
+        max_length: int | None = None,
+        random_state: int | None = 0,
+        verbose: int = 0,
+    ):
+        self.preset = preset
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.max_length = max_length
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(self, X: Any, y: Any, head: dict[str, Any], **options: Any) -> None:
+        if self.random_state is not None:
+            keras.utils.set_random_seed(self.random_state)
+        self.model_ = SequenceClassifier.from_preset(self.preset, new_head=True, **head)
+        self.model_.fit(
+            _columns(X),
+            y,
+            batch_size=self.batch_size,
+            epochs=self.epochs,
+            verbose=self.verbose,
+            learning_rate=self.learning_rate,
+            max_length=self.max_length,
+            seed=self.random_state or 0,
+            **options,
+        )
+
+    def _logits(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.model_.predict(_columns(X))
+
+
+class TextClassifier(ClassifierMixin, _FineTuned):
+    """Fine-tunes a classifier of texts or pairs.
+
+    Args:
+        preset: handle of a checkpoint; see `BertEncoder.from_preset`.
+        epochs: passes over the texts.
+        batch_size: texts in a batch.
+        learning_rate: highest rate of the training; None for the default of `fit`.
+        max_length: most tokens of a text; None for the default of `fit`.
+        class_weight: None, "balanced", or the weight of each class by its label.
+        random_state: seed of new weights, dropout and the order of the texts; it sets the global
+            seeds of Keras. None leaves them alone.
+        verbose: as in Keras's `fit`.
+
+    Attributes:
+        classes_: the labels, sorted.
+        model_: the `SequenceClassifier`.
+    """
+
+    def __init__(
+        self,
+        preset: str = _PRESET,
+        *,
+        epochs: int = 3,
+        batch_size: int = 32,
+        learning_rate: float | None = None,
+        max_length: int | None = None,
+        class_weight: Any = None,
+        random_state: int | None = 0,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            preset,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            max_length=max_length,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on texts and their labels.
+
+        Raises:
+            ValueError: fewer than two labels, or not one for each text.
+        """
+        self.classes_, indices = np.unique(np.asarray(y), return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "A classifier needs two classes or more. Received: the class "
+                f"{', '.join(map(str, self.classes_))} alone"
+            )
+        weights = None
+        if self.class_weight is not None:
+            values = compute_class_weight(self.class_weight, classes=self.classes_, y=np.asarray(y))
+            weights = dict(enumerate(values.tolist()))
+        head = {"labels": [str(name) for name in self.classes_], "problem": "single_label"}
+        self._fit(X, indices, head, class_weight=weights, sample_weight=sample_weight)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probabilities of the classes: float32 [texts, classes]."""
+        return probabilities(self._logits(X), "single_label")
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable label of each text."""
+        best = self._logits(X).argmax(axis=1)
+        return self.classes_[best]
+
+
+class TextRegressor(RegressorMixin, _FineTuned):
+    """Fine-tunes a regression on texts or pairs: one number for each.
+
+    Args:
+        preset: handle of a checkpoint; see `BertEncoder.from_preset`.
+        epochs: passes over the texts.
+        batch_size: texts in a batch.
+        learning_rate: highest rate of the training; None for the default of `fit`.
+        max_length: most tokens of a text; None for the default of `fit`.
+        random_state: seed of new weights, dropout and the order of the texts; it sets the global
+            seeds of Keras. None leaves them alone.
+        verbose: as in Keras's `fit`.
+
+    Attributes:
+        model_: the `SequenceClassifier`.
+        mean_: mean of the targets, which the model learns to differ from;
+        scale_: their standard deviation, by which it learns.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on texts and their numbers.
+
+        Raises:
+            ValueError: not one finite number for each text.
+        """
+        targets = np.asarray(y, np.float64)
+        if targets.ndim != 1 or not np.isfinite(targets).all():
+            raise ValueError(
+                f"`y` must be one finite number for each text. Received: shape {targets.shape}"
+            )
+        self.mean_ = float(targets.mean())
+        self.scale_ = float(targets.std()) or 1.0
+        head = {"num_classes": 1, "problem": "regression"}
+        scaled = (targets - self.mean_) / self.scale_
+        self._fit(X, scaled, head, sample_weight=sample_weight)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the number of each text: float64 [texts]."""
+        return self._logits(X)[:, 0].astype(np.float64) * self.scale_ + self.mean_
+
+
+class TextEncoder(TransformerMixin, _TextEstimator):
+    """Makes vectors of texts with a model as it is: a `SentenceEncoder`, or the mean of the tokens.
+
+    Args:
+        preset: handle of a checkpoint; see `BertEncoder.from_preset`.
+        batch_size: texts in a batch.
+        max_length: most tokens of a text; None for what the folder says.
+
+    Attributes:
+        model_: the `Predictor`.
+    """
+
+    def __init__(
+        self, preset: str = _PRESET, *, batch_size: int = 32, max_length: int | None = None
+    ):
+        self.preset = preset
+        self.batch_size = batch_size
+        self.max_length = max_length
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Open the model; nothing is learned."""
+        del X, y
+        self.model_ = _Vectors(self.preset, self.batch_size, self.max_length)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the vectors of texts: float32 [texts, size]."""
+        check_is_fitted(self)
+        return self.model_.predictor.encode(_columns(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return a name for each number of a vector."""
+        del input_features
+        check_is_fitted(self)
+        size = self.transform(["a"]).shape[1]
+        return np.array([f"vector{number}" for number in range(size)], object)
+
+
+class _Vectors:
+    """A predictor that pickle opens again from its preset."""
+
+    def __init__(self, preset: str, batch_size: int, max_length: int | None):
+        self._arguments = (preset, batch_size, max_length)
+        model = load_checkpoint(preset)
+        tokenizer = getattr(model, "tokenizer", None) or Tokenizer.from_preset(preset)
+        self.predictor = Predictor(model, tokenizer, batch_size=batch_size, max_length=max_length)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._arguments
+
+
+def _columns(X: Any) -> Any:
+    """Return texts as a column, or two columns of an array or DataFrame as a tuple."""
+    if hasattr(X, "iloc") and hasattr(X, "columns"):  # a DataFrame of pandas
+        first, *others = (X[name] for name in X.columns)
+        return (first, *others) if others else first
+    if isinstance(X, np.ndarray):
+        return tuple(X.T) if X.ndim == 2 and X.shape[1] > 1 else X.ravel()
+    return list(X)
