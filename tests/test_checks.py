@@ -39,10 +39,3 @@ def test_lengths(encoder: BertEncoder) -> None:
     for length in (2, most + 1):
         with pytest.raises(ValueError, match=f"from 3 to {most}, .*max_length={length}"):
             checks.checked_length(length, encoder)
-
-
-def test_how_many_tokens_can_be_named() -> None:
-    checks.check_top_k(6, _tokenizer(6))
-    for top_k in (0, 7):
-        with pytest.raises(ValueError, match=f"from 1 to 6.*top_k={top_k}"):
-            checks.check_top_k(top_k, _tokenizer(6))

@@ -90,8 +90,9 @@ def compile_for(
 
 def _warn_of_an_ended_schedule(rule: Any) -> None:
     """Warn where every step of a `fit` would have the rate 0."""
-    has_schedule = isinstance(getattr(rule, "_learning_rate", None), WarmupDecay)
-    updates = int(rule.iterations) if has_schedule else 0
+    schedule = getattr(rule, "_learning_rate", None)
+    is_checked = isinstance(schedule, WarmupDecay) and schedule.learning_rate > 0
+    updates = int(rule.iterations) if is_checked else 0
     if updates and not float(rule.learning_rate):
         warnings.warn(
             f"The learning rate is 0 after {updates:,} updates: the schedule of the compiled "

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bert_keras.inference.fill_mask import fill_mask
+from bert_keras.inference.fill_mask import check_top_k, fill_mask
 from bert_keras.inference.runner import Runner
 from bert_keras.models import MaskedLM
 from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -37,3 +38,11 @@ def test_every_mask_of_every_text_has_its_own_fills(model, tokenizer) -> None:
 def test_a_mask_that_is_cut_is_named(model, tokenizer) -> None:
     with pytest.raises(ValueError, match=r"Text 1 has 2 \[MASK\], but 1 of them beyond the 5"):
         Predictor(model, tokenizer, max_length=5).fill_mask(["[MASK]", "[MASK] a b c d [MASK]"])
+
+
+def test_how_many_tokens_can_be_named() -> None:
+    six = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "w"])
+    check_top_k(6, six)
+    for top_k in (0, 7):
+        with pytest.raises(ValueError, match=f"from 1 to 6.*top_k={top_k}"):
+            check_top_k(top_k, six)
