@@ -28,8 +28,14 @@ def _losses(x: Any, *more: Any, **options: Any) -> list[float]:
 
 
 def _batches() -> Any:
+    """Yield the batches in one width, as Keras on TensorFlow wants it of a generator."""
     made = examples(seed=None)
-    return (made.batch(0, position) for position in range(made.num_batches(0)))
+    for position in range(made.num_batches(0)):
+        x, *rest = made.batch(0, position)
+        yield (
+            {name: np.pad(ids, ((0, 0), (0, 16 - ids.shape[1]))) for name, ids in x.items()},
+            *rest,
+        )
 
 
 def test_every_form_of_data_gives_the_losses_of_weighed_examples() -> None:
