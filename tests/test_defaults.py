@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
+from bert_keras import BertEncoder, SequenceClassifier, Tokenizer
 from bert_keras.defaults import FINETUNING
 from bert_keras.models import auto_compile, text_fit
+from tests.models.test_text_fit import CONFIG
+from tests.tokenizers.samples import VOCABULARY
 from training.finetune_recipe import FinetuneRecipe
 
 
@@ -19,3 +23,33 @@ def test_a_recipe_has_the_default(name: str) -> None:
 
 def test_fit_has_the_defaults() -> None:
     assert auto_compile.FINETUNING is text_fit.FINETUNING is FINETUNING
+
+
+def test_fit_reads_texts_by_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = CONFIG.replace(max_positions=2 * FINETUNING.max_length)
+    tokenizer = Tokenizer(VOCABULARY)
+    task = SequenceClassifier(BertEncoder(config), 2, labels=["bad", "good"], tokenizer=tokenizer)
+    encoded: dict[str, Any] = {}
+
+    def encode(self: Any, *_: Any, **options: Any) -> Any:
+        encoded.update(options)
+        raise InterruptedError
+
+    monkeypatch.setattr(text_fit.FitsText, "_encoded", encode)
+    with pytest.raises(InterruptedError):
+        task.fit(["hello", "mask"], ["good", "bad"], verbose=0)
+    assert encoded["max_length"] == FINETUNING.max_length
+    assert encoded["batch_size"] == FINETUNING.batch_size
+
+
+def test_fit_updates_by_the_defaults() -> None:
+    tokenizer = Tokenizer(VOCABULARY)
+    task = SequenceClassifier(BertEncoder(CONFIG), 2, labels=["bad", "good"], tokenizer=tokenizer)
+    task.fit(["hello", "mask"] * 10, ["good", "bad"] * 10, batch_size=1, verbose=0)
+    rule = task.optimizer.get_config()
+    schedule = rule["learning_rate"]["config"]
+    assert schedule["learning_rate"] == FINETUNING.learning_rate
+    assert schedule["warmup_steps"] == round(FINETUNING.warmup * 20)
+    assert schedule["schedule"] == FINETUNING.schedule
+    assert rule["weight_decay"] == FINETUNING.weight_decay
+    assert rule["global_clipnorm"] == FINETUNING.clip_norm

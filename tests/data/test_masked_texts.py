@@ -81,3 +81,51 @@ def test_texts_have_weights() -> None:
 def test_every_unit_masks(masking: str) -> None:
     _, _, weights = made(seed=3, masking=masking).batch_of(0, np.arange(5))
     assert weights["mlm"][0].sum() == 3  # a word that is longer than the rest is passed over
+
+
+def test_masks_are_of_the_text_wherever_it_stands_in_a_batch() -> None:
+    source = made(seed=3)
+    numbers = [8, 0, 5]
+    x, y, weights = source.batch_of(0, np.array(numbers))
+    for row, number in enumerate(numbers):
+        count = int(weights["mlm"][row].sum())
+        length = len(ROWS[number])
+        positions, ids, labels = row_of(source, 0, number, [])
+        assert x[MASK_POSITIONS][row, :count].tolist() == positions
+        assert x[TOKEN_IDS][row, :length].tolist() == ids
+        assert y["mlm"][row, :count].tolist() == labels
+
+
+def test_weights_follow_their_texts() -> None:
+    weights = np.linspace(1, 2, len(TEXTS)).astype(np.float32)
+    numbers = np.array([7, 2])
+    _, _, plain = made(seed=3).batch_of(0, numbers)
+    _, _, weighed = made(seed=3, weights=weights).batch_of(0, numbers)
+    np.testing.assert_allclose(weighed["mlm"], plain["mlm"] * weights[numbers][:, None])
+
+
+def test_the_rate_is_the_share_of_predicted_tokens() -> None:
+    _, _, weights = made(seed=3, mask_rate=0.5).batch_of(0, np.array([0]))
+    assert weights["mlm"][0].sum() == round(0.5 * (len(ROWS[0]) - 2))
+
+
+def test_most_predicted_tokens_are_hidden() -> None:
+    source, hidden, total = made(seed=3), 0, 0
+    for epoch in range(40):
+        x, _, weights = source.batch_of(epoch, np.arange(5))
+        used = weights["mlm"] > 0
+        seen = np.take_along_axis(x[TOKEN_IDS], x[MASK_POSITIONS], axis=1)[used]
+        hidden += int((seen == TOKENIZER.mask_id).sum())
+        total += int(used.sum())
+    assert 0.7 < hidden / total < 0.9
+
+
+def test_a_whole_word_is_predicted_with_all_its_pieces() -> None:
+    rows = encode(TOKENIZER, ["unaffable " * 8] * 4, max_length=26)  # 8 words of 3 pieces
+    whole = MaskedTexts(TOKENIZER, rows, masking="whole_word", mask_rate=0.25, seed=3)
+    for epoch in range(5):
+        x, _, weights = whole.batch_of(epoch, np.arange(4))
+        for places, counts in zip(x[MASK_POSITIONS], weights["mlm"], strict=True):
+            words = (places[counts > 0] - 1) // 3
+            assert len(words) == 6
+            assert sorted(set(words)) == sorted(words[::3])

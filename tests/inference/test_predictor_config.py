@@ -24,10 +24,15 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ('{"options": []}', "options must be an object"),
         ('{"pairs": 1}', "pairs must be true or false"),
         ('{"lenght": 3}', "lenght"),
-        ("{", "predictor.json"),
+        ("{", "not JSON"),
     ],
 )
 def test_a_damaged_file_is_named(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "predictor.json").write_text(text)
-    with pytest.raises(ArtifactError, match=message):
+    with pytest.raises(ArtifactError, match=rf"predictor\.json: .*{message}"):
         PredictorConfig.read(tmp_path / "predictor.json")
+
+
+def test_what_a_file_does_not_say_has_its_default(tmp_path: Path) -> None:
+    (tmp_path / "predictor.json").write_text('{"max_length": 7}')
+    assert PredictorConfig.read(tmp_path / "predictor.json") == PredictorConfig(7, {}, pairs=False)

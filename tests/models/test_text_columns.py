@@ -89,3 +89,7 @@ def test_tf_data_of_strings_is_text() -> None:
         assert found.columns[0] == TEXTS
         assert found.y == targets
     assert find_text(make([1, 2]), ("text",)) is None
+
+
+def test_a_table_with_a_column_of_numbers_is_no_text() -> None:
+    assert find_text({"text": TEXTS, "number": [1, 2, 3]}, ("text", "pair")) is None

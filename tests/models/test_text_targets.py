@@ -72,3 +72,20 @@ def test_texts_come_alone_or_in_pairs() -> None:
     assert text_pair((["a"], ["b"])) == (["a"], ["b"])
     with pytest.raises(ValueError, match="Received: 3 columns"):
         text_pair((["a"], ["b"], ["c"]))
+
+
+def test_rows_of_indices_are_no_flags() -> None:
+    assert targets_from([(0, 1), (1, 0)], LABELS, "multi_label") == [
+        ("bad", "good"),
+        ("good", "bad"),
+    ]
+    assert targets_from([(0, 1, 2), (1, 0, 2)], LABELS, "multi_label") == [
+        ("bad", "good", "so"),
+        ("good", "bad", "so"),
+    ]
+
+
+def test_an_index_below_zero_is_no_label_from_the_end() -> None:
+    for y, problem in (([-1], "single_label"), ([(0, -1)], "multi_label")):
+        with pytest.raises(DataError, match="row 0 has the label index -1"):
+            targets_from(y, LABELS, problem)
