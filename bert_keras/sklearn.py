@@ -14,11 +14,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, Transfo
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from bert_keras.checkpoints import load_checkpoint
 from bert_keras.inference.text_classification import probabilities
 from bert_keras.models import SequenceClassifier
 from bert_keras.predictor import Predictor
-from bert_keras.tokenizers import Tokenizer
 
 __all__ = ["TextClassifier", "TextEncoder", "TextRegressor"]
 
@@ -41,18 +39,7 @@ class _TextEstimator(BaseEstimator):
 
 
 class _FineTuned(_TextEstimator):
-    """Base of estimators that fine-tune a `SequenceClassifier`.
-
-    Args:
-        preset: handle of a checkpoint; see `BertEncoder.from_preset`.
-        epochs: passes over the texts.
-        batch_size: texts in a batch.
-        learning_rate: highest rate of the training; None for the default of `fit`.
-        max_length: most tokens of a text; None for the default of `fit`.
-        random_state: seed of new weights, dropout and the order of the texts; it sets the global
-            seeds of Keras. None leaves them alone.
-        verbose: as in Keras's `fit`.
-    """
+    """Base of estimators that fine-tune a `SequenceClassifier`; see `TextClassifier`."""
 
     def __init__(
         self,
@@ -148,12 +135,13 @@ class TextClassifier(ClassifierMixin, _FineTuned):
                 "A classifier needs two classes or more. Received: the class "
                 f"{', '.join(map(str, self.classes_))} alone"
             )
+        head = {"labels": [str(name) for name in self.classes_], "problem": "single_label"}
         weights = None
         if self.class_weight is not None:
             values = compute_class_weight(self.class_weight, classes=self.classes_, y=np.asarray(y))
-            weights = dict(enumerate(values.tolist()))
-        head = {"labels": [str(name) for name in self.classes_], "problem": "single_label"}
-        self._fit(X, indices, head, class_weight=weights, sample_weight=sample_weight)
+            weights = dict(zip(head["labels"], values.tolist(), strict=True))
+        names = [head["labels"][index] for index in indices]
+        self._fit(X, names, head, class_weight=weights, sample_weight=sample_weight)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -217,7 +205,7 @@ class TextEncoder(TransformerMixin, _TextEstimator):
         max_length: most tokens of a text; None for what the folder says.
 
     Attributes:
-        model_: the `Predictor`.
+        model_: the opened model.
     """
 
     def __init__(
@@ -251,9 +239,7 @@ class _Vectors:
 
     def __init__(self, preset: str, batch_size: int, max_length: int | None):
         self._arguments = (preset, batch_size, max_length)
-        model = load_checkpoint(preset)
-        tokenizer = getattr(model, "tokenizer", None) or Tokenizer.from_preset(preset)
-        self.predictor = Predictor(model, tokenizer, batch_size=batch_size, max_length=max_length)
+        self.predictor = Predictor.from_preset(preset, batch_size=batch_size, max_length=max_length)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._arguments

@@ -52,8 +52,6 @@ _FILES = (
     *(sentence_files.MODULES, *sentence_files.SENTENCE_CONFIGS, sentence_transformers.CONFIG),
     *(f"[0-9]*_*/{CONFIG}", f"[0-9]*_*/{WEIGHTS}", "tokenizer_config.json", tf_hub.INDEX),
 )
-
-
 OUR_FORMAT = "hugging_face"
 
 
@@ -271,7 +269,7 @@ def _encoder_of(
     **options: Any,
 ) -> BertEncoder:
     def make(config: BertConfig, is_filled: bool, **given: Any) -> BertEncoder:
-        del is_filled  # there is no head, so it says nothing new
+        del is_filled  # `load` has seen to it: an encoder has no head beside it
         return BertEncoder(config, **given)
 
     return opened.load(

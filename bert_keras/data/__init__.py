@@ -7,13 +7,7 @@ from bert_keras.data.corpus import MANIFEST, Corpus
 from bert_keras.data.corpus_writer import require_vacant, split_of, write
 from bert_keras.data.documents import LAYOUTS, Documents, read
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
-from bert_keras.data.feeding import (
-    Batch,
-    Examples,
-    dataset,
-    py_dataset,
-    tf_dataset,
-)
+from bert_keras.data.feeding import Batch, Examples, dataset, py_dataset, tf_dataset
 from bert_keras.data.labels import label_names
 from bert_keras.data.masked_texts import MaskedTexts
 from bert_keras.data.packed import Packable, PackedExamples

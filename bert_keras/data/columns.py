@@ -56,12 +56,7 @@ def texts_of(name: str, column: Any, places: Sequence[str] = ()) -> list[str]:
     Raises:
         DataError: one str, or no column; rows that are missing or no str, the first 20 by name.
     """
-    if is_plain(column):
-        return column if isinstance(column, list) else list(column)
-    faults = Faults()
-    found = _each(_text, name, _values(name, column), _namer(places), faults)
-    faults.check()
-    return found
+    return _converted(_text, name, column, places, "text")
 
 
 def words_of_rows(name: str, column: Any, places: Sequence[str] = ()) -> list[list[str]]:
@@ -78,13 +73,13 @@ def words_of_rows(name: str, column: Any, places: Sequence[str] = ()) -> list[li
     faults = Faults()
     found: list[list[str]] = []
     row_name = _namer(places)
-    for number, row in enumerate(_values(name, column)):
+    for number, row in enumerate(values_of(name, column)):
         if is_plain(row):
             found.append(list(row))
             continue
         with faults.row():
             name_of_row = f"{row_name(number)}: {name}"
-            words = _values(name_of_row, row)
+            words = values_of(name_of_row, row)
             found.append(_each(_text, name_of_row, words, "item {}".format, faults))
     faults.check()
     return found
@@ -102,10 +97,17 @@ def labels_of(name: str, column: Any, places: Sequence[str] = ()) -> list[Any]:
     Raises:
         DataError: one str, or no column; rows that are missing or no label, the first 20 by name.
     """
+    return _converted(_label, name, column, places, "label")
+
+
+def _converted(
+    convert: Callable[[Any], Any], name: str, column: Any, places: Sequence[str], kind: str
+) -> list[Any]:
+    """The converted values of a column; a plain list is returned as it is."""
     if is_plain(column):
         return column if isinstance(column, list) else list(column)
     faults = Faults()
-    found = _each(_label, name, _values(name, column, "label"), _namer(places), faults)
+    found = _each(convert, name, values_of(name, column, kind), _namer(places), faults)
     faults.check()
     return found
 
@@ -149,8 +151,17 @@ class _Unfit(Exception):  # noqa: N818
         return f"{self.verdict}. Received: {value}. {self.cure}"
 
 
-def _values(name: str, column: Any, kind: str = "text") -> list[Any]:
-    """All values of a column, as its own library gives them."""
+def values_of(name: str, column: Any, kind: str = "text") -> list[Any]:
+    """Return all values of a column, as its own library gives them.
+
+    Args:
+        name: of the column, for messages.
+        column: a list, an array, a column of another library, or another iterable with an order.
+        kind: what one value is, for messages.
+
+    Raises:
+        DataError: one str, a table, or something without an order.
+    """
     if isinstance(column, np.ndarray) and not column.ndim:
         column = column.item()
     if isinstance(column, str | bytes):
@@ -176,9 +187,9 @@ def _values(name: str, column: Any, kind: str = "text") -> list[Any]:
             return convert()
     if _is_foreign(column) and isinstance(column, Sequence):
         rows: Any = column[:]  # a column of a `datasets.Dataset`: at once, not row by row
-        return _values(name, rows, kind)
+        return values_of(name, rows, kind)
     if hasattr(column, "numpy"):  # an eager tensor of TensorFlow
-        return _values(name, column.numpy(), kind)
+        return values_of(name, column.numpy(), kind)
     return list(column)
 
 
@@ -206,7 +217,7 @@ def _label(value: Any) -> Any:
     if isinstance(value, AbstractSet):
         return tuple(sorted(map(_label, value), key=lambda label: (type(label).__name__, label)))
     if isinstance(value, list | tuple | np.ndarray) or _is_foreign(value):
-        return tuple(map(_label, _values("labels", value)))
+        return tuple(map(_label, values_of("labels", value)))
     raise _Unfit(
         f"is no label but {type(value).__name__}",
         "A label is a str or a number; a row of several labels is a list of them.",

@@ -19,8 +19,9 @@ from bert_keras.tokenizers import Tokenizer
 class MaskedTexts(SupervisedExamples):
     """Texts with masked tokens: {"mlm": int32 [B, P]}, and a weight of 1 for each prediction.
 
-    The masks are a pure function of (seed, epoch, text). Without a seed the texts keep their order,
-    and every epoch has the masks of the first one.
+    The masks of a text are a pure function of the seed, the epoch, the number of the text and the
+    length of the longest text; batches do not change them. Without a seed the texts keep their
+    order, and every epoch has the masks of the first one.
 
     Args:
         tokenizer: of the texts.
@@ -44,7 +45,6 @@ class MaskedTexts(SupervisedExamples):
         super().__init__(rows, {}, **options)
         self._length = int(rows.lengths.max(initial=1))
         self._row_weights = weights
-        self._special_ids = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
         self._masking = Masking(
             tokenizer,
             unit=masking,
@@ -56,7 +56,7 @@ class MaskedTexts(SupervisedExamples):
         """Return a batch of these texts, masked as in this epoch."""
         x, _, _ = super().batch_of(epoch, examples)
         token_ids = x[TOKEN_IDS]
-        is_text = (x[PADDING_MASK] > 0) & ~np.isin(token_ids, self._special_ids)
+        is_text = x[PADDING_MASK] > 0  # special tokens are never predicted
         draws = Draws(self.seed or 0, epoch if self.seed is not None else 0)
         width = self._masking.width(self._length)  # of the longest text: masks of a text alone
         raw = draws.rows_at(Stream.MASK, examples, width)

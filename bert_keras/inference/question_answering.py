@@ -10,6 +10,7 @@ import numpy as np
 from bert_keras import features
 from bert_keras.data.examples import Question
 from bert_keras.data.question_targets import question_rows
+from bert_keras.data.rows import Rows
 from bert_keras.data.windows import Pieces, Window
 from bert_keras.inference.base import TextMethods
 from bert_keras.inference.results import Answer
@@ -39,16 +40,9 @@ def answers(
     for name, value in (("max_pieces", max_pieces), ("n_best", n_best)):
         if value < 1:
             raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
-    asked = [Question("", q, context) for q, context in zip(questions, contexts, strict=True)]
-    rows, windows, pieces = question_rows(
-        runner.tokenizer,
-        asked,
-        max_length=runner.max_length,
-        stride=stride,
-        max_question=max_question,
-    )
-    found: list[list[Span]] = [[] for _ in asked]
-    nulls = [float("inf")] * len(asked)
+    rows, windows, pieces = _rows(runner, questions, contexts, stride, max_question)
+    found: list[list[Span]] = [[] for _ in questions]
+    nulls = [float("inf")] * len(questions)
     for batch, outputs in runner.run(rows):
         for row, index in enumerate(batch):
             window = windows[index]
@@ -71,18 +65,29 @@ def answers(
     ]
 
 
+def _rows(
+    runner: Runner,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    stride: int,
+    max_question: int,
+) -> tuple[Rows, list[Window], list[Pieces]]:
+    """Return the rows of questions with the parts of their contexts; see `question_rows`."""
+    asked = [Question("", q, context) for q, context in zip(questions, contexts, strict=True)]
+    return question_rows(
+        runner.tokenizer,
+        asked,
+        max_length=runner.max_length,
+        stride=stride,
+        max_question=max_question,
+    )
+
+
 def row_logits(
     runner: Runner, questions: Sequence[str], contexts: Sequence[str]
 ) -> list[dict[str, list[np.ndarray]]]:
     """Return the logits of each question: {"start", "end": float32 [tokens] for each row}."""
-    asked = [Question("", q, context) for q, context in zip(questions, contexts, strict=True)]
-    rows, windows, _ = question_rows(
-        runner.tokenizer,
-        asked,
-        max_length=runner.max_length,
-        stride=_STRIDE,
-        max_question=_MAX_QUESTION,
-    )
+    rows, windows, _ = _rows(runner, questions, contexts, _STRIDE, _MAX_QUESTION)
     names = (features.START, features.END)
     found = {name: [np.zeros(0, np.float32)] * len(rows) for name in names}
     for batch, outputs in runner.run(rows):
@@ -90,7 +95,7 @@ def row_logits(
             for name in names:
                 values = outputs[name][row, : rows.lengths[index]]
                 found[name][index] = values.astype(np.float32)
-    results: list[dict[str, list[np.ndarray]]] = [{name: [] for name in names} for _ in asked]
+    results: list[dict[str, list[np.ndarray]]] = [{name: [] for name in names} for _ in questions]
     for index, window in enumerate(windows):
         for name in names:
             results[window.source][name].append(found[name][index])

@@ -99,7 +99,7 @@ class VectorMethods(TextMethods):
         """
         check_texts(texts=texts)
         before = prompt_of(self._answering().options, prompt, prompt_name)
-        model = getattr(self._answering(), "vector_model", self._answering)()
+        model = self._answering().vector_model()
         make = own if features.SENTENCE_VECTOR in model.output else means
         return make(self._runner_of(model), texts, before)
 

@@ -81,11 +81,12 @@ class LabelMethods(TextMethods):
         """
         self._require(features.LABEL, "predict_scores")
         if self._answering().reads_apart:
-            rows = self._runner().encode_apart(texts, pairs or ())
-            logits = self._runner().per_example(features.LABEL, rows, group=2)
+            runner = self._runner()
+            rows = runner.encode_apart(texts, pairs or ())
+            logits = runner.per_example(features.LABEL, rows, group=2)
         else:
             logits = self._logits(texts, pairs)
-        if self._problem == "regression" and "activation" in self._answering().options:
+        if self._problem == REGRESSION and "activation" in self._answering().options:
             return activated(logits, self._answering().options["activation"])
         return probabilities(logits, self._problem)
 
@@ -98,8 +99,9 @@ class LabelMethods(TextMethods):
     ) -> np.ndarray:
         check_texts(texts=texts)
         before = prompt_of(self._answering().options, prompt, prompt_name)
-        rows = self._runner().encode(prompted(texts, before), pairs)
-        return self._runner().per_example(features.LABEL, rows)
+        runner = self._runner()
+        rows = runner.encode(prompted(texts, before), pairs)
+        return runner.per_example(features.LABEL, rows)
 
     def predict_labels(
         self,

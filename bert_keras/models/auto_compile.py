@@ -17,7 +17,7 @@ from bert_keras.optimization import WarmupDecay, optimizer
 # one, with a new schedule.
 _OWN_OPTIMIZER = "adamw_of_fit"
 _WARMUP_STEPS = 100  # where the number of steps is unknown
-_SETS_THE_RATE = ("LearningRateScheduler", "ReduceLROnPlateau")
+_SETS_THE_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 
 
 def compile_for(
@@ -55,11 +55,10 @@ def compile_for(
     values = FINETUNING
     rate = values.learning_rate if learning_rate is None else learning_rate
     common: dict[str, Any] = {"weight_decay": values.weight_decay, "clip_norm": values.clip_norm}
-    names = {type(each).__name__ for each in _listed(callbacks)}
-    setters = sorted(names & set(_SETS_THE_RATE))
+    setters = [each for each in _listed(callbacks) if isinstance(each, _SETS_THE_RATE)]
     if setters:
         rule = optimizer(rate, **common)
-        told = f"a rate of {rate:g}, which {setters[0]} sets"
+        told = f"a rate of {rate:g}, which {type(setters[0]).__name__} sets"
     elif steps is None:
         rule = optimizer(
             rate,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import GeneratorType
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ import keras
 import numpy as np
 
 from bert_keras import features
-from bert_keras.models.data_checks import MappedDataset
+from bert_keras.models.data_checks import MappedDataset, is_a
 from bert_keras.models.text_targets import weights_by_name
 
 
@@ -33,7 +32,8 @@ def weighed(
     Raises:
         ValueError: an unknown class, labels that are no indices, or another kind of data.
     """
-    by_name = weights_by_name(class_weight, labels) or {}
+    indices = {index: index for index in range(len(labels))}
+    by_name = weights_by_name(class_weight, labels, indices) or {}
     table = np.array([by_name.get(name, 1.0) for name in labels], np.float32)
     arrays = _Weights(lambda indices: table[np.asarray(indices)], _as_array)
     if y is not None:
@@ -42,8 +42,9 @@ def weighed(
         return MappedDataset(x, arrays.batch), None
     if isinstance(x, GeneratorType):
         return (arrays.batch(batch) for batch in x), None
-    tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is not None and isinstance(x, tensorflow.data.Dataset):
+    if is_a("tensorflow", "data.Dataset", x):
+        import tensorflow
+
         tensors = _Weights(
             lambda indices: tensorflow.gather(table, indices),
             lambda values: tensorflow.cast(values, "float32"),

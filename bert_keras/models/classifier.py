@@ -12,15 +12,15 @@ from bert_keras import features
 from bert_keras.data import SupervisedExamples, Texts, text_examples
 from bert_keras.inference import LabelMethods, prompt_of, prompt_options
 from bert_keras.inference.sentence_similarity import prompted
+from bert_keras.inference.text_classification import REGRESSION
 from bert_keras.layers import ClassificationHead, TokensAt
 from bert_keras.layers.pooling import ACTIVATIONS
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.representation import LAST, MIX, packed_vectors, token_vectors
 from bert_keras.models.task import Task, class_names, task_inputs
-from bert_keras.models.text_targets import TEXT_PAIR, targets_from, text_pair, weights_by_name
+from bert_keras.models.text_targets import TEXT_PAIR, targets_from, text_pair
 from bert_keras.tokenizers import Tokenizer
 
-REGRESSION = "regression"
 PROBLEMS = ("single_label", "multi_label", REGRESSION)
 
 
@@ -83,7 +83,7 @@ class SequenceClassifier(LabelMethods, Task):
     ):
         labels = class_names(num_classes, labels)
         num_classes = len(labels)
-        problem = problem or ("regression" if num_classes == 1 else "single_label")
+        problem = problem or (REGRESSION if num_classes == 1 else "single_label")
         if problem not in PROBLEMS:
             raise ValueError(
                 f"`problem` must be one of {', '.join(PROBLEMS)}. Received: problem={problem!r}"
@@ -141,23 +141,14 @@ class SequenceClassifier(LabelMethods, Task):
         del is_paired
         return "predict_scores" if self.options["problem"] == REGRESSION else "predict_labels"
 
-    def examples_of(
-        self,
-        columns: Sequence[Any],
-        y: Any,
-        *,
-        max_length: int,
-        class_weight: Mapping[Any, float] | None = None,
-        sample_weight: Any = None,
-        **options: Any,
-    ) -> SupervisedExamples:
+    def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts, or pairs, and labels or numbers; see `FitsText.examples_of`.
 
         Several labels of a text are a tuple of names, or a row of 0 and 1.
         """
         texts, pairs = text_pair(columns)
         problem, labels = self.options["problem"], self.options["labels"]
-        examples = text_examples(
+        return text_examples(
             self.required_tokenizer(),
             Texts(
                 prompted(texts, prompt_of(self.options)),
@@ -166,13 +157,8 @@ class SequenceClassifier(LabelMethods, Task):
             ),
             labels=None if problem == REGRESSION else labels,
             problem=problem,
-            class_weights=weights_by_name(class_weight, labels),
-            max_length=max_length,
             **options,
         )
-        if sample_weight is not None:
-            examples.weigh(sample_weight)
-        return examples
 
     def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
         """Return the logits of texts or pairs: float32 [texts, num_classes]."""

@@ -58,17 +58,17 @@ class DataChecks:
             return MappedDataset(x, self.batch)
         if isinstance(x, GeneratorType):
             return (self.batch(batch) for batch in x)
-        if _is_a("tensorflow", "data.Dataset", x):
+        if is_a("tensorflow", "data.Dataset", x):
             return self._mapped(x)
-        if _is_a("torch.utils.data", "DataLoader", x):
+        if is_a("torch.utils.data", "DataLoader", x):
             loader = copy.copy(x)  # the user's own one keeps its function
             loader.collate_fn = _Collate(x.collate_fn, self.batch)
             if getattr(x, "_iterator", None) is not None:  # workers that live on know the old one
                 loader._iterator = None
             return loader
-        if _is_a("grain", "MapDataset", x) or _is_a("grain", "IterDataset", x):
+        if is_a("grain", "MapDataset", x) or is_a("grain", "IterDataset", x):
             return x.map(self.batch)
-        if _is_a("grain", "DataLoader", x):
+        if is_a("grain", "DataLoader", x):
             return self._grain_loader(x)
         if hasattr(x, "shape") or isinstance(x, Mapping | list | tuple):
             return self._checked(x, y)
@@ -157,9 +157,9 @@ class DataChecks:
 class MappedDataset(keras.utils.PyDataset):
     """A dataset with a function of its batches; all else is the dataset's own."""
 
-    def __init__(self, dataset: Any, check: Callable[[Any], Any]):
+    def __init__(self, dataset: Any, function: Callable[[Any], Any]):
         super().__init__()
-        self._dataset, self._check = dataset, check
+        self._dataset, self._function = dataset, function
 
     # Keras reads each of these when it needs it, and a dataset may count on that.
 
@@ -184,7 +184,7 @@ class MappedDataset(keras.utils.PyDataset):
         return self._dataset.num_batches
 
     def __getitem__(self, index: int) -> Any:
-        return self._check(self._dataset[index])
+        return self._function(self._dataset[index])
 
     def on_epoch_begin(self) -> None:
         """Keras: begin an epoch."""
@@ -246,7 +246,7 @@ def _fails(limit: Limit) -> Any:
     return ~tf.reduce_all(within)
 
 
-def _is_a(module: str, name: str, value: Any) -> bool:
+def is_a(module: str, name: str, value: Any) -> bool:
     """Return whether a value is of a class of a library, which nobody needs to have imported."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):

@@ -333,6 +333,10 @@ class BertEncoder(EncoderView):
             **options,
         )
 
+    def vector_model(self) -> BertEncoder:
+        """Return the model whose output `Predictor.encode` makes vectors of: the encoder itself."""
+        return self
+
     def answer_method(self, is_paired: bool = False) -> str:
         """Return the name of the method of `Predictor` that answers for an encoder."""
         return "similarity" if is_paired else "encode"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import keras
@@ -61,6 +61,7 @@ class MaskedLM(MaskMethods, Task):
     """
 
     head_layers = (features.MLM,)
+    answers_with = "fill_mask"
 
     def __init__(
         self,
@@ -88,30 +89,13 @@ class MaskedLM(MaskMethods, Task):
         """Those of another layer than the head; see `ChunkedTask`."""
         return _outputs(self.encoder, inputs, head, packed)
 
-    def answer_method(self, is_paired: bool = False) -> str:
-        """`fill_mask`."""
-        del is_paired
-        return "fill_mask"
-
-    def examples_of(
-        self,
-        columns: Sequence[Any],
-        y: Any,
-        *,
-        max_length: int,
-        class_weight: Mapping[Any, float] | None = None,
-        sample_weight: Any = None,
-        **options: Any,
-    ) -> SupervisedExamples:
+    def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts, whose tokens are masked anew in every epoch; see `FitsText.examples_of`."""
-        if y is not None or class_weight is not None:
-            raise ValueError(
-                "A masked language model learns from texts alone. Received: y or class_weight"
-            )
+        if y is not None:
+            raise ValueError("A masked language model learns from texts alone. Received: y")
         tokenizer = self.required_tokenizer()
-        rows = encode(tokenizer, texts_of("text", columns[0]), max_length=max_length)
-        weights = None if sample_weight is None else np.asarray(sample_weight, np.float32)
-        return MaskedTexts(tokenizer, rows, weights=weights, max_length=max_length, **options)
+        rows = encode(tokenizer, texts_of("text", columns[0]), max_length=options["max_length"])
+        return MaskedTexts(tokenizer, rows, **options)
 
     def logits_of(self, columns: Sequence[Any]) -> list[np.ndarray]:
         """Return the logits of the [MASK] of each text: float32 [masks, vocab_size] each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import keras
@@ -41,6 +41,7 @@ class MultipleChoice(ChoiceMethods, Task):
     """
 
     head_layers = (features.CHOICE,)
+    answers_with = "predict_choices"
     text_inputs = ("prompt", "options")
 
     def __init__(
@@ -77,35 +78,12 @@ class MultipleChoice(ChoiceMethods, Task):
         """Unless the head has a layer of its own."""
         return self.options["hidden_activation"] is None
 
-    def answer_method(self, is_paired: bool = False) -> str:
-        """`predict_choices`."""
-        del is_paired
-        return "predict_choices"
-
-    def examples_of(
-        self,
-        columns: Sequence[Any],
-        y: Any,
-        *,
-        max_length: int,
-        class_weight: Mapping[Any, float] | None = None,
-        sample_weight: Any = None,
-        **options: Any,
-    ) -> SupervisedExamples:
+    def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode prompts, options and the index of the right option; see `FitsText.examples_of`."""
-        if class_weight is not None:
-            raise ValueError("`class_weight` is for tasks with labels. A choice has none.")
         prompts, choices = texts_of("prompt", columns[0]), words_of_rows("options", columns[1])
         answers = None if y is None else labels_of("y", y)
-        examples = choice_examples(
-            self.required_tokenizer(),
-            Choices(prompts, choices, answers),
-            max_length=max_length,
-            **options,
-        )
-        if sample_weight is not None:
-            examples.weigh(sample_weight)
-        return examples
+        examples = Choices(prompts, choices, answers)
+        return choice_examples(self.required_tokenizer(), examples, **options)
 
     def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
         """Return the logits of the options: float32 [prompts, options]."""

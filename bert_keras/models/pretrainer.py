@@ -38,6 +38,7 @@ class Pretrainer(MaskMethods, PairMethods, Task):
     """
 
     head_layers = (features.MLM, features.NSP, features.SOP)
+    answers_with = "fill_mask"
 
     def __init__(
         self,
@@ -97,11 +98,6 @@ class Pretrainer(MaskMethods, PairMethods, Task):
             features.MLM: head(encoded[features.SEQUENCE_OUTPUT]),
             self.options["objective"]: self.pair(encoded[features.POOLED_OUTPUT]),
         }
-
-    def answer_method(self, is_paired: bool = False) -> str:
-        """`fill_mask`."""
-        del is_paired
-        return "fill_mask"
 
     def objective(self) -> dict[str, Any]:
         """The sum of both mean cross-entropies, as in the paper; labels by output name."""

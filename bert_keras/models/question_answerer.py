@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import keras
@@ -36,7 +36,9 @@ class QuestionAnswerer(AnswerMethods, Task):
     """
 
     head_layers = ("span",)
+    answers_with = "predict_answers"
     text_inputs = ("question", "context")
+    takes_sample_weight = False  # a question may have several rows
 
     def __init__(
         self,
@@ -57,27 +59,12 @@ class QuestionAnswerer(AnswerMethods, Task):
         )
         self.head = head
 
-    def answer_method(self, is_paired: bool = False) -> str:
-        """`predict_answers`."""
-        del is_paired
-        return "predict_answers"
-
-    def examples_of(
-        self,
-        columns: Sequence[Any],
-        y: Any,
-        *,
-        max_length: int,
-        class_weight: Mapping[Any, float] | None = None,
-        sample_weight: Any = None,
-        **options: Any,
-    ) -> SupervisedExamples:
+    def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode questions, contexts and answers; see `FitsText.examples_of`.
 
         An answer is its text, a pair (text, first character), a `data.Answer`, the dictionary of
         Hugging Face's SQuAD, a list of these, of which the first counts, or "" for none.
         """
-        self.refuse_weights(class_weight, sample_weight)
         questions, contexts = self.two_columns(columns)
         told = answers_from(y, contexts)
         asked = [
@@ -86,7 +73,7 @@ class QuestionAnswerer(AnswerMethods, Task):
                 zip(questions, contexts, told, strict=True)
             )
         ]
-        return question_examples(self.required_tokenizer(), asked, max_length=max_length, **options)
+        return question_examples(self.required_tokenizer(), asked, **options)
 
     def logits_of(self, columns: Sequence[Any]) -> list[dict[str, list[np.ndarray]]]:
         """Return the logits of each question: {"start", "end": one array for each row it took}."""

@@ -107,28 +107,14 @@ class SentenceEncoder(Task):
         """The sentence encoder itself."""
         return self
 
-    def examples_of(
-        self,
-        columns: Sequence[Any],
-        y: Any,
-        *,
-        max_length: int,
-        class_weight: Mapping[Any, float] | None = None,
-        sample_weight: Any = None,
-        **options: Any,
-    ) -> SupervisedExamples:
+    def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts and the vectors that they are to have; see `FitsText.examples_of`."""
-        if class_weight is not None:
-            raise ValueError("`class_weight` is for tasks with labels. A vector has none.")
         if features.PROMPT_LENGTH in {tensor.name for tensor in self.inputs}:
             raise ValueError("A model with include_prompt=False trains on features alone.")
         texts = prompted(texts_of("text", columns[0]), prompt_of(self.options))
-        rows = encode(self.required_tokenizer(), texts, max_length=max_length)
+        rows = encode(self.required_tokenizer(), texts, max_length=options["max_length"])
         vectors = {features.SENTENCE_VECTOR: np.asarray(y, np.float32)}
-        examples = SupervisedExamples(rows, vectors, max_length=max_length, **options)
-        if sample_weight is not None:
-            examples.weigh(sample_weight)
-        return examples
+        return SupervisedExamples(rows, vectors, **options)
 
     def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
         """Return the vectors of texts: float32 [texts, size]."""

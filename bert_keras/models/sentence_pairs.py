@@ -17,7 +17,7 @@ from bert_keras.models.classifier import text_head
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.sentence_encoder import SentenceEncoder
 from bert_keras.models.task import Task, class_names, task_inputs
-from bert_keras.models.text_targets import TEXT_PAIR, targets_from, weights_by_name
+from bert_keras.models.text_targets import TEXT_PAIR, targets_from
 from bert_keras.tokenizers import Tokenizer
 
 
@@ -140,16 +140,7 @@ class SentencePairs(LabelMethods, Task):
             return "predict_labels"
         return super().answer_method(is_paired)
 
-    def examples_of(
-        self,
-        columns: Sequence[Any],
-        y: Any,
-        *,
-        max_length: int,
-        class_weight: Mapping[Any, float] | None = None,
-        sample_weight: Any = None,
-        **options: Any,
-    ) -> SupervisedExamples:
+    def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode pairs, and their scores or labels; see `FitsText.examples_of`.
 
         Of "in_batch" there are no targets: the second texts belong to the first ones.
@@ -157,18 +148,13 @@ class SentencePairs(LabelMethods, Task):
         firsts, seconds = self.two_columns(columns)
         labels = self.options.get("labels")
         problem = "single_label" if labels else "regression"
-        examples = pair_examples(
+        return pair_examples(
             self.required_tokenizer(),
             Texts(firsts, seconds, targets_from(y, labels or (), problem)),
             self.options["objective_name"],
             labels=labels,
-            class_weights=weights_by_name(class_weight, labels or ()),
-            max_length=max_length,
             **options,
         )
-        if sample_weight is not None:
-            examples.weigh(sample_weight)
-        return examples
 
     def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
         """Return the output for pairs: float32, logits [pairs, classes] or similarities [pairs, 1].

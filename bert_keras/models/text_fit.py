@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bert_keras import features
+from bert_keras.checks import checked_length
 from bert_keras.data import SupervisedExamples, dataset, length_multiple
-from bert_keras.data.columns import texts_of
+from bert_keras.data.columns import texts_of, values_of
 from bert_keras.data.splitting import validation_split as split_rows
 from bert_keras.defaults import FINETUNING
 from bert_keras.inference.predictor_config import PredictorConfig
@@ -18,6 +19,7 @@ from bert_keras.models.auto_compile import compile_for, steps_of
 from bert_keras.models.class_weights import weighed
 from bert_keras.models.loss_checks import check_losses
 from bert_keras.models.text_columns import TextColumns, find_text
+from bert_keras.models.text_targets import weights_by_name
 from bert_keras.models.unread import WithoutUnread
 from bert_keras.models.with_tokenizer import WithTokenizer
 
@@ -26,31 +28,21 @@ class FitsText(WithTokenizer, WithoutUnread):
     """Mixin of tasks: text in `fit`, `evaluate` and `predict`, and a compiled model by default."""
 
     text_inputs: ClassVar[tuple[str, ...]] = ("text",)  # names of the columns, in order
+    takes_sample_weight: ClassVar[bool] = True  # with text
 
-    def examples_of(
-        self,
-        columns: Sequence[Any],
-        y: Any,
-        *,
-        max_length: int,
-        class_weight: Mapping[Any, float] | None = None,
-        sample_weight: Any = None,
-        **options: Any,
-    ) -> SupervisedExamples:
+    def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts and targets to examples.
 
         Args:
             columns: of text, as `text_inputs` names them.
             y: the targets.
-            max_length: most tokens of a row.
-            class_weight: weight of each class, by name or index.
-            sample_weight: weight of each example.
-            options: those of `SupervisedExamples`.
+            options: `max_length`, most tokens of a row; `class_weights` by name, where the labels
+                of the task are classes; and those of `SupervisedExamples`.
 
         Raises:
             DataError: a row that is no text or has no target; names the row.
         """
-        del columns, y, max_length, class_weight, sample_weight, options
+        del columns, y, options
         raise ValueError(
             f"A {type(self).__name__} takes features, not text. See bert_keras.data for what makes "
             "them."
@@ -143,7 +135,8 @@ class FitsText(WithTokenizer, WithoutUnread):
             if max_length is not None:
                 raise ValueError("`max_length` is for text. Received: features or a dataset")
             if class_weight is not None:
-                x, sample_weight = self._weighed(x, y, sample_weight, class_weight)
+                names = self._class_names()
+                x, sample_weight = weighed(x, y, sample_weight, class_weight, names)
             arguments |= {
                 "batch_size": batch_size,
                 "validation_split": validation_split,
@@ -258,29 +251,37 @@ class FitsText(WithTokenizer, WithoutUnread):
             )
         return texts_of(first, columns[0]), texts_of(second, columns[1])
 
-    def refuse_weights(self, class_weight: Any, sample_weight: Any) -> None:
-        """Raise `ValueError` where examples of several rows or tokens are to be weighed."""
-        if class_weight is not None or sample_weight is not None:
-            raise ValueError(
-                f"A {type(self).__name__} takes no class_weight or sample_weight with text. Pass "
-                "features with sample weights of your own."
-            )
-
     def split_together(self, columns: Sequence[Any]) -> Sequence[str] | None:
         """Return a key of each row; rows of one key are on one side of a validation split."""
         return columns[0] if len(columns) > 1 else None
 
     def _encoded(
-        self, columns: Sequence[Any], y: Any, sample_weight: Any, **options: Any
+        self,
+        columns: Sequence[Any],
+        y: Any,
+        sample_weight: Any,
+        *,
+        class_weight: Mapping[Any, float] | None = None,
+        **options: Any,
     ) -> SupervisedExamples:
-        return self.examples_of(
+        """Return the examples of texts, with the weights of their classes and their own."""
+        if class_weight is not None:
+            options["class_weights"] = weights_by_name(class_weight, self._class_names())
+        if sample_weight is not None and not self.takes_sample_weight:
+            raise ValueError(
+                f"A {type(self).__name__} takes no sample_weight with text. Pass features with "
+                "sample weights of your own."
+            )
+        examples = self.examples_of(
             columns,
             y,
-            sample_weight=sample_weight,
             multiple_of=length_multiple(),
             segments=features.SEGMENT_IDS in {tensor.name for tensor in self.inputs},
             **options,
         )
+        if sample_weight is not None:
+            examples.weigh(sample_weight)
+        return examples
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """Keras: one update; a loss that expects probabilities is refused."""
@@ -291,14 +292,14 @@ class FitsText(WithTokenizer, WithoutUnread):
         compile_for(self, *arguments)
         check_losses(self.loss, list(self.output), self.not_logits)
 
-    def _weighed(self, x: Any, y: Any, sample_weight: Any, class_weight: Any) -> tuple[Any, Any]:
-        """Return features and sample weights with the weights of classes."""
+    def _class_names(self) -> list[str]:
+        """Return the names of the classes that `class_weight` is for."""
         if features.LABEL not in self.output or "labels" not in self.options:
             raise ValueError(
                 "`class_weight` is for tasks whose output is the label of a text. Pass sample "
                 f"weights. Received: a {type(self).__name__}"
             )
-        return weighed(x, y, sample_weight, class_weight, self.options["labels"])
+        return self.options["labels"]
 
     def _held_out(self, data: Any) -> tuple[Any, tuple[Any, Any, Any] | None]:
         """Return validation data as they are, or their (columns, y, sample_weight) of text."""
@@ -310,15 +311,11 @@ class FitsText(WithTokenizer, WithoutUnread):
         return None, (columns, y, rest[1] if len(rest) > 1 else None)
 
     def _length(self, max_length: int | None) -> int:
-        known = self.predictor_config.max_length or FINETUNING.max_length
-        positions = self.encoder.config.max_positions
-        length = min(known, positions) if max_length is None else max_length
-        if not 2 < length <= positions:
-            raise ValueError(
-                f"`max_length` must be from 3 to {positions}, the positions of the encoder. "
-                f"Received: max_length={max_length}"
-            )
-        return length
+        """Return the most tokens of a row: those asked for, of the training before, or usual."""
+        if max_length is None:
+            known = self.predictor_config.max_length or FINETUNING.max_length
+            max_length = min(known, self.encoder.config.max_positions)
+        return checked_length(max_length, self.encoder)
 
 
 def _with_targets(found: TextColumns, y: Any) -> tuple[tuple[Any, ...], Any]:
@@ -340,9 +337,7 @@ def _taken(values: Any, numbers: Sequence[int]) -> Any:
         return None
     if isinstance(values, Mapping):
         return {name: _taken(each, numbers) for name, each in values.items()}
-    if hasattr(values, "iloc"):
-        return values.iloc[list(numbers)]
     if isinstance(values, np.ndarray):
         return values[list(numbers)]
-    rows = values if isinstance(values, list | tuple) else list(values)
+    rows = values_of("x or y", values)
     return [rows[number] for number in numbers]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data.columns import labels_of, texts_of
+from bert_keras.data.labels import class_numbers
 from bert_keras.errors import DataError
 
 TEXT_PAIR = ("text", "pair")
@@ -71,26 +72,37 @@ def _flags(y: Any, num_classes: int) -> np.ndarray | None:
 
 def _names(target: Any, labels: Sequence[str], row: int) -> tuple[str, ...]:
     several = target if isinstance(target, tuple) else (target,)
+    numbers = class_numbers(labels)
     for each in several:
-        if isinstance(each, int) and not 0 <= each < len(labels):
+        if isinstance(each, int) and each not in numbers:
             raise DataError(
-                f"y: row {row} has the label index {each}, and the labels are 0 to "
-                f"{len(labels) - 1}."
+                f"y: row {row} has the label index {each}, and the labels are {min(numbers)} to "
+                f"{max(numbers)}."
             )
-    return tuple(labels[each] if isinstance(each, int) else each for each in several)
+    return tuple(labels[numbers[each]] if isinstance(each, int) else each for each in several)
 
 
 def weights_by_name(
-    class_weight: Mapping[Any, float] | None, labels: Sequence[str]
+    class_weight: Mapping[Any, float] | None,
+    labels: Sequence[str],
+    numbers: Mapping[int, int] | None = None,
 ) -> dict[str, float] | None:
-    """Return weights of classes by name; keys may also be indices of labels.
+    """Return weights of classes by name; keys are names of labels, or whole numbers.
+
+    Args:
+        class_weight: by name or number; None for none.
+        labels: names of the classes.
+        numbers: indices of the classes by the whole numbers that mean them; None for those of
+            `class_numbers`, by which targets of text are read too.
 
     Raises:
         ValueError: a key that is neither.
     """
     if class_weight is None:
         return None
-    names = {**dict(enumerate(labels)), **{name: name for name in labels}}
+    numbers = class_numbers(labels) if numbers is None else numbers
+    names: dict[Any, str] = {number: labels[index] for number, index in numbers.items()}
+    names |= {name: name for name in labels}
     if unknown := [key for key in class_weight if key not in names]:
         raise ValueError(
             f"`class_weight` must have names or indices of the labels {', '.join(labels)}. "

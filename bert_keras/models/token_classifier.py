@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import keras
@@ -53,7 +53,9 @@ class TokenClassifier(TagMethods, Task):
     """
 
     head_layers = (features.TAGS, _CRF, MIX)
+    answers_with = "predict_entities"
     text_inputs = ("words",)
+    takes_sample_weight = False  # a sentence may have several rows, whose tokens have weights
 
     def __init__(
         self,
@@ -102,23 +104,8 @@ class TokenClassifier(TagMethods, Task):
         """The output of a conditional random field, whose potentials need a loss of their own."""
         return (features.TAGS,) if self.options.get("crf") else ()
 
-    def answer_method(self, is_paired: bool = False) -> str:
-        """`predict_entities`."""
-        del is_paired
-        return "predict_entities"
-
-    def examples_of(
-        self,
-        columns: Sequence[Any],
-        y: Any,
-        *,
-        max_length: int,
-        class_weight: Mapping[Any, float] | None = None,
-        sample_weight: Any = None,
-        **options: Any,
-    ) -> SupervisedExamples:
+    def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode words and their tags; see `FitsText.examples_of`."""
-        self.refuse_weights(class_weight, sample_weight)
         words, tags = words_of_rows("words", columns[0]), None
         if y is not None:
             labels = self.options["labels"]
@@ -130,7 +117,6 @@ class TokenClassifier(TagMethods, Task):
             self.required_tokenizer(),
             TaggedWords(words, tags),
             labels=self.options["labels"],
-            max_length=max_length,
             **options,
         )
 

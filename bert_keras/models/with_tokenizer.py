@@ -22,6 +22,7 @@ class WithTokenizer(VectorMethods):
     """
 
     reads_apart: ClassVar[bool] = False  # whether the two texts of a pair are separate rows
+    answers_with: ClassVar[str | None] = None  # method that answers; None for vectors
     encoder: Any
 
     _tokenizer: Tokenizer | None = None
@@ -68,7 +69,7 @@ class WithTokenizer(VectorMethods):
         Args:
             is_paired: whether texts come in pairs.
         """
-        return "similarity" if is_paired else "encode"
+        return self.answers_with or ("similarity" if is_paired else "encode")
 
     def required_tokenizer(self) -> Tokenizer:
         """Return the tokenizer.

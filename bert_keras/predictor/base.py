@@ -72,8 +72,12 @@ class Base(abc.ABC):
         from bert_keras.checkpoints import api
 
         task = api.load_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
-        tokenizer = getattr(task, "tokenizer", None) or Tokenizer.from_preset(handle)
-        asked = read_predictor_config(handle)
+        # A task has them attached. It has no tokenizer where the folder has none: that is told.
+        tokenizer = task.tokenizer if isinstance(task, Task) else None
+        if tokenizer is None:
+            tokenizer = Tokenizer.from_preset(handle)
+        is_task = isinstance(task, Task)
+        asked = task.predictor_config if is_task else read_predictor_config(handle)
         told: dict[str, Any] = {"options": asked.options, "pairs": asked.pairs}
         try:
             opened = cls(task, tokenizer, **told)
