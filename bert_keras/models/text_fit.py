@@ -150,7 +150,7 @@ class FitsText(WithTokenizer, WithoutUnread):
             self._compile_for(steps, epochs - initial_epoch, callbacks, verbose, learning_rate)
             return super().fit(x, y, **arguments)
         # === Text ===
-        columns, y = _with_targets(found, y)
+        columns, y, sample_weight = _with_targets(found, y, sample_weight)
         length = self._length(max_length)
         make = functools.partial(self._encoded, max_length=length)
         size = batch_size or FINETUNING.batch_size
@@ -207,7 +207,7 @@ class FitsText(WithTokenizer, WithoutUnread):
             return super().evaluate(x, y, batch_size, sample_weight=sample_weight, **options)
         if not self.compiled:
             compile_for(self, None, 1, None, 0)
-        columns, y = _with_targets(found, y)
+        columns, y, sample_weight = _with_targets(found, y, sample_weight)
         size = batch_size or FINETUNING.batch_size
         examples = self._encoded(
             columns, y, sample_weight, max_length=self._length(None), batch_size=size, seed=None
@@ -307,8 +307,8 @@ class FitsText(WithTokenizer, WithoutUnread):
         found = find_text(x, self.text_inputs)
         if found is None:
             return data, None
-        columns, y = _with_targets(found, rest[0] if rest else None)
-        return None, (columns, y, rest[1] if len(rest) > 1 else None)
+        y, weight, *_ = (*rest, None, None)
+        return None, _with_targets(found, y, weight)
 
     def _length(self, max_length: int | None) -> int:
         """Return the most tokens of a row: those asked for, of the training before, or usual."""
@@ -318,10 +318,24 @@ class FitsText(WithTokenizer, WithoutUnread):
         return checked_length(max_length, self.encoder)
 
 
-def _with_targets(found: TextColumns, y: Any) -> tuple[tuple[Any, ...], Any]:
-    if found.y is not None and y is not None:
-        raise ValueError("The dataset has targets, and `y` is given too. Leave one of them out.")
-    return found.columns, found.y if y is None else y
+def _with_targets(
+    found: TextColumns, y: Any, sample_weight: Any
+) -> tuple[tuple[Any, ...], Any, Any]:
+    """Return columns, targets and weights, which a dataset has, or the caller gives apart."""
+    for name, own, given in (
+        ("y", found.y, y),
+        ("sample_weight", found.sample_weight, sample_weight),
+    ):
+        if own is not None and given is not None:
+            raise ValueError(
+                f"The dataset has targets or weights, and `{name}` is given too. Leave one of them "
+                "out."
+            )
+    return (
+        found.columns,
+        found.y if y is None else y,
+        found.sample_weight if sample_weight is None else sample_weight,
+    )
 
 
 def _rows_of(

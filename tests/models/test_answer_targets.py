@@ -39,3 +39,21 @@ def test_bad_answers_are_named() -> None:
         answers_from(["Ann"], [CONTEXT] * 2)
     with pytest.raises(DataError, match="no answers"):
         answers_from(None, [CONTEXT])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ("Bob", 0),
+        ("Bob", -1),
+        ("Bob", None),
+        (3, 4),
+        Answer("Bob", 0),
+        {"text": ["Bob"], "answer_start": [0]},
+        {"text": ["Bob"], "answer_start": [8, 9]},
+        {"text": "Bob", "answer_start": 8},
+    ],
+)
+def test_an_answer_that_is_not_at_its_place_is_named(value: Any) -> None:
+    with pytest.raises(DataError, match="y: row 1 "):
+        answers_from(["Ann", value], [CONTEXT] * 2)

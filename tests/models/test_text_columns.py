@@ -91,5 +91,39 @@ def test_tf_data_of_strings_is_text() -> None:
     assert find_text(make([1, 2]), ("text",)) is None
 
 
+def test_tf_data_has_columns_targets_and_weights_as_keras_reads_them() -> None:
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("tf.data is read under the TensorFlow backend")
+    import tensorflow as tf
+
+    make: Any = tf.data.Dataset.from_tensor_slices
+    swapped = {"context": SECONDS, "question": TEXTS}
+    weighed = (TEXTS, {"label": [0, 1, 0]}, [0.5, 1.0, 2.0])
+    for data in (make(swapped), make(swapped).batch(2)):
+        found: Any = find_text(data, ("question", "context"))
+        assert found.columns == (TEXTS, SECONDS)
+    for data in (make(weighed), make(weighed).batch(2)):
+        found = find_text(data, ("text", "pair"))
+        assert (found.columns, found.y) == ((TEXTS,), [0, 1, 0])
+        assert found.sample_weight == [0.5, 1.0, 2.0]
+    flags = [[0, 1, 1], [1, 0, 0], [0, 0, 0]]
+    for data in (make((TEXTS, flags)), make((TEXTS, flags)).batch(2)):
+        found = find_text(data, ("text", "pair"))
+        assert [row.tolist() for row in found.y] == flags
+    with pytest.raises(ValueError, match=r"one column. Received: 2, a, b"):
+        find_text(make((TEXTS, {"a": [0] * 3, "b": [0] * 3})), ("text", "pair"))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("text", "label"), ("review", "label"), ("text", "other"), ("a", "b", "c"), ("text", "y")],
+)
+def test_a_column_that_the_task_does_not_read_is_refused(names: tuple[str, ...]) -> None:
+    """A label that is taken for the second text of a pair leaks into the input."""
+    for table in (dict.fromkeys(names, TEXTS), Frame(dict.fromkeys(names, TEXTS))):
+        with pytest.raises(ValueError, match=r"the task reads text, pair\. .* targets as `y`"):
+            find_text(table, ("text", "pair"))
+
+
 def test_a_table_with_a_column_of_numbers_is_no_text() -> None:
     assert find_text({"text": TEXTS, "number": [1, 2, 3]}, ("text", "pair")) is None

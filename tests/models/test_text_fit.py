@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from bert_keras import BertEncoder, SequenceClassifier, Tokenizer, models, optimizer
@@ -96,6 +97,7 @@ CONTAINERS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "NumPy": lambda: (np.array(TEXTS), np.array(LABELS)),
     "objects": lambda: (np.array(TEXTS, object), np.array(LABELS, object)),
     "indices": lambda: (TEXTS, np.array([label == "good" for label in LABELS], np.int64)),
+    "Arrow": lambda: (pa.array(TEXTS), pa.array(LABELS)),
     "a dictionary": lambda: ({"text": TEXTS}, {"label": LABELS}),
     "tuples": lambda: (tuple(TEXTS), tuple(LABELS)),
 }

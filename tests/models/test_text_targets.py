@@ -89,3 +89,12 @@ def test_an_index_below_zero_is_no_label_from_the_end() -> None:
     for y, problem in (([-1], "single_label"), ([(0, -1)], "multi_label")):
         with pytest.raises(DataError, match="row 0 has the label index -1"):
             targets_from(y, LABELS, problem)
+
+
+def test_whole_numbers_as_names_mean_the_same_classes_everywhere() -> None:
+    """As in `text_examples`: of labels "1" to "3" the number 3 is the last one."""
+    stars = ["1", "2", "3"]
+    assert targets_from([3, 1], stars, "single_label") == ["3", "1"]
+    assert weights_by_name({3: 2.0}, stars) == {"3": 2.0}
+    with pytest.raises(DataError, match="row 0 has the label index 0, and the labels are 1 to 3"):
+        targets_from([0], stars, "single_label")
