@@ -1,4 +1,4 @@
-"""What a model, its tokenizer and a caller's arguments must have in common."""
+"""Checks that a model, its tokenizer and a caller's arguments fit together."""
 
 from __future__ import annotations
 

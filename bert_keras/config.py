@@ -139,7 +139,7 @@ class BertConfig:
         return found if any(found) else ()
 
     def heads_of(self, block: int) -> int:
-        """How many heads the block with this number has."""
+        """Return the number of heads of a block."""
         return self.num_heads - (len(self.pruned_heads[block]) if self.pruned_heads else 0)
 
     @property

@@ -1,4 +1,4 @@
-"""What does not fit together is refused, before anything is computed."""
+"""Models, tokenizers and arguments that do not fit together are refused before any computation."""
 
 from __future__ import annotations
 

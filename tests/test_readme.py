@@ -49,7 +49,7 @@ def _without_variables(command: list[str]) -> list[str]:
 
 
 def check_command(command: list[str], extras: set[str]) -> list[str] | None:
-    """What to run in place of a command, to see that it is accepted; None if reading was enough.
+    """Return the command that shows that another one is accepted; None if reading was enough.
 
     Args:
         command: its words.

@@ -1,4 +1,4 @@
-"""What a checkpoint of any format can do: tell its config, make the model, fill it."""
+"""Checkpoints of any format: read the config, make the model, fill it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Checkpoint(abc.ABC):
 
     @abc.abstractmethod
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
-        """What this checkpoint calls the variables of a model of this class."""
+        """Return the names of this checkpoint for the variables of a model of this class."""
 
     def has_head(self, class_name: str, head: tuple[str, ...], shapes: Shapes) -> bool:
         """Return whether the checkpoint holds the head of a task class.
@@ -90,7 +90,7 @@ class Checkpoint(abc.ABC):
 
     @property
     def is_told_by_tensors(self) -> bool:
-        """Whether the config cannot be read without the tensors."""
+        """True where the config cannot be read without the tensors."""
         return True
 
     def load(

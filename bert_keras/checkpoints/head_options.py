@@ -1,4 +1,4 @@
-"""What a Hugging Face config says of a head: labels, problem, dropout; and our options for it."""
+"""Options of heads in Hugging Face's config, and ours: labels, problem, dropout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PROBLEMS = {
 
 
 def write(class_name: str, options: Mapping[str, Any], family: Family) -> dict[str, Any]:
-    """What a config says of a head: the names of its classes, the problem, dropout."""
+    """Return the entries of a config for a head: the names of its classes, the problem, dropout."""
     values: dict[str, Any] = {}
     if "labels" in options:
         values["id2label"] = {str(i): name for i, name in enumerate(options["labels"])}
@@ -40,7 +40,7 @@ def write(class_name: str, options: Mapping[str, Any], family: Family) -> dict[s
 
 
 def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
-    """What the family has between [CLS] and scores: for `SequenceClassifier`, `MultipleChoice`."""
+    """Return the options of a family's head over [CLS]: `SequenceClassifier`, `MultipleChoice`."""
     family = FAMILIES[config.family]
     options: dict[str, Any] = {"hidden_activation": family.hidden_activation.get(class_name)}
     if family.hidden_dropout is not None:
@@ -66,7 +66,7 @@ def of_a_new_head(class_name: str, config: BertConfig) -> dict[str, Any]:
 
 
 def are_theirs(options: Mapping[str, Any]) -> bool:
-    """Whether other libraries' heads can be so: they read the last layer, token by token."""
+    """Return whether other libraries have such a head: over the last layer, token by token."""
     return all(options.get(name, plain) == plain for name, plain in _OURS.items())
 
 

@@ -89,7 +89,7 @@ class TaggedWords:
         return len(self.words)
 
     def place(self, sentence: int, word: int) -> str:
-        """What a word is called in a message, by the numbers of its sentence and in that."""
+        """Return the name of a word for messages, by its sentence and its place in it."""
         if not self.places:
             return f"sentence {sentence}, word {word}"
         file, _, line = self.places[sentence].rpartition(":")

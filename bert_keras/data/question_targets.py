@@ -87,7 +87,7 @@ def question_examples(
 
 
 def _span(window: Window, pieces: Pieces, question: Question) -> tuple[int, int]:
-    """Where the answer stands in the row; (0, 0) where not all of it is there."""
+    """Return the place of the answer in the row; (0, 0) where not all of it is there."""
     for answer in question.answers:
         stop = answer.start + len(answer.text)
         within = np.flatnonzero((pieces.ends > answer.start) & (pieces.starts < stop))

@@ -151,7 +151,7 @@ class SupervisedExamples:
 
     @property
     def pad_id(self) -> int:
-        """What rows are filled up with."""
+        """Id that rows are filled up with."""
         return self.rows.pad_id
 
     @property
@@ -224,7 +224,7 @@ class SupervisedExamples:
         return x, y, weights
 
     def _width(self, examples: np.ndarray) -> int:
-        """What the rows of a batch are padded to."""
+        """Return the length that the rows of a batch are padded to."""
         longest = int(self.lengths[examples].max())
         width = -(-longest // self.multiple_of) * self.multiple_of
         return width if self.max_length is None else max(longest, min(width, self.max_length))

@@ -72,7 +72,7 @@ def weights_of(
     class_weights: Mapping[str, float] | None,
     problem: str,
 ) -> dict[str, np.ndarray] | None:
-    """What every example counts by its class, for `SupervisedExamples`; None where all count alike.
+    """Return the weight of every example by its class; None where all weigh alike.
 
     Raises:
         ValueError: weights of classes that there are not.

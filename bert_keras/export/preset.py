@@ -28,7 +28,7 @@ TASKS = (AS, TEXTS, PAIRS, ENCODER)
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an export is to be.
+    """Options of an export.
 
     Attributes:
         format: one of `ALL`.
@@ -55,7 +55,7 @@ class Wanted:
 
     @property
     def name(self) -> str:
-        """What tells exports of one model apart: "onnx-int8"."""
+        """Name of the export among those of one model, such as "onnx-int8"."""
         return "-".join(filter(None, (self.format, self.quantization)))
 
 

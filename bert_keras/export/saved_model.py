@@ -96,7 +96,7 @@ def saved_model(
 
 
 def _check(predictor: Predictor) -> None:
-    """What the graph would say later, or not at all."""
+    """Refuse options that the graph would refuse later, or not at all."""
     task, tokenizer, options = predictor.task, predictor.tokenizer, predictor.options
     require_word_piece(tokenizer)
     is_fills = isinstance(task, MaskedLM | Pretrainer)

@@ -28,7 +28,7 @@ _CHINESE = (
 
 
 def words_of(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text begin and end, as in corpora of tagged words.
+    """Return the beginnings and ends of the words of a text, as in corpora of tagged words.
 
     White space parts words; punctuation around a word is a word for each mark; every Chinese
     character is a word. What stands within a word ("U.S.-based", "don't", "1,000") stays, but for a
@@ -79,15 +79,15 @@ def _words(text: str, run: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def is_chinese(character: str) -> bool:
-    """Whether it is a word."""
+    """Return whether a character is a word by itself."""
     return any(first <= ord(character) <= last for first, last in _CHINESE)
 
 
 def is_attached(character: str) -> bool:
-    """Whether it belongs to the character before it."""
+    """Return whether a character belongs to the one before it."""
     return not character.isascii() and unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")
 
 
 def is_mark(character: str) -> bool:
-    """Whether it is no part of a word that it stands before or behind."""
+    """Return whether a character is no part of a word that it stands before or behind."""
     return unicodedata.category(character)[0] in "PS" or is_attached(character)

@@ -170,7 +170,7 @@ class MappedDataset(keras.utils.PyDataset):
 
     @property
     def use_multiprocessing(self) -> bool:
-        """Whether its workers are processes."""
+        """True where its workers are processes."""
         return self._dataset.use_multiprocessing
 
     @property

@@ -174,19 +174,19 @@ class ReplacedTokenLoss(keras.losses.Loss):
         return ops.binary_crossentropy(replaced, logits, from_logits=True)
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` rebuilds the loss from."""
+        """Return the config that `from_config` rebuilds the loss from."""
         return {"name": self.name}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 def replaced_token_accuracy(y_true, y_pred):
-    """Whether each token was told apart rightly: float32 [batch, length]."""
+    """Return 1 for each token that was told apart rightly: float32 [batch, length]."""
     return ops.cast((y_pred[:, :, 0] > 0) == (_replaced(y_true, y_pred) > 0), "float32")
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 def replaced_token_share(y_true, y_pred):
-    """Whether each token was replaced: float32 [batch, length].
+    """Return 1 for each token that was replaced: float32 [batch, length].
 
     One minus the mean is the accuracy of finding no token at all.
     """

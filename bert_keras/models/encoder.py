@@ -259,7 +259,7 @@ class BertEncoder(EncoderView):
             block.checkpoints_gradients = on
 
     def describe_kernels(self) -> dict[str, str]:
-        """Which attention kernel is asked for in "inference" and in "training" here, and why."""
+        """Return the attention kernels of "inference" and "training" here, with the reasons."""
         dtype = self.dtype_policy.compute_dtype
         if self.config.attention_dropout:
             training = (

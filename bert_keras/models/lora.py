@@ -147,7 +147,7 @@ class PlainWeight:
 
     @property
     def value(self) -> Any:
-        """What the layer computes with: a NumPy array."""
+        """Return the kernel that the layer computes with: a NumPy array."""
         layer = self._layer
         weight = _array(_main_weight(layer)).astype("float32")
         if layer.quantization_mode is not None:

@@ -167,7 +167,7 @@ class SentencePairs(LabelMethods, Task):
         return runner.per_example(output, rows, group=2)
 
     def objective(self) -> dict[str, Any]:
-        """What fits `objective_name`.
+        """Return the loss and metrics of `objective_name`.
 
         Labels {"similarity": float [batch], in [-1, 1] or [0, 1]}, {"label": int [batch]}, or
         {"match": [batch], anything}: there the right answer is the one in the same row.
@@ -219,13 +219,13 @@ class InBatchLoss(keras.losses.Loss):
         return self.scale * _cosines(y_pred)
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` rebuilds the loss from."""
+        """Return the config that `from_config` rebuilds the loss from."""
         return {"scale": self.scale, "name": self.name}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 def in_batch_accuracy(y_true, y_pred):
-    """Whether each first text is nearest to its own second one: float32 [batch]."""
+    """Return 1 where a first text is nearest to its own second one: float32 [batch]."""
     del y_true
     cosines = _cosines(y_pred)
     rows = ops.arange(ops.shape(cosines)[0], dtype="int32")

@@ -1,4 +1,4 @@
-"""What all tasks share: an encoder, options, an objective."""
+"""Base of all tasks: an encoder, options, an objective."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Task(FitsText):
 
     @property
     def reads_pooler(self) -> bool:
-        """Whether the head is over what the encoder's pooler makes of [CLS]."""
+        """True where the head reads the encoder's pooled output."""
         return False
 
     @property

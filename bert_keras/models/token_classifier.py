@@ -196,10 +196,10 @@ class ConditionalRandomFieldLoss(keras.losses.Loss):
         return super().__call__(losses, losses, ops.any(counted, axis=1))
 
     def call(self, y_true, y_pred):
-        """What each text adds is known by now: its mean is the base class's."""
+        """Return the losses of the texts as they are: the base class takes their mean."""
         del y_true
         return y_pred
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` rebuilds the loss from."""
+        """Return the config that `from_config` rebuilds the loss from."""
         return {"name": self.name}

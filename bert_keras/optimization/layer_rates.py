@@ -14,7 +14,7 @@ _EMBEDDINGS = re.compile(r"(?:^|/)embeddings/")
 
 
 def depths(paths: Iterable[str]) -> tuple[int, ...]:
-    """How far below the top each variable is, by its path.
+    """Return the number of layers above each variable, by its path.
 
     Args:
         paths: of all variables that are trained.

@@ -95,12 +95,13 @@ class Base(abc.ABC):
             NumericError: a weight is not finite. Nothing is written.
         """
         self.task.save_to_preset(directory)
-        self.tokenizer.save_to_preset(directory)
+        if getattr(self.task, "tokenizer", None) is not self.tokenizer:  # else it is written
+            self.tokenizer.save_to_preset(directory)
         asked = PredictorConfig(self.max_length, self.options, self.pairs)
         write_predictor_config(Path(directory), asked)
 
     def _check_options(self) -> None:
-        """What they are is written into a file, and read from those of strangers."""
+        """Refuse options that the method does not take, or that are no numbers."""
         method = self._method()
         known = [
             parameter.name
@@ -124,7 +125,7 @@ class Base(abc.ABC):
 
     @abc.abstractmethod
     def _method(self, is_paired: bool = False) -> Callable[..., Any]:
-        """What a call of the predictor itself calls."""
+        """Return the method that a call of the predictor calls."""
 
     def _answering(self) -> Task | BertEncoder:
         return self.task

@@ -1,4 +1,4 @@
-"""What a predictor answers with: values that compare, print and do not change."""
+"""Answers of a predictor: values that compare, print and do not change."""
 
 from __future__ import annotations
 

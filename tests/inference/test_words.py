@@ -1,4 +1,4 @@
-"""Where the words of a text begin and end."""
+"""Beginnings and ends of the words of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is the same for every task."""
+"""Behaviour that every task shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which arguments of `fit` are text, and which columns they have."""
+"""Arguments of `fit` that are text, and their columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kinds of fine-tuning have in common: the steps between a file and a score."""
+"""Base of the kinds of fine-tuning: the steps between a file and a score."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Worst:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What a model is worth on some examples.
+    """Metrics of a model on some examples, with its predictions.
 
     Attributes:
         metrics: by name; the first is the one that counts where a recipe names none.
@@ -52,7 +52,7 @@ class Evaluation:
 
     @property
     def is_constant(self) -> bool:
-        """Whether every example has the same answer, though not every one should."""
+        """True where every example has the same answer, though not every one should."""
         if self.confusion is None:
             return False
         _, counts = self.confusion
@@ -83,11 +83,11 @@ class Kind(abc.ABC):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the predictor's method is given besides the texts."""
+        """Options of the predictor's method besides the texts."""
         return {}
 
     def predictor(self, task: Task, tokenizer: Tokenizer) -> Predictor:
-        """What answers with a model of this kind."""
+        """Return the predictor of a model of this kind."""
         length = self.recipe.max_length
         pairs = bool(self.recipe.pair) and isinstance(task, SequenceClassifier)
         return Predictor(task, tokenizer, max_length=length, options=self.options, pairs=pairs)
@@ -144,7 +144,7 @@ class Kind(abc.ABC):
     def examples(
         self, tokenizer: Tokenizer, data: Any, labels: list[str] | None, **options: Any
     ) -> SupervisedExamples:
-        """What the task trains on; `options` are those of `SupervisedExamples`."""
+        """Return the examples to train on; `options` are those of `SupervisedExamples`."""
 
     @abc.abstractmethod
     def evaluate(self, predictor: Predictor, data: Any) -> Evaluation:
@@ -166,7 +166,7 @@ class Kind(abc.ABC):
 def text_head(
     task: type[Task], encoder: BertEncoder, representation: str = "last"
 ) -> dict[str, Any]:
-    """What a new head over [CLS] has before its scores.
+    """Return the options of a new head over [CLS].
 
     As such heads of the encoder's family, so that other libraries open it; a layer of its own where
     there is no pooler, or another representation than the last layer is read.

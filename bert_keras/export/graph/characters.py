@@ -1,4 +1,4 @@
-"""What kind of character each code point is, as a table that a TensorFlow graph can hold."""
+"""Kinds of characters by code point, in a table that a TensorFlow graph can hold."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Characters(tf.Module):
 
 
 def has(flags: tf.Tensor, wanted: int) -> tf.Tensor:
-    """Whether any of the wanted flags is there: bool."""
+    """Return whether any of the wanted flags is there: bool."""
     return tf.bitwise.bitwise_and(flags, wanted) != 0
 
 
 def lacks(flags: tf.Tensor, unwanted: int) -> tf.Tensor:
-    """Whether none of them is there: bool."""
+    """Return whether none of them is there: bool."""
     return tf.bitwise.bitwise_and(flags, unwanted) == 0
 
 

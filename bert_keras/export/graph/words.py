@@ -65,7 +65,7 @@ def spelled(points: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
 
 
 def _begin_words(flags: tf.Tensor, is_inside: tf.Tensor, begins_run: tf.Tensor) -> tf.Tensor:
-    """Where, in runs without white space and Chinese characters, a word begins."""
+    """Return where words begin in runs without white space and Chinese characters."""
     goes_on = is_inside & tf.logical_not(begins_run)  # with the run of the character before
     last, following = before(flags) * tf.cast(goes_on, tf.int32), _behind(flags)
     following *= tf.cast(_behind(goes_on), tf.int32)
@@ -98,10 +98,10 @@ def _begin_words(flags: tf.Tensor, is_inside: tf.Tensor, begins_run: tf.Tensor) 
 
 
 def before(values: tf.Tensor) -> tf.Tensor:
-    """What stands one place before; 0 before the first."""
+    """Return the values one place before; 0 before the first."""
     return tf.concat([tf.zeros_like(values[:1]), values[:-1]], axis=0)
 
 
 def _behind(values: tf.Tensor) -> tf.Tensor:
-    """What stands one place behind."""
+    """Return the values one place behind."""
     return tf.concat([values[1:], tf.zeros_like(values[:1])], axis=0)

@@ -1,4 +1,4 @@
-"""What the kinds share."""
+"""Behaviour that all kinds share."""
 
 from __future__ import annotations
 
