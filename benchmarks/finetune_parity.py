@@ -4,7 +4,7 @@
         [--seeds 3] [--epochs N] [--mixed] [--quick] [--out finetune_parity.json]
     python -m benchmarks.finetune_parity --quick
 
-Ours is `training.finetune` on the backend of KERAS_BACKEND; the peer is transformers on PyTorch
+Ours is `bert-keras finetune` on the backend of KERAS_BACKEND; the peer is transformers on PyTorch
 (finetune_peer.py), both in float32; with --mixed ours is measured in mixed_bfloat16 too. Each seed
 of each trains in a process of its own, in turn. Compared are the mean over the seeds of the
 recipe's metric on dev, and the median of the seconds of training, tokenising included, measuring
@@ -33,8 +33,8 @@ from benchmarks import report
 from benchmarks.embedder_files import mini_lm
 from benchmarks.programs import OURS
 from bert_keras import atomic
-from training import finetune_quicktest, machine
-from training.finetune_recipe import FinetuneRecipe, load_finetuning
+from bert_keras.training import finetune_quicktest, machine
+from bert_keras.training.finetune_recipe import FinetuneRecipe, load_finetuning
 
 TASKS: dict[str, dict[str, str]] = {
     "sst2": {
@@ -154,8 +154,8 @@ def _in_a_process(side: str, task: str, seed: int, arguments: list[str]) -> dict
 
 
 def _work(side: str, recipe: FinetuneRecipe, seed: int) -> dict[str, Any]:
-    from training.finetune_data import Data
-    from training.kinds import kind_of
+    from bert_keras.training.finetune_data import Data
+    from bert_keras.training.kinds import kind_of
 
     kind = kind_of(recipe)
     data = Data.read(recipe, kind)
@@ -172,7 +172,7 @@ def _work(side: str, recipe: FinetuneRecipe, seed: int) -> dict[str, Any]:
 
 def _ours(recipe: FinetuneRecipe, kind: Any, data: Any, seed: int) -> dict[str, Any]:
     from bert_keras.tokenizers import Tokenizer
-    from training.finetune_seed import run_seed
+    from bert_keras.training.finetune_seed import run_seed
 
     tokenizer = Tokenizer.from_preset(recipe.encoder)
     with tempfile.TemporaryDirectory() as folder:

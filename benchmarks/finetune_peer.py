@@ -14,9 +14,9 @@ import torch
 import transformers
 
 from benchmarks.finetune_peer_tasks import WORKS, Features, padded
-from training.finetune_data import Data
-from training.finetune_recipe import FinetuneRecipe
-from training.kinds import Kind
+from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.kinds import Kind
 
 _UNDECAYED = ("bias", "LayerNorm.weight")
 

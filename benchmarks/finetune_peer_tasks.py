@@ -11,8 +11,8 @@ import transformers
 
 from bert_keras.data import targets_of
 from bert_keras.predictor import Answer, Label
-from training.finetune_data import Data
-from training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_recipe import FinetuneRecipe
 
 _EVALUATION_BATCH = 32
 _TRIED = 20  # starts and ends

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.embedders import Case
 from bert_keras import Tokenizer
 from bert_keras.data import read_table
-from training.demo_corpus import documents
+from bert_keras.training.demo_corpus import documents
 
 SENTENCES, PARAGRAPHS, SINGLE = "sentences", "paragraphs", "single texts"
 LENGTHS, BATCHES, BATCH = (8, 16, 32, 64, 128, 256), (1, 2, 4, 8, 16, 32, 64), 32

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.contest import Contender
 from benchmarks.train_steppers import Round
-from training.machine import peak_memory_bytes
+from bert_keras.training.machine import peak_memory_bytes
 
 # What is imported before a model is made, by the function that makes it.
 _LIBRARIES = {

@@ -25,7 +25,7 @@ from benchmarks import report
 from benchmarks.contest import Contender, contest, summary
 from benchmarks.programs import OURS
 from bert_keras import Tokenizer, data
-from training import demo_corpus
+from bert_keras.training import demo_corpus
 
 PACKAGES = ("bert-keras", "keras-hub", "tensorflow", "tensorflow-text", "tokenizers")
 LIBRARY, HUB = "tokenizers", "KerasHub, preprocessing"

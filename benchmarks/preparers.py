@@ -21,7 +21,7 @@ _BATCH = 1_000  # paragraphs given to a peer at once
 
 
 def ours(file: str, tokenizer: str, workers: int) -> Round:
-    """`data.write` of `data.read`, as `training.prepare` does it.
+    """`data.write` of `data.read`, as `bert-keras prepare` does it.
 
     Args:
         file: the text, a paragraph per line, a blank line between documents.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.atomic import write_text
-from training import machine
+from bert_keras.training import machine
 
 # What of the environment changes a figure.
 VARIABLES = ("KERAS_BACKEND", "XLA_FLAGS", "OMP_NUM_THREADS", "JAX_PLATFORMS")

@@ -1,4 +1,4 @@
-"""`bert-keras`: checkpoints converted, looked into, compared, and asked."""
+"""`bert-keras`: the one command of this package."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bert_keras import cli_export, escaping, handles, strict_json
+from bert_keras import cli_export, cli_programs, escaping, handles, strict_json
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.programs import (
     Step,
@@ -27,13 +28,15 @@ from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files, sent
 from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
 
 app = typer.Typer(
-    help="Converts, inspects, compares and asks checkpoints of the BERT family.",
+    help="Pretrain, fine-tune, open, convert, ask and export models of the BERT family.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-app.command()(cli_export.export)
-app.command()(cli_export.serve_check)
+_CHECKPOINTS, _PRODUCTION = "Checkpoints", "Production"
+cli_programs.register(app)
+app.command(rich_help_panel=_PRODUCTION)(cli_export.export)
+app.command(rich_help_panel=_PRODUCTION)(cli_export.serve_check)
 
 _AGAIN = "Mend this, remove the folder and repeat the command."
 _TABLES = (".csv", ".tsv", ".parquet")
@@ -45,7 +48,22 @@ _Trust = Annotated[
 ]
 
 
-@app.command()
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"bert-keras {metadata.version('bert-keras')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="its number")
+    ] = False,
+) -> None:
+    """Pretrain, fine-tune, open, convert, ask and export models of the BERT family."""
+
+
+@app.command(rich_help_panel=_CHECKPOINTS)
 def convert(
     source: _Source,
     target: Annotated[Path, typer.Argument(help="the folder to make", show_default=False)],
@@ -114,7 +132,7 @@ def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A0
     return ", ".join(names)
 
 
-@app.command()
+@app.command(rich_help_panel=_CHECKPOINTS)
 def inspect(source: _Source, allow_pickle: _Pickle = False, trust: _Trust = False) -> None:
     """Shows config, parameters and tensors, and which of them are missing or extra."""
     from bert_keras.checkpoints import api, report
@@ -123,7 +141,7 @@ def inspect(source: _Source, allow_pickle: _Pickle = False, trust: _Trust = Fals
     report.print_checkpoint(opened)
 
 
-@app.command()
+@app.command(rich_help_panel=_CHECKPOINTS)
 def verify(
     first: _Source,
     second: _Source,
@@ -148,7 +166,7 @@ def verify(
     typer.echo(f"Equal: no difference above {largest:.3g} (tolerance {tolerance:g}).")
 
 
-@app.command()
+@app.command(rich_help_panel=cli_programs.USE)
 def predict(
     source: _Source,
     files: Annotated[
@@ -172,7 +190,7 @@ def predict(
     """Answers every line with a line of JSON: labels, entities, answers, fills or vectors.
 
     A line is a text, or a JSON object: {"text", "pair"}; {"question", "context"}; {"prompt",
-    "options"}. Tables are for python -m training.predict.
+    "options"}. Tables are for bert-keras predict.
     """
     from bert_keras.inference.prompts import prompt_of
     from bert_keras.models import QuestionAnswerer, SentenceEncoder, SentencePairs
@@ -180,7 +198,7 @@ def predict(
 
     if tables := [str(path) for path in files or () if path.suffix in _TABLES]:
         raise UsageError(
-            f"{', '.join(tables)}: a table, not a text a line. python -m training.predict reads "
+            f"{', '.join(tables)}: a table, not a text a line. bert-keras predict reads "
             "tables; or give its texts as the lines of a .txt or .jsonl file."
         )
     sizes: dict[str, Any] = {"batch_size": batch_size, "max_length": max_length}
@@ -250,7 +268,7 @@ def main() -> None:
     quiet()
     escaping.escape_streams()
     try:
-        app()
+        app(prog_name="bert-keras")
     except Exception as error:
         is_missing = isinstance(error, ImportError)  # a library that an extra brings
         code = UsageError.exit_code if is_missing else exit_code_of(error)

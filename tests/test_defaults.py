@@ -10,9 +10,9 @@ import pytest
 from bert_keras import BertEncoder, SequenceClassifier, Tokenizer
 from bert_keras.defaults import FINETUNING
 from bert_keras.models import auto_compile, text_fit
+from bert_keras.training.finetune_recipe import FinetuneRecipe
 from tests.models.test_text_fit import CONFIG
 from tests.tokenizers.samples import VOCABULARY
-from training.finetune_recipe import FinetuneRecipe
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(FINETUNING)])

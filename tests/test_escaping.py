@@ -98,7 +98,7 @@ def _calls(path: Path) -> Iterator[tuple[int, str]]:
 def test_text_leaves_by_one_door() -> None:
     """Consoles come from `escaping.console`, and text files are written by `atomic`.
 
-    `training.fill_mask` shows what needs nothing of this package.
+    `bert-keras fill-mask` shows what needs nothing of this package.
     """
     found = []
     for folder in ("bert_keras", "training"):

@@ -14,19 +14,19 @@ import bert_keras as bk
 from bert_keras import data
 from bert_keras.errors import UsageError
 from bert_keras.inference import results as answers
-from tests.markdown import Block, blocks, run_python
-from training import finetuned
-from training.finetune_recipe import (
+from bert_keras.training import finetuned
+from bert_keras.training.finetune_recipe import (
     KINDS,
     FinetuneRecipe,
     known_finetunings,
     load_finetuning,
     quicktest,
 )
-from training.overrides import parse_overrides
-from training.recipe import load_recipe
-from training.recipe import quicktest as quick_pretraining
-from training.recipe_files import read_command
+from bert_keras.training.overrides import parse_overrides
+from bert_keras.training.recipe import load_recipe
+from bert_keras.training.recipe import quicktest as quick_pretraining
+from bert_keras.training.recipe_files import read_command
+from tests.markdown import Block, blocks, run_python
 
 PAGE = Path(__file__).parents[1] / "docs" / "finetuning.md"
 _FILE = re.compile(r"# (\w+\.py)\n")  # how a block begins that is a file
@@ -74,15 +74,13 @@ def test_commands_are_accepted(
         if name := _FILE.match(block.text):
             Path(name[1]).write_text(block.text, encoding="utf-8")
     lines = [line for block in found if block.language == "bash" for line in block.text.split("\n")]
-    programs = [shlex.split(line)[2:] for line in lines if line.startswith("python -m ")]
-    assert {name for name, *_ in programs} == {
-        *("training.finetune", "training.evaluate", "training.predict", "training.pretrain"),
-    }
+    programs = [shlex.split(line)[1:] for line in lines if line.startswith("bert-keras ")]
+    assert {name for name, *_ in programs} == {"finetune", "evaluate", "predict", "pretrain"}
     for name, *arguments in programs:
-        if name == "training.finetune":
+        if name == "finetune":
             known = (("--quicktest",), load_finetuning, quicktest)
             read_command(arguments, *known, name, named="")
-        elif name == "training.pretrain":
+        elif name == "pretrain":
             read_command(arguments, (), load_recipe, quick_pretraining, name, named="")
         else:
             own: dict[str, str] = dict.fromkeys(("data", "out"), "")

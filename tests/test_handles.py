@@ -28,13 +28,13 @@ from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.errors import ArtifactError
 from bert_keras.models import Task
 from bert_keras.presets import HANDLES
+from bert_keras.training import finetune_seed
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.model import build
+from bert_keras.training.recipe import PretrainRecipe
 from tests import contracts, hub
 from tests.contracts import TINY
 from tests.models import every_model
-from training import finetune_seed
-from training.finetune_recipe import FinetuneRecipe
-from training.model import build
-from training.recipe import PretrainRecipe
 
 
 @pytest.fixture

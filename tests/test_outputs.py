@@ -92,7 +92,7 @@ import itertools, json, shutil, sys
 from pathlib import Path
 from bert_keras import cli
 from bert_keras.resume import MetricsLog
-from training import evaluate, finetune, predict, prepare, pretrain
+from bert_keras.training import evaluate, finetune, predict, prepare, pretrain
 
 append, numbers = MetricsLog.append, itertools.count()
 
@@ -114,7 +114,7 @@ small = "sequence_length=16", "batch_size=4", "export=false"
 done(pretrain.main, "demo", "--quicktest", *text, *small, "out=~/runs/pretrain", "tensorboard=true")
 done(pretrain.main, "demo", "--quicktest", *text, *small, "steps=2", "eval_examples=4")
 Path("task.py").write_text(
-    "from training.finetune_recipe import FinetuneRecipe\\n"
+    "from bert_keras.training.finetune_recipe import FinetuneRecipe\\n"
     "recipe = FinetuneRecipe(task='text_classification')"
 )
 done(finetune.main, "task.py", "--quicktest", "out=~/runs/finetune", "epochs=1")

@@ -23,6 +23,7 @@ from tests.markdown import PYTHON, Block, blocks, run_python
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+COMMANDS = [command.name or command.callback.__name__ for command in cli.app.registered_commands]
 SHELL = ("bash", "console", "sh", "shell")
 
 
@@ -65,16 +66,16 @@ def check_command(command: list[str], extras: set[str]) -> list[str] | None:
         ".ci/run",
     ]:
         return None
-    if command[:2] == ["python", "-m"] and command[2].split(".")[0] in ("training", "benchmarks"):
+    if command[:2] == ["python", "-m"] and command[2].startswith("benchmarks."):
         path = ROOT / Path(*command[2].split("."))
         assert path.with_suffix(".py").is_file(), f"no such program: {command[2]}"
-        if command[2] != "training.pretrain":  # the others cannot tell their plan
-            return [sys.executable, *command[1:3], "--help"]
-        return [
-            sys.executable,
-            *command[1:],
-            *(["--dry-run"] if "--dry-run" not in command else []),
-        ]
+        return [sys.executable, *command[1:3], "--help"]
+    if command[0] == "bert-keras":
+        assert command[1] in COMMANDS, f"no such command: {command[1]}"
+        asked = [sys.executable, "-m", "bert_keras"]
+        if command[1] != "pretrain":
+            return [*asked, command[1], "--help"]
+        return [*asked, *command[1:], *(["--dry-run"] if "--dry-run" not in command else [])]
     raise AssertionError(f"mark the block as not run, or teach the tests: {shlex.join(command)}")
 
 
@@ -178,7 +179,7 @@ x = 1 / 0
 ```bash
 # a comment
 pip install -e ".[tensorflow]" && pytest
-KERAS_BACKEND=jax python -m training.pretrain demo \\
+KERAS_BACKEND=jax bert-keras pretrain demo \\
   steps=10
 ```
 
@@ -216,7 +217,7 @@ def test_sample_commands() -> None:
     assert commands(blocks(SAMPLE)) == [
         ["pip", "install", "-e", ".[tensorflow]"],
         ["pytest"],
-        ["python", "-m", "training.pretrain", "demo", "steps=10"],
+        ["bert-keras", "pretrain", "demo", "steps=10"],
         ["cd", "checkout"],
     ]
 
@@ -227,7 +228,9 @@ def test_commands_are_checked() -> None:
     with pytest.raises(AssertionError, match="no such extras"):
         check_command(["pip", "install", "-e", ".[tensroflow]"], extras)
     with pytest.raises(AssertionError, match="no such program"):
-        check_command(["python", "-m", "training.no_such_program"], extras)
+        check_command(["python", "-m", "benchmarks.no_such_program"], extras)
+    with pytest.raises(AssertionError, match="no such command"):
+        check_command(["bert-keras", "no_such_command"], extras)
     with pytest.raises(AssertionError, match="mark the block"):
         check_command(["rm", "-r", "runs"], extras)
     with pytest.raises(AssertionError, match="not closed"):
@@ -235,6 +238,6 @@ def test_commands_are_checked() -> None:
 
 
 def test_pretraining_is_asked_for_its_plan() -> None:
-    command = ["python", "-m", "training.pretrain", "demo", "steps=10"]
-    expected = [sys.executable, *command[1:], "--dry-run"]
+    command = ["bert-keras", "pretrain", "demo", "steps=10"]
+    expected = [sys.executable, "-m", "bert_keras", *command[1:], "--dry-run"]
     assert check_command(command, set()) == expected

@@ -1,1 +1,1 @@
-"""Programs that prepare text, pretrain and ask a BERT: python -m training.<program>."""
+"""`python -m training.PROGRAM` in a clone: forwards to the programs of `bert_keras.training`."""

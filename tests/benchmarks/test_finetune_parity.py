@@ -14,9 +14,9 @@ from benchmarks import finetune_parity
 from benchmarks.finetune_parity import MIXED, OURS, PEER
 from bert_keras import Tokenizer, features
 from bert_keras.data import Answer, Question, TaggedWords, Texts
-from training.finetune_data import Data
-from training.finetune_recipe import FinetuneRecipe, known_finetunings
-from training.kinds import kind_of
+from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_recipe import FinetuneRecipe, known_finetunings
+from bert_keras.training.kinds import kind_of
 
 _WORDS = [["Germany", "'s", "unaffable", "Ölfilme"], ["Rome"], ["x", "\u200b", "y"]]
 _TAGS = [["B-LOC", "O", "B-X", "I-X"], ["B-LOC"], ["O", "O", "B-X"]]

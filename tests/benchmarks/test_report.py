@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import report
 from benchmarks.report import circumstances, command
-from training import machine
+from bert_keras.training import machine
 
 
 def test_the_command_without_files() -> None:

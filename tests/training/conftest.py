@@ -1,4 +1,4 @@
-"""A text, a recipe and a way to call `python -m training.pretrain` without a new process."""
+"""A text, a recipe and a way to call `bert-keras pretrain` without a new process."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from training import run
+from bert_keras.training import run
 
 _TINY = """
-from training.recipe import PretrainRecipe
+from bert_keras.training import PretrainRecipe
 
 recipe = PretrainRecipe(
     corpus={corpus!r}, layout="sentences", validation_split=0.2, vocab_size=300,
@@ -91,7 +91,7 @@ def finetuning(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]
     def write(task: str) -> str:
         path = folder / f"{task}.py"
         path.write_text(
-            "from training.finetune_recipe import FinetuneRecipe\n\n"
+            "from bert_keras.training import FinetuneRecipe\n\n"
             f"recipe = FinetuneRecipe(task={task!r}, workers=1)\n",
             encoding="utf-8",
         )
@@ -108,7 +108,7 @@ def finetuned(
 
     "text_classification" has two seeds.
     """
-    from training.finetune import main
+    from bert_keras.training.finetune import main
 
     made: dict[str, Path] = {}
 

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from bert_keras.errors import NumericError
 from bert_keras.resume import MetricsLog
-from training.callbacks import MayFail, WriteMetrics
-from training.progress import Progress
+from bert_keras.training.callbacks import MayFail, WriteMetrics
+from bert_keras.training.progress import Progress
 
 REPORT_EVERY = 4
 RATE = 0.125
@@ -59,13 +59,13 @@ def test_a_report(
     callback: WriteMetrics, tmp_path: Path, screen: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = callback._start
-    monkeypatch.setattr("training.callbacks.perf_counter", lambda: start + 0.05)
+    monkeypatch.setattr("bert_keras.training.callbacks.perf_counter", lambda: start + 0.05)
     callback.on_train_batch_begin(REPORT_EVERY - 1)
     clock = start + 0.5
-    monkeypatch.setattr("training.callbacks.perf_counter", lambda: clock)
+    monkeypatch.setattr("bert_keras.training.callbacks.perf_counter", lambda: clock)
     callback.on_train_batch_end(REPORT_EVERY - 1, {"loss": 3.0})
     # The evaluation comes before the end of the report and takes its time.
-    monkeypatch.setattr("training.callbacks.perf_counter", lambda: clock + 100)
+    monkeypatch.setattr("bert_keras.training.callbacks.perf_counter", lambda: clock + 100)
     callback.on_epoch_end(3, {"loss": np.float32(2.5), "mlm_loss": 2.0, "mlm_accuracy": 0.5})
 
     assert _record(tmp_path / "metrics.jsonl") == {
@@ -117,7 +117,7 @@ def test_the_rate_inside_a_loss_scale(callback: WriteMetrics, tmp_path: Path) ->
 def test_the_evaluation_is_shown(
     callback: WriteMetrics, screen: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.progress._LINE_SECONDS", 0.0)
+    monkeypatch.setattr("bert_keras.training.progress._LINE_SECONDS", 0.0)
     callback.on_test_begin()
     callback.on_test_batch_end(0)
     assert [line.split("  ")[1] for line in screen.getvalue().splitlines()] == [

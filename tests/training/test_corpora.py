@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import ArtifactError, DataError, UsageError
-from tests.training.conftest import sentences
-from training import demo_corpus
-from training.corpora import (
+from bert_keras.training import demo_corpus
+from bert_keras.training.corpora import (
     TrainingCorpora,
     check_held_out,
     evaluation_batches,
     open_corpora,
 )
-from training.prepare import prepare
-from training.recipe import PretrainRecipe, load_recipe
-from training.run_folder import RunFolder
+from bert_keras.training.prepare import prepare
+from bert_keras.training.recipe import PretrainRecipe, load_recipe
+from bert_keras.training.run_folder import RunFolder
+from tests.training.conftest import sentences
 
 
 @pytest.fixture

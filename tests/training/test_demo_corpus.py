@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import DataError
-from training import demo_corpus
-from training.demo_corpus import documents, prose, write
+from bert_keras.training import demo_corpus
+from bert_keras.training.demo_corpus import documents, prose, write
 
 _MODULE = '''"""Opens a drawer and tells what is in it.
 

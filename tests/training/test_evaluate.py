@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from training.evaluate import main
-from training.finetune_recipe import KINDS
+from bert_keras.training.evaluate import main
+from bert_keras.training.finetune_recipe import KINDS
 
 
 @pytest.mark.parametrize("task", KINDS)

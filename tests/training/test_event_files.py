@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 
-from training.event_files import EventFiles
+from bert_keras.training.event_files import EventFiles
 
 pytest.importorskip("tensorboard")
 

@@ -13,10 +13,10 @@ import pytest
 
 from bert_keras import export as library
 from bert_keras.errors import ResourceError
-from training import export
-from training.export import ask, export_model
-from training.recipe import PretrainRecipe
-from training.report import FilledMask
+from bert_keras.training import export
+from bert_keras.training.export import ask, export_model
+from bert_keras.training.recipe import PretrainRecipe
+from bert_keras.training.report import FilledMask
 
 RECIPE = PretrainRecipe(corpus="demo", name="mine", steps=50, sequence_length=64)
 EXAMPLES = [FilledMask(f"text {number} [MASK]", "word", []) for number in range(7)]
@@ -66,7 +66,7 @@ def test_a_fresh_process_is_asked(
     (call,) = asked
     _, *command = call["command"]
     texts = [f"text {number} [MASK]" for number in range(5)]
-    assert command == ["-m", "training.fill_mask", str(path), *texts]
+    assert command == ["-m", "bert_keras.training.fill_mask", str(path), *texts]
     assert "KERAS_BACKEND" not in call["env"]
     assert call["env"]["CUDA_VISIBLE_DEVICES"] == "-1"
     root, elsewhere = call["env"]["PYTHONPATH"].split(os.pathsep)

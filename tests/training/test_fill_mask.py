@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from training import fill_mask
+from bert_keras.training import fill_mask
 
 FILLS = {
     "tokens": np.array([[[b"capital", b"[pad]"]], [[b"a", b"b"]]], object),

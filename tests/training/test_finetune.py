@@ -13,12 +13,12 @@ import pytest
 from bert_keras.checkpoints import load_checkpoint
 from bert_keras.predictor import Predictor
 from bert_keras.resume import RunLock
-from training.finetune import main
-from training.finetune_data import Data
-from training.finetune_folder import QUICKTEST, recipe_of
-from training.finetune_recipe import KINDS, known_finetunings
-from training.finetune_report import summary
-from training.kinds import kind_of
+from bert_keras.training.finetune import main
+from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_folder import QUICKTEST, recipe_of
+from bert_keras.training.finetune_recipe import KINDS, known_finetunings
+from bert_keras.training.finetune_report import summary
+from bert_keras.training.kinds import kind_of
 
 FILES = {"run.json", "report.md", "curve.png", "metrics.json", "config.json", "model.safetensors"}
 

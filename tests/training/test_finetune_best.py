@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import ArtifactError, NumericError, UsageError
-from training import finetune_best
-from training.finetune_best import KeepBest, goodness, metric_of
-from training.finetune_recipe import FinetuneRecipe
-from training.kinds import Evaluation
+from bert_keras.training import finetune_best
+from bert_keras.training.finetune_best import KeepBest, goodness, metric_of
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.kinds import Evaluation
 
 
 class _Model:

@@ -11,10 +11,10 @@ import pytest
 from bert_keras import BertEncoder, SequenceClassifier, Tokenizer
 from bert_keras.data import PackedExamples, SupervisedExamples
 from bert_keras.errors import DataError, UsageError
+from bert_keras.training.finetune_data import Data, read, training_examples
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.kinds import kind_of
 from tests.contracts import TINY
-from training.finetune_data import Data, read, training_examples
-from training.finetune_recipe import FinetuneRecipe
-from training.kinds import kind_of
 
 
 def _rows(path: Path, count: int) -> str:

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.training import finetune_folder as module
+from bert_keras.training.finetune_folder import QUICKTEST, FinetuneFolder, recipe_of
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.overrides import RENAMED
 from tests import hub
-from training import finetune_folder as module
-from training.finetune_folder import QUICKTEST, FinetuneFolder, recipe_of
-from training.finetune_recipe import FinetuneRecipe
-from training.overrides import RENAMED
 
 
 def _recipe(folder: Path, **values) -> FinetuneRecipe:

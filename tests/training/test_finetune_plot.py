@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training.finetune_plot import confusion_picture, curve_picture
+from bert_keras.training.finetune_plot import confusion_picture, curve_picture
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from training.finetune_data import Data
-from training.finetune_quicktest import prepared
-from training.finetune_recipe import KINDS, FinetuneRecipe
-from training.kinds import kind_of
+from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_quicktest import prepared
+from bert_keras.training.finetune_recipe import KINDS, FinetuneRecipe
+from bert_keras.training.kinds import kind_of
 
 # Values of a recipe that do not fit what is made up.
 _OF_OTHER_FILES: dict[str, dict[str, Any]] = {

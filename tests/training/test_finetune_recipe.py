@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import UsageError
-from training import finetune_recipe as module
-from training.finetune_recipe import (
+from bert_keras.training import finetune_recipe as module
+from bert_keras.training.finetune_recipe import (
     KINDS,
     FinetuneRecipe,
     known_finetunings,
@@ -104,7 +104,7 @@ def test_choices_are_those_of_the_library() -> None:
     from bert_keras import optimization
     from bert_keras.data import tables, tag_schemes
     from bert_keras.layers import pooling
-    from training import kinds
+    from bert_keras.training import kinds
 
     choices = module._RANGES.choices
     assert set(choices["optimizer"]) == set(optimization.OPTIMIZERS)
@@ -139,6 +139,8 @@ def test_the_short_way_keeps_what_makes_a_recipe() -> None:
 
 def test_a_recipe_of_another_program(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
-    path.write_text("from training.recipe import PretrainRecipe\nrecipe = PretrainRecipe(steps=50)")
+    path.write_text(
+        "from bert_keras.training import PretrainRecipe\nrecipe = PretrainRecipe(steps=50)"
+    )
     with pytest.raises(UsageError, match=r"mine\.py: .*"):
         load_finetuning(str(path))

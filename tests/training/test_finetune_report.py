@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from training import finetune_report
-from training.finetune_folder import FinetuneFolder
-from training.finetune_recipe import FinetuneRecipe
-from training.finetune_report import finish, summary
-from training.kinds import Evaluation, Worst
+from bert_keras.training import finetune_report
+from bert_keras.training.finetune_folder import FinetuneFolder
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.finetune_report import finish, summary
+from bert_keras.training.kinds import Evaluation, Worst
 
 
 def test_summary() -> None:

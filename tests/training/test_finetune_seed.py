@@ -21,14 +21,14 @@ from bert_keras import Tokenizer
 from bert_keras.defaults import FINETUNING, FinetuningDefaults
 from bert_keras.errors import UsageError
 from bert_keras.models import SequenceClassifier, auto_compile
+from bert_keras.training import finetune_best, finetune_seed
+from bert_keras.training.finetune import main
+from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_folder import QUICKTEST, recipe_of
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.finetune_seed import open_best
+from bert_keras.training.kinds import kind_of
 from tests import contracts, hub
-from training import finetune_best, finetune_seed
-from training.finetune import main
-from training.finetune_data import Data
-from training.finetune_folder import QUICKTEST, recipe_of
-from training.finetune_recipe import FinetuneRecipe
-from training.finetune_seed import open_best
-from training.kinds import kind_of
 
 _ROOT = Path(__file__).parents[2]
 _EPOCHS = 6
@@ -104,7 +104,7 @@ def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -
     assert config["hidden_dropout_prob"] > 0
     command = _command(finetuning("text_classification"), folder)
     with subprocess.Popen(
-        [sys.executable, "-m", "training.finetune", *command],
+        [sys.executable, "-m", "bert_keras.training.finetune", *command],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(_ROOT)},
         stdout=subprocess.DEVNULL,
@@ -147,7 +147,7 @@ class _Stop(finetune_best.KeepBest):
 def _interrupted(command: list[str], folder: Path, call: Callable) -> None:
     """Stops after the fourth report, and goes on to the end."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("training.finetune_seed.KeepBest", _Stop)
+        patch.setattr("bert_keras.training.finetune_seed.KeepBest", _Stop)
         done = call(main, *command)
     assert done.code == 143
     assert "Stopped by SIGTERM after a checkpoint; the same command goes on." in done.err

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import ArtifactError, UsageError
-from training.finetune_folder import QUICKTEST
-from training.finetuned import open_finetuned, require_apart
+from bert_keras.training.finetune_folder import QUICKTEST
+from bert_keras.training.finetuned import open_finetuned, require_apart
 
 
 def _open(*arguments: object):
-    return open_finetuned([str(each) for each in arguments], "training.predict", ("data",))
+    return open_finetuned([str(each) for each in arguments], "predict", ("data",))
 
 
 def test_a_run_brings_its_values(finetuned: Callable[[str], Path]) -> None:
@@ -69,7 +69,7 @@ def test_what_cannot_be_opened(finetuned, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Name a run: python -m training.predict RUN"),
+        ((), "Name a run: bert-keras predict RUN"),
         (("data=x",), "Name a run"),
         (("nowhere", "--fast"), "Unknown flags: --fast"),
         (("nowhere", "dta=x"), "Unknown key. Received: 'dta=x'. Did you mean 'data'"),

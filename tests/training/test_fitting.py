@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data import Rows, SupervisedExamples
-from training.fitting import Fitting
+from bert_keras.training.fitting import Fitting
 
 
 @pytest.fixture

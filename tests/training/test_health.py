@@ -13,7 +13,7 @@ from bert_keras.config import BertConfig
 from bert_keras.data import Corpus
 from bert_keras.models import BertEncoder, MaskedLM
 from bert_keras.tokenizers import Tokenizer
-from training.health import fill_held_out, versions
+from bert_keras.training.health import fill_held_out, versions
 
 WORDS = ["the", "old", "house", "stands", "near", "a", "river", "where", "people", "fish"]
 WORDS += ["in", "early", "morning"]

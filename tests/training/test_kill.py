@@ -17,8 +17,8 @@ import keras
 import numpy as np
 import pytest
 
-from training import fitting
-from training.pretrain import main
+from bert_keras.training import fitting
+from bert_keras.training.pretrain import main
 
 _ROOT = Path(__file__).parents[2]
 _STEPS = 60  # 30 reports, each with a checkpoint
@@ -143,7 +143,7 @@ def _arguments(tiny: str, folder: Path, *values: str) -> list[str]:
 
 def _start(tiny: str, folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "training.pretrain", *_arguments(tiny, folder)],
+        [sys.executable, "-m", "bert_keras.training.pretrain", *_arguments(tiny, folder)],
         cwd=folder.parent,
         env={**os.environ, "PYTHONPATH": str(_ROOT)},
         stdout=subprocess.DEVNULL,

@@ -17,7 +17,7 @@ import pytest
 from bert_keras import export as library
 from bert_keras.errors import ArtifactError
 from bert_keras.programs import Step, StepsFailedError, run_steps
-from training import export, finetune, finetune_report, pretrain
+from bert_keras.training import export, finetune, finetune_report, pretrain
 
 PROGRAMS = {"pretrain": pretrain, "finetune": finetune_report}
 STEPS = [(name, step.name) for name, module in PROGRAMS.items() for step in module.STEPS]

@@ -9,7 +9,7 @@ import socket
 import numpy as np
 import pytest
 
-from training import machine
+from bert_keras.training import machine
 
 _LITTLE = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 

@@ -12,12 +12,12 @@ from bert_keras import BertEncoder, TokenClassifier, Tokenizer, load_checkpoint
 from bert_keras.errors import UsageError
 from bert_keras.models import ChunkedTask, ElectraPretrainer, MaskedLM, PackedTask, Pretrainer
 from bert_keras.optimization import Lamb
+from bert_keras.training.model import build, learner, start_from_frequencies
+from bert_keras.training.plan import plan
+from bert_keras.training.prepare import open_tokenizer
+from bert_keras.training.recipe import PretrainRecipe
 from tests import contracts, hub
 from tests.contracts import TINY
-from training.model import build, learner, start_from_frequencies
-from training.plan import plan
-from training.prepare import open_tokenizer
-from training.recipe import PretrainRecipe
 
 _PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))]
 

@@ -18,8 +18,7 @@ from hypothesis import HealthCheck, given, settings
 
 from bert_keras.data import Corpus
 from bert_keras.export import card
-from tests.names import NAMES, as_line, shown_by_markdown
-from training import (
+from bert_keras.training import (
     evaluate,
     finetune,
     finetune_report,
@@ -30,11 +29,12 @@ from training import (
     progress,
     report,
 )
-from training.finetune_folder import FinetuneFolder
-from training.finetune_recipe import FinetuneRecipe
-from training.kinds import Evaluation, Worst
-from training.recipe import PretrainRecipe
-from training.report import FilledMask, Report
+from bert_keras.training.finetune_folder import FinetuneFolder
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.kinds import Evaluation, Worst
+from bert_keras.training.recipe import PretrainRecipe
+from bert_keras.training.report import FilledMask, Report
+from tests.names import NAMES, as_line, shown_by_markdown
 
 _ONE_FOLDER = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bert_keras.errors import UsageError
-from training.overrides import parse_overrides
+from bert_keras.training.overrides import parse_overrides
 
 _DEFAULTS = {"corpus": "demo", "steps": 100, "learning_rate": 1e-4, "lowercase": True, "out": ""}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from training.pace import Pace
+from bert_keras.training.pace import Pace
 
 
 def test_it_is_not_known_before_the_second_step() -> None:

@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from bert_keras.errors import DataError, UsageError
-from training import plan as module
-from training.model import build
-from training.plan import Plan, plan, print_plan
-from training.prepare import prepare
-from training.recipe import PretrainRecipe
+from bert_keras.training import plan as module
+from bert_keras.training.model import build
+from bert_keras.training.plan import Plan, plan, print_plan
+from bert_keras.training.prepare import prepare
+from bert_keras.training.recipe import PretrainRecipe
 
 RECIPE = PretrainRecipe(
     corpus="text.txt",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from training.plot import loss_picture
+from bert_keras.training.plot import loss_picture
 
 _METRICS = [
     {"step": 50, "loss": 9.0, "mlm_loss": 8.3, "nsp_accuracy": 0.5, "mlm_accuracy": 0.1},

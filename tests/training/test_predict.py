@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from training.finetune_recipe import KINDS
-from training.predict import main
+from bert_keras.training.finetune_recipe import KINDS
+from bert_keras.training.predict import main
 
 _SQUAD = {"data": [{"paragraphs": [{"context": "Ada is in Rome", "qas": []}]}]}
 _SQUAD["data"][0]["paragraphs"][0]["qas"] = [{"id": "q7", "question": "who is in Rome ?"}]

@@ -13,7 +13,7 @@ import pytest
 from bert_keras import Tokenizer
 from bert_keras.data import Corpus, read, split_of
 from bert_keras.errors import DataError, UsageError
-from training.prepare import DEFAULTS, main, prepare
+from bert_keras.training.prepare import DEFAULTS, main, prepare
 
 _REPO = Path(__file__).parents[2]
 _STORE = ["documents.bin", "manifest.json", "sentences.bin", "tokens.bin"]
@@ -30,7 +30,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "training.prepare", *map(str, arguments)]
+    command = [sys.executable, "-m", "bert_keras.training.prepare", *map(str, arguments)]
     environment = {**os.environ, "COLUMNS": "100"}
     return subprocess.run(
         command, cwd=_REPO, env=environment, capture_output=True, text=True, check=False
@@ -175,6 +175,7 @@ def test_the_help_names_every_key() -> None:
 
 def test_keras_is_not_needed() -> None:
     code = (
-        "import sys, training.prepare; sys.exit({'keras', 'tensorflow'} & {*sys.modules} != set())"
+        "import sys, bert_keras.training.prepare; "
+        "sys.exit({'keras', 'tensorflow'} & {*sys.modules} != set())"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=_REPO, check=False).returncode == 0

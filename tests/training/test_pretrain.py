@@ -17,9 +17,9 @@ import pytest
 
 from bert_keras.checkpoints import load_checkpoint
 from bert_keras.resume import RunLock
-from training import demo_corpus
-from training.pretrain import main
-from training.recipe import known_recipes
+from bert_keras.training import demo_corpus
+from bert_keras.training.pretrain import main
+from bert_keras.training.recipe import known_recipes
 
 REPORTS = 6  # of the tiny recipe
 FILES = {"run.json", "metrics.jsonl", "speed.jsonl", "report.md", "loss.png", "model.safetensors"}
@@ -63,7 +63,7 @@ def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) 
     folder = tmp_path / "run"
     assert {path.name for path in folder.iterdir()} >= FILES
     report = (folder / "report.md").read_text(encoding="utf-8")
-    assert f"python -m training.pretrain {recipe} --quicktest" in report
+    assert f"bert-keras pretrain {recipe} --quicktest" in report
     assert "of at best" in report
     assert report.count("[MASK]") == 10
     assert load_checkpoint(folder).count_params() > 0

@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from training import progress
-from training.progress import Progress, clock, task
+from bert_keras.training import progress
+from bert_keras.training.progress import Progress, clock, task
 
 
 class _Clock:

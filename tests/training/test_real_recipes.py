@@ -12,11 +12,11 @@ from pathlib import Path
 import keras
 import pytest
 
-from training import finetune_recipe
-from training.finetune_data import Data
-from training.finetune_recipe import FinetuneRecipe, known_finetunings, load_finetuning
-from training.kinds import kind_of
-from training.overrides import parse_overrides
+from bert_keras.training import finetune_recipe
+from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_recipe import FinetuneRecipe, known_finetunings, load_finetuning
+from bert_keras.training.kinds import kind_of
+from bert_keras.training.overrides import parse_overrides
 
 _FOLDERS = {
     "chnsenticorp": "zh_chnsenticorp",
@@ -39,9 +39,9 @@ def _commanded(name: str) -> FinetuneRecipe:
     command = re.search(r"^Command: +(.+?)(?=^\w+:|\Z)", _header(name), re.MULTILINE | re.DOTALL)
     assert command is not None
     words = shlex.split(command[1])
-    assert words[:4] == ["python", "-m", "training.finetune", name]
+    assert words[:3] == ["bert-keras", "finetune", name]
     recipe = load_finetuning(name)
-    return dataclasses.replace(recipe, **parse_overrides(words[4:], dataclasses.asdict(recipe)))
+    return dataclasses.replace(recipe, **parse_overrides(words[3:], dataclasses.asdict(recipe)))
 
 
 @pytest.mark.data

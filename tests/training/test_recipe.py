@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import UsageError
+from bert_keras.training import recipe as module
+from bert_keras.training.finetune_recipe import KINDS, FinetuneRecipe
+from bert_keras.training.overrides import RENAMED, RENAMED_TASKS, parse_overrides
+from bert_keras.training.recipe import PretrainRecipe, known_recipes, load_recipe, quicktest
 from tests.contracts import TINY
-from training import recipe as module
-from training.finetune_recipe import KINDS, FinetuneRecipe
-from training.overrides import RENAMED, RENAMED_TASKS, parse_overrides
-from training.recipe import PretrainRecipe, known_recipes, load_recipe, quicktest
 
 
 def _recipe(**values) -> PretrainRecipe:
@@ -121,7 +121,7 @@ def test_a_key_of_older_recipes_is_answered_with_todays(tmp_path: Path) -> None:
         assert new in KINDS
     path = tmp_path / "old.py"
     body = "PretrainRecipe(corpus='demo', steps=100, preset='bert_tiny_uncased')"
-    path.write_text(f"from training.recipe import PretrainRecipe\nrecipe = {body}\n")
+    path.write_text(f"from bert_keras.training.recipe import PretrainRecipe\nrecipe = {body}\n")
     with pytest.raises(UsageError, match=r"argument 'preset' preset= is called config= now\.$"):
         load_recipe(str(path))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import UsageError
-from training import recipe_files
+from bert_keras.training import recipe_files
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from training import machine
-from training.report import FilledMask, Report, print_summary, write_report
+from bert_keras.training import machine
+from bert_keras.training.report import FilledMask, Report, print_summary, write_report
 
 
 @pytest.fixture
 def facts() -> Report:
     return Report(
         recipe="wiki_mini",
-        command="python -m training.pretrain wiki_mini corpus=wiki.txt",
+        command="bert-keras pretrain wiki_mini corpus=wiki.txt",
         date="2026-11-20",
         backend="jax",
         versions={"keras": "3.15.1", "jax": "0.6.0"},
@@ -79,7 +79,7 @@ def test_the_report_says_it_all(tmp_path: Path, facts: Report) -> None:
         "| memory | 1.5 GiB | at the peak |",
         r"| a \| \*b\* [MASK] . | c_d | x 50.0 %, **c_d 25.0 %** |",
         r"| he was [MASK] | born | \#\#ing 12.5 % |",
-        "python -m training.pretrain wiki_mini corpus=wiki.txt",
+        "bert-keras pretrain wiki_mini corpus=wiki.txt",
         "| versions | keras 3.15.1, jax 0.6.0 |",
         "| masking | 'token' |",
     ):

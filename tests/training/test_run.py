@@ -17,7 +17,7 @@ python -m program <what>
 
 import sys
 
-from training.run import run
+from bert_keras.training.run import run
 
 
 class Refused(ValueError):

@@ -10,9 +10,9 @@ import pytest
 
 from bert_keras import PRESETS
 from bert_keras.errors import UsageError
-from training.overrides import RENAMED
-from training.recipe import PretrainRecipe
-from training.run_folder import RunFolder
+from bert_keras.training.overrides import RENAMED
+from bert_keras.training.recipe import PretrainRecipe
+from bert_keras.training.run_folder import RunFolder
 
 RECIPE = PretrainRecipe(corpus="text.txt", steps=100, name="mine")
 

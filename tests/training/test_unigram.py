@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from training import unigram
+from bert_keras.training import unigram
 
 
 def test_entropy_of_known_frequencies() -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from bert_keras.errors import UsageError
-from training.values import Ranges
+from bert_keras.training.values import Ranges
 
 _RANGES = Ranges(
     choices={"color": ("red", "green")},

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data import Batch, Rows, SupervisedExamples, dataset
-from training.waiting import Watched
+from bert_keras.training.waiting import Watched
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def examples() -> SupervisedExamples:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which tests set."""
     time = [0.0]
-    monkeypatch.setattr("training.waiting.perf_counter", lambda: time[0])
+    monkeypatch.setattr("bert_keras.training.waiting.perf_counter", lambda: time[0])
     return time
 
 

@@ -12,8 +12,8 @@ from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
-from training.finetune_recipe import FinetuneRecipe
-from training.kinds import Kind, kind_of
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.kinds import Kind, kind_of
 
 
 @pytest.fixture(scope="session")

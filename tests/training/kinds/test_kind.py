@@ -7,8 +7,8 @@ import importlib.util
 import pytest
 
 from bert_keras.errors import UsageError
-from training.finetune_recipe import FinetuneRecipe
-from training.kinds import KINDS, kind_of
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.kinds import KINDS, kind_of
 
 
 @pytest.mark.parametrize("task", KINDS)

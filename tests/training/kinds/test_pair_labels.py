@@ -12,8 +12,8 @@ from bert_keras.errors import DataError
 from bert_keras.features import LABEL
 from bert_keras.models import SentenceEncoder, SentencePairs
 from bert_keras.predictor import Predictor
-from training.finetune_best import KeepBest
-from training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.finetune_best import KeepBest
+from bert_keras.training.finetune_recipe import FinetuneRecipe
 
 _NAMES = ["no", "yes"]
 _DATA = Texts(["a", "b c", "d"], ["e", "f", "g h i"], ["yes", "no", "yes"])

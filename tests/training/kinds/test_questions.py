@@ -12,7 +12,7 @@ from bert_keras.data import Question
 from bert_keras.errors import DataError
 from bert_keras.features import END, START
 from bert_keras.predictor import Answer
-from training.kinds.questions import values_of
+from bert_keras.training.kinds.questions import values_of
 
 
 def _squad(folder: Path, articles: int = 2) -> str:

@@ -11,7 +11,7 @@ from bert_keras.data import Texts
 from bert_keras.errors import DataError
 from bert_keras.features import MATCH
 from bert_keras.models import SentencePairs
-from training.kinds import retrieval
+from bert_keras.training.kinds import retrieval
 
 _DATA = Texts(["a", "b", "c", "d"], ["x", "y", "z", "x"])
 # Of a, b, c, d; then of x, y, z, which are compared once each.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras.data import Texts
-from training.kinds.texts import shown, write_glue
+from bert_keras.training.kinds.texts import shown, write_glue
 
 
 def test_columns_by_name_and_by_number(tmp_path: Path, kind) -> None:

@@ -1,0 +1,44 @@
+"""Commands of `bert-keras` that take `key=value` arguments: the programs of `bert_keras.training`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+
+import typer
+
+TRAIN, USE = "Train", "Use a model"
+# Command -> its module in bert_keras.training, its line in `bert-keras --help`, and its group there.
+PROGRAMS = {
+    "prepare": ("prepare", "Write a corpus: a vocabulary, and the tokens of a text.", TRAIN),
+    "pretrain": ("pretrain", "Pretrain a model on text by a recipe.", TRAIN),
+    "finetune": ("finetune", "Fine-tune a model on labelled examples by a recipe.", TRAIN),
+    "evaluate": ("evaluate", "Measure a fine-tuned model on labelled examples.", USE),
+    "fill-mask": ("fill_mask", "Fill the masks of texts with an exported SavedModel.", USE),
+}
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to an app; the module of a command is imported when it is called."""
+    for command, (module, summary, panel) in PROGRAMS.items():
+        app.command(
+            command,
+            help=summary,
+            rich_help_panel=panel,
+            add_help_option=False,  # the program has a help of its own
+            context_settings=_PASS_ON,
+        )(_command(module))
+
+
+def _command(name: str) -> Callable[[typer.Context], None]:
+    def run_program(context: typer.Context) -> None:
+        program = importlib.import_module(f"bert_keras.training.{name}")
+        if name == "fill_mask":  # a program of its own kind: users copy it
+            sys.exit(program.main(context.args))
+        from bert_keras.training.run import run
+
+        run(program.main, context.args, describe=getattr(program, "describe", None))
+
+    return run_program

@@ -1,0 +1,218 @@
+"""The text of a run: found prepared, or prepared into the run's folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+
+from bert_keras.data import (
+    MANIFEST,
+    Corpus,
+    PackedExamples,
+    PretrainingExamples,
+    read,
+    split_of,
+)
+from bert_keras.errors import ArtifactError, DataError, UsageError
+from bert_keras.features import NSP
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.training import demo_corpus, prepare, unigram
+from bert_keras.training.recipe import PretrainRecipe
+from bert_keras.training.run_folder import RunFolder
+
+# Batches that are counted to know what all are like.
+SAMPLED_BATCHES = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingCorpora:
+    """The tokenizer, the documents to train on, and those kept for evaluation."""
+
+    tokenizer: Tokenizer
+    train: Corpus
+    held_out: Corpus
+    folder: Path
+    is_prepared: bool  # by `bert-keras prepare`, not by the run
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal where both corpora and the tokenizer are."""
+        return f"{self.train.fingerprint}-{self.held_out.fingerprint}"
+
+    def log_shares(self) -> np.ndarray:
+        """The logarithms of the tokens' frequencies in the training text: float64 [vocab_size]."""
+        special, size = self.tokenizer.special_ids, self.tokenizer.vocab_size
+        return unigram.log_shares(self.train.tokens, special, size)
+
+    def examples(self, recipe: PretrainRecipe, *, held_out: bool = False) -> PretrainingExamples:
+        """Return the examples of either part, as the recipe wants them.
+
+        Fewer held-out examples than a batch make one smaller batch.
+
+        Raises:
+            DataError: the documents give no examples, or too few to train on.
+        """
+        corpus = self.held_out if held_out else self.train
+
+        def of_size(batch_size: int) -> PretrainingExamples:
+            return PretrainingExamples(
+                corpus,
+                self.tokenizer,
+                sequence_length=recipe.sequence_length,
+                batch_size=batch_size,
+                objective=recipe.objective,
+                masking=recipe.masking,
+                mask_rate=recipe.mask_rate,
+                max_predictions_per_seq=recipe.max_predictions_per_seq or None,
+                short_seq_prob=recipe.short_seq_prob,
+                seed=recipe.seed,
+            )
+
+        try:
+            examples = of_size(recipe.batch_size)
+            count = len(examples.plan(0))
+            if held_out and 0 < count < recipe.batch_size:
+                examples = of_size(count)
+            if not recipe.packed_length:  # rows of several examples fill up their last batch
+                examples.num_batches(0)
+        except DataError as error:
+            part = "held-out documents (validation_split=)" if held_out else "documents to train on"
+            raise DataError(f"{corpus.num_documents:,} {part}: {error}") from error
+        return examples
+
+
+def rows_of(
+    recipe: PretrainRecipe, examples: PretrainingExamples
+) -> PretrainingExamples | PackedExamples:
+    """The examples, or with `packed_length` rows of them: about as many in a batch."""
+    if not (length := recipe.packed_length):
+        return examples
+    rows = round(recipe.batch_size * float(examples.lengths_of(0).mean()) / length)
+    return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows))
+
+
+def seen_in(examples: PretrainingExamples | PackedExamples) -> dict[str, float]:
+    """Statistics of what is learned from; of rows of one example those of the first batches."""
+    if isinstance(examples, PackedExamples):
+        return examples.statistics(0)
+    return examples.statistics(0, SAMPLED_BATCHES)
+
+
+def open_corpora(recipe: PretrainRecipe, folder: RunFolder) -> TrainingCorpora:
+    """Opens the prepared corpus the recipe names, or the run's own, made now if need be.
+
+    Raises:
+        DataError: the text cannot be used.
+        ArtifactError: a prepared corpus is damaged.
+    """
+    if Path(recipe.init_checkpoint).is_file():
+        raise UsageError(
+            f"init_checkpoint={recipe.init_checkpoint}: a file. Name the folder of a checkpoint."
+        )
+    prepared = prepare.find_prepared(recipe.corpus)
+    is_prepared = prepared is not None
+    if prepared is None:
+        prepared = folder.corpus
+        # Once trained on, it is what the run was made with, whatever became of the files.
+        if not prepared.exists() or (not folder.checkpoints.exists() and _is_old(recipe, prepared)):
+            _prepare(recipe, folder)
+    return _open_prepared(prepared, is_prepared)
+
+
+def check_held_out(recipe: PretrainRecipe) -> None:
+    """Check, without preparing the text, that its held-out documents can be evaluated on.
+
+    Raises:
+        UsageError: a corpus that was prepared without held-out documents.
+        DataError: too few held-out documents.
+    """
+    if prepared := prepare.find_prepared(recipe.corpus):
+        _open_prepared(prepared, verify=False).examples(recipe, held_out=True)
+        return
+    needed = 2 if recipe.objective == NSP else 1
+    if recipe.corpus == "demo":
+        documents = demo_corpus.documents()
+    else:  # each line as a sentence: the documents are the same, and nothing is split
+        documents = read(recipe.corpus, layout="sentences", field=recipe.field)
+    count = found = 0
+    for count, _ in enumerate(documents, 1):
+        found += split_of(count - 1, recipe.validation_split) == "held_out"
+        if found == needed:
+            return
+    raise DataError(
+        f"corpus={recipe.corpus}: too few documents for evaluation. Received: {count:,} documents, "
+        f"of which validation_split={recipe.validation_split:g} keeps {found}; "
+        f'objective="{recipe.objective}" '
+        f"needs {needed} held-out documents. Put blank lines between documents, add text, "
+        "or take a larger validation_split=, up to 0.5."
+    )
+
+
+def _open_prepared(
+    folder: Path, is_prepared: bool = True, *, verify: bool = True
+) -> TrainingCorpora:
+    if not (folder / "held_out").is_dir():
+        raise UsageError(
+            f"{folder}: prepared with validation_split=0, so there is nothing to evaluate on. "
+            "Prepare it again with a share of held-out documents, such as validation_split=0.02."
+        )
+    tokenizer = Tokenizer.from_preset(folder)
+    train, held_out = (_open(folder / name, tokenizer, verify) for name in ("train", "held_out"))
+    return TrainingCorpora(tokenizer, train, held_out, folder, is_prepared)
+
+
+def _open(folder: Path, tokenizer: Tokenizer, verify: bool) -> Corpus:
+    corpus = Corpus.open(folder, verify=verify)
+    if (largest := int(corpus.tokens.max(initial=0))) >= tokenizer.vocab_size:
+        raise ArtifactError(
+            f"{folder}: holds the id {largest}, but the vocabulary beside it has "
+            f"{tokenizer.vocab_size} entries. Prepare the corpus again."
+        )
+    return corpus
+
+
+def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
+    """Return whether the files of the text are others than those that were prepared, or newer."""
+    if recipe.corpus == "demo":
+        return False
+    try:
+        source = read(recipe.corpus)
+        changed = max(file.stat().st_mtime for file in source.files)
+    except (DataError, OSError):
+        return False  # the text has gone: what was prepared from it is there
+    before = Corpus.open(prepared / "train").manifest["origin"]["files"]
+    made = (prepared / "train" / MANIFEST).stat().st_mtime
+    return before != source.origin["files"] or changed > made
+
+
+def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
+    check_held_out(recipe)  # before the vocabulary is learned
+    source, file_names = recipe.corpus, ()
+    if source == "demo":
+        source = str(demo_corpus.write(folder.path / "demo.txt"))
+        file_names = ("demo.txt",)  # the folder is no part of the text
+    prepare.prepare(
+        corpus=source,
+        out=folder.corpus,
+        layout=recipe.layout,
+        language=recipe.language,
+        field=recipe.field,
+        vocab=recipe.vocab,
+        vocab_size=recipe.vocab_size,
+        lowercase=recipe.lowercase,
+        validation_split=recipe.validation_split,
+        workers=recipe.workers,
+        overwrite=True,
+        file_names=file_names,
+    )
+
+
+def evaluation_batches(
+    recipe: PretrainRecipe, examples: PretrainingExamples | PackedExamples
+) -> int:
+    """Return the number of batches of held-out examples that are measured."""
+    wanted = math.ceil(recipe.eval_examples / recipe.batch_size)
+    return min(wanted, examples.num_batches(0))

@@ -1,0 +1,99 @@
+"""Measures a fine-tuned model on a file of labelled examples.
+
+    bert-keras evaluate RUN_OR_MODEL data=FILE [out=FOLDER] [key=value …]
+
+RUN_OR_MODEL is the folder of a fine-tuning run, whose values are used again, or any checkpoint of a
+task (a folder, or hf://organisation/name). key=value changes how FILE is read and measured: text=,
+pair=, label=, format=, max_length=, no_answer= and the like; an unknown key lists them all. When a
+question has no answer is decided by what was best on the run's dev.
+
+Examples:
+    bert-keras evaluate runs/sst2 data=sst2/dev.tsv
+    bert-keras evaluate hf://organisation/name data=mnli.jsonl text=premise pair=hypothesis
+                                out=mnli
+
+Prints a table, and writes metrics.json and the predictions into out=, or, of a run, into its
+folder evaluation/<name of FILE>.
+Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 a damaged model, 5 no space.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bert_keras import atomic, escaping, strict_json
+from bert_keras.errors import UsageError
+from bert_keras.programs import Step, run_steps
+from bert_keras.training.run import run
+
+_MODELS = ("run.json", "config.json")  # what a folder of a run, or of a model, has
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the program; returns the exit code."""
+    # Keras and its backend take seconds to import: not for --help.
+    from rich.table import Table
+
+    from bert_keras.training.finetune_data import read
+    from bert_keras.training.finetuned import open_finetuned
+
+    opened = open_finetuned(arguments, "evaluate", ("data",))
+    out = _folder(arguments[0], opened.own["data"], opened.own["out"])
+    _require_own(out, opened.own["data"])
+    kind, data = opened.kind, read(opened.kind, opened.own["data"])
+    kind.check(data, opened.labels)
+    with opened.shown():
+        found = kind.evaluate(opened.predictor, data)
+    card = {"model": arguments[0], "data": opened.own["data"], "examples": len(data)}
+    predictions = out / f"predictions.{kind.extension}"
+    table = Table("metric", "value", title=f"{opened.own['data']}: {len(data):,} examples")
+    for name, value in found.metrics.items():
+        table.add_row(name, f"{value:.4f}")
+    steps = (
+        Step("table", lambda _: escaping.console().print(table)),
+        Step("folder", lambda _: out.mkdir(parents=True, exist_ok=True)),
+        Step(
+            "metrics",
+            lambda _: atomic.write_json(out / "metrics.json", {**card, "metrics": found.stored}),
+            needs=("folder",),
+        ),
+        Step(
+            "predictions",
+            lambda _: kind.write(predictions, data, found.predictions),
+            needs=("folder",),
+        ),
+    )
+    run_steps(steps, None, done=f"{out}: all is measured", again="Repeat the command.")
+    print(f"\nMetrics and predictions: {out}/")
+    return 0
+
+
+def _folder(model: str, data: str, out: str) -> Path:
+    """Where the results go."""
+    run_folder = atomic.expanded(model)
+    if not out and not (run_folder / "run.json").is_file():
+        raise UsageError("Name the folder for the results: out=FOLDER. Only a run has its own.")
+    path = atomic.expanded(out) if out else run_folder / "evaluation" / Path(data).name
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is a file. Choose a folder with out=FOLDER.")
+    if path.resolve() == run_folder.resolve() or any((path / name).exists() for name in _MODELS):
+        raise UsageError(f"{path} is the folder of a model. Choose another with out=FOLDER.")
+    return path
+
+
+def _require_own(out: Path, data: str) -> None:
+    """The results of one file are not lost to those of another of the same name."""
+    stored = out / "metrics.json"
+    if not stored.is_file():
+        return
+    of = strict_json.read_object(stored).get("data")
+    if not isinstance(of, str) or _absolute(of) != _absolute(data):
+        raise UsageError(f"{out} holds the results of {of}. Choose another with out=FOLDER.")
+
+
+def _absolute(path: str) -> Path:
+    return atomic.expanded(path).resolve()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,151 @@
+"""Fills masks with an exported SavedModel: `bert-keras fill-mask SAVED_MODEL TEXT ...`.
+
+    bert-keras fill-mask saved_models/demo/1 "The [MASK] of France is Paris."
+    cat texts.txt | bert-keras fill-mask saved_models/demo/1
+
+Shows what a program that uses the model needs: tensorflow and tensorflow-text, nothing of
+bert_keras. Texts come from the command line, or one per line from standard input.
+
+Exit codes: 0 done, 2 a bad command line, 3 a line that cannot be used, 4 not such a SavedModel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+MASK = "[MASK]"
+_BAD_USAGE, _BAD_DATA, _BAD_ARTIFACT = 2, 3, 4
+_BATCH_SIZE = 32
+
+Fill = Callable[[Sequence[str]], Mapping[str, Any]]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the program.
+
+    Args:
+        arguments: the command line without the program's name; None for the process's own.
+
+    Returns:
+        The exit code.
+    """
+    parser = argparse.ArgumentParser(
+        "bert-keras fill-mask",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("saved_model", type=Path, help="an exported folder")
+    parser.add_argument("texts", nargs="*", metavar="text", help=f"with one {MASK} or more")
+    options = parser.parse_args(arguments)
+    if not options.texts and sys.stdin.isatty():
+        parser.error("no text: give some, or one per line on standard input")
+    for text in options.texts:
+        if MASK not in text:
+            parser.error(f"no {MASK} in {text!r}")
+        if text != text.encode("utf-8", "replace").decode():
+            parser.error(f"not UTF-8: {text!r}")
+    try:
+        fill = load(options.saved_model)
+    except ValueError as error:
+        return _fail(error, _BAD_ARTIFACT)
+    console = Console(markup=False, emoji=False, highlight=False)
+    try:
+        for batch in _batches(options.texts or _lines(sys.stdin.buffer)):
+            show(batch, fill(batch), console)
+    except ValueError as error:
+        return _fail(error, _BAD_DATA)
+    return 0
+
+
+def load(folder: Path) -> Fill:
+    """Opens a SavedModel that fills masks.
+
+    Args:
+        folder: holds saved_model.pb.
+
+    Returns:
+        A function of texts; it returns `tokens`, `scores` [texts, masks, fills] and `mask_count`
+        [texts] as arrays.
+
+    Raises:
+        ValueError: there is no such SavedModel.
+    """
+    if not (folder / "saved_model.pb").is_file():
+        raise ValueError(f"{folder}: not a SavedModel: there is no saved_model.pb in it")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  the model holds operations of it
+
+    try:
+        model = tf.saved_model.load(str(folder))
+    except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
+        raise ValueError(f"{folder}: not a readable SavedModel: {error}") from error
+    signature = model.signatures.get("serving_default")
+    outputs = set(signature.structured_outputs) if signature else set()
+    if not {"tokens", "scores", "mask_count"} <= outputs:
+        raise ValueError(f"{folder}: does not fill masks. Its outputs: {sorted(outputs)}")
+
+    def fill(texts: Sequence[str]) -> Mapping[str, Any]:
+        # The signature lives as long as its model.
+        assert model is not None
+        outputs = signature(text=tf.constant(list(texts)))
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    return fill
+
+
+def show(texts: Sequence[str], fills: Mapping[str, Any], console: Console) -> None:
+    """Prints each text and, below it, a line of fills for each of its masks, best first.
+
+    Args:
+        texts: the texts.
+        fills: what the model returned for them.
+        console: where to.
+    """
+    for row, text in enumerate(texts):
+        count = int(fills["mask_count"][row])
+        console.print(Text(text, style="bold"))
+        if count < text.count(MASK):
+            console.print(Text(f"  cut: {text.count(MASK) - count} {MASK} lost"))
+        for number in range(count):
+            guesses = zip(fills["tokens"][row, number], fills["scores"][row, number], strict=True)
+            line = ", ".join(f"{token.decode()} {100 * score:.1f} %" for token, score in guesses)
+            name = MASK if count == 1 else f"{MASK} {number + 1}"
+            console.print(Text(f"  {name}  {line}"))
+
+
+def _lines(stream: Iterable[bytes]) -> Iterator[str]:
+    """The texts of a stream, one per line; blank lines are skipped."""
+    for number, line in enumerate(stream, 1):
+        try:
+            text = line.decode().strip()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"standard input:{number}: not UTF-8 ({error})") from error
+        if text and MASK not in text:
+            raise ValueError(f"standard input:{number}: no {MASK} in {text!r}")
+        if text:
+            yield text
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    texts = iter(texts)
+    while batch := list(islice(texts, _BATCH_SIZE)):
+        yield batch
+
+
+def _fail(error: Exception, code: int) -> int:
+    print(error, file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

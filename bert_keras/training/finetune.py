@@ -1,0 +1,103 @@
+"""Fine-tunes a model on labelled examples: trains, measures, reports, with several seeds.
+
+    bert-keras finetune RECIPE train=FILE dev=FILE encoder=HANDLE [key=value …]
+
+RECIPE is a name that `bert-keras recipes` lists, or the path of a recipe file; key=value changes its
+values. HANDLE is a checkpoint folder, the folder of a pretraining run, or hf://organisation/name.
+The same command goes on with a run that was interrupted, exactly where its last checkpoint is.
+
+    --quicktest   the whole way in seconds: a tiny model, made-up examples, in a temporary folder
+                  unless out= names one
+
+Examples:
+    bert-keras finetune sst2 train=sst2/train.tsv dev=sst2/dev.tsv encoder=my_minilm
+    bert-keras finetune conll2003 train=train.txt dev=testa.txt encoder=runs/mine seeds=5
+
+Everything is written to runs/<name>/: report.md, the predictions on dev, and the best model, which
+`from_preset`, `bert-keras evaluate` and `bert-keras predict` open.
+Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 damaged files, 5 no space or folder in use,
+6 numbers that are not finite, 130 and 143 stopped by a signal after saving.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+from typing import Any
+
+from bert_keras.errors import ArtifactError, NumericError, UsageError
+from bert_keras.training import machine
+from bert_keras.training.finetune_recipe import FinetuneRecipe, load_finetuning, quicktest
+from bert_keras.training.recipe_files import read_command
+from bert_keras.training.run import run
+
+_FLAGS = ("--quicktest",)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the program; returns the exit code."""
+    recipe, flags = read_command(
+        arguments,
+        _FLAGS,
+        load_finetuning,
+        quicktest,
+        "finetune",
+        named="the folder of the run",
+    )
+    machine.order_for_memory()
+    # Keras and its backend take seconds to import: after the command is known to be good.
+    from bert_keras.resume import RunLock
+    from bert_keras.training.finetune_folder import QUICKTEST, FinetuneFolder
+
+    is_quick = "--quicktest" in flags
+    for name in ("train", "encoder"):
+        if not is_quick and not getattr(recipe, name):
+            raise UsageError(f"{name}= is missing. See bert-keras finetune --help")
+    if is_quick and not recipe.out:  # every test is a new run
+        folder = FinetuneFolder(recipe, tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
+    else:
+        folder = FinetuneFolder(recipe)
+    folder.check()  # before the lock puts a file into it
+    with RunLock(folder.path):
+        if is_quick:
+            from bert_keras.training.finetune_quicktest import prepared
+
+            recipe = prepared(recipe, folder.given / QUICKTEST)
+        return _finetune(recipe, folder, arguments)
+
+
+def _finetune(recipe: FinetuneRecipe, folder: Any, arguments: list[str]) -> int:
+    import keras
+
+    from bert_keras.tokenizers import Tokenizer
+    from bert_keras.training.finetune_data import Data
+    from bert_keras.training.finetune_report import finish
+    from bert_keras.training.finetune_seed import Stopped, run_seed
+    from bert_keras.training.health import versions
+    from bert_keras.training.kinds import kind_of
+
+    folder.claim(recipe, keras.backend.backend(), versions())
+    kind = kind_of(recipe)
+    data = Data.read(recipe, kind)
+    try:
+        tokenizer = Tokenizer.from_preset(recipe.encoder)
+    except ArtifactError as error:
+        raise ArtifactError(f"encoder={recipe.encoder}: {error}") from error
+    seeds = range(recipe.seed, recipe.seed + recipe.seeds)
+    try:
+        results = [
+            run_seed(recipe, kind, data, tokenizer, seed, folder.of_seed(seed)) for seed in seeds
+        ]
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return stopped.exit_code
+    command = shlex.join(["bert-keras", "finetune", *arguments])
+    finish(recipe, kind, data, tokenizer, results, folder, command)
+    if all("failed" in result for result in results):
+        raise NumericError(f"Every seed failed: {results[0]['failed']}")
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

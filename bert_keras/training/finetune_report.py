@@ -1,0 +1,268 @@
+"""Results of a fine-tuning run: the best model, its predictions, tables and pictures."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+from rich.table import Table
+
+from bert_keras import atomic, escaping, strict_json
+from bert_keras.escaping import markdown, markdown_block
+from bert_keras.programs import Step, run_steps
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.training import machine, progress
+from bert_keras.training.finetune_best import counting, goodness, measure
+from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_folder import FinetuneFolder
+from bert_keras.training.finetune_plot import confusion_picture, curve_picture
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.finetune_seed import METRICS, open_best
+from bert_keras.training.health import versions
+from bert_keras.training.kinds import Evaluation, Kind
+from bert_keras.training.progress import clock
+from bert_keras.training.report import markdown_table
+from bert_keras.training.run import AGAIN
+
+_SHOWN = 200  # characters of an example
+# Mosbach et al., 2021 (arXiv:2006.04884) call such runs failed.
+_CONSTANT = "it has one answer for all examples; means over the seeds count it"
+
+
+def finish(
+    recipe: FinetuneRecipe,
+    kind: Kind,
+    data: Data,
+    tokenizer: Tokenizer,
+    results: Sequence[Mapping[str, Any]],
+    folder: FinetuneFolder,
+    command: str,
+) -> None:
+    """Write the best seed's model and predictions, the report and the pictures; print a table.
+
+    Raises:
+        StepsFailedError: at the end, where one of the steps failed.
+    """
+    good = [result for result in results if "failed" not in result]
+    if not good:
+        lines = [
+            _title(recipe),
+            "",
+            *_failures(results),
+            *_how(folder.values(recipe), data, results, command),
+        ]
+        atomic.write_text(folder.report, "\n".join([*lines, ""]))
+        return
+    name = counting(recipe, good[0]["metrics"])
+    best = max(good, key=lambda result: goodness(name, result["metrics"].get(name)))
+    kind = type(kind)(recipe, best["metrics"])
+    trained = _Trained(recipe, kind, data, tokenizer, results, good, best, name, folder, command)
+    run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
+
+
+@dataclasses.dataclass
+class _Trained:
+    """A training that is done, and what the last steps make of it."""
+
+    recipe: FinetuneRecipe
+    kind: Kind
+    data: Data
+    tokenizer: Tokenizer
+    results: Sequence[Mapping[str, Any]]
+    good: Sequence[Mapping[str, Any]]
+    best: Mapping[str, Any]
+    name: str  # of the metric that counts
+    folder: FinetuneFolder
+    command: str
+    task: Any = None
+    found: Evaluation | None = None
+    pictures: set[str] = dataclasses.field(default_factory=set)
+
+
+def _open(trained: _Trained) -> None:
+    folder = trained.folder.of_seed(trained.best["seed"])
+    trained.task = open_best(folder, trained.recipe.precision)
+
+
+def _save_model(trained: _Trained) -> None:
+    predictor = trained.kind.predictor(trained.task, trained.tokenizer)
+    predictor.save_to_preset(trained.folder.path)
+
+
+def _write_metrics(trained: _Trained) -> None:
+    card = {name: trained.best[name] for name in ("seed", "metrics")}
+    atomic.write_json(trained.folder.metrics, card)
+
+
+def _measure(trained: _Trained) -> None:
+    with progress.task(f"seed {trained.best['seed']}, the best") as show:
+        trained.found = measure(
+            trained.kind, trained.task, trained.tokenizer, trained.data.dev, show
+        )
+
+
+def _write_predictions(trained: _Trained) -> None:
+    assert trained.found is not None
+    kind, predictions = trained.kind, trained.found.predictions
+    path = trained.folder.path / f"predictions.{kind.extension}"
+    kind.write(path, trained.data.dev, predictions)
+
+
+def _draw_curve(trained: _Trained) -> None:
+    curves = {
+        result["seed"]: _curve(trained.folder.of_seed(result["seed"]) / METRICS, trained.name)
+        for result in trained.good
+    }
+    curve_picture(curves, trained.name, trained.folder.curve)
+    trained.pictures.add(trained.folder.curve.name)
+
+
+def _draw_confusion(trained: _Trained) -> None:
+    if trained.found is not None and trained.found.confusion is not None:
+        names, counts = trained.found.confusion
+        confusion_picture(names, counts, trained.folder.confusion)
+        trained.pictures.add(trained.folder.confusion.name)
+
+
+def _write_report(trained: _Trained) -> None:
+    atomic.write_text(trained.folder.report, "\n".join([*_report(trained), ""]))
+
+
+def _print(trained: _Trained) -> None:
+    good = trained.good
+    table = Table("metric", "value", title=f"{trained.recipe.name}: {_seeds(good)}")
+    for metric in good[0]["metrics"]:
+        table.add_row(metric, summary(_values(good, metric)))
+    table.add_row("time", clock(sum(result["seconds"] for result in good)))
+    for result in trained.results:
+        if why := _why(result):
+            table.add_row(f"seed {result['seed']}", f"failed: {why}")
+    escaping.console().print(table)
+    print(f"\nModel, predictions and report: {trained.folder.path}/")
+
+
+_MODEL_FILES = (
+    *("model.safetensors", "*config.json", "bert_keras.json", "predictor.json", "vocab.txt"),
+    *("*token*.json", "modules.json", "1_Pooling"),
+)
+STEPS = (
+    Step("best model", _open),
+    Step("model", _save_model, needs=("best model",), writes=_MODEL_FILES),
+    Step("metrics", _write_metrics, writes=("metrics.json",)),
+    Step("measurement", _measure, needs=("best model",)),
+    Step("predictions", _write_predictions, needs=("measurement",), writes=("predictions.*",)),
+    Step("curve", _draw_curve, writes=("curve.png",)),
+    Step("confusion matrix", _draw_confusion, needs=("measurement",), writes=("confusion.png",)),
+    Step("report", _write_report, writes=("report.md",)),
+    Step("summary", _print),
+)
+
+
+def summary(values: Sequence[float | None]) -> str:
+    """Mean, and the standard deviation of several; "nan" where one is not defined."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if len(known) < len(values):
+        return "nan"
+    mean = f"{statistics.fmean(known):.4f}"
+    return f"{mean} ± {statistics.stdev(known):.4f}" if len(known) > 1 else mean
+
+
+def _report(trained: _Trained) -> list[str]:
+    recipe, data, good, best = trained.recipe, trained.data, trained.good, trained.best
+    found, name = trained.found, trained.name
+    score = f"{markdown(name)}: {summary(_values(good, name))}"
+    lines = [_title(recipe), "", f"- **{score}** on {len(data.dev):,} examples, {_seeds(good)}."]
+    lines += _failures(trained.results)
+    if trained.folder.curve.name in trained.pictures:
+        lines += ["", f"![{markdown(name)} over the steps]({trained.folder.curve.name})"]
+    lines += ["", "## Every metric", ""]
+    head = ("metric", "mean ± standard deviation", f"seed {best['seed']}, the best")
+    rows = [
+        (markdown(metric), summary(_values(good, metric)), summary([value]))
+        for metric, value in best["metrics"].items()
+    ]
+    lines += markdown_table(rows, head)
+    lines += ["", "## Every seed", ""]
+    rows = [
+        (
+            str(result["seed"]),
+            summary([result["metrics"].get(name)]),
+            f"{result['step']:,} of {result['steps']:,}",
+            clock(result["seconds"]),
+        )
+        for result in good
+    ]
+    lines += markdown_table(rows, ("seed", markdown(name), "best step", "time"))
+    if trained.folder.confusion.name in trained.pictures:
+        picture = f"![Confusion matrix]({trained.folder.confusion.name})"
+        lines += ["", "## What was taken for what", "", picture]
+    if found is not None and found.worst:
+        lines += ["", "## The worst answers", "", "Of the best seed, the surest first.", ""]
+        rows = [
+            (
+                markdown(worst.text[:_SHOWN]),
+                markdown(worst.right),
+                markdown(worst.answered),
+                f"{worst.score:.3f}",
+            )
+            for worst in found.worst
+        ]
+        lines += markdown_table(rows, ("example", "right", "answered", "how wrong"))
+    return lines + _how(trained.folder.values(recipe), data, good, trained.command)
+
+
+def _title(recipe: FinetuneRecipe) -> str:
+    return f"# {markdown(recipe.name)}: fine-tuning report"
+
+
+def _failures(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    reasons = {result["seed"]: _why(result) for result in results}
+    return [f"- **Seed {seed} failed**: {markdown(why)}" for seed, why in reasons.items() if why]
+
+
+def _why(result: Mapping[str, Any]) -> str:
+    """Return the reason why a seed failed; "" if it did not."""
+    return result.get("failed") or (_CONSTANT if result.get("constant") else "")
+
+
+def _how(
+    settings: Mapping[str, Any], data: Data, good: Sequence[Mapping[str, Any]], command: str
+) -> list[str]:
+    lines = ["", "## How it was made", "", *markdown_block(command), ""]
+    memory = max((result.get("peak_memory") or 0 for result in good), default=0) or None
+    rows = [
+        ("date", datetime.date.today().isoformat()),
+        ("machine", machine.described(machine.facts())),
+        ("memory", f"{machine.gibibytes(memory)} at the peak"),
+        ("backend", keras.backend.backend()),
+        ("versions", ", ".join(f"{key} {value}" for key, value in versions().items())),
+        ("examples", f"{len(data.train):,} to learn from, {len(data.dev):,} to measure on"),
+        *((key, markdown(repr(value))) for key, value in settings.items()),
+    ]
+    return [*lines, *markdown_table(rows, ("", ""))]
+
+
+def _seeds(good: Sequence[Mapping[str, Any]]) -> str:
+    seeds = ", ".join(str(result["seed"]) for result in good)
+    return f"seed{'s' if len(good) > 1 else ''} {seeds}"
+
+
+def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:
+    """Step, training loss and the metric of every report."""
+    records = [strict_json.parse(line, path) for line in path.read_bytes().splitlines()]
+    values = [record.get(f"val_{metric}") for record in records]
+    return [
+        (record["step"], record["loss"], math.nan if value is None else value)
+        for record, value in zip(records, values, strict=True)
+    ]
+
+
+def _values(results: Sequence[Mapping[str, Any]], metric: str) -> list[float | None]:
+    """Of every seed; a metric of a type that no text of a seed was given is not there."""
+    return [result["metrics"].get(metric) for result in results]

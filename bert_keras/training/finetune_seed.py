@@ -1,0 +1,228 @@
+"""Fine-tuning with one seed: trained, measured, the best weights kept; a killed run goes on."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import keras
+
+from bert_keras import atomic, strict_json
+from bert_keras.checkpoints import load_checkpoint, load_opened, open_checkpoint
+from bert_keras.checks import checked_length, encoder_of
+from bert_keras.errors import NumericError, UsageError
+from bert_keras.models import (
+    BertEncoder,
+    Distiller,
+    PackedTask,
+    SentenceEncoder,
+    SentencePairs,
+    Task,
+)
+from bert_keras.optimization import optimizer
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.training import machine
+from bert_keras.training.finetune_best import KeepBest
+from bert_keras.training.finetune_data import Data, training_examples
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.fitting import Fitting
+from bert_keras.training.kinds import Kind
+from bert_keras.training.values import JIT
+
+BEST, RESULT, METRICS, SPEED, CHECKPOINTS = (
+    *("best", "result.json", "metrics.jsonl", "speed.jsonl"),
+    "checkpoints",
+)
+# Before the first step: the best metrics, after how many steps, whether all answers were the same
+# there, reports without a gain, and the seconds that went into opening the model, measuring and
+# writing it.
+_START = {"best": None, "best_step": 0, "constant": False, "waited": 0, "aside": 0.0}
+
+
+class Stopped(Exception):  # noqa: N818
+    """A signal ended the run after a checkpoint; `exit_code` is the program's."""
+
+    def __init__(self, name: str, exit_code: int):
+        super().__init__(f"Stopped by {name} after a checkpoint; the same command goes on.")
+        self.exit_code = exit_code
+
+
+def run_seed(
+    recipe: FinetuneRecipe, kind: Kind, data: Data, tokenizer: Tokenizer, seed: int, folder: Path
+) -> dict[str, Any]:
+    """Trains with one seed, or goes on with what a killed run left; answers what came of it.
+
+    Args:
+        recipe: its values.
+        kind: of the recipe.
+        data: what is learned from, and measured on.
+        tokenizer: of the encoder.
+        seed: of new weights, dropout and order.
+        folder: of this seed; what it holds of a finished run is answered at once.
+
+    Returns:
+        What `result.json` holds: the seed, the best metrics and their step, or why it failed.
+
+    Raises:
+        Stopped: by a signal.
+    """
+    if (folder / RESULT).is_file():
+        return strict_json.read_object(folder / RESULT)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        state = _train(recipe, kind, data, tokenizer, seed, folder)
+        result = {
+            "seed": seed,
+            "metrics": state["best"],
+            "step": state["best_step"],
+            "constant": state["constant"],
+            "steps": state["step"],
+            "seconds": state["seconds"],
+            "training_seconds": state["seconds"] - state["aside"],
+            "peak_memory": machine.peak_memory_bytes(),
+        }
+    except NumericError as error:
+        result = {"seed": seed, "failed": str(error)}
+    atomic.write_json(folder / RESULT, result)
+    return result
+
+
+def open_best(folder: Path, precision: str) -> Task:
+    """The best model of a seed, in the precision that it was trained and measured in."""
+    model = load_checkpoint(folder / BEST, dtype=precision)
+    assert isinstance(model, Task)
+    return model
+
+
+def _train(
+    recipe: FinetuneRecipe, kind: Kind, data: Data, tokenizer: Tokenizer, seed: int, folder: Path
+) -> dict[str, Any]:
+    start = perf_counter()
+    # === Model and batches ===
+    keras.utils.set_random_seed(seed)
+    encoder = _encoder(recipe)
+    _check(recipe, encoder, tokenizer)
+    encoder.trainable = not recipe.freeze
+    if recipe.lora:
+        encoder.enable_lora(recipe.lora)
+    try:
+        task = kind.build(encoder, data.labels)
+    except ValueError as error:
+        raise UsageError(f"encoder={recipe.encoder}: {error}") from error
+    model: Any = task.packed() if recipe.packing else task
+    if recipe.teacher:
+        model = _taught(recipe, task, tokenizer)
+    opened = perf_counter() - start
+    examples = training_examples(recipe, kind, data, tokenizer, task, seed)
+    log_every = math.ceil(examples.num_batches() / recipe.evaluations)
+    # The last report may be begun for a few steps: it is made as long as the others.
+    reports = math.ceil(recipe.epochs * examples.num_batches() / log_every)
+    _compile(recipe, model, reports * log_every)
+    # === Resume ===
+    fitting = Fitting(
+        model,
+        examples,
+        checkpoints=folder / CHECKPOINTS,
+        metrics=folder / METRICS,
+        speed=folder / SPEED,
+        log_every=log_every,
+        began=start,
+        start=_START,
+    )
+    state, step = fitting.state, fitting.state["step"]
+    state["aside"] += opened
+    best = KeepBest(
+        *(recipe, kind, data.dev, tokenizer, folder / BEST, log_every, state), fitting.show
+    )
+    # === Training ===
+    stop = fitting.run(
+        reports,
+        seen=examples.statistics(),
+        more=lambda: best.state,
+        callbacks=[best],
+        checkpoint_every=recipe.checkpoint_every,
+        workers=recipe.workers,
+        note=_note(recipe, seed, step),
+        later_steps=(recipe.seed + recipe.seeds - 1 - seed) * reports * log_every,
+        is_over=best.is_over,
+    )
+    if stop.signal is not None:
+        raise Stopped(stop.signal.name, stop.exit_code)
+    return {**fitting.state_after(best.reports), **best.state}
+
+
+def _note(recipe: FinetuneRecipe, seed: int, step: int) -> str:
+    many = f" ({seed - recipe.seed + 1} of {recipe.seeds})" if recipe.seeds > 1 else ""
+    return f"seed {seed}{many}" + (f": going on after step {step:,}" if step else "")
+
+
+def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -> None:
+    """Looks whether encoder, tokenizer and values fit together, before anything is computed."""
+    try:
+        encoder_of(encoder, tokenizer)
+        checked_length(recipe.max_length, encoder)
+    except ValueError as error:
+        raise UsageError(f"encoder={recipe.encoder}: {error}") from error
+    for name in ("layer_decay", "unfreeze_every", "lora"):
+        if getattr(recipe, name) and recipe.freeze:
+            raise UsageError(f"{name} is of the encoder's blocks, which freeze=true leaves alone.")
+    if (name := recipe.of_a_teacher) and not recipe.teacher:
+        value = getattr(recipe, name)
+        raise UsageError(f"{name}={value:g} compares with a teacher: name teacher=HANDLE.")
+    if recipe.schedule == "slanted_triangular" and recipe.warmup:
+        raise UsageError("schedule=slanted_triangular rises by itself: give warmup=0 with it.")
+
+
+def _encoder(recipe: FinetuneRecipe) -> BertEncoder:
+    # What is frozen or adapted is the recipe's decision.
+    encoder = BertEncoder.from_preset(recipe.encoder, dtype=recipe.precision, plain=True)
+    if recipe.layers:
+        try:
+            encoder = encoder.keep_layers([int(number) for number in recipe.layers.split(",")])
+        except ValueError as error:
+            raise UsageError(f"layers={recipe.layers}: {error}") from error
+    encoder.checkpoint_gradients(recipe.gradient_checkpointing)
+    return encoder
+
+
+def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distiller:
+    """The task as the student of the recipe's teacher."""
+    opened = open_checkpoint(recipe.teacher)
+    is_encoder_of_pairs = opened.class_name == SentenceEncoder.__name__
+    if isinstance(task, SentencePairs) and is_encoder_of_pairs:  # all that such runs keep
+        objective = task.options["objective_name"]
+        teacher: Any = SentencePairs.from_preset(
+            recipe.teacher, dtype=recipe.precision, objective_name=objective
+        )
+    else:
+        teacher = load_opened(opened, dtype=recipe.precision)
+    if Tokenizer.from_preset(recipe.teacher) != tokenizer:
+        raise UsageError(f"teacher={recipe.teacher}: reads other tokens than {recipe.encoder}.")
+    if not isinstance(teacher, Task):
+        raise UsageError(f"teacher={recipe.teacher}: an encoder, which has no answers.")
+    values = {"temperature": recipe.temperature, "alpha": recipe.alpha, "hidden": recipe.hidden}
+    try:
+        checked_length(recipe.max_length, teacher.encoder)
+        return Distiller(task, teacher, **values)
+    except ValueError as error:
+        raise UsageError(f"teacher={recipe.teacher}: {error}") from error
+
+
+def _compile(recipe: FinetuneRecipe, task: Task | PackedTask | Distiller, total_steps: int) -> None:
+    task.compile(
+        optimizer(
+            recipe.learning_rate,
+            total_steps=total_steps,
+            warmup_steps=round(recipe.warmup * total_steps),
+            schedule=recipe.schedule,
+            name=recipe.optimizer,
+            weight_decay=recipe.weight_decay,
+            clip_norm=recipe.clip_norm or None,
+            layer_decay=recipe.layer_decay or 1.0,
+            unfreeze_every=recipe.unfreeze_every,
+        ),
+        jit_compile=JIT[recipe.jit_compile],
+        **task.objective(),
+    )

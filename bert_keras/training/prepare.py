@@ -1,0 +1,195 @@
+"""Prepares a corpus to train on: a vocabulary, the tokens of the text, and held-out documents.
+
+    bert-keras prepare corpus=FILES out=FOLDER [key=value …]
+
+    corpus=                a file, a folder or a glob in quotes; .txt, .jsonl, gzipped or not
+    out=                   the folder to make
+    layout=text            running text, a paragraph per line, or sentences, one per line; a blank
+                           line ends a document. A line of a .jsonl file is a document
+    language=en            ISO code, for the splitting of running text into sentences
+    field=text             key of the text in .jsonl files
+    vocab=                 a vocab.txt, or a folder with one; without it, a vocabulary is learned
+    vocab_size=16000       entries to learn, from the documents that are not held out
+    lowercase=true         for a vocabulary that is learned or given as a file
+    validation_split=0.02  share of the documents that are kept for evaluation, rounded to one of
+                           every two, three, four, and so on; 0: none
+    workers=2              processes
+    overwrite=false        replace the corpus that is in the folder
+
+Examples:
+    bert-keras prepare corpus="wiki/*.gz" out=corpora/wiki vocab_size=30_000 workers=8
+    bert-keras prepare corpus=books.jsonl field=body out=corpora/books lowercase=false
+
+Then: bert-keras pretrain RECIPE corpus=FOLDER
+Exit codes: 0 done, 2 bad arguments, 3 bad text, 5 no space, or the folder is in use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import resource
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from rich.table import Table
+
+from bert_keras import Tokenizer, atomic, data, escaping, handles
+from bert_keras.errors import UsageError
+from bert_keras.training.machine import RSS_UNIT
+from bert_keras.training.overrides import parse_overrides
+from bert_keras.training.progress import clock, task
+from bert_keras.training.run import run
+
+_LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z0-9]+)*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """Result of a preparation, and its seconds."""
+
+    corpora: dict[str, data.Corpus]
+    learn_seconds: float
+    write_seconds: float
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the program."""
+    values = parse_overrides(arguments, DEFAULTS)
+    for key in ("corpus", "out"):
+        if not values[key]:
+            raise UsageError(f"{key}= is missing: bert-keras prepare corpus=FILES out=DIR")
+    _print_summary(prepare(**values), values)
+
+
+def prepare(
+    *,
+    corpus: str,
+    out: str | Path,
+    layout: str = "text",
+    language: str = "en",
+    field: str = "text",
+    vocab: str = "",
+    vocab_size: int = 16_000,
+    lowercase: bool = True,
+    validation_split: float = 0.02,
+    workers: int = 2,
+    overwrite: bool = False,
+    file_names: tuple[str, ...] = (),
+) -> Prepared:
+    """Does what the program does, with the arguments of its command line.
+
+    The manifest names the files of the text as `corpus` does, or by `file_names`.
+
+    Raises:
+        UsageError: a bad argument, or a folder that is taken.
+        DataError: text or a vocabulary that cannot be used.
+        ResourceError: no space, a killed worker, a folder in use.
+    """
+    _check(layout, language, vocab_size, validation_split, workers)
+    out = atomic.expanded(out)
+    data.require_vacant(out, overwrite)  # now, not when the vocabulary is learned
+
+    def read(progress: Any) -> data.Documents:
+        text = data.read(corpus, layout=layout, language=language, field=field, progress=progress)
+        return dataclasses.replace(text, names=file_names) if file_names else text
+
+    start = perf_counter()
+    if vocab:
+        tokenizer = open_tokenizer(vocab, lowercase)
+    else:
+        with task("vocabulary") as progress:
+            documents = enumerate(read(progress))
+            train = (doc for i, doc in documents if data.split_of(i, validation_split) == "train")
+            tokenizer = Tokenizer.train(
+                train, vocab_size=vocab_size, lowercase=lowercase, progress=progress
+            )
+    learned = perf_counter()
+    with task("corpus") as progress:
+        corpora = data.write(
+            out,
+            read(progress),
+            tokenizer,
+            validation_split=validation_split,
+            workers=workers,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    return Prepared(corpora, learned - start, perf_counter() - learned)
+
+
+# What the command line may change: the arguments of `prepare`.
+DEFAULTS: dict[str, Any] = {
+    name: "" if argument.default is argument.empty else argument.default
+    for name, argument in inspect.signature(prepare).parameters.items()
+    if name != "file_names"
+}
+
+
+def find_prepared(corpus: str) -> Path | None:
+    """The folder that `prepare` made, if `corpus` names one."""
+    folder = atomic.expanded(corpus)
+    return folder if (folder / "train" / data.MANIFEST).is_file() else None
+
+
+def _check(
+    layout: str, language: str, vocab_size: int, validation_split: float, workers: int
+) -> None:
+    for good, rule, name, value in (
+        (layout in data.LAYOUTS, f"one of {', '.join(data.LAYOUTS)}", "layout", layout),
+        (_LANGUAGE.fullmatch(language), "an ISO code such as en or zh", "language", language),
+        (vocab_size > 5, "more than the 5 special tokens", "vocab_size", vocab_size),
+        (0 <= validation_split <= 0.5, "from 0 to 0.5", "validation_split", validation_split),
+        (workers >= 1, "at least 1", "workers", workers),
+    ):
+        if not good:
+            raise UsageError(f"{name} must be {rule}. Received: {name}={value}")
+
+
+def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
+    """Opens a folder, whose switches count, or a vocab.txt."""
+    path = atomic.expanded(vocab)
+    if vocab.startswith("hf://") or handles.is_preset(vocab):
+        return Tokenizer.from_preset(vocab)
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder (vocab=, or init_checkpoint=).")
+    return Tokenizer.from_preset(path, **({} if path.is_dir() else {"lowercase": lowercase}))
+
+
+def _print_summary(made: Prepared, values: dict[str, Any]) -> None:
+    counts = {name: corpus.manifest["counts"] for name, corpus in made.corpora.items()}
+    table = Table("", *counts, title=f"{values['out']}: ready")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for label in ("documents", "sentences", "tokens"):
+        table.add_row(label, *(f"{count[label]:,}" for count in counts.values()))
+    shares = (count["unknown_tokens"] / count["tokens"] for count in counts.values())
+    table.add_row("[UNK] share", *(f"{share:.3%}" for share in shares))
+    for label in ("dropped_sentences", "dropped_documents"):
+        if any(count[label] for count in counts.values()):
+            cells = (f"{count[label]:,}" for count in counts.values())
+            table.add_row(f"{label.split('_')[1]} without tokens", *cells)
+    console = escaping.console()
+    console.print(table)
+    megabytes = sum(count["text_bytes"] for count in counts.values()) / 1e6
+    console.print(
+        f"{megabytes:,.1f} MB of text in {clock(made.write_seconds)}, "
+        f"{megabytes / made.write_seconds:.1f} MB/s with workers={values['workers']}"
+        + (f"; vocabulary in {clock(made.learn_seconds)}" if not values["vocab"] else "")
+    )
+    console.print(_memory(values["workers"]))
+
+
+def _memory(workers: int) -> str:
+    peaks = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    own, child = (resource.getrusage(who).ru_maxrss * RSS_UNIT / 2**20 for who in peaks)
+    text = f"peak memory {own:,.0f} MiB"
+    if workers > 1:
+        text += f", and at most {child:,.0f} MiB in each worker"
+    return text
+
+
+if __name__ == "__main__":
+    run(main)

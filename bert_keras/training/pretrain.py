@@ -1,0 +1,274 @@
+"""Pretrains a BERT from text: corpus, vocabulary, training, report and SavedModel in one command.
+
+    bert-keras pretrain RECIPE [key=value …] [--dry-run] [--quicktest]
+
+RECIPE is a name that `bert-keras recipes` lists, or the path of a recipe file; key=value changes
+its values.
+The same command goes on with a run that was interrupted, exactly where its last checkpoint is.
+
+    --dry-run     prints what would be done: counts, memory, time
+    --quicktest   the whole way in seconds, with a tiny model on little text, in a temporary
+                  folder unless out= names one
+
+Examples:
+    bert-keras pretrain demo
+    bert-keras pretrain wiki_mini corpus="wiki/*.txt" steps=20_000 out=runs/my_wiki
+    bert-keras pretrain wiki_mini corpus="field/*.txt" init_checkpoint=my_bert objective=mlm
+    KERAS_BACKEND=jax bert-keras pretrain wiki_mini precision=mixed_bfloat16
+
+Everything is written to runs/<name>/ (see report.md there) and saved_models/<name>/<version>/.
+Exit codes: 0 done, 2 bad arguments, 3 bad text, 4 damaged files, 5 no space or folder in use,
+6 numbers that are not finite, 130 and 143 stopped by a signal after saving.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from bert_keras.errors import UsageError
+from bert_keras.programs import Step, run_steps
+from bert_keras.training import machine
+from bert_keras.training.recipe import PretrainRecipe, load_recipe, quicktest
+from bert_keras.training.recipe_files import read_command
+from bert_keras.training.run import AGAIN, run
+
+if TYPE_CHECKING:
+    from bert_keras.models import Task
+    from bert_keras.training.corpora import TrainingCorpora
+    from bert_keras.training.report import Report
+    from bert_keras.training.run_folder import RunFolder
+
+_FLAGS = ("--dry-run", "--quicktest")
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the program; returns the exit code."""
+    recipe, flags = read_command(
+        arguments,
+        _FLAGS,
+        load_recipe,
+        quicktest,
+        "pretrain",
+        named="the folders of run and SavedModel",
+    )
+    if "--dry-run" in flags:
+        from bert_keras.training.plan import print_plan
+
+        print_plan(recipe)
+        return 0
+    if recipe.tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise UsageError(
+            "tensorboard=true needs tensorboard. Install bert-keras[tensorboard], or leave it "
+            "out: metrics.jsonl has the same numbers."
+        )
+    machine.order_for_memory()
+    # Keras and its backend take seconds to import: after the command is known to be good.
+    from bert_keras.resume import RunLock
+    from bert_keras.training.run_folder import RunFolder
+
+    if "--quicktest" in flags and not recipe.out:  # every test is a new run
+        folder = RunFolder(recipe, tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
+    else:
+        folder = RunFolder(recipe)
+    folder.check()  # before the lock puts a file into it
+    with RunLock(folder.path):
+        return _pretrain(recipe, folder, arguments)
+
+
+def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -> int:
+    import keras
+
+    from bert_keras.data import dataset
+    from bert_keras.training.corpora import evaluation_batches, open_corpora, rows_of, seen_in
+    from bert_keras.training.fitting import Fitting
+    from bert_keras.training.health import versions
+    from bert_keras.training.model import build, learner, start_from_frequencies
+
+    start = perf_counter()
+    folder.claim(recipe, keras.backend.backend(), versions())
+
+    # === Text ===
+    corpora = open_corpora(recipe, folder)
+    examples = rows_of(recipe, corpora.examples(recipe))
+    held_out = rows_of(recipe, corpora.examples(recipe, held_out=True))
+
+    # === Model ===
+    keras.utils.set_random_seed(recipe.seed)
+    task = build(recipe, corpora.tokenizer.vocab_size)
+    model = learner(recipe, task)
+
+    # === Resume ===
+    fitting = Fitting(
+        model,
+        examples,
+        checkpoints=folder.checkpoints,
+        metrics=folder.metrics,
+        speed=folder.speed,
+        log_every=recipe.log_every,
+        began=start,
+        start={"peak_memory": 0},
+    )
+    state, fingerprint = fitting.state, corpora.fingerprint
+    if not state["step"] and recipe.output_bias == "frequency":
+        start_from_frequencies(task, corpora.log_shares())
+    if state.get("corpus", fingerprint) != fingerprint:
+        raise UsageError(
+            f"{corpora.folder}: not the corpus that the run in {folder.path} began with. "
+            "Put that one back, or give out=FOLDER for a new run."
+        )
+
+    def peak_memory() -> int:
+        return max(state["peak_memory"], machine.peak_memory_bytes() or 0)
+
+    # === Training ===
+    step, steps = state["step"], recipe.steps
+    event_files = _event_files(folder) if recipe.tensorboard else None
+    stop = fitting.run(
+        steps // recipe.log_every,
+        seen=seen_in(examples),
+        more=lambda: {"peak_memory": peak_memory(), "corpus": fingerprint},
+        callbacks=[event_files] if event_files else [],
+        checkpoint_every=recipe.checkpoint_every,
+        workers=recipe.workers,
+        note=f"Going on after step {step:,} of {steps:,}." if step else "",
+        validation_data=dataset(
+            held_out, steps=evaluation_batches(recipe, held_out), workers=recipe.workers
+        ),
+        validation_freq=recipe.evaluate_every,
+    )
+    if stop.signal is not None:
+        print(
+            f"Stopped by {stop.signal.name} after a checkpoint; the same command goes on.",
+            file=sys.stderr,
+        )
+        return stop.exit_code
+    if step == steps:
+        # As `fit` ends: averaged weights, where wanted, take the place of the trained ones.
+        model.optimizer.finalize_variable_values(model.trainable_variables)
+    command = shlex.join(["bert-keras", "pretrain", *arguments])
+    trained = _Trained(
+        *(recipe, folder, task, corpora, event_files),
+        command=command,
+        seconds=fitting.seconds,
+        peak_memory=peak_memory(),
+        # Of a test nothing is left outside its folder.
+        saved_models=Path(folder.given if "--quicktest" in arguments else "", "saved_models"),
+    )
+    run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
+    return 0
+
+
+def _event_files(folder: RunFolder) -> Any:
+    from bert_keras.training.callbacks import MayFail
+    from bert_keras.training.event_files import EventFiles
+
+    return MayFail(EventFiles(folder.path / "tensorboard"))
+
+
+@dataclasses.dataclass
+class _Trained:
+    """A training that is done, and what the last steps make of it."""
+
+    recipe: PretrainRecipe
+    folder: RunFolder
+    task: Task
+    corpora: TrainingCorpora
+    event_files: Any
+    command: str
+    seconds: float
+    peak_memory: int
+    saved_models: Path
+    exported: Path | None = None
+    report: Report | None = None
+
+
+def _save_model(trained: _Trained) -> None:
+    trained.task.save_to_preset(trained.folder.path)
+
+
+def _save_tokenizer(trained: _Trained) -> None:
+    trained.corpora.tokenizer.save_to_preset(trained.folder.path)
+
+
+def _check_event_files(trained: _Trained) -> None:
+    if trained.event_files is not None and trained.event_files.error is not None:
+        raise trained.event_files.error
+
+
+def _export(trained: _Trained) -> None:
+    from bert_keras.training.export import export_model
+
+    recipe, folder = trained.recipe, trained.folder
+    if recipe.export:
+        trained.exported = export_model(
+            *(trained.task, trained.corpora.tokenizer, recipe),
+            *(folder.weights, folder.exported, trained.saved_models),
+        )
+
+
+def _measure(trained: _Trained) -> None:
+    from bert_keras.training.health import examine
+
+    trained.report = examine(
+        *(trained.recipe, trained.folder, trained.task, trained.corpora),
+        command=trained.command,
+        seconds=trained.seconds,
+        peak_memory=trained.peak_memory or None,
+    )
+
+
+def _draw(trained: _Trained) -> None:
+    from bert_keras.resume import MetricsLog
+    from bert_keras.training.plot import loss_picture
+
+    folder, report = trained.folder, trained.report
+    entropy = None if report is None else report.entropy
+    picture = loss_picture(MetricsLog(folder.metrics).records(), folder.picture, entropy)
+    if report is not None and picture is not None:
+        trained.report = dataclasses.replace(report, picture=picture.name)
+
+
+def _write_report(trained: _Trained) -> None:
+    from bert_keras.training.report import write_report
+
+    assert trained.report is not None
+    write_report(trained.folder.report, trained.report)
+
+
+def _print_summary(trained: _Trained) -> None:
+    from bert_keras.training.report import print_summary
+
+    assert trained.report is not None
+    print_summary(trained.report)
+    print(f"\nModel, report and picture: {trained.folder.path}/")
+
+
+def _ask(trained: _Trained) -> None:
+    from bert_keras.training.export import ask
+
+    if trained.exported is not None and trained.report is not None:
+        ask(trained.exported, trained.report.filled)
+
+
+STEPS = (
+    Step("model", _save_model, writes=("config.json", "model.safetensors", "bert_keras.json")),
+    Step("tokenizer", _save_tokenizer, writes=("vocab.txt", "*token*.json")),
+    Step("SavedModel", _export, writes=("exported.json", "saved_models")),
+    Step("measurement", _measure),
+    Step("picture", _draw, writes=("loss.png",)),
+    Step("report", _write_report, needs=("measurement",), writes=("report.md",)),
+    Step("summary", _print_summary, needs=("measurement",)),
+    Step("question to the SavedModel", _ask, needs=("SavedModel", "measurement")),
+    Step("TensorBoard", _check_event_files, writes=("tensorboard",)),
+)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,269 @@
+"""What a program shows while it works: a live display on a terminal, plain lines elsewhere.
+
+All of it goes to stderr. Nothing here starts a thread: the display is drawn within the calls, so
+that worker processes can be forked at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from time import monotonic
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from bert_keras import escaping
+from bert_keras.training.pace import Pace
+
+_LINE_SECONDS = 10.0  # between two plain lines
+_DRAW_SECONDS = 0.1  # between two pictures of the live display
+# What is shown of the values, in this order: how, by the key of metrics.jsonl.
+_SHOWN = {
+    "loss": "loss {:.3f}",
+    "mlm_accuracy": "MLM {:.1%}",
+    "nsp_accuracy": "NSP {:.1%}",
+    "sop_accuracy": "SOP {:.1%}",
+    "rtd_accuracy": "RTD {:.1%}",
+    "val_mlm_loss": "held-out MLM loss {:.3f}",
+    "val_score": "dev {:.4f}",
+    "tokens_per_second": "{:,.0f} tokens/s",
+    "padding_share": "padding {:.1%}",
+    "waiting_share": "waiting for data {:.1%}",
+}
+
+
+class Progress:
+    """The display of a training run, a context manager.
+
+    A display that cannot be written, for the terminal is closed or the disk of a log is full, does
+    not end the training: nothing more is shown.
+
+    Args:
+        total_steps: steps of the whole training.
+        start_step: where it begins, after a resume.
+        later_steps: of trainings that follow, which count in the time that is left.
+        console: where to show it; stderr by default. `NO_COLOR` is respected.
+    """
+
+    def __init__(
+        self,
+        total_steps: int,
+        start_step: int = 0,
+        *,
+        later_steps: int = 0,
+        console: Console | None = None,
+    ) -> None:
+        self._console = console or escaping.console(stderr=True)
+        self._total = total_steps
+        self._step = start_step
+        self._pace = Pace(total_steps, start_step, later_steps)
+        self._values: dict[str, float] = {}
+        self._shown_at = monotonic()
+        self._shown_step = start_step
+        self._live: Live | None = None
+        self._aside = ""  # what is shown of what is no step
+
+    def __enter__(self) -> Progress:
+        with contextlib.suppress(OSError):
+            if _is_live(self._console):
+                self._live = Live(
+                    self._picture(),
+                    console=self._console,
+                    auto_refresh=False,
+                    redirect_stdout=sys.stdout.isatty(),  # a pipe keeps what is printed into it
+                )
+                self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(OSError):
+            if self._live is not None:
+                live, self._live = self._live, None
+                live.update(self._picture(), refresh=True)
+                live.stop()
+            elif self._shown_step != self._step:
+                self._print_line()
+
+    def update(
+        self, step: int, values: Mapping[str, float] | None = None, *, report: bool = False
+    ) -> None:
+        """Shows that `step` steps are done.
+
+        Args:
+            step: steps done since the beginning of the training.
+            values: by the keys of metrics.jsonl; what is not given keeps its last value.
+            report: whether this ends a report, which always gets a plain line.
+        """
+        now = monotonic()
+        self._aside = ""
+        self._step = step
+        self._values.update(values or {})
+        self._pace.step(now, step)
+        self._show(now, at_once=report)
+
+    def aside(self, done: int, total: int | None, what: str) -> None:
+        """Shows how far something is that is no step, as measuring; the next step ends it.
+
+        Args:
+            done: parts of it; give 0 where it begins.
+            total: its parts; None where that is not known.
+            what: in a word or two.
+        """
+        now = monotonic()
+        begins = not self._aside
+        self._pace.aside(now)
+        self._aside = f"{what} {_count(done, total)}"
+        self._show(now, at_once=begins and self._live is not None)
+
+    def note(self, text: str) -> None:
+        """Prints a line that stays, above the live display."""
+        _print(self._console, text)
+
+    def _show(self, now: float, *, at_once: bool) -> None:
+        waited = now - self._shown_at
+        if self._live is not None:
+            if at_once or waited >= _DRAW_SECONDS:
+                self._shown_at = now
+                with contextlib.suppress(OSError):
+                    self._live.update(self._picture(), refresh=True)
+        elif at_once or waited >= _LINE_SECONDS:
+            self._print_line()
+
+    def _details(self) -> list[str]:
+        shown = {name: text for name, text in _SHOWN.items() if name in self._values}
+        known = [text.format(self._values[name]) for name, text in shown.items()]
+        return [*(text.replace("%", " %") for text in known), *filter(None, [self._aside])]
+
+    def _remaining(self) -> str:
+        left = self._pace.seconds_left
+        return "" if left is None else f"ETA {clock(left)}"
+
+    def _print_line(self) -> None:
+        self._shown_at = monotonic()
+        self._shown_step = self._step
+        head = f"step {_count(self._step, self._total)}"
+        self.note("  ".join(filter(None, [head, *self._details(), self._remaining()])))
+
+    def _picture(self) -> Group:
+        line = Table.grid(padding=(0, 1), expand=True)
+        line.add_column(no_wrap=True)
+        line.add_column(ratio=1)
+        line.add_column(no_wrap=True, justify="right")
+        line.add_row(
+            f"step {self._step:,}/{self._total:,}",
+            ProgressBar(total=self._total, completed=self._step),
+            self._remaining() or "ETA –",
+        )
+        details = " · ".join(self._details()) or "the first steps take longest: compiling"
+        return Group(line, Text(details, style="bold" if self._values else "dim"))
+
+
+@contextlib.contextmanager
+def task(
+    what: str, *, console: Console | None = None
+) -> Iterator[Callable[[int, int | None, str], None]]:
+    """Shows a task of unknown parts: yields the `progress(done, total, part)` that tells of them.
+
+    Args:
+        what: the task in a few words.
+        console: where to show it; stderr by default.
+    """
+    console = console or escaping.console(stderr=True)
+    start = monotonic()
+    if _is_live(console):
+        bars = Bars(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            _Count(),
+            TimeElapsedColumn(),
+            console=console,
+            auto_refresh=False,
+            redirect_stdout=sys.stdout.isatty(),
+        )
+        with contextlib.suppress(OSError):
+            bars.start()
+        try:
+            yield _bars_callback(bars, what)
+        finally:
+            with contextlib.suppress(OSError):
+                bars.stop()
+        return
+    _print(console, f"{what} …")
+    yield _lines_callback(console, what)
+    _print(console, f"{what}: done in {clock(monotonic() - start)}")
+
+
+def _print(console: Console, text: str) -> None:
+    """Print a line; what cannot be shown ends no task."""
+    with contextlib.suppress(OSError):
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class _Count(ProgressColumn):
+    """How far a task is, in its own unit."""
+
+    def render(self, task: Task) -> Text:
+        return Text(_count(int(task.completed), None if task.total is None else int(task.total)))
+
+
+def _bars_callback(bars: Bars, what: str) -> Callable[[int, int | None, str], None]:
+    tasks = {}
+    drawn = 0.0
+
+    def progress(done: int, total: int | None, part: str) -> None:
+        nonlocal drawn
+        new = part not in tasks
+        with contextlib.suppress(OSError):
+            if new:
+                tasks[part] = bars.add_task(_name(what, part), total=None)
+            bars.update(tasks[part], completed=done, total=total)
+            if new or done == total or monotonic() - drawn >= _DRAW_SECONDS:
+                drawn = monotonic()
+                bars.refresh()
+
+    return progress
+
+
+def _lines_callback(console: Console, what: str) -> Callable[[int, int | None, str], None]:
+    printed = monotonic()
+
+    def progress(done: int, total: int | None, part: str) -> None:
+        nonlocal printed
+        if monotonic() - printed >= _LINE_SECONDS:
+            printed = monotonic()
+            line = f"{_name(what, part)} {_count(done, total)}"
+            _print(console, line)
+
+    return progress
+
+
+def _name(what: str, part: str) -> str:
+    return what if part in ("", what) else f"{what}: {part}"
+
+
+def _count(done: int, total: int | None) -> str:
+    return f"{done:,}" if not total else f"{done:,}/{total:,} ({100 * done / total:.0f} %)"
+
+
+def _is_live(console: Console) -> bool:
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+def clock(seconds: float) -> str:
+    """A duration as 0:07, 12:34 or 1:02:03."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,96 @@
+"""Recipes in Python files: found by name, opened with one message where that fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import runpy
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bert_keras.errors import UsageError
+from bert_keras.escaping import require_utf8
+from bert_keras.training.overrides import RENAMED, nearest, parse_overrides
+
+_Recipe = TypeVar("_Recipe", bound=Any)
+
+
+def known(folder: Path) -> list[str]:
+    """The names of the recipes in a folder, sorted."""
+    return sorted(path.stem for path in folder.glob("[!_]*.py"))
+
+
+def load(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
+    """The recipe of a name in a folder or of a path to a .py file, its `name` filled in.
+
+    Args:
+        name_or_path: either.
+        kind: the class that it must be of.
+        folder: where names are looked for.
+
+    Raises:
+        UsageError: no such recipe, or a file that does not define one.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".py":
+        path = folder / f"{name_or_path}.py"
+        if name_or_path not in known(folder):
+            raise UsageError(
+                f"No recipe of that name. Received: {name_or_path!r}."
+                f"{nearest(name_or_path, known(folder))} Known recipes: "
+                f"{', '.join(known(folder)) or 'none'}; or give the path of a .py file."
+            )
+    elif not path.is_file():
+        raise UsageError(f"No such recipe file: {name_or_path}")
+    try:
+        recipe = runpy.run_path(str(path)).get("recipe")
+    except SyntaxError as error:
+        raise UsageError(f"{path}, line {error.lineno}: not Python: {error.msg}") from error
+    except Exception as error:
+        names = [name for name in RENAMED if f"argument '{name}'" in str(error)]
+        today = "".join(f" {name}= is called {RENAMED[name]}= now." for name in names)
+        raise UsageError(f"{path}: {type(error).__name__}: {error}{today}") from error
+    if not isinstance(recipe, kind):
+        raise UsageError(
+            f"{path}: must define recipe = {kind.__name__}(…). Received: recipe={recipe!r}"
+        )
+    return dataclasses.replace(recipe, name=recipe.name or path.stem)
+
+
+def read_command(
+    arguments: Sequence[str],
+    flags: Collection[str],
+    load: Callable[[str], _Recipe],
+    quicktest: Callable[[_Recipe], _Recipe],
+    program: str,
+    *,
+    named: str,
+) -> tuple[_Recipe, set[str]]:
+    """The recipe of a command line `RECIPE [key=value …]`, and the flags that are given.
+
+    Args:
+        arguments: the command line.
+        flags: those that there are.
+        load: opens a recipe by its name or path.
+        quicktest: what --quicktest makes of it.
+        program: its name, for messages.
+        named: what the recipe's `name` names, likewise.
+
+    Raises:
+        UsageError: what cannot be meant.
+    """
+    given = {argument for argument in arguments if argument.startswith("--")}
+    if unknown := sorted(given.difference(flags)):
+        raise UsageError(f"Unknown flags: {', '.join(unknown)}. Known: {', '.join(flags)}")
+    words = [argument for argument in arguments if argument not in given]
+    if not words or "=" in words[0]:
+        raise UsageError(f"Name a recipe: bert-keras {program} RECIPE [key=value …]")
+    recipe = load(words[0])
+    if "--quicktest" in given:
+        recipe = quicktest(recipe)
+    values = parse_overrides(words[1:], dataclasses.asdict(recipe))
+    for key in ("name", "out"):  # now, not when all is trained
+        require_utf8(values[key], f"{key}=")
+    if not values["name"]:
+        raise UsageError(f"name= must not be empty: it names {named}.")
+    return type(recipe)(**values), given
