@@ -56,7 +56,7 @@ def _print_version(value: bool) -> None:
 
 @app.callback()
 def options(
-    version: Annotated[  # noqa: ARG001
+    version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="its number")
     ] = False,
 ) -> None:

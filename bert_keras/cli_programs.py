@@ -1,4 +1,4 @@
-"""Commands of `bert-keras` that take `key=value` arguments: the programs of `bert_keras.training`."""
+"""Commands of `bert-keras` with `key=value` arguments: the programs of `bert_keras.training`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 import typer
 
 TRAIN, USE = "Train", "Use a model"
-# Command -> its module in bert_keras.training, its line in `bert-keras --help`, and its group there.
+# Command -> its module in bert_keras.training; its line and its group in `bert-keras --help`.
 PROGRAMS = {
     "prepare": ("prepare", "Write a corpus: a vocabulary, and the tokens of a text.", TRAIN),
     "pretrain": ("pretrain", "Pretrain a model on text by a recipe.", TRAIN),

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-import training
 from bert_keras import (
     PRESETS,
     BertEncoder,
@@ -143,7 +142,7 @@ _OPENS = re.compile(r"(?:from_preset|open_checkpoint|load_checkpoint)\(\s*recipe
 
 def test_every_key_that_takes_a_checkpoint_is_here() -> None:
     """The sources tell: the calls that open a checkpoint, and the comments on the fields."""
-    folder = Path(training.__file__).parent
+    folder = Path(finetune_seed.__file__).parent
     opened = {
         key
         for path in folder.rglob("*.py")

@@ -2,8 +2,8 @@
 
     bert-keras finetune RECIPE train=FILE dev=FILE encoder=HANDLE [key=value …]
 
-RECIPE is a name that `bert-keras recipes` lists, or the path of a recipe file; key=value changes its
-values. HANDLE is a checkpoint folder, the folder of a pretraining run, or hf://organisation/name.
+RECIPE is a name that `bert-keras recipes` lists, or the path of a recipe file; key=value changes
+its values. HANDLE is a checkpoint folder, the folder of a pretraining run, or hf://organisation/name.
 The same command goes on with a run that was interrupted, exactly where its last checkpoint is.
 
     --quicktest   the whole way in seconds: a tiny model, made-up examples, in a temporary folder

@@ -49,6 +49,8 @@ def load(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
     except Exception as error:
         names = [name for name in RENAMED if f"argument '{name}'" in str(error)]
         today = "".join(f" {name}= is called {RENAMED[name]}= now." for name in names)
+        if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("training"):
+            today = ". Write: from bert_keras.training import PretrainRecipe, FinetuneRecipe"
         raise UsageError(f"{path}: {type(error).__name__}: {error}{today}") from error
     if not isinstance(recipe, kind):
         raise UsageError(

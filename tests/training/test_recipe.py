@@ -151,7 +151,7 @@ def test_choices_are_those_of_the_library() -> None:
 
 def _file(folder: Path, body: str) -> str:
     path = folder / "mine.py"
-    path.write_text(f'"""A recipe."""\nfrom training.recipe import PretrainRecipe\n{body}\n')
+    path.write_text(f'"""A recipe."""\nfrom bert_keras.training import PretrainRecipe\n{body}\n')
     return str(path)
 
 
@@ -183,6 +183,7 @@ def test_a_recipe_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ),
         ("recipe = {}", "Received: recipe={}"),
         ("import nothing_of_that_name", "mine.py: ModuleNotFoundError: No module named"),
+        ("from training.recipe import x", r"Write: from bert_keras.training import Pretrain"),
         ('recipe = PretrainRecipe(corpus="x", steps=0)', "mine.py: UsageError: steps must be"),
         ('recipe = PretrainRecipe(corpus="x", stesp=0)', "mine.py: TypeError: .*stesp"),
     ],
