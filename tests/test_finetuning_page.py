@@ -23,7 +23,7 @@ from bert_keras.training.finetune_recipe import (
     quicktest,
 )
 from bert_keras.training.overrides import parse_overrides
-from bert_keras.training.recipe import load_recipe
+from bert_keras.training.recipe import PretrainRecipe, load_recipe
 from bert_keras.training.recipe import quicktest as quick_pretraining
 from bert_keras.training.recipe_files import read_command
 from tests.markdown import Block, blocks, run_python
@@ -78,10 +78,11 @@ def test_commands_are_accepted(
     assert {name for name, *_ in programs} == {"finetune", "evaluate", "predict", "pretrain"}
     for name, *arguments in programs:
         if name == "finetune":
-            known = (("--quicktest",), load_finetuning, quicktest)
+            known = (FinetuneRecipe, ("--quicktest",), load_finetuning, quicktest)
             read_command(arguments, *known, name, named="")
         elif name == "pretrain":
-            read_command(arguments, (), load_recipe, quick_pretraining, name, named="")
+            known = (PretrainRecipe, (), load_recipe, quick_pretraining)
+            read_command(arguments, *known, name, named="")
         else:
             own: dict[str, str] = dict.fromkeys(("data", "out"), "")
             finetuned._values(arguments[1:], own, FinetuneRecipe(task="text_classification"))

@@ -31,6 +31,7 @@ from bert_keras.training import finetune_seed
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.model import build
 from bert_keras.training.recipe import PretrainRecipe
+from bert_keras.training.values import rules_of
 from tests import contracts, hub
 from tests.contracts import TINY
 from tests.models import every_model
@@ -141,7 +142,7 @@ _OPENS = re.compile(r"(?:from_preset|open_checkpoint|load_checkpoint)\(\s*recipe
 
 
 def test_every_key_that_takes_a_checkpoint_is_here() -> None:
-    """The sources tell: the calls that open a checkpoint, and the comments on the fields."""
+    """The sources tell: the calls that open a checkpoint, and the meanings of the keys."""
     folder = Path(finetune_seed.__file__).parent
     opened = {
         key
@@ -149,13 +150,10 @@ def test_every_key_that_takes_a_checkpoint_is_here() -> None:
         for key in _OPENS.findall(path.read_text(encoding="utf-8"))
     }
     described = {
-        match[1]
-        for name in ("recipe.py", "finetune_recipe.py")
-        for match in re.finditer(
-            r"^    (\w+): str = .*# (?:.* )?(?:handle|checkpoint)\b",
-            (folder / name).read_text(encoding="utf-8"),
-            re.MULTILINE,
-        )
+        field.name
+        for recipe in (PretrainRecipe, FinetuneRecipe)
+        for field, rule in rules_of(recipe)
+        if rule.meaning.startswith("checkpoint ")
     }
     assert opened == described == KEYS.keys()
 

@@ -1,7 +1,7 @@
 """`python -m training.pretrain`: the program `bert-keras pretrain`, in a clone."""
 
-from bert_keras.training.pretrain import main
+from bert_keras.training.pretrain import describe, main
 from bert_keras.training.run import run
 
 if __name__ == "__main__":
-    run(main)
+    run(main, describe=describe)

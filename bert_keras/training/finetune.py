@@ -1,11 +1,14 @@
 """Fine-tunes a model on labelled examples: trains, measures, reports, with several seeds.
 
-    bert-keras finetune RECIPE train=FILE dev=FILE encoder=HANDLE [key=value …]
+    bert-keras finetune RECIPE train=FILE dev=FILE encoder=HANDLE [key=value …] [--dry-run]
+    bert-keras finetune --help KEY      explains one key
+    bert-keras finetune RECIPE --help   lists the values of a recipe
 
 RECIPE is a name that `bert-keras recipes` lists, or the path of a recipe file; key=value changes
-its values. HANDLE is a checkpoint folder, the folder of a pretraining run, or hf://organisation/name.
+its values. HANDLE is a checkpoint folder, a pretraining run, or hf://organisation/name.
 The same command goes on with a run that was interrupted, exactly where its last checkpoint is.
 
+    --dry-run     reads the files and prints what would be done: examples, steps, memory, time
     --quicktest   the whole way in seconds: a tiny model, made-up examples, in a temporary folder
                   unless out= names one
 
@@ -27,18 +30,24 @@ import tempfile
 from typing import Any
 
 from bert_keras.errors import ArtifactError, NumericError, UsageError
-from bert_keras.training import machine
-from bert_keras.training.finetune_recipe import FinetuneRecipe, load_finetuning, quicktest
+from bert_keras.training import machine, recipe_help
+from bert_keras.training.finetune_recipe import FOLDER, FinetuneRecipe, load_finetuning, quicktest
 from bert_keras.training.recipe_files import read_command
 from bert_keras.training.run import run
 
-_FLAGS = ("--quicktest",)
+_FLAGS = ("--dry-run", "--quicktest")
+
+
+def describe(words: list[str]) -> str:
+    """Return the help; of one key or recipe where the words name one."""
+    return recipe_help.describe(words, FinetuneRecipe, FOLDER, __doc__ or "")
 
 
 def main(arguments: list[str]) -> int:
     """Runs the program; returns the exit code."""
     recipe, flags = read_command(
         arguments,
+        FinetuneRecipe,
         _FLAGS,
         load_finetuning,
         quicktest,
@@ -54,6 +63,13 @@ def main(arguments: list[str]) -> int:
     for name in ("train", "encoder"):
         if not is_quick and not getattr(recipe, name):
             raise UsageError(f"{name}= is missing. See bert-keras finetune --help")
+    if "--dry-run" in flags:
+        from bert_keras.training.finetune_plan import print_plan
+
+        if is_quick:
+            raise UsageError("--dry-run is of the recipe's own files: leave --quicktest out.")
+        print_plan(recipe)
+        return 0
     if is_quick and not recipe.out:  # every test is a new run
         folder = FinetuneFolder(recipe, tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
     else:
@@ -100,4 +116,4 @@ def _finetune(recipe: FinetuneRecipe, folder: Any, arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, describe=describe)

@@ -20,6 +20,7 @@ from bert_keras.training.finetune_recipe import READING, FinetuneRecipe
 from bert_keras.training.kinds import PROBLEMS, Kind, kind_of
 from bert_keras.training.kinds.questions import values_of
 from bert_keras.training.overrides import parse_overrides
+from bert_keras.training.recipe_files import require_no_flags
 
 # Values that are of use without training.
 _VALUES = (
@@ -78,8 +79,8 @@ def open_finetuned(
         UsageError: what cannot be meant.
         ArtifactError: no such model, a damaged one, or one of another kind.
     """
-    if flags := [argument for argument in arguments if argument.startswith("--")]:
-        raise UsageError(f"Unknown flags: {', '.join(sorted(flags))}. There are none but --help.")
+    flags = [argument for argument in arguments if argument.startswith("-")]
+    require_no_flags(flags, (*needed, "out", *_VALUES))
     if not arguments or "=" in arguments[0]:
         raise UsageError(f"Name a run: bert-keras {program} RUN key=value …")
     own = dict.fromkeys((*needed, "out"), "")

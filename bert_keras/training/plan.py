@@ -22,7 +22,7 @@ from bert_keras.training.recipe import PretrainRecipe
 _BYTES_PER_TOKEN = 4.5  # of English in a vocabulary learned from it
 _GZIP = 2.8  # how much text packs
 # Share of a machine's matrix product speed that a training step reaches, roughly.
-_EFFICIENCY = 0.5
+EFFICIENCY = 0.5
 _FLOAT = 4
 
 
@@ -56,7 +56,7 @@ def plan(recipe: PretrainRecipe) -> Plan:
         tokens_read=tokens_read,
         epochs=epochs,
         memory=_memory(recipe, config),
-        seconds=flops / (_matrix_product_speed() * _EFFICIENCY),
+        seconds=flops / (matrix_product_speed() * EFFICIENCY),
     )
 
 
@@ -184,7 +184,7 @@ def _memory(recipe: PretrainRecipe, config: BertConfig) -> int:
     return int(4 * _FLOAT * _parameters(recipe, config) + width * activations + _FLOAT * logits)
 
 
-def _matrix_product_speed() -> float:
+def matrix_product_speed() -> float:
     """Floating-point operations per second of this machine's NumPy, the best of three."""
     size = 1024
     a = np.ones((size, size), np.float32)

@@ -1,6 +1,8 @@
 """Pretrains a BERT from text: corpus, vocabulary, training, report and SavedModel in one command.
 
     bert-keras pretrain RECIPE [key=value …] [--dry-run] [--quicktest]
+    bert-keras pretrain --help KEY      explains one key
+    bert-keras pretrain RECIPE --help   lists the values of a recipe
 
 RECIPE is a name that `bert-keras recipes` lists, or the path of a recipe file; key=value changes
 its values.
@@ -34,8 +36,8 @@ from typing import TYPE_CHECKING, Any
 
 from bert_keras.errors import UsageError
 from bert_keras.programs import Step, run_steps
-from bert_keras.training import machine
-from bert_keras.training.recipe import PretrainRecipe, load_recipe, quicktest
+from bert_keras.training import machine, recipe_help
+from bert_keras.training.recipe import FOLDER, PretrainRecipe, load_recipe, quicktest
 from bert_keras.training.recipe_files import read_command
 from bert_keras.training.run import AGAIN, run
 
@@ -48,10 +50,16 @@ if TYPE_CHECKING:
 _FLAGS = ("--dry-run", "--quicktest")
 
 
+def describe(words: list[str]) -> str:
+    """Return the help; of one key or recipe where the words name one."""
+    return recipe_help.describe(words, PretrainRecipe, FOLDER, __doc__ or "")
+
+
 def main(arguments: list[str]) -> int:
     """Runs the program; returns the exit code."""
     recipe, flags = read_command(
         arguments,
+        PretrainRecipe,
         _FLAGS,
         load_recipe,
         quicktest,
@@ -271,4 +279,4 @@ STEPS = (
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, describe=describe)

@@ -11,9 +11,11 @@ from bert_keras.errors import ArtifactError
 from bert_keras.features import PAIR_OBJECTIVES
 from bert_keras.presets import PRESETS
 from bert_keras.training import recipe_files
-from bert_keras.training.values import JIT, Ranges
+from bert_keras.training.values import JIT, Section, check, fail
 
-_FOLDER = Path(__file__).parent / "recipes"
+FOLDER = Path(__file__).parent / "recipes"
+_text, _vocabulary, _model = Section("Text"), Section("Vocabulary"), Section("Model")
+_examples, _optimization, _run = Section("Examples"), Section("Optimization"), Section("Run")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,93 +26,143 @@ class PretrainRecipe:
         UsageError: a value of the wrong type, out of range, or at odds with another.
     """
 
-    # The text.
-    corpus: str  # file, folder or glob; "demo": the English that CPython ships
-    layout: str = "text"  # "text": running; "sentences": one a line, blank line between documents
-    language: str = "en"  # ISO code, for the splitting into sentences
-    field: str = "text"  # key of the text in .jsonl files
-    validation_split: float = (
-        0.02  # share of the documents for evaluation: one of round(1 / validation_split)
+    # === Text ===
+    corpus: str = _text(
+        "file, folder or glob in quotes, or a folder of `bert-keras prepare`; "
+        "demo: the English that CPython ships"
     )
-    # The vocabulary.
-    vocab: str = ""  # a vocab.txt to use; empty: learned from the corpus
-    vocab_size: int = 16_000  # pieces to learn
-    lowercase: bool = True  # drop case and accents
-    # The model.
-    init_checkpoint: str = ""  # checkpoint to go on from, which gives sizes, dropout and vocabulary
-    config: str = "bert_mini_uncased"  # sizes of a new model: a name in bert_keras.PRESETS, or a
-    # JSON file of `BertConfig.save`; `vocab_size` is the vocabulary's
-    dropout: float = 0.1
-    attention_dropout: float = 0.1  # fused attention kernels need 0
-    max_positions: int = 0  # 0: those of config
-    initializer_range: float = 0.02  # standard deviation of new weights
-    output_bias: str = "frequency"  # of the MLM head at first: log frequencies of tokens; or "zero"
-    # The examples.
-    sequence_length: int = 128  # tokens, with [CLS] and [SEP]
-    objective: str = "nsp"  # beside masked tokens: "nsp", "sop", "rtd" (ELECTRA); "mlm": nothing
-    masking: str = "token"  # or "whole_word", "span"
-    mask_rate: float = 0.15  # share of the tokens
-    max_predictions_per_seq: int = (
-        0  # most masks of an example; 0: what mask_rate gives for its length
+    layout: str = _text(
+        "running text, or sentences: one a line, a blank line between documents",
+        "text",
+        choices=("text", "sentences"),
     )
-    generator_size: float = 0.25  # of "rtd": width of the generator, as a share of config's
-    short_seq_prob: float = 0.1  # share of the examples that aim at a shorter length
-    packed_length: int = 0  # tokens of rows of several examples, without padding; 0: one in a row
-    # The optimisation.
-    batch_size: int = 32
-    steps: int  # batches to train on, a multiple of log_every
-    learning_rate: float = 1e-4  # at the end of the warm-up
-    warmup_steps: int = 0  # of the linear rise from 0
-    schedule: str = "linear"  # of the fall afterwards; or "cosine", "polynomial"
-    weight_decay: float = 0.01  # of kernels and tables; biases and LayerNorm have none
-    clip_norm: float = 1.0  # largest norm of the gradient; 0: any
-    optimizer: str = "adamw"  # or "lamb", "muon"
-    gradient_accumulation_steps: int = 1  # batches whose gradients make one update
-    ema_momentum: float = 0.0  # momentum of the averaged weights that are saved; 0: off
-    precision: str = "float32"  # Keras dtype policy
-    gradient_checkpointing: bool = False  # compute each block twice, for less memory
-    loss_chunks: int = 1  # parts of the vocabulary in the loss, each computed twice: likewise
-    # The run.
-    seed: int = 0  # of weights, dropout and data
-    log_every: int = 50  # steps of a line in metrics.jsonl
-    evaluate_every: int = 10  # reports between evaluations
-    eval_examples: int = 2_000  # held-out examples of an evaluation
-    checkpoint_every: int = 10  # reports between checkpoints
-    workers: int = 2  # that prepare data
-    tensorboard: bool = False  # event files too
-    export: bool = True  # a SavedModel at the end
-    jit_compile: str = "auto"  # XLA: "auto" (by device), "true", "false"
-    out: str = ""  # folder of the run; empty: runs/<name>
-    name: str = ""  # of the run and of its folder in saved_models; empty: the recipe file's
+    language: str = _text("ISO code of the language, for the splitting into sentences", "en")
+    field: str = _text("key of the text in .jsonl files", "text")
+    validation_split: float = _text(
+        "share of the documents for evaluation: one of every round(1 / validation_split)",
+        0.02,
+        above_zero=True,
+    )
+    # === Vocabulary ===
+    vocab: str = _vocabulary(
+        "vocab.txt, or a folder with a tokenizer; empty: learned from the corpus", ""
+    )
+    vocab_size: int = _vocabulary("pieces to learn", 16_000)
+    lowercase: bool = _vocabulary("drop case and accents", True)
+    # === Model ===
+    init_checkpoint: str = _model(
+        "checkpoint to go on from; it gives sizes, dropout and vocabulary", ""
+    )
+    config: str = _model(
+        "sizes of a new model: a name in bert_keras.PRESETS, or a JSON file of `BertConfig.save`",
+        "bert_mini_uncased",
+    )
+    hidden_size: int = _model("width of every layer; 0: that of config", 0, least=0)
+    num_layers: int = _model("transformer blocks; 0: those of config", 0, least=0)
+    num_heads: int = _model("attention heads of a block; 0: those of config", 0, least=0)
+    intermediate_size: int = _model(
+        "width of the feed-forward layers; 0: that of config", 0, least=0
+    )
+    max_positions: int = _model(
+        "longest sequence that the model takes; 0: that of config", 0, least=0
+    )
+    dropout: float = _model("dropout rate of embeddings and sublayers", 0.1)
+    attention_dropout: float = _model(
+        "dropout rate of attention; fused attention kernels need 0", 0.1
+    )
+    initializer_range: float = _model("standard deviation of new weights", 0.02, above_zero=True)
+    output_bias: str = _model(
+        "first bias of the masked language model",
+        "frequency",
+        choices=("frequency", "zero"),
+    )
+    # === Examples ===
+    sequence_length: int = _examples("tokens of an example, with [CLS] and [SEP]", 128, least=8)
+    objective: str = _examples(
+        "beside masked tokens: next sentence (nsp), sentence order (sop), "
+        "replaced tokens (rtd, ELECTRA), or nothing (mlm)",
+        "nsp",
+        choices=("nsp", "sop", "rtd", "mlm"),
+    )
+    masking: str = _examples("unit of masking", "token", choices=("token", "whole_word", "span"))
+    mask_rate: float = _examples("share of the tokens that are masked", 0.15, above_zero=True)
+    max_predictions_per_seq: int = _examples(
+        "most masks of an example; 0: what mask_rate gives for its length", 0, least=0
+    )
+    generator_size: float = _examples(
+        "width of the generator of rtd, as a share of the model's", 0.25, above_zero=True
+    )
+    short_seq_prob: float = _examples("share of the examples that aim at a shorter length", 0.1)
+    packed_length: int = _examples(
+        "tokens of rows of several examples, without padding; 0: one example in a row", 0, least=0
+    )
+    # === Optimization ===
+    batch_size: int = _optimization("examples of a batch", 32)
+    steps: int = _optimization("batches to train on, a multiple of log_every")
+    learning_rate: float = _optimization(
+        "learning rate at the end of the warm-up", 1e-4, above_zero=True, is_share=False
+    )
+    warmup_steps: int = _optimization("steps of the linear rise from 0", 0, least=0)
+    schedule: str = _optimization(
+        "fall of the rate after the warm-up", "linear", choices=("linear", "cosine", "polynomial")
+    )
+    weight_decay: float = _optimization(
+        "weight decay of kernels and tables; biases and LayerNorm have none", 0.01, is_share=False
+    )
+    clip_norm: float = _optimization("largest norm of the gradient; 0: any", 1.0, is_share=False)
+    optimizer: str = _optimization(
+        "name of the optimizer", "adamw", choices=("adamw", "lamb", "muon")
+    )
+    gradient_accumulation_steps: int = _optimization("batches whose gradients make one update", 1)
+    ema_momentum: float = _optimization(
+        "momentum of the averaged weights that are saved; 0: off", 0.0
+    )
+    precision: str = _optimization(
+        "Keras dtype policy", "float32", choices=("float32", "mixed_bfloat16", "mixed_float16")
+    )
+    gradient_checkpointing: bool = _optimization("compute each block twice, for less memory", False)
+    loss_chunks: int = _optimization(
+        "parts of the vocabulary in the loss, each computed twice, for less memory", 1
+    )
+    # === Run ===
+    seed: int = _run("seed of weights, dropout and data", 0, least=0, bound=2**32)
+    log_every: int = _run("steps of a line in metrics.jsonl", 50)
+    evaluate_every: int = _run("lines of metrics.jsonl between evaluations", 10)
+    eval_examples: int = _run("held-out examples of an evaluation", 2_000)
+    checkpoint_every: int = _run("lines of metrics.jsonl between checkpoints", 10)
+    workers: int = _run("threads or processes that prepare data", 2)
+    tensorboard: bool = _run("write event files of TensorBoard too", False)
+    export: bool = _run("write a SavedModel at the end", True)
+    jit_compile: str = _run("compile with XLA; auto: by device", "auto", choices=tuple(JIT))
+    out: str = _run("folder of the run; empty: runs/<name>", "")
+    name: str = _run(
+        "name of the run and of its folder in saved_models; empty: that of the recipe file", ""
+    )
 
     def __post_init__(self) -> None:
-        _RANGES.check(self)
+        check(self)
         if not self.corpus:
-            _RANGES.fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)
+            fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)
         if self.init_checkpoint:
             if self.objective == "rtd":
-                _RANGES.fail(
-                    "objective", "must be mlm, nsp or sop with init_checkpoint=", self.objective
-                )
+                fail("objective", "must be mlm, nsp or sop with init_checkpoint=", self.objective)
             object.__setattr__(self, "vocab", self.vocab or self.init_checkpoint)
         else:
             self._check_sizes()
         for name in ("log_every", "gradient_accumulation_steps"):
             if self.steps % getattr(self, name):
-                _RANGES.fail(
-                    "steps", f"must be a multiple of {name}={getattr(self, name)}", self.steps
-                )
+                fail("steps", f"must be a multiple of {name}={getattr(self, name)}", self.steps)
         if 0 < self.packed_length < self.sequence_length:
             rule = f"must be 0, or at least sequence_length={self.sequence_length}"
-            _RANGES.fail("packed_length", rule, self.packed_length)
+            fail("packed_length", rule, self.packed_length)
         for name, plain in (("packed_length", 0), ("loss_chunks", 1)):
             if self.objective == "rtd" and getattr(self, name) != plain:
                 rule = f"must be {plain} with objective=rtd"
-                _RANGES.fail(name, rule, getattr(self, name))
+                fail(name, rule, getattr(self, name))
         if self.validation_split > 0.5:
-            _RANGES.fail("validation_split", "must be at most 0.5", self.validation_split)
+            fail("validation_split", "must be at most 0.5", self.validation_split)
         if self.warmup_steps > self.steps:
-            _RANGES.fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
+            fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
 
     def sizes(self) -> BertConfig:
         """Return the sizes of a new model: those of `config`, with the recipe's own values.
@@ -123,68 +175,42 @@ class PretrainRecipe:
         elif (path := atomic.expanded(self.config)).suffix == ".json" and path.is_file():
             sizes = self._sizes_in(path)
         else:
-            _RANGES.fail("config", "must be a JSON file or a name of PRESETS", self.config, PRESETS)
+            fail("config", "must be a JSON file or a name of PRESETS", self.config, PRESETS)
+        own = {name: getattr(self, name) for name in _SIZES if getattr(self, name)}
         try:
-            return sizes.replace(
-                vocab_size=self.vocab_size, max_positions=self.max_positions or sizes.max_positions
-            )
+            return sizes.replace(vocab_size=self.vocab_size, **own)
         except ValueError as error:
-            _RANGES.fail("config", f"does not fit: {error}", self.config)
+            fail("config", f"does not fit: {error}", self.config)
 
     def _sizes_in(self, path: Path) -> BertConfig:
         try:
             values = strict_json.read_object(path)
             return BertConfig.from_dict({"vocab_size": self.vocab_size, **values})
         except ArtifactError as error:
-            _RANGES.fail("config", f"cannot be read: {error}", self.config)
+            fail("config", f"cannot be read: {error}", self.config)
         except ValueError as error:
-            _RANGES.fail("config", f"is not of a model: {error}", self.config)
+            fail("config", f"is not of a model: {error}", self.config)
 
     def _check_sizes(self) -> None:
         sizes = self.sizes()
         if self.objective in PAIR_OBJECTIVES and sizes.num_segments < 2:
             rule = f"must be mlm or rtd: {self.config} has no second segment for pairs"
-            _RANGES.fail("objective", rule, self.objective)
+            fail("objective", rule, self.objective)
         if self.objective == "rtd" and sizes.unique_layers < sizes.num_layers:
             rule = f"must not be rtd: {self.config} shares its blocks"
-            _RANGES.fail("objective", rule, self.objective)
+            fail("objective", rule, self.objective)
         if self.sequence_length > sizes.max_positions:
             whose = "max_positions" if self.max_positions else f"the positions of {self.config}"
             rule = f"must be at most {sizes.max_positions}, {whose}"
-            _RANGES.fail("sequence_length", rule, self.sequence_length)
+            fail("sequence_length", rule, self.sequence_length)
 
 
-_OPTIONAL = ("max_positions", "max_predictions_per_seq", "packed_length", "warmup_steps", "seed")
-_RANGES = Ranges(
-    choices={
-        "layout": ("text", "sentences"),
-        "objective": ("nsp", "sop", "rtd", "mlm"),
-        "masking": ("token", "whole_word", "span"),
-        "output_bias": ("frequency", "zero"),
-        "schedule": ("linear", "cosine", "polynomial"),
-        "optimizer": ("adamw", "lamb", "muon"),
-        "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
-        "jit_compile": tuple(JIT),
-    },
-    least={
-        "sequence_length": 8,
-        **dict.fromkeys(_OPTIONAL, 0),
-    },
-    bounds={"seed": 2**32},  # what NumPy's seed takes
-    above_zero=(
-        "learning_rate",
-        "validation_split",
-        "mask_rate",
-        "initializer_range",
-        "generator_size",
-    ),
-    not_shares=("learning_rate", "weight_decay", "clip_norm"),
-)
+_SIZES = ("hidden_size", "num_layers", "num_heads", "intermediate_size", "max_positions")
 
 
 def known_recipes() -> list[str]:
     """Return the names of the recipes in recipes/, sorted."""
-    return recipe_files.known(_FOLDER)
+    return recipe_files.known(FOLDER)
 
 
 def load_recipe(name_or_path: str) -> PretrainRecipe:
@@ -193,7 +219,7 @@ def load_recipe(name_or_path: str) -> PretrainRecipe:
     Raises:
         UsageError: no such recipe, or a file that does not define one.
     """
-    return recipe_files.load(name_or_path, PretrainRecipe, _FOLDER)
+    return recipe_files.load(name_or_path, PretrainRecipe, FOLDER)
 
 
 def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:

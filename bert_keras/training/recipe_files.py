@@ -59,8 +59,34 @@ def load(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
     return dataclasses.replace(recipe, name=recipe.name or path.stem)
 
 
+def require_no_flags(
+    unknown: Sequence[str], keys: Collection[str], flags: Collection[str] = ("--help",)
+) -> None:
+    """Refuse words that begin with "-", with the right spelling of the first.
+
+    Args:
+        unknown: these words.
+        keys: of `key=value` that the program knows.
+        flags: that it knows.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for word in unknown:
+        name, _, value = word.lstrip("-").partition("=")
+        name = name.replace("-", "_")
+        name = RENAMED.get(name, name)
+        if name in keys:
+            raise UsageError(f"Write {name}={value or 'VALUE'}. Received: {word}")
+        raise UsageError(
+            f"Unknown flag. Received: {word}.{nearest(word, [*flags, *keys])} "
+            f"Known flags: {', '.join(flags)}."
+        )
+
+
 def read_command(
     arguments: Sequence[str],
+    kind: type[_Recipe],
     flags: Collection[str],
     load: Callable[[str], _Recipe],
     quicktest: Callable[[_Recipe], _Recipe],
@@ -72,6 +98,7 @@ def read_command(
 
     Args:
         arguments: the command line.
+        kind: the class of the recipe.
         flags: those that there are.
         load: opens a recipe by its name or path.
         quicktest: what --quicktest makes of it.
@@ -81,9 +108,9 @@ def read_command(
     Raises:
         UsageError: what cannot be meant.
     """
-    given = {argument for argument in arguments if argument.startswith("--")}
+    given = {argument for argument in arguments if argument.startswith("-")}
     if unknown := sorted(given.difference(flags)):
-        raise UsageError(f"Unknown flags: {', '.join(unknown)}. Known: {', '.join(flags)}")
+        require_no_flags(unknown, [field.name for field in dataclasses.fields(kind)], flags)
     words = [argument for argument in arguments if argument not in given]
     if not words or "=" in words[0]:
         raise UsageError(f"Name a recipe: bert-keras {program} RECIPE [key=value …]")

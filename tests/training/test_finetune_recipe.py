@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import UsageError
-from bert_keras.training import finetune_recipe as module
 from bert_keras.training.finetune_recipe import (
     KINDS,
     FinetuneRecipe,
@@ -15,6 +14,7 @@ from bert_keras.training.finetune_recipe import (
     load_finetuning,
     quicktest,
 )
+from bert_keras.training.values import rules_of
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_choices_are_those_of_the_library() -> None:
     from bert_keras.layers import pooling
     from bert_keras.training import kinds
 
-    choices = module._RANGES.choices
+    choices = {field.name: rule.choices for field, rule in rules_of(FinetuneRecipe)}
     assert set(choices["optimizer"]) == set(optimization.OPTIMIZERS)
     assert set(choices["schedule"]) <= set(optimization.SCHEDULES)
     assert set(choices["format"]) - {""} == set(tables.read_rows.__globals__["FORMATS"])

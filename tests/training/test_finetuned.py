@@ -71,7 +71,7 @@ def test_what_cannot_be_opened(finetuned, tmp_path: Path) -> None:
     [
         ((), "Name a run: bert-keras predict RUN"),
         (("data=x",), "Name a run"),
-        (("nowhere", "--fast"), "Unknown flags: --fast"),
+        (("nowhere", "--fast"), "Unknown flag. Received: --fast"),
         (("nowhere", "dta=x"), "Unknown key. Received: 'dta=x'. Did you mean 'data'"),
         (("nowhere", "epochs=3"), "Unknown key"),
         (("nowhere", "data=x", "max_length=1.5"), "max_length must be a whole number"),

@@ -12,6 +12,7 @@ from bert_keras.training import recipe as module
 from bert_keras.training.finetune_recipe import KINDS, FinetuneRecipe
 from bert_keras.training.overrides import RENAMED, RENAMED_TASKS, parse_overrides
 from bert_keras.training.recipe import PretrainRecipe, known_recipes, load_recipe, quicktest
+from bert_keras.training.values import rules_of
 from tests.contracts import TINY
 
 
@@ -138,15 +139,29 @@ def test_values_at_the_edge_of_what_is_allowed() -> None:
     _recipe(sequence_length=600, max_positions=1024)
 
 
+def test_own_sizes_stand_beside_those_of_config() -> None:
+    usual = _recipe().sizes()
+    own = _recipe(hidden_size=64, num_layers=3, num_heads=2, intermediate_size=96, vocab_size=50)
+    expected = usual.replace(
+        hidden_size=64, num_layers=3, num_heads=2, intermediate_size=96, vocab_size=50
+    )
+    assert own.sizes() == expected
+    assert own.sizes().embedding_size == 64
+    assert own.sizes().unique_layers == 3
+    with pytest.raises(UsageError, match=r"config does not fit: .*num_heads"):
+        _recipe(hidden_size=65, num_heads=2)
+
+
 def test_choices_are_those_of_the_library() -> None:
     from bert_keras import data, optimization
     from bert_keras.data import masking, pretraining
 
-    assert set(module._RANGES.choices["optimizer"]) == set(optimization.OPTIMIZERS)
-    assert set(module._RANGES.choices["schedule"]) <= set(optimization.SCHEDULES)
-    assert set(module._RANGES.choices["layout"]) == set(data.LAYOUTS)
-    assert set(module._RANGES.choices["masking"]) == set(masking.UNITS)
-    assert set(module._RANGES.choices["objective"]) == set(pretraining.OBJECTIVES)
+    choices = {field.name: rule.choices for field, rule in rules_of(PretrainRecipe)}
+    assert set(choices["optimizer"]) == set(optimization.OPTIMIZERS)
+    assert set(choices["schedule"]) <= set(optimization.SCHEDULES)
+    assert set(choices["layout"]) == set(data.LAYOUTS)
+    assert set(choices["masking"]) == set(masking.UNITS)
+    assert set(choices["objective"]) == set(pretraining.OBJECTIVES)
 
 
 def _file(folder: Path, body: str) -> str:
@@ -165,7 +180,7 @@ def test_a_recipe_file_by_its_path(tmp_path: Path) -> None:
 def test_a_recipe_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _file(tmp_path, 'recipe = PretrainRecipe(corpus="x", steps=50, name="other")')
     (tmp_path / "__init__.py").touch()
-    monkeypatch.setattr(module, "_FOLDER", tmp_path)
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
 
     assert known_recipes() == ["mine"]
     assert load_recipe("mine").name == "other"

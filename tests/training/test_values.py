@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 
 from bert_keras.errors import UsageError
-from bert_keras.training.values import Ranges
+from bert_keras.training import FinetuneRecipe, PretrainRecipe
+from bert_keras.training.values import Section, check, fail, rules_of
 
-_RANGES = Ranges(
-    choices={"color": ("red", "green")},
-    least={"age": 0},
-    bounds={"age": 150},
-    above_zero=("size",),
-    not_shares=("size",),
-)
+_look, _size = Section("Look"), Section("Size")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Values:
-    color: str = "red"
-    name: str = "anything"
-    age: int = 3
-    count: int = 1
-    size: float = 2.0
-    share: float = 0.5
-    truth: bool = True
+    color: str = _look("color of it", "red", choices=("red", "green"))
+    name: str = _look("name of it", "anything")
+    age: int = _size("years", 3, least=0, bound=150)
+    count: int = _size("how many", 1)
+    size: float = _size("metres", 2.0, above_zero=True, is_share=False)
+    share: float = _size("share", 0.5)
+    truth: bool = _look("true", True)
+    only: int = _look("of one task", 1, tasks=("paint",))
+    task: str = _look("task", "paint")
 
 
 def test_good_values_pass_and_whole_numbers_become_numbers() -> None:
     values = _Values(size=3, share=0, age=0)
-    _RANGES.check(values)
+    check(values)
     assert (type(values.size), type(values.share), type(values.age)) == (float, float, int)
 
 
@@ -50,8 +48,30 @@ def test_good_values_pass_and_whole_numbers_become_numbers() -> None:
         ({"size": float("nan")}, "size must be above 0 and finite"),
         ({"share": 1.0}, "share must be at least 0 and below 1"),
         ({"truth": 1}, "truth must be true or false"),
+        ({"only": 2, "task": "draw"}, "only is for paint alone. Received: only=2"),
     ],
 )
 def test_a_bad_value_is_named(values: dict, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        _RANGES.check(_Values(**values))
+        check(_Values(**values))
+
+
+def test_words_like_a_bad_one_are_suggested() -> None:
+    with pytest.raises(UsageError, match=r"x is wrong. Received: x='abd'. Did you mean 'abc'\?"):
+        fail("x", "is wrong", "abd", ("abc", "xyz"))
+
+
+def test_every_value_has_its_section_and_meaning() -> None:
+    rules = {field.name: rule for field, rule in rules_of(_Values)}
+    assert (rules["age"].section, rules["age"].meaning) == ("Size", "years")
+    assert [field.name for field in dataclasses.fields(_Values)] == list(rules)
+
+
+@pytest.mark.parametrize("recipe", [PretrainRecipe, FinetuneRecipe])
+def test_sections_of_recipes_are_whole(recipe: type) -> None:
+    """The values of a section stand together, and each has a meaning of its own."""
+    sections = [rule.section for _, rule in rules_of(recipe)]
+    assert len(list(itertools.groupby(sections))) == len(set(sections))
+    meanings = [rule.meaning for _, rule in rules_of(recipe)]
+    assert all(meanings)
+    assert len(set(meanings)) == len(meanings)

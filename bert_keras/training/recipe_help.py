@@ -1,0 +1,149 @@
+"""Help of the programs that run recipes: their recipes, and every value with type and meaning."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import shutil
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bert_keras.errors import UsageError
+from bert_keras.training import recipe_files
+from bert_keras.training.overrides import KINDS, RENAMED, nearest
+from bert_keras.training.values import Rule, rules_of
+
+_INDENT, _COLUMN, _WIDEST = 4, 36, 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Header:
+    """Docstring of a recipe's file, in parts.
+
+    Attributes:
+        title: its first line.
+        parts: "Command", "Hardware", "Time", "Result" and the like, each as one line.
+        text: the whole docstring.
+    """
+
+    title: str
+    parts: dict[str, str]
+    text: str
+
+
+def header_of(path: Path) -> Header:
+    """Read the docstring of a recipe's file."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    title, _, rest = text.partition("\n")
+    parts: dict[str, str] = {}
+    last = ""
+    for line in rest.splitlines():
+        name, colon, value = line.partition(":")
+        is_part = bool(colon) and name.isalpha() and name.istitle()
+        if is_part:
+            parts[last := name] = value.strip()
+        elif last and line.strip():
+            parts[last] += f" {line.strip()}"
+        else:  # a blank line ends the last part
+            last = ""
+    return Header(title, parts, text)
+
+
+def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) -> str:
+    """Return the help of a program: all of it, or that of one key, or of one recipe.
+
+    Args:
+        words: the command line without `--help`: nothing, a key, or a recipe; all behind a recipe
+            is not read.
+        kind: the class of its recipes.
+        folder: where its recipes are.
+        usage: the docstring of the program.
+
+    Raises:
+        UsageError: a word that is neither.
+    """
+    known = recipe_files.known(folder)
+    if not words:
+        titles = {name: header_of(folder / f"{name}.py").title for name in known}
+        recipes = [_row(name, title) for name, title in titles.items()]
+        return "\n".join([inspect.cleandoc(usage), "", "Recipes:", *recipes, "", _values(kind)])
+    name = words[0].partition("=")[0].lstrip("-")
+    name = RENAMED.get(name, name)
+    fields = {field.name: (field, rule) for field, rule in rules_of(kind)}
+    if name in fields:
+        return _explained(*fields[name])
+    if name in known:
+        recipe = recipe_files.load(name, kind, folder)
+        return f"{header_of(folder / f'{name}.py').text}\n\n{_values(recipe)}"
+    raise UsageError(
+        f"Neither a key nor a recipe. Received: {name!r}.{nearest(name, [*fields, *known])}"
+    )
+
+
+def _values(recipe: Any) -> str:
+    """List every value of a class of recipes, or of a recipe and for its task, by section."""
+    lines: list[str] = []
+    section = ""
+    is_one = not isinstance(recipe, type)
+    for field, rule in rules_of(recipe):
+        if is_one and rule.tasks and recipe.task not in rule.tasks:
+            continue
+        if rule.section != section:
+            lines += ["", f"{rule.section}:"]
+            section = rule.section
+        value = getattr(recipe, field.name) if is_one else field.default
+        lines.append(_row(_assignment(field.name, value), _meaning(field, rule)))
+    return "\n".join(lines[1:])
+
+
+def _assignment(name: str, value: object) -> str:
+    if value is dataclasses.MISSING:
+        return f"{name}="
+    shown = str(value).lower() if isinstance(value, bool) else value
+    return f"{name}={shown}"
+
+
+def _meaning(field: dataclasses.Field[Any], rule: Rule) -> str:
+    """Return the meaning, with the words that a value may be, or its type."""
+    kind = "" if str(field.type) == "str" else KINDS[str(field.type)].removeprefix("a ")
+    needed = "must be given" if field.default is dataclasses.MISSING else ""
+    notes = ", ".join(filter(None, (*rule.choices, kind, needed)))
+    return f"{rule.meaning} ({notes})" if notes else rule.meaning
+
+
+def _explained(field: dataclasses.Field[Any], rule: Rule) -> str:
+    """Return the help of one key."""
+    lines = [_assignment(field.name, field.default), _wrapped(_meaning(field, rule))]
+    kind = str(field.type)
+    if kind == "int":
+        lines.append(_wrapped(f"from {rule.least:,} to {rule.bound - 1:,}"))
+    if kind == "float":
+        low = "above 0" if rule.above_zero else "at least 0"
+        lines.append(_wrapped(f"{low}, {'below 1' if rule.is_share else 'without a limit'}"))
+    if rule.tasks:
+        lines.append(_wrapped(f"for task={', '.join(rule.tasks)}"))
+    if earlier := [old for old, name in RENAMED.items() if name == field.name]:
+        lines.append(_wrapped(f"in earlier versions: {', '.join(earlier)}="))
+    return "\n".join(lines)
+
+
+def _wrapped(text: str) -> str:
+    indent = " " * _INDENT
+    return textwrap.fill(text, _width(), initial_indent=indent, subsequent_indent=indent)
+
+
+def _row(name: str, meaning: str) -> str:
+    """Return a name and, in a column of its own, a wrapped meaning."""
+    lines = textwrap.wrap(meaning, max(_width() - _COLUMN, 20)) or [""]
+    left = " " * _INDENT + name
+    if len(left) >= _COLUMN:
+        lines, left = ["", *lines], left
+    first = f"{left:<{_COLUMN}}{lines[0]}".rstrip()
+    return "\n".join([first, *(" " * _COLUMN + line for line in lines[1:])])
+
+
+def _width() -> int:
+    return min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)

@@ -1,0 +1,90 @@
+"""Help of the programs that run recipes."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bert_keras.errors import UsageError
+from bert_keras.training import finetune, finetune_recipe, pretrain, recipe, recipe_files
+from bert_keras.training.overrides import KINDS, RENAMED
+from bert_keras.training.recipe_help import describe, header_of
+from bert_keras.training.values import rules_of
+
+_PROGRAMS: list[tuple[Any, type[Any], Path]] = [
+    (pretrain, recipe.PretrainRecipe, recipe.FOLDER),
+    (finetune, finetune_recipe.FinetuneRecipe, finetune_recipe.FOLDER),
+]
+
+
+@pytest.mark.parametrize(("program", "kind", "folder"), _PROGRAMS)
+def test_help_lists_every_recipe_and_every_value(program, kind, folder: Path) -> None:
+    shown = program.describe([])
+    assert shown.startswith(program.__doc__.split("\n")[0])
+    for name in recipe_files.known(folder):
+        assert f"\n    {name} " in shown
+    words = " ".join(shown.split())
+    for field, rule in rules_of(kind):
+        assert f"\n    {field.name}=" in shown
+        assert rule.meaning in words
+        assert f"\n{rule.section}:\n" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(("program", "kind", "folder"), _PROGRAMS)
+def test_help_explains_one_key(program, kind, folder: Path) -> None:
+    del folder
+    for field, rule in rules_of(kind):
+        shown = program.describe([f"--{field.name}=x"])
+        default = "" if field.default is dataclasses.MISSING else str(field.default)
+        assert shown.split("\n")[0].lower() == f"{field.name}={default}".lower()
+        words = " ".join(shown.split())
+        for told in (rule.meaning, *rule.choices, *rule.tasks):
+            assert told in words
+        assert str(field.type) == "str" or KINDS[str(field.type)].removeprefix("a ") in words
+    for old, name in RENAMED.items():
+        if name in {field.name for field in dataclasses.fields(kind)}:
+            assert program.describe([old]) == program.describe([name])
+
+
+@pytest.mark.parametrize(("program", "kind", "folder"), _PROGRAMS)
+def test_help_shows_a_recipe(program, kind, folder: Path) -> None:
+    del kind
+    for name in recipe_files.known(folder):
+        shown = program.describe([name, "learning_rate=3"])
+        assert shown.startswith(header_of(folder / f"{name}.py").title)
+        assert f"\n    name={name} " in shown
+
+
+def test_a_recipe_shows_the_values_of_its_task_alone() -> None:
+    assert "max_question=" in finetune.describe(["squad"])
+    assert "max_question=" not in finetune.describe(["sst2"])
+
+
+@pytest.mark.parametrize(("program", "kind", "folder"), _PROGRAMS)
+def test_no_recipe_is_called_as_a_key(program, kind, folder: Path) -> None:
+    keys = {field.name for field in dataclasses.fields(kind)}
+    assert not keys.intersection(recipe_files.known(folder))
+    with pytest.raises(UsageError, match=r"Neither a key nor a recipe.*'learning_rate'\?"):
+        program.describe(["lerning_rate"])
+
+
+def test_the_header_of_a_recipe(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        '"""A recipe.\n\nResult:   one\n          two\nTime:     3\n\nMore: text.\n"""\n'
+    )
+    header = header_of(path)
+    assert header.title == "A recipe."
+    assert header.parts == {"Result": "one two", "Time": "3", "More": "text."}
+    path.write_text("x = 1\n")
+    assert header_of(path).title == ""
+
+
+def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = describe([], recipe.PretrainRecipe, recipe.FOLDER, "Usage.")
+    assert max(map(len, shown.splitlines())) <= 60
