@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import sys
 from collections.abc import Iterator
@@ -39,7 +38,6 @@ app.command(rich_help_panel=_PRODUCTION)(cli_export.export)
 app.command(rich_help_panel=_PRODUCTION)(cli_export.serve_check)
 
 _AGAIN = "Mend this, remove the folder and repeat the command."
-_TABLES = (".csv", ".tsv", ".parquet")
 _SOURCE = "a folder of any format, a name of PRESETS, or hf://organisation/name[@revision]"
 _Source = Annotated[str, typer.Argument(help=_SOURCE, show_default=False)]
 _Pickle = Annotated[bool, typer.Option(help="read a pytorch_model.bin where there is no other")]
@@ -164,83 +162,6 @@ def verify(
         typer.echo(f"They differ by up to {largest:.3g}, more than {tolerance:g}.")
         raise typer.Exit(1)
     typer.echo(f"Equal: no difference above {largest:.3g} (tolerance {tolerance:g}).")
-
-
-@app.command(rich_help_panel=cli_programs.USE)
-def predict(
-    source: _Source,
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="a text a line; - or none: standard input")
-    ] = None,
-    max_length: Annotated[
-        int | None, typer.Option(help="most tokens of a text; else what the model's folder says")
-    ] = None,
-    batch_size: Annotated[int, typer.Option(help="texts that run together")] = 32,
-    null_threshold: Annotated[
-        float | None,
-        typer.Option(help="of questions: no answer where that is likelier by more than this"),
-    ] = None,
-    prompt_name: Annotated[
-        str | None,
-        typer.Option(help="of vectors: the model's prompt of this name, before each text"),
-    ] = None,
-    allow_pickle: _Pickle = False,
-    trust: _Trust = False,
-) -> None:
-    """Answers every line with a line of JSON: labels, entities, answers, fills or vectors.
-
-    A line is a text, or a JSON object: {"text", "pair"}; {"question", "context"}; {"prompt",
-    "options"}. Tables are for bert-keras predict.
-    """
-    from bert_keras.inference.prompts import prompt_of
-    from bert_keras.models import QuestionAnswerer, SentenceEncoder, SentencePairs
-    from bert_keras.predictor import Predictor, predict_lines
-
-    if tables := [str(path) for path in files or () if path.suffix in _TABLES]:
-        raise UsageError(
-            f"{', '.join(tables)}: a table, not a text a line. bert-keras predict reads "
-            "tables; or give its texts as the lines of a .txt or .jsonl file."
-        )
-    sizes: dict[str, Any] = {"batch_size": batch_size, "max_length": max_length}
-    try:
-        predictor = Predictor.from_preset(source, **sizes, allow_pickle=allow_pickle, trust=trust)
-    except (ArtifactError, DataError, UsageError):
-        raise
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    model = predictor.task
-    if null_threshold is not None and not isinstance(model, QuestionAnswerer):
-        raise UsageError(f"--null-threshold is for questions. {source}: a {type(model).__name__}.")
-    options: dict[str, Any] = {"null_threshold": null_threshold, "prompt_name": prompt_name}
-    options = {name: value for name, value in options.items() if value is not None}
-    if prompt_name is not None:
-        try:
-            prompt_of(model.options, prompt_name=prompt_name)
-        except ValueError as error:
-            raise UsageError(f"--prompt-name: {error}") from error
-        if not isinstance(model, SentenceEncoder | SentencePairs) or "label" in model.output:
-            raise UsageError(f"--prompt-name is for vectors. {source}: a {type(model).__name__}.")
-    for path in files or [Path("-")]:
-        name = "standard input" if str(path) == "-" else str(path)
-        lines = _standard_input() if str(path) == "-" else _lines(path)
-        for answer in predict_lines(predictor, lines, name, **options):
-            typer.echo(answer)
-
-
-def _lines(path: Path) -> Iterator[str]:
-    from bert_keras.data.text_files import numbered_lines
-
-    return (line for _, line in numbered_lines(path))
-
-
-def _standard_input() -> Iterator[str]:
-    lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig")
-    try:
-        yield from lines
-    except UnicodeDecodeError as error:
-        raise DataError(f"standard input: not UTF-8 ({error}). Convert it first.") from error
-    finally:
-        lines.detach()  # which closes standard input otherwise
 
 
 @contextmanager

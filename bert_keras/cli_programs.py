@@ -15,6 +15,7 @@ PROGRAMS = {
     "pretrain": ("pretrain", "Pretrain a model on text by a recipe.", TRAIN),
     "finetune": ("finetune", "Fine-tune a model on labelled examples by a recipe.", TRAIN),
     "recipes": ("recipe_list", "List the recipes: task, data, measured result.", TRAIN),
+    "predict": ("predict", "Label, tag, answer or encode texts, tables and lines.", USE),
     "evaluate": ("evaluate", "Measure a fine-tuned model on labelled examples.", USE),
     "fill-mask": ("fill_mask", "Fill the masks of texts with an exported SavedModel.", USE),
 }

@@ -164,7 +164,7 @@ def test_predict_as_the_folder_says(call, classifier: Path, tmp_path: Path) -> N
     Predictor(task, tokenizer, max_length=4, options={"top_k": 2}).save_to_preset(folder)
     path = tmp_path / "texts.txt"
     path.write_text("{w1} w2 w3 w4 w5\n", encoding="utf-8")
-    for words, length in (((), 4), (("--max-length", "8"), 8)):
+    for words, length in (((), 4), (("max_length=8",), 8)):
         done = call("predict", folder, path, *words)
         assert done.code == 0, done.err
         expected = Predictor(task, tokenizer, max_length=length).predict_scores(
@@ -179,12 +179,6 @@ def test_predict_as_the_folder_says(call, classifier: Path, tmp_path: Path) -> N
     done = call("predict", folder, path)
     assert done.code == ArtifactError.exit_code
     assert "`options` must be of `predict_labels`" in done.err
-
-
-def test_predict_refuses_tables(call, classifier: Path, tmp_path: Path) -> None:
-    done = call("predict", classifier, tmp_path / "a.txt", tmp_path / "b.tsv")
-    assert done.code == UsageError.exit_code
-    assert "b.tsv: a table, not a text a line" in done.err
 
 
 def test_predict_refuses_a_folder(call, classifier: Path, tmp_path: Path) -> None:
@@ -202,14 +196,14 @@ def test_a_threshold_is_of_questions(call, classifier: Path, tmp_path: Path) -> 
 
     answers = []
     for threshold in ("1e9", "-1e9"):
-        done = call("predict", folder, path, "--null-threshold", threshold)
+        done = call("predict", folder, path, f"null_threshold={threshold}")
         assert done.code == 0, done.err
         answers.append(json.loads(done.out)["text"])
     assert answers[0] in "w2 w3"
     assert answers == [answers[0] or None, ""]
-    done = call("predict", classifier, path, "--null-threshold", "0")
+    done = call("predict", classifier, path, "null_threshold=0")
     assert done.code == UsageError.exit_code
-    assert "--null-threshold is for questions" in done.err
+    assert "null_threshold= is for questions" in done.err
 
 
 def test_a_prompt_is_of_vectors(call, classifier: Path, tmp_path: Path) -> None:
@@ -218,13 +212,13 @@ def test_a_prompt_is_of_vectors(call, classifier: Path, tmp_path: Path) -> None:
     contracts.as_trained(task).save_to_preset(folder)
     Tokenizer(_WORDS).save_to_preset(folder)
     path.write_text("w1 w2\n", encoding="utf-8")
-    for options, text in (((), "w1 w2"), (("--prompt-name", "query"), "w7 w8 w1 w2")):
+    for options, text in (((), "w1 w2"), (("prompt_name=query",), "w7 w8 w1 w2")):
         done = call("predict", folder, path, *options)
         assert done.code == 0, done.err
         expected = Predictor.from_preset(folder).encode([text])[0]
         np.testing.assert_allclose(json.loads(done.out), expected, atol=1e-6)
     for model, message in ((classifier, "which has none"), (folder, "must be one of query")):
-        done = call("predict", model, path, "--prompt-name", "other")
+        done = call("predict", model, path, "prompt_name=other")
         assert done.code == UsageError.exit_code
         assert message in done.err
 

@@ -14,7 +14,7 @@ import bert_keras as bk
 from bert_keras import data
 from bert_keras.errors import UsageError
 from bert_keras.inference import results as answers
-from bert_keras.training import finetuned
+from bert_keras.training import finetuned, predict
 from bert_keras.training.finetune_recipe import (
     KINDS,
     FinetuneRecipe,
@@ -83,6 +83,8 @@ def test_commands_are_accepted(
         elif name == "pretrain":
             known = (PretrainRecipe, (), load_recipe, quick_pretraining)
             read_command(arguments, *known, name, named="")
+        elif name == "predict":
+            parse_overrides([word for word in arguments if "=" in word], predict._DEFAULTS)
         else:
             own: dict[str, str] = dict.fromkeys(("data", "out"), "")
             finetuned._values(arguments[1:], own, FinetuneRecipe(task="text_classification"))

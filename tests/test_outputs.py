@@ -121,7 +121,7 @@ done(finetune.main, "task.py", "--quicktest", "out=~/runs/finetune", "epochs=1")
 done(finetune.main, "task.py", "--quicktest", "epochs=1")
 data = "data=~/runs/finetune/.quicktest/train.jsonl"
 done(evaluate.main, "~/runs/finetune", data)
-done(predict.main, "~/runs/finetune", data, "out=~/predictions.tsv")
+done(predict.main, "~/runs/finetune", data[5:], "out=~/predictions.tsv")
 sys.argv = ["bert-keras", "convert", "../runs/finetune", "converted"]
 try:
     cli.main()

@@ -3,7 +3,16 @@
 from bert_keras.checkpoints.predictor_config import read_predictor_config, write_predictor_config
 from bert_keras.inference import Answer, Choice, Entity, Fill, Label, entity_tags
 from bert_keras.inference.predictor_config import PredictorConfig
-from bert_keras.predictor.lines import predict_lines
+from bert_keras.predictor.inputs import (
+    Row,
+    file_lines,
+    keys_of,
+    line_rows,
+    standard_input,
+    table_rows,
+)
+from bert_keras.predictor.lines import plain, predict_lines, predict_rows
+from bert_keras.predictor.outputs import records, require_new, write
 from bert_keras.predictor.predictor import Predictor
 
 __all__ = [
@@ -14,8 +23,19 @@ __all__ = [
     "Label",
     "Predictor",
     "PredictorConfig",
+    "Row",
     "entity_tags",
+    "file_lines",
+    "keys_of",
+    "line_rows",
+    "plain",
     "predict_lines",
+    "predict_rows",
     "read_predictor_config",
+    "records",
+    "require_new",
+    "standard_input",
+    "table_rows",
+    "write",
     "write_predictor_config",
 ]

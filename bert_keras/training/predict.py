@@ -1,39 +1,271 @@
-"""Predicts with a fine-tuned model for examples whose labels are not known.
+"""Predicts with a fine-tuned model, or with any checkpoint of a task.
 
-    bert-keras predict RUN data=FILE out=FILE [key=value …]
+    bert-keras predict MODEL [INPUT …] [key=value …]
 
-RUN is the folder of a fine-tuning run, whose values are used again, or any checkpoint of a task (a
-folder, or hf://organisation/name). key=value changes how FILE is read: text=, pair=, format= and
-the like; an unknown key lists them all. Labels in FILE are not looked for.
+MODEL is the folder of a run, a checkpoint folder, or hf://organisation/name. INPUT is a text in
+quotes, a file, or - for standard input; without one, standard input. A file is a table (.csv, .tsv,
+.parquet), or lines: a text or a JSON object each.
+
+    out=                  file to write: .csv, .tsv or .jsonl, with the texts, the answers and the
+                          probability of each label; without it, an answer is a line of JSON
+    overwrite=false       replace the file of out=
+    text=                 column or key of the text; that of the run, else text
+    pair=                 column or key of a second text; that of the run, else none of a table
+    question= context=    those of questions; prompt= options= lead= of choices
+    format=               tsv, csv, jsonl, parquet or label_text; empty: by the file's ending
+    header=true           a table names its columns; else they are numbers from 0
+    quoting=auto          quotes hold fields of a table together; auto: in CSV
+    separator=            of the fields of a table; empty: comma in CSV, tab in TSV
+    encoding=utf-8        of tables
+    max_length=0          most tokens of a text; 0: what the model's folder says
+    batch_size=32         texts that run together
+    threshold=0.5         of several labels: those at least so probable
+    null_threshold=       of questions: no answer where that is likelier by more than this
+    prompt_name=          of vectors: the model's prompt of this name, before each text
+    allow_pickle=false    read a pytorch_model.bin where there is no other
+    trust=false           read the variables of a SavedModel of Google's
+    form=rows             official: the form of the task's benchmark, GLUE's table, CoNLL's columns
+                          or SQuAD's JSON, from a file of that benchmark; more keys then, as of
+                          bert-keras evaluate
 
 Examples:
-    bert-keras predict runs/sst2 data=sst2/test.tsv out=SST-2.tsv
-    bert-keras predict runs/squad data=squad/dev.json out=answers.json
+    bert-keras predict runs/sst2 "A fine film."
+    bert-keras predict runs/sst2 reviews.csv text=review out=labels.csv
+    cat reviews.txt | bert-keras predict runs/sst2
+    bert-keras predict runs/squad squad/dev.json out=answers.json form=official
 
-out= is written in the form that is official for the task: GLUE's table of index and prediction,
-CoNLL's columns, SQuAD's JSON of answers by id.
 Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 a damaged model, 5 no space.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
 from bert_keras import atomic
-from bert_keras.errors import UsageError
+from bert_keras.errors import ArtifactError, DataError, UsageError
+from bert_keras.training import progress
+from bert_keras.training.overrides import parse_overrides
+from bert_keras.training.recipe_files import require_no_flags
 from bert_keras.training.run import run
+
+_COLUMNS = ("text", "pair", "question", "context", "prompt", "options", "lead")
+_DEFAULTS: dict[str, Any] = {
+    "out": "",
+    "overwrite": False,
+    **dict.fromkeys(_COLUMNS, ""),
+    "format": "",
+    "header": True,
+    "quoting": "auto",
+    "separator": "",
+    "encoding": "utf-8",
+    "max_length": 0,
+    "batch_size": 32,
+    "threshold": 0.5,
+    "null_threshold": "",
+    "prompt_name": "",
+    "allow_pickle": False,
+    "trust": False,
+    "form": "rows",
+}
+_READING = ("format", "header", "quoting", "separator", "encoding")
+_KEY = re.compile(r"[a-z_]+=")
+# Endings by which a word that names no file is a file that is missing, not a text.
+_ENDINGS = re.compile(r"\S*\.(csv|tsv|tab|txt|jsonl?|ndjson|parquet|conll|gz)", re.IGNORECASE)
+_TABLES = ("csv", "tsv", "tab", "parquet")
+_OFFICIAL = (".json", ".conll")
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the program; returns the exit code."""
-    # Keras and its backend take seconds to import: not for --help.
+    """Run the program; return the exit code."""
+    flags = [word for word in arguments if re.match("-[-a-z]", word)]
+    require_no_flags(flags, list(_DEFAULTS))
+    words = [word for word in arguments if not _KEY.match(word)]
+    assigned = [word for word in arguments if _KEY.match(word)]
+    if not words or words[0] == "-":
+        raise UsageError("Name a model: bert-keras predict MODEL [INPUT …] [key=value …]")
+    model, *inputs = words
+    if "form=official" in assigned:
+        return _official(model, inputs, [word for word in assigned if word != "form=official"])
+    if [word for word in assigned if word.startswith("data=")]:
+        raise UsageError("data= is given without its name now: bert-keras predict MODEL FILE")
+    values = parse_overrides(assigned, _DEFAULTS)
+    if values["form"] != "rows":
+        raise UsageError(f"form must be rows or official. Received: form={values['form']!r}")
+    return _predict(model, inputs or ["-"], values)
+
+
+def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
+    # Keras and its backend take seconds to import: not for a bad command line.
+    from bert_keras.predictor import plain, predict_rows, records, require_new, write
+
+    out = atomic.expanded(values["out"]) if values["out"] else None
+    if out is not None:
+        require_new(out, overwrite=values["overwrite"])
+        _require_apart(out, inputs)
+    threshold = _number("null_threshold", values["null_threshold"])
+    predictor = _open(model, values)
+    options = _options(predictor, model, threshold, values["prompt_name"])
+    rows = _rows(predictor, model, inputs, values)
+    if out is None:
+        for _, answer in predict_rows(predictor, rows, **options):
+            print(json.dumps(plain(answer), ensure_ascii=False, allow_nan=False), flush=True)
+        return 0
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with progress.task("answering") as show:
+        predictor.progress = lambda done, total: show(done, total, "")
+        count = write(out, records(predictor, rows, threshold=values["threshold"], **options))
+    print(f"{count:,} predictions: {out}")
+    return 0
+
+
+def _open(model: str, values: dict[str, Any]) -> Any:
+    from bert_keras.predictor import Predictor
+
+    sizes: dict[str, Any] = {"batch_size": values["batch_size"]}
+    try:
+        return Predictor.from_preset(
+            model,
+            **sizes,
+            max_length=values["max_length"] or None,
+            allow_pickle=values["allow_pickle"],
+            trust=values["trust"],
+        )
+    except (ArtifactError, DataError, UsageError):
+        raise
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _options(
+    predictor: Any, model: str, null_threshold: float | None, prompt_name: str
+) -> dict[str, Any]:
+    """Return options of the predictor's method.
+
+    Raises:
+        UsageError: an option that is of another task.
+    """
+    from bert_keras.inference import prompt_of
+    from bert_keras.models import QuestionAnswerer, SentenceEncoder, SentencePairs
+
+    task, options = predictor.task, {}
+    kind = type(task).__name__
+    if null_threshold is not None:
+        if not isinstance(task, QuestionAnswerer):
+            raise UsageError(f"null_threshold= is for questions. {model}: a {kind}.")
+        options["null_threshold"] = null_threshold
+    if prompt_name:
+        try:
+            prompt_of(task.options, prompt_name=prompt_name)
+        except ValueError as error:
+            raise UsageError(f"prompt_name=: {error}") from error
+        if not isinstance(task, SentenceEncoder | SentencePairs) or "label" in task.output:
+            raise UsageError(f"prompt_name= is for vectors. {model}: a {kind}.")
+        options["prompt_name"] = prompt_name
+    return options
+
+
+def _rows(
+    predictor: Any, model: str, inputs: Sequence[str], values: dict[str, Any]
+) -> Iterator[Any]:
+    """Yield the rows of all inputs."""
+    from bert_keras.predictor import file_lines, keys_of, line_rows, standard_input, table_rows
+
+    keys = keys_of(predictor.task)
+    columns, reading = _columns_and_reading(model, values)
+    texts = 0
+    for word in inputs:
+        path = atomic.expanded(word)
+        if word == "-":
+            yield from line_rows(standard_input(), "standard input", keys, columns)
+        elif not path.exists() and not _ENDINGS.fullmatch(word):
+            texts += 1
+            yield from line_rows([word], f"text {texts}", keys, columns)
+        elif _is_table(path, values["format"]):
+            try:
+                yield from table_rows(path, keys, columns, **reading)
+            except (DataError, UsageError):
+                raise
+            except (ValueError, ImportError) as error:
+                raise UsageError(str(error)) from error
+        elif path.suffix.lower() in _OFFICIAL:
+            raise UsageError(f"{path}: a file of a benchmark is read with form=official.")
+        else:
+            yield from line_rows(file_lines(path), str(path), keys, columns)
+
+
+def _is_table(path: Path, given: str) -> bool:
+    ending = Path(path.name.lower().removesuffix(".gz")).suffix
+    return bool(given) or ending.removeprefix(".") in _TABLES
+
+
+def _columns_and_reading(
+    model: str, values: dict[str, Any]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the names of columns, and options of tables: those given, else those of the run."""
+    from bert_keras.training.finetune_folder import recipe_of
+    from bert_keras.training.finetune_recipe import usual_values
+
+    recipe = recipe_of(atomic.expanded(model))
+    usual, merged = usual_values(), dict(values)
+    for name in (*_COLUMNS, *_READING):
+        if recipe is not None and values[name] == _DEFAULTS[name] and name in usual:
+            merged[name] = getattr(recipe, name)
+    quoting = {"auto": None, "true": True, "false": False}
+    if merged["quoting"] not in quoting:
+        raise UsageError(f"quoting must be auto, true or false. Received: {merged['quoting']!r}")
+    reading = {
+        "format": merged["format"] or None,
+        "header": merged["header"],
+        "quoting": quoting[merged["quoting"]],
+        "separator": merged["separator"] or None,
+        "encoding": merged["encoding"],
+    }
+    return {name: merged[name] for name in _COLUMNS}, reading
+
+
+def _number(name: str, text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise UsageError(f"{name} must be a number. Received: {text!r}")
+    return number
+
+
+def _require_apart(out: Path, inputs: Sequence[str]) -> None:
+    """Refuse to write where something is read."""
+    from bert_keras.training.finetuned import require_apart
+
+    require_apart(out, [word for word in inputs if word != "-"])
+
+
+def _official(model: str, inputs: Sequence[str], assigned: Sequence[str]) -> int:
+    """Predict a file of a benchmark, and write the form that is official for it."""
     from bert_keras.training.finetune_data import read
     from bert_keras.training.finetuned import open_finetuned, require_apart
 
-    opened = open_finetuned(arguments, "predict", ("data", "out"), measures=False)
+    if len(inputs) != 1:
+        raise UsageError(f"form=official reads one file. Received: {len(inputs)} inputs")
+    overwrite = "overwrite=true" in assigned
+    words = [word for word in assigned if not word.startswith("overwrite=")]
+    opened = open_finetuned(
+        [model, f"data={inputs[0]}", *words], "predict", ("data", "out"), measures=False
+    )
     kind, source = opened.kind, opened.own["data"]
     out = atomic.expanded(opened.own["out"])
     if out.is_dir():
         raise UsageError(f"{out} is a folder. Choose a file with out=FILE.")
     require_apart(out, [source])
+    if out.is_file() and not overwrite:
+        raise UsageError(f"{out} exists. Choose another file, or give overwrite=true.")
     out.parent.mkdir(parents=True, exist_ok=True)  # now, not when all is answered
     data = read(kind, source, labelled=False)
     with opened.shown():

@@ -112,7 +112,7 @@ def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
 @settings(max_examples=30, deadline=None)
 def test_what_is_printed(name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "_matrix_product_speed", lambda: 1e9)
+        patch.setattr(plan, "matrix_product_speed", lambda: 1e9)
         patch.setattr(plan, "_text_bytes", lambda _: 1_000)
         patch.setattr(plan, "check_held_out", lambda _: None)
         plan.print_plan(dataclasses.replace(_RECIPE, name=name, out=name, corpus=name or "x"))
@@ -199,7 +199,7 @@ def test_examples_whose_name_is_not_utf8(
     assert done.code == 0, done.err
     assert r"b\udcffd.jsonl" in "".join(done.out.split())
     assert json.loads(Path("[/y]", "metrics.json").read_bytes())["data"] == str(odd)
-    done = call(predict.main, "[/x]", f"data={odd}", f"out={odd}.tsv")
+    done = call(predict.main, "[/x]", str(odd), f"out={odd}.tsv")
     assert done.code == 0, done.err
     assert Path(f"{odd}.tsv").is_file()
 

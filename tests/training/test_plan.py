@@ -29,7 +29,7 @@ RECIPE = PretrainRecipe(
 
 @pytest.fixture(autouse=True)
 def one_gigaflops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "_matrix_product_speed", lambda: 1e9)
+    monkeypatch.setattr(module, "matrix_product_speed", lambda: 1e9)
     monkeypatch.chdir(tmp_path)
     Path(RECIPE.corpus).write_text("A sentence. " * 1_000)  # one document
 
@@ -61,7 +61,7 @@ def test_time_and_memory_follow_the_size() -> None:
     tokens = 1_000 * 16 * 64
     assert found.tokens_read == tokens
     blocks = 2 * 12 * 128**2  # parameters of the matrices
-    least = 6 * tokens * blocks / (1e9 * module._EFFICIENCY)
+    least = 6 * tokens * blocks / (1e9 * module.EFFICIENCY)
     assert least < found.seconds < 1.5 * least
     assert found.seconds < change(objective="rtd", generator_size=0.5).seconds < 2 * found.seconds
     assert change(steps=2_000).seconds == pytest.approx(2 * found.seconds)
@@ -134,4 +134,4 @@ def test_what_is_printed() -> None:
 
 def test_the_speed_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert module._matrix_product_speed() > 1e7
+    assert module.matrix_product_speed() > 1e7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import json
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bert_keras import Predictor
+from bert_keras.training import predict as module
 from bert_keras.training.finetune_recipe import KINDS
 from bert_keras.training.predict import main
 
@@ -27,6 +30,9 @@ _FILES = {
 }
 
 
+_FORM = "form=official"
+
+
 def test_all_tasks_are_tested() -> None:
     assert set(_FILES) == set(KINDS)
 
@@ -38,16 +44,18 @@ def test_predictions_need_no_metrics(finetuned, tmp_path: Path, call, monkeypatc
         importlib.util, "find_spec", lambda name: None if name in lacking else found(name)
     )
     (tmp_path / "test.jsonl").write_text('{"text": "x"}\n')
-    done = call(main, str(run), "data=test.jsonl", "out=answers")
+    done = call(main, str(run), "test.jsonl", "out=answers", "form=official")
     assert done.code == 0, done.err
     assert "answering" in done.err
 
 
 @pytest.mark.parametrize("task", _FILES)
-def test_every_task(task: str, finetuned, tmp_path: Path, call: Callable) -> None:
+def test_the_official_form_of_every_task(
+    task: str, finetuned, tmp_path: Path, call: Callable
+) -> None:
     name, text = _FILES[task]
     (tmp_path / name).write_text(text)
-    done = call(main, str(finetuned(task)), f"data={name}", "out=new/answers")
+    done = call(main, str(finetuned(task)), name, "out=new/answers", "form=official")
     assert done.code == 0, done.err
     written = (tmp_path / "new" / "answers").read_text()
     lines = written.splitlines()
@@ -79,25 +87,47 @@ def test_every_task(task: str, finetuned, tmp_path: Path, call: Callable) -> Non
 @pytest.mark.parametrize(
     ("values", "code", "message"),
     [
-        (("data=test.jsonl",), 2, "out= is missing"),
-        (("out=a",), 2, "data= is missing"),
-        (("data=test.jsonl", "out=test.jsonl"), 2, "is what is read"),
-        (("data=test.jsonl", "out=folder"), 2, "folder is a folder"),
-        (("data=nowhere.jsonl", "out=a"), 3, "nowhere.jsonl"),
-        (("data=test.jsonl", "out=gap.tsv/a"), 5, "File exists: 'gap.tsv'"),
-        (("data=test.jsonl", "out=a", "text=sentence"), 3, "no key 'sentence'"),
-        (("data=gap.tsv", "out=a", "header=false", "text=0"), 3, "gap.tsv:2: a blank line before"),
+        (("test.jsonl", _FORM), 2, "out= is missing"),
+        ((_FORM, "out=a"), 2, "form=official reads one file. Received: 0 inputs"),
+        (("test.jsonl", "out=test.jsonl", _FORM), 2, "is what is read"),
+        (("test.jsonl", "out=folder", _FORM), 2, "folder is a folder"),
+        (("test.jsonl", "out=gap.tsv", _FORM), 2, "gap.tsv exists. Choose another file"),
+        (("nowhere.jsonl", "out=a", _FORM), 3, "nowhere.jsonl"),
+        (("test.jsonl", "out=gap.tsv/a", _FORM), 5, "File exists: 'gap.tsv'"),
+        (("test.jsonl", "out=a", "text=sentence", _FORM), 3, "no key 'sentence'"),
+        (
+            ("gap.tsv", "out=a", "header=false", "text=0", _FORM),
+            3,
+            "gap.tsv:2: a blank line before",
+        ),
+        (("data=test.jsonl",), 2, "data= is given without its name now"),
+        (("test.jsonl", "form=glue"), 2, "form must be rows or official"),
+        (("test.jsonl", "out=a.xlsx"), 2, "out= must end with .csv, .jsonl, .tsv"),
+        (("test.jsonl", "out=folder.csv"), 2, "folder.csv is a folder"),
+        (("test.jsonl", "out=test.jsonl"), 2, "test.jsonl exists"),
+        (("test.jsonl", "out=test.jsonl", "overwrite=true"), 2, "is what is read"),
+        (("nowhere.csv",), 3, "nowhere.csv"),
+        (("test.jsonl", "text=sentence"), 3, "test.jsonl:1: no 'sentence'"),
+        (("gap.tsv", "text=nothing"), 3, "no column 'nothing'"),
+        (("gap.tsv", "quoting=maybe"), 2, "quoting must be auto, true or false"),
+        (("a.json",), 2, "a.json: a file of a benchmark is read with form=official"),
+        (("test.jsonl", "null_threshold=x"), 2, "null_threshold must be a number"),
+        (("test.jsonl", "max_length=2"), 2, "max_length"),
+        (("test.jsonl", "--max-length", "8"), 2, "Write max_length=VALUE. Received: --max-length"),
     ],
 )
 def test_bad_input(values, code, message, finetuned, tmp_path: Path, call: Callable) -> None:
     (tmp_path / "test.jsonl").write_text('{"text": "x"}\n')
     (tmp_path / "gap.tsv").write_text("good\n\nbad\n")
+    (tmp_path / "a.json").write_text("{}")
     (tmp_path / "folder").mkdir()
+    (tmp_path / "folder.csv").mkdir()
     done = call(main, str(finetuned("text_classification")), *values)
     assert done.code == code, done.err
     assert done.err.startswith("error: ")
     assert message in done.err
-    assert {path.name for path in tmp_path.iterdir()} == {"test.jsonl", "gap.tsv", "folder"}
+    names = {"test.jsonl", "gap.tsv", "folder", "folder.csv", "a.json"}
+    assert {path.name for path in tmp_path.iterdir()} == names
 
 
 @pytest.mark.parametrize(
@@ -106,7 +136,7 @@ def test_bad_input(values, code, message, finetuned, tmp_path: Path, call: Calla
 )
 def test_what_cannot_be_written(out: str, message: str, finetuned, tmp_path, call) -> None:
     (tmp_path / "test.jsonl").write_text('{"text": "x"}\n')
-    done = call(main, str(finetuned("text_classification")), "data=test.jsonl", f"out={out}")
+    done = call(main, str(finetuned("text_classification")), "test.jsonl", f"out={out}", _FORM)
     assert done.code == 5, done.err
     assert message in done.err
     assert Path("/dev/full").is_char_device()
@@ -117,3 +147,99 @@ def test_help(call: Callable) -> None:
     done = call(main, "--help")
     assert done.code == 0
     assert done.out.startswith("Predicts with a fine-tuned model")
+    for key in module._DEFAULTS:
+        assert f"{key}=" in done.out
+
+
+def test_a_text(finetuned, call: Callable) -> None:
+    run = str(finetuned("text_classification"))
+    done = call(main, run, "the film was good", "a = b is no key")
+    assert done.code == 0, done.err
+    first, second = map(json.loads, done.out.splitlines())
+    assert first["label"] in ("good", "bad")
+    assert set(second) == {"label", "score"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_a_table_of_labels(ending: str, finetuned, tmp_path: Path, call: Callable) -> None:
+    """Whatever stands in the texts, what is written can be read again."""
+    texts = ["good, or not?", 'a "quoted" film', "two\nlines", "tab\there"]
+    with (tmp_path / "reviews.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["review", "label"], *([text, "?"] for text in texts)])
+    run = finetuned("text_classification")
+    done = call(main, str(run), "reviews.csv", "text=review", f"out=new/labels.{ending}")
+    assert done.code == 0, done.err
+    assert "4 predictions: " in done.out
+    written = tmp_path / "new" / f"labels.{ending}"
+    with written.open(encoding="utf-8", newline="") as file:
+        if ending == "jsonl":
+            found = [json.loads(line) for line in file]
+        else:
+            found = list(csv.DictReader(file, delimiter=csv_separator(ending)))
+    assert [row["text"] for row in found] == texts
+    expected = Predictor.from_preset(run).predict_scores(texts)
+    for row, scores in zip(found, expected, strict=True):
+        probabilities = {name: float(row[f"p_{name}"]) for name in ("bad", "good")}
+        assert list(probabilities.values()) == pytest.approx(scores.tolist(), abs=1e-5)
+        assert row["label"] == max(probabilities, key=lambda name: probabilities[name])
+        assert float(row["score"]) == pytest.approx(scores.max(), abs=1e-5)
+    again = call(main, str(run), "reviews.csv", "text=review", f"out=new/labels.{ending}")
+    assert again.code == 2
+    again = (str(run), "reviews.csv", "text=review", f"out=new/labels.{ending}", "overwrite=true")
+    assert call(main, *again).code == 0
+
+
+def csv_separator(ending: str) -> str:
+    return {"csv": ",", "tsv": "\t"}[ending]
+
+
+_ROWS = {
+    "token_classification": ({"text": "Ada is in Rome"}, {"text", "entities"}),
+    "question_answering": (
+        {"question": "who is in Rome ?", "context": "Ada is in Rome"},
+        {"question", "context", "text", "start", "end", "score", "null_score"},
+    ),
+    "multiple_choice": (
+        {"prompt": "the", "options": ["good", "bad"]},
+        {"prompt", "options", "index", "text", "score"},
+    ),
+    "multi_label_classification": ({"text": "good bad"}, {"text", "labels"}),
+    "text_classification": ({"text": "good"}, {"text", "label", "score", "p_bad", "p_good"}),
+    "text_regression": ({"text": "good", "pair": "bad"}, {"text", "pair", "score"}),
+    "sentence_similarity": ({"text": "good", "pair": "bad"}, {"text", "pair", "score"}),
+    "pair_classification": ({"text": "good", "pair": "bad"}, {"text", "pair", "label", "score"}),
+    "retrieval": ({"text": "good", "pair": "bad"}, {"text", "pair", "score"}),
+}
+
+
+@pytest.mark.parametrize("task", _FILES)
+def test_rows_of_every_task(task: str, finetuned, tmp_path: Path, call: Callable) -> None:
+    row, columns = _ROWS[task]
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(row)}\n")
+    for ending in ("jsonl", "csv"):
+        done = call(main, str(finetuned(task)), "rows.jsonl", f"out=answers.{ending}")
+        assert done.code == 0, done.err
+    found = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert len(found) == 2
+    assert columns <= set(found[0])
+    assert {name: found[0][name] for name in row} == row
+    with (tmp_path / "answers.csv").open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert list(table[0]) == list(found[0])
+    for name, value in found[0].items():
+        cell = table[0][name]
+        assert (cell if isinstance(value, str) or value is None else json.loads(cell)) == (
+            "" if value is None else value
+        )
+
+
+def test_tables_of_questions_and_choices(finetuned, tmp_path: Path, call: Callable) -> None:
+    (tmp_path / "q.csv").write_text("q,c\nwho is in Rome ?,Ada is in Rome\n")
+    asked = ("q.csv", "question=q", "context=c", "out=a.jsonl")
+    assert call(main, str(finetuned("question_answering")), *asked).code == 0
+    (answer,) = map(json.loads, (tmp_path / "a.jsonl").read_text().splitlines())
+    assert answer["text"] in "Ada is in Rome"
+    (tmp_path / "c.csv").write_text("p,a,b\nthe,good,bad\n")
+    done = call(main, str(finetuned("multiple_choice")), "c.csv", "prompt=p", "options=a,b")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["text"] in ("good", "bad")
