@@ -44,6 +44,7 @@ FLOORS = {
     "programs": Floor(),
     "config": Floor(),
     "defaults": Floor(),
+    "task_names": Floor(),
     "features": Floor(),
     "presets": Floor(("config",)),
     "layers": Floor((), ("keras",), ("tensorflow",)),

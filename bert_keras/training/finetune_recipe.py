@@ -7,22 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.defaults import FINETUNING
+from bert_keras.task_names import FINETUNED
 from bert_keras.training import recipe_files
 from bert_keras.training.overrides import RENAMED_TASKS
 from bert_keras.training.values import JIT, Section, check, fail
 
 FOLDER = Path(__file__).parent / "recipes" / "finetuning"
-KINDS = (
-    "text_classification",
-    "multi_label_classification",
-    "text_regression",
-    "token_classification",
-    "question_answering",
-    "multiple_choice",
-    "sentence_similarity",
-    "pair_classification",
-    "retrieval",
-)
+KINDS = tuple(FINETUNED)
 
 _SEEDS = 2**32
 # Tasks that a value is for.

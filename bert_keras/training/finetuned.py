@@ -13,6 +13,7 @@ from bert_keras.checkpoints import load_checkpoint
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor, read_predictor_config
+from bert_keras.task_names import FINETUNED, names_of
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import progress
 from bert_keras.training.finetune_folder import recipe_of
@@ -29,12 +30,6 @@ _VALUES = (
     *("max_length", "stride", "max_question", "max_answer", "no_answer"),
 )
 _PROBLEMS = {problem: task for task, problem in PROBLEMS.items()}
-_CLASSES = {
-    "TokenClassifier": "token_classification",
-    "QuestionAnswerer": "question_answering",
-    "MultipleChoice": "multiple_choice",
-    "SentenceEncoder": "sentence_similarity",
-}
 _LENGTH = 128
 
 
@@ -141,8 +136,8 @@ def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
         known = _PROBLEMS[task.options["problem"]]
     elif what == "SentencePairs":
         known = "sentence_similarity" if task.head is None else "pair_classification"
-    elif what in _CLASSES:
-        known = _CLASSES[what]
+    elif found := [name for name in names_of(what) if name in FINETUNED]:
+        known = found[0]
     else:
         raise ArtifactError(f"{name}: holds a {what}, which is not fine-tuned for any task.")
     positions = task.encoder.config.max_positions
