@@ -49,12 +49,12 @@ def snapshot(cache: Path, name: str = NAME) -> Path:
     return cache / f"models--{repository}" / "snapshots" / ("0" * 40)
 
 
-def offline_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lay out someone/tiny in two revisions and the repository of `NAME`; the hub is offline."""
+def offline_cache(cache: Path, monkeypatch: pytest.MonkeyPatch, name: str = NAME) -> None:
+    """Lay out someone/tiny in two revisions and the repository of a preset; the hub is offline."""
     constants = pytest.importorskip("huggingface_hub.constants")
-    repositories = {"someone/tiny": ("main", "v2"), HANDLES[NAME].removeprefix("hf://"): ("main",)}
-    for name, revisions in repositories.items():
-        repository = cache / f"models--{name.replace('/', '--')}"
+    repositories = {"someone/tiny": ("main", "v2"), HANDLES[name].removeprefix("hf://"): ("main",)}
+    for handle, revisions in repositories.items():
+        repository = cache / f"models--{handle.replace('/', '--')}"
         for seed, revision in enumerate(revisions):
             commit = str(seed) * 40
             fill(repository / "snapshots" / commit, seed)
