@@ -33,12 +33,13 @@ class Floor(NamedTuple):
 
 
 # Every floor may import these.
-GROUND = ("atomic", "errors", "escaping", "one_writer", "strict_json")
+GROUND = ("atomic", "errors", "escaping", "one_writer", "renamed_arguments", "strict_json")
 FLOORS = {
     "atomic": Floor(),
     "errors": Floor(),
     "escaping": Floor((), (), ("rich",)),
     "one_writer": Floor(),
+    "renamed_arguments": Floor(),
     "strict_json": Floor(),
     "handles": Floor(("presets",), (), ("huggingface_hub",)),
     "programs": Floor(),

@@ -15,9 +15,11 @@ from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.targets import targets_of, weights_of
 from bert_keras.errors import DataError
 from bert_keras.features import LABEL, MATCH, SENTENCE_PAIR_OBJECTIVES, SIMILARITY
+from bert_keras.renamed_arguments import renamed
 from bert_keras.tokenizers import Tokenizer
 
 
+@renamed("pair_examples", highest="max_score")
 def pair_examples(
     tokenizer: Tokenizer,
     examples: Texts,

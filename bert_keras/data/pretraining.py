@@ -28,6 +28,7 @@ from bert_keras.features import (
     SOP,
     TOKEN_IDS,
 )
+from bert_keras.renamed_arguments import renamed
 
 if TYPE_CHECKING:
     from bert_keras.data.corpus import Corpus
@@ -67,6 +68,11 @@ class PretrainingExamples:
 
     fixed_shapes = True
 
+    @renamed(
+        "PretrainingExamples",
+        max_predictions="max_predictions_per_seq",
+        short_probability="short_seq_prob",
+    )
     def __init__(
         self,
         corpus: Corpus,

@@ -11,6 +11,7 @@ from bert_keras.optimization.decay import DecayInStep
 from bert_keras.optimization.fused import FusedAdam
 from bert_keras.optimization.layer_rates import LayerRates
 from bert_keras.optimization.schedules import WarmupDecay
+from bert_keras.renamed_arguments import renamed
 
 # Names of the variables of layer normalisations and of all biases.
 UNDECAYED = ("bias", "gamma", "beta")
@@ -103,6 +104,12 @@ class Muon(_KeepsExclusions, DecayInStep, LayerRates, _class_of(keras.optimizers
 OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb, "muon": Muon}
 
 
+@renamed(
+    "optimizer",
+    accumulate="gradient_accumulation_steps",
+    accumulation_steps="gradient_accumulation_steps",
+    ema="ema_momentum",
+)
 def optimizer(
     learning_rate: float,
     *,

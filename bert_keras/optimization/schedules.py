@@ -8,6 +8,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.renamed_arguments import renamed
+
 SLANTED = "slanted_triangular"
 SCHEDULES = ("linear", "cosine", "polynomial", "constant", SLANTED)
 
@@ -36,6 +38,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
             ratio out of range, or values that "slanted_triangular" has no use for.
     """
 
+    @renamed("WarmupDecay", accumulate="gradient_accumulation_steps")
     def __init__(
         self,
         learning_rate: float,
