@@ -17,14 +17,14 @@ from bert_keras.defaults import FINETUNING
 from bert_keras.inference.predictor_config import PredictorConfig
 from bert_keras.models.auto_compile import compile_for, steps_of
 from bert_keras.models.class_weights import weighed
-from bert_keras.models.loss_checks import check_losses
+from bert_keras.models.loss_checks import ChecksLosses
 from bert_keras.models.text_columns import TextColumns, find_text
 from bert_keras.models.text_targets import weights_by_name
 from bert_keras.models.unread import WithoutUnread
 from bert_keras.models.with_tokenizer import WithTokenizer
 
 
-class FitsText(WithTokenizer, WithoutUnread):
+class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
     """Mixin of tasks: text in `fit`, `evaluate` and `predict`, and a compiled model by default."""
 
     text_inputs: ClassVar[tuple[str, ...]] = ("text",)  # names of the columns, in order
@@ -52,11 +52,6 @@ class FitsText(WithTokenizer, WithoutUnread):
         """Return the outputs for texts, in the order of the texts; see `predict`."""
         del columns
         raise ValueError(f"A {type(self).__name__} takes features, not text.")
-
-    @property
-    def not_logits(self) -> Sequence[str]:
-        """Names of outputs that other tasks have as logits, and this one has not."""
-        return ()
 
     def fit(
         self,
@@ -283,14 +278,9 @@ class FitsText(WithTokenizer, WithoutUnread):
             examples.weigh(sample_weight)
         return examples
 
-    def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        """Keras: one update; a loss that expects probabilities is refused."""
-        check_losses(self.loss, list(self.output), self.not_logits)
-        return super().train_on_batch(*args, **kwargs)
-
     def _compile_for(self, *arguments: Any) -> None:
         compile_for(self, *arguments)
-        check_losses(self.loss, list(self.output), self.not_logits)
+        self.check_loss()
 
     def _class_names(self) -> list[str]:
         """Return the names of the classes that `class_weight` is for."""

@@ -8,11 +8,12 @@ from typing import Any
 import keras
 
 from bert_keras.layers.sharing import described, rebuilt
+from bert_keras.models.loss_checks import ChecksLosses
 from bert_keras.models.task import Task
 from bert_keras.models.unread import WithoutUnread
 
 
-class TaskView(WithoutUnread):
+class TaskView(ChecksLosses, WithoutUnread):
     """A view of a task: a model of its layers, and so of its weights.
 
     Save `task` for use. A saved view rebuilds its task too.
@@ -50,6 +51,11 @@ class TaskView(WithoutUnread):
         view: Any = cls(**values)
         view.name = name
         return view
+
+    @property
+    def not_logits(self) -> Sequence[str]:
+        """Those of the task."""
+        return self.task.not_logits
 
     @property
     def unread(self) -> Sequence[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -17,26 +19,58 @@ from tests.tokenizers.samples import VOCABULARY
 LOSSES: list[Any] = [
     *sorted(_OF_PROBABILITIES),
     *("BinaryCrossentropy", "SparseCategoricalCrossentropy", "KLDivergence"),
+    "CategoricalGeneralizedCrossEntropy",
     keras.losses.SparseCategoricalCrossentropy(),
     keras.losses.BinaryFocalCrossentropy(),
     keras.losses.KLDivergence(),
+    keras.losses.Dice(),
+    functools.partial(keras.losses.binary_crossentropy, label_smoothing=0.1),
     keras.losses.categorical_crossentropy,
 ]
 
 
+REFUSED = r"'label' is logits.*task\.objective"
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_every_form_is_refused(loss: Any) -> None:
+def test_compile_refuses_every_form(loss: Any) -> None:
+    task = task_over(SequenceClassifier, BertEncoder(CONFIG))
+    for form in (loss, {"label": loss}, [loss], {"label": [loss]}):
+        with pytest.raises(ValueError, match=REFUSED):
+            task.compile("adam", form)
+        with pytest.raises(ValueError, match=REFUSED):
+            task.compile("adam", loss=form)
+    assert not task.compiled
+
+
+def test_compile_of_a_view_refuses_it_too() -> None:
+    view = task_over(SequenceClassifier, BertEncoder(CONFIG)).packed()
+    with pytest.raises(ValueError, match=REFUSED):
+        view.compile("adam", "sparse_categorical_crossentropy")
+    view.compile("adam", **view.objective())
+
+
+def test_a_saved_task_with_such_a_loss_is_opened_and_not_trained(tmp_path: Path) -> None:
     tokenizer = Tokenizer(VOCABULARY)
     task = task_over(SequenceClassifier, BertEncoder(CONFIG), tokenizer=tokenizer)
     x = task.required_tokenizer()(["the hello"], max_length=8)
-    for form in (loss, {"label": loss}):
-        task.compile("adam", loss=form)
-        with pytest.raises(ValueError, match=r"'label' is logits.*task\.objective"):
-            task.fit(x, {"label": np.zeros(1, np.int32)}, verbose=0)
-        with pytest.raises(ValueError, match=r"'label' is logits.*task\.objective"):
-            task.train_on_batch(x, {"label": np.zeros(1, np.int32)})
-    with pytest.raises(ValueError, match=r"'label' is logits.*task\.objective"):
-        check_losses([loss], ["label"])
+    y = {"label": np.zeros(1, np.int32)}
+    keras.Model.compile(task, "adam", "sparse_categorical_crossentropy")
+    task.optimizer.build(task.trainable_variables)
+    task.save(tmp_path / "task.keras")
+    loaded: Any = keras.saving.load_model(tmp_path / "task.keras")
+    assert loaded.predict(x, verbose=0)["label"].shape == (1, 3)
+    for train in (loaded.fit, loaded.train_on_batch):
+        with pytest.raises(ValueError, match=REFUSED):
+            train(x, y)
+
+
+def test_a_model_around_a_task_keeps_its_losses() -> None:
+    task = task_over(SequenceClassifier, BertEncoder(CONFIG))
+    outputs = keras.layers.Softmax(name="label")(task(task.input)["label"])
+    model = keras.Model(task.input, {"label": outputs})
+    model.compile("adam", {"label": "sparse_categorical_crossentropy"})
+    assert model.compiled
 
 
 @pytest.mark.parametrize("name", sorted(_OF_PROBABILITIES))
