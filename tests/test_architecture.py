@@ -62,7 +62,7 @@ FLOORS = {
             *("optimization", "presets", "tokenizers"),
         ),
         ("keras", "numpy"),
-        ("checkpoints", "grain", "tensorflow"),
+        ("checkpoints", "grain", "tensorflow", "torch"),
     ),
     "tokenizers": Floor(("features", "handles"), ("numpy", "tokenizers"), ("sentencepiece",)),
     "data": Floor(

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from bert_keras import features
-from bert_keras.models.data_checks import MappedDataset, is_a
+from bert_keras.models.data_checks import MappedDataset, is_a, mapped_loader
 from bert_keras.models.text_targets import weights_by_name
 
 
@@ -20,7 +20,8 @@ def weighed(
     """Return data of `fit` whose sample weights are those of the classes as well.
 
     Args:
-        x: arrays, a `tf.data.Dataset`, `PyDataset` or generator of (x, y) or (x, y, sample_weight).
+        x: arrays, a `tf.data.Dataset`, `PyDataset`, PyTorch `DataLoader` or generator of (x, y) or
+            (x, y, sample_weight).
         y: labels of arrays: class indices, or {"label": class indices}.
         sample_weight: weights of arrays, in the form of `y`; None for 1.
         class_weight: weight of each class, by name or index; 1 for the others.
@@ -42,6 +43,8 @@ def weighed(
         return MappedDataset(x, arrays.batch), None
     if isinstance(x, GeneratorType):
         return (arrays.batch(batch) for batch in x), None
+    if is_a("torch.utils.data", "DataLoader", x):
+        return mapped_loader(x, _LoaderWeights(table)), None
     if is_a("tensorflow", "data.Dataset", x):
         import tensorflow
 
@@ -51,13 +54,31 @@ def weighed(
         )
         return x.map(lambda *batch: tensors.batch(batch)), None
     raise ValueError(
-        "`class_weight` is for arrays, tf.data, PyDataset and generators. Pass sample weights. "
-        f"Received: x of {type(x).__name__}"
+        "`class_weight` is for arrays, tf.data, PyDataset, DataLoader and generators. Pass sample "
+        f"weights. Received: x of {type(x).__name__}"
     )
 
 
 def _as_array(values: Any) -> np.ndarray:
     return np.asarray(values, np.float32)
+
+
+class _LoaderWeights:
+    """The weights of a PyTorch batch; workers of a `DataLoader` copy it."""
+
+    def __init__(self, table: np.ndarray):
+        self._table = table
+
+    def __call__(self, batch: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """Return a batch with the weights of its classes."""
+        import torch
+
+        table = torch.from_numpy(self._table)
+        weights = _Weights(
+            lambda indices: table[torch.as_tensor(indices).long()],
+            lambda values: torch.as_tensor(values, dtype=torch.float32),
+        )
+        return weights.batch(batch)
 
 
 class _Weights(NamedTuple):
@@ -74,11 +95,15 @@ class _Weights(NamedTuple):
     def of(self, y: Any, sample_weight: Any) -> Any:
         """Return the sample weights of labels, in the form of the labels."""
         indices = y.get(features.LABEL) if isinstance(y, Mapping) else y
+        if isinstance(indices, list | tuple):
+            indices = np.asarray(indices)
         if indices is None or not _are_indices(indices):
             raise ValueError(
-                "`class_weight` needs labels that are class indices, int [batch]. Pass sample "
-                "weights instead."
+                "`class_weight` needs labels that are class indices, int [batch] or [batch, 1]. "
+                "Pass sample weights instead."
             )
+        if len(indices.shape) == 2:
+            indices = indices[:, 0]
         is_named = isinstance(sample_weight, Mapping)
         given = sample_weight.get(features.LABEL) if is_named else sample_weight
         product = self.gather(indices)
@@ -90,6 +115,6 @@ class _Weights(NamedTuple):
 
 
 def _are_indices(values: Any) -> bool:
-    dtype = getattr(values, "dtype", None) or np.asarray(values).dtype
-    rank = len(getattr(values, "shape", np.shape(values)))
-    return "int" in str(getattr(dtype, "name", dtype)) and rank == 1
+    shape = values.shape
+    dtype = getattr(values.dtype, "name", values.dtype)
+    return "int" in str(dtype) and (len(shape) == 1 or (len(shape) == 2 and shape[1] == 1))

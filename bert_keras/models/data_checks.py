@@ -61,11 +61,7 @@ class DataChecks:
         if is_a("tensorflow", "data.Dataset", x):
             return self._mapped(x)
         if is_a("torch.utils.data", "DataLoader", x):
-            loader = copy.copy(x)  # the user's own one keeps its function
-            loader.collate_fn = _Collate(x.collate_fn, self.batch)
-            if getattr(x, "_iterator", None) is not None:  # workers that live on know the old one
-                loader._iterator = None
-            return loader
+            return mapped_loader(x, self.batch)
         if is_a("grain", "MapDataset", x) or is_a("grain", "IterDataset", x):
             return x.map(self.batch)
         if is_a("grain", "DataLoader", x):
@@ -198,6 +194,15 @@ class MappedDataset(keras.utils.PyDataset):
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._dataset, name)
+
+
+def mapped_loader(loader: Any, function: Callable[[Any], Any]) -> Any:
+    """Return a PyTorch `DataLoader` with a function of its batches."""
+    mapped = copy.copy(loader)  # the user's own one keeps its function
+    mapped.collate_fn = _Collate(loader.collate_fn, function)
+    if getattr(loader, "_iterator", None) is not None:  # workers that live on know the old one
+        mapped._iterator = None
+    return mapped
 
 
 class _Collate:

@@ -284,10 +284,13 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
 
     def _class_names(self) -> list[str]:
         """Return the names of the classes that `class_weight` is for."""
-        if features.LABEL not in self.output or "labels" not in self.options:
+        problem = self.options.get("problem", "single_label")
+        has_classes = features.LABEL in self.output and "labels" in self.options
+        if not has_classes or problem != "single_label":
             raise ValueError(
-                "`class_weight` is for tasks whose output is the label of a text. Pass sample "
+                "`class_weight` is for tasks whose output is the one label of a text. Pass sample "
                 f"weights. Received: a {type(self).__name__}"
+                + (f" with problem={problem!r}" if has_classes else "")
             )
         return self.options["labels"]
 

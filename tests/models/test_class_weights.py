@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, TokenClassifier
+from bert_keras import BertEncoder, SequenceClassifier, TokenClassifier
 from bert_keras.data import dataset
 from tests.models.test_auto_compile import warned
 from tests.models.test_text_fit import QUIET, TEXTS, classifier, compiled, examples
@@ -52,12 +52,32 @@ def test_arrays_have_labels_in_both_forms() -> None:
     x, y, _ = made.batch_of(0, np.arange(len(TEXTS)))
     weights = np.where(y["label"] == 1, 3.0, 1.0).astype(np.float32)
     expected = _losses(x, y, sample_weight={"label": weights}, batch_size=4)
-    for labels in (y, y["label"], y["label"].astype(np.int64)):
+    column = y["label"][:, None]
+    for labels in (y, y["label"], y["label"].astype(np.int64), {"label": column}, column):
         found = _losses(x, labels, class_weight=WEIGHTS, batch_size=4)
         np.testing.assert_allclose(found, expected, atol=1e-6)
     halved = {"label": np.full(len(TEXTS), 0.5, np.float32)}
     found = _losses(x, y, sample_weight=halved, class_weight={"bad": 2.0, 1: 6.0}, batch_size=4)
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_loader_of_pytorch_is_weighed() -> None:
+    torch = pytest.importorskip("torch")
+    made = examples(seed=None)
+    x, y, _ = made.batch_of(0, np.arange(len(TEXTS)))
+
+    def rows(weight: float | None) -> list[Any]:
+        """Return examples: (x, y), or with a sample weight."""
+        more = () if weight is None else ({"label": np.float32(weight)},)
+        return [
+            ({name: ids[row] for name, ids in x.items()}, {"label": y["label"][row]}, *more)
+            for row in range(len(TEXTS))
+        ]
+
+    expected = _losses(x, y, class_weight=WEIGHTS, batch_size=4)
+    for weight, classes in ((None, WEIGHTS), (0.5, {"bad": 2.0, "good": 6.0})):
+        loader = torch.utils.data.DataLoader(rows(weight), batch_size=4)
+        np.testing.assert_allclose(_losses(loader, class_weight=classes), expected, atol=1e-6)
 
 
 def test_equal_weights_change_nothing() -> None:
@@ -73,6 +93,14 @@ def test_what_has_no_class_is_refused() -> None:
     with pytest.raises(ValueError, match="class indices"):
         task.fit(x, {"label": np.zeros((4, 2), np.float32)}, class_weight=WEIGHTS, **QUIET)
 
+    kinds: list[dict[str, Any]] = [
+        {"num_classes": 1},
+        {"labels": ["a", "b"], "problem": "multi_label"},
+    ]
+    for options in kinds:
+        task = SequenceClassifier(BertEncoder(CONFIG), **options)
+        with pytest.raises(ValueError, match=r"one label of a text.*with problem="):
+            task.fit(x, y, class_weight={0: 2.0}, **QUIET)
     tagger = task_over(TokenClassifier, BertEncoder(CONFIG))
-    with pytest.raises(ValueError, match="whose output is the label of a text"):
+    with pytest.raises(ValueError, match="whose output is the one label of a text"):
         tagger.fit(x, y, class_weight=WEIGHTS, **QUIET)
