@@ -48,7 +48,7 @@ FLOORS = {
     "task_names": Floor(),
     "features": Floor(),
     "presets": Floor(("config",)),
-    "layers": Floor((), ("keras",), ("tensorflow",)),
+    "layers": Floor((), ("keras",), ("tensorflow", "tensorflow_text")),
     "optimization": Floor((), ("keras",), ("tensorflow", "torch")),
     "viterbi": Floor((), ("numpy",)),
     "metrics": Floor((), ("numpy",), ("scipy", "sklearn")),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
+import sys
 from pathlib import Path
 from typing import Any
 
 import keras
+
+_TEXT, _UNREGISTERED = "tensorflow_text", "Op type not registered"
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -14,7 +19,8 @@ class SavedModelLayer(keras.layers.Layer):
 
     Takes and gives what the SavedModel does: of an encoder a dictionary of `input_word_ids`,
     `input_mask` and `input_type_ids`, int32 [batch, length], and one of `pooled_output`
-    [batch, hidden_size], `sequence_output` [batch, length, hidden_size] and more. TensorFlow
+    [batch, hidden_size], `sequence_output` [batch, length, hidden_size] and more. A preprocessor
+    takes strings [batch], in a functional model `keras.Input(shape=(), dtype="string")`. TensorFlow
     backend only; on JAX and PyTorch `BertEncoder.from_preset(path, trust=True)` reads the weights
     of such an encoder.
 
@@ -30,6 +36,7 @@ class SavedModelLayer(keras.layers.Layer):
     Raises:
         RuntimeError: another backend.
         ValueError: no such SavedModel, or one that cannot be called.
+        ImportError: the SavedModel has operations of tensorflow-text, which is not installed.
     """
 
     def __init__(
@@ -45,18 +52,18 @@ class SavedModelLayer(keras.layers.Layer):
                 f"A SavedModel runs on TensorFlow alone, not on {keras.backend.backend()}. Its "
                 f"weights can be read: BertEncoder.from_preset({str(path)!r}, trust=True)."
             )
-        import tensorflow as tf
-
         super().__init__(**kwargs)
         self.folder, self.output_name = str(path), output
         if not Path(path, "saved_model.pb").is_file():
             raise ValueError(f"{path}: not a SavedModel: there is no saved_model.pb in it.")
-        self._program = tf.saved_model.load(self.folder)
+        self._program: Any = _loaded(self.folder)
         if not callable(self._program):
             raise ValueError(
                 f"{path}: a SavedModel with signatures alone, which cannot be called as a layer. "
                 "Export an encoder with bert_keras.export.tf_hub, or use keras.layers.TFSMLayer."
             )
+        parameters = inspect.signature(self._program.__call__).parameters
+        self._takes_training = "training" in parameters  # a preprocessor does not
         found = list(getattr(self._program, "variables", ()))
         moving = {v.ref() for v in getattr(self._program, "trainable_variables", ())}
         self.program_variables = [
@@ -72,9 +79,18 @@ class SavedModelLayer(keras.layers.Layer):
         self.trainable = trainable  # only now, because it sets the variables that are there
         self.built = True
 
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Keras: calls the layer; a list of strings is one tensor."""
+        if isinstance(inputs, list | tuple) and inputs and isinstance(inputs[0], str):
+            import tensorflow as tf
+
+            inputs = tf.constant(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         """The SavedModel's outputs, or the one that was chosen; adds its regularisation losses."""
-        outputs = self._program(inputs, training=bool(training) and self.trainable)
+        mode = {"training": bool(training) and self.trainable} if self._takes_training else {}
+        outputs = self._program(inputs, **mode)
         for regularization in getattr(self._program, "regularization_losses", ()):
             self.add_loss(regularization())
         return outputs if self.output_name is None else outputs[self.output_name]
@@ -95,3 +111,23 @@ class SavedModelLayer(keras.layers.Layer):
                 "If you trust it, pass safe_mode=False."
             )
         return cls(**config)
+
+
+def _loaded(folder: str) -> Any:
+    """Return a SavedModel; `tensorflow_text` is imported where the SavedModel needs it."""
+    import tensorflow as tf
+
+    try:
+        return tf.saved_model.load(folder)
+    except Exception as error:
+        if _UNREGISTERED not in str(error) or _TEXT in sys.modules:
+            raise
+        if importlib.util.find_spec(_TEXT) is None:
+            operation = str(error).partition(_UNREGISTERED)[2].split()[0]
+            raise ImportError(
+                f"{folder}: the SavedModel has the operation {operation} of tensorflow-text, which "
+                'is not installed. Install with: pip install "bert-keras[tensorflow]"'
+            ) from error
+    import tensorflow_text  # noqa: F401 (registers its operations)
+
+    return tf.saved_model.load(folder)

@@ -14,6 +14,7 @@ from bert_keras.layers import SavedModelLayer
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
 from tests.contracts import TINY, as_trained
+from tests.processes import run_client
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
 IDS = {
@@ -156,6 +157,60 @@ def test_an_encoder_as_google_publishes_it(tmp_path: Path) -> None:
     np.testing.assert_array_equal(layer(IDS), np.ones((2, 4)))
     np.testing.assert_array_equal(layer(IDS, training=True), np.full((2, 4), 2.0))
     assert [float(loss) for loss in layer.losses] == [18.0]
+
+
+@needs_tensorflow
+def test_a_preprocessor_takes_strings_in_a_functional_model(
+    encoder: BertEncoder, folder: Path, tmp_path: Path
+) -> None:
+    text = keras.Input(shape=(), dtype="string", name="text")
+    ids = SavedModelLayer(folder.parent / "preprocessor")(text)
+    vectors = SavedModelLayer(folder, trainable=True, output="pooled_output")(ids)
+    model = keras.Model(text, keras.layers.Dense(2)(vectors))
+    texts = np.array(["a b", "c"], object)
+    expected = Tokenizer(VOCABULARY)(list(texts))
+    whole = keras.Model(text, vectors)
+    np.testing.assert_allclose(
+        whole.predict(texts, verbose=0),
+        encoder.predict(expected, verbose=0)["pooled_output"],
+        atol=1e-5,
+    )
+    model.compile("adam", "mean_squared_error")
+    model.fit(texts, np.zeros((2, 2)), verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded: Any = keras.models.load_model(tmp_path / "model.keras", safe_mode=False)
+    np.testing.assert_allclose(
+        loaded.predict(texts, verbose=0), model.predict(texts, verbose=0), atol=1e-6
+    )
+
+
+IN_NEW_PROCESS = """
+import importlib.util, sys
+from bert_keras import SavedModelLayer
+assert "tensorflow_text" not in sys.modules
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == "tensorflow_text" else find_spec(name)
+try:
+    SavedModelLayer(sys.argv[1])
+except ImportError as error:
+    print(error)
+importlib.util.find_spec = find_spec
+print(SavedModelLayer(sys.argv[1])(["a b"])["input_word_ids"][0, :4].numpy().tolist())
+"""
+
+
+@needs_tensorflow
+def test_a_preprocessor_imports_tensorflow_text_or_says_that_it_is_needed(
+    encoder: BertEncoder, tmp_path: Path
+) -> None:
+    pytest.importorskip("tensorflow_text")
+    folder = tf_hub(encoder, Tokenizer(VOCABULARY), tmp_path / "hub" / "1") / "preprocessor"
+    environment = {"KERAS_BACKEND": "tensorflow", "PYTHONPATH": str(Path(__file__).parents[2])}
+    printed = run_client(IN_NEW_PROCESS, str(folder), folder=tmp_path, **environment)
+    message, ids = printed.splitlines()
+    assert "of tensorflow-text, which is not installed. Install with: pip install" in message
+    assert message.startswith(f"{folder}: the SavedModel has the operation ")
+    assert ids == "[2, 5, 6, 3]"
 
 
 @needs_tensorflow
