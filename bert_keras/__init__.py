@@ -109,4 +109,6 @@ def __dir__() -> list[str]:
     return __all__
 
 
-importlib.import_module("bert_keras.registration").register_with_keras()
+_registration = importlib.import_module("bert_keras.registration")
+_registration.register_export_writer()
+_registration.register_with_keras()

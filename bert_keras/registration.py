@@ -1,4 +1,6 @@
-"""Registration of our classes with Keras, so that saved models open after `import bert_keras`.
+"""Registration of our classes with Keras, and of the writers of `export` with our models.
+
+Saved models open after `import bert_keras`, without another import.
 
 `keras.models.load_model` finds a class by the name under which its module registered it. Where
 Keras is imported already, `import bert_keras` imports all modules with registered classes: they
@@ -20,6 +22,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from bert_keras import export_hook
+
 _KERAS, _LIBRARY = "keras", "bert_keras"
 # Importing these pages registers every class. None of them imports a framework but Keras's backend.
 PAGES = ("bert_keras.layers", "bert_keras.models", "bert_keras.optimization")
@@ -38,6 +42,17 @@ def register_with_keras() -> None:
         with contextlib.suppress(Exception):
             importlib.import_module(_KERAS)
     hook.register_if_ready()
+
+
+def register_export_writer() -> None:
+    """Set what `export` of our models calls; it is imported at the first call."""
+
+    def write(*args: Any, **kwargs: Any) -> bool:
+        from bert_keras.export import keras_export
+
+        return keras_export.is_written(*args, **kwargs)
+
+    export_hook.set_writer(write)
 
 
 class _AfterKeras:

@@ -37,6 +37,7 @@ GROUND = ("atomic", "errors", "escaping", "one_writer", "renamed_arguments", "st
 FLOORS = {
     "atomic": Floor(),
     "errors": Floor(),
+    "export_hook": Floor(),
     "escaping": Floor((), (), ("rich",)),
     "one_writer": Floor(),
     "renamed_arguments": Floor(),
@@ -58,8 +59,8 @@ FLOORS = {
     ),
     "models": Floor(
         (
-            *("checks", "config", "data", "defaults", "features", "inference", "layers"),
-            *("optimization", "presets", "tokenizers"),
+            *("checks", "config", "data", "defaults", "export_hook", "features", "inference"),
+            *("layers", "optimization", "presets", "tokenizers"),
         ),
         ("keras", "numpy"),
         ("checkpoints", "grain", "tensorflow", "torch"),
@@ -75,7 +76,7 @@ FLOORS = {
     ),
     "resume": Floor((), ("keras", "numpy", "safetensors")),
 }
-FLOORS["registration"] = Floor((), (), ("layers", "models", "optimization"))
+FLOORS["registration"] = Floor(("export_hook",), (), ("export", "layers", "models", "optimization"))
 FLOORS["predictor"] = Floor(tuple(FLOORS), ("keras", "numpy"), ("tensorflow",))
 FLOORS["export"] = Floor(
     tuple(FLOORS),

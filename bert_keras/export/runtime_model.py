@@ -71,7 +71,7 @@ def runtime_model(
     asked = {"max_length": max_length, "options": options, "pairs": pairs}
     predictor = checked_predictor(task_or_encoder, tokenizer, path, **asked)
     require_pairs(predictor, (SequenceClassifier, SentencePairs))
-    _check_size(task_or_encoder, format)
+    check_size(task_or_encoder, format)
     here = keras.backend.backend()
     backend = target.backend(here, quantization)
     if backend != here or predictor.encoder.compute_dtype != "float32":
@@ -103,8 +103,8 @@ def runtime_model(
     return path
 
 
-def _check_size(model: keras.Model, format: str) -> None:  # noqa: A002
-    """What the converters would say after minutes."""
+def check_size(model: keras.Model, format: str) -> None:  # noqa: A002
+    """Raise `ValueError` for a model that is too large for the files of a format."""
     size = 4 * model.count_params()
     if format != "torch" and size >= _MOST:
         raise ValueError(

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from bert_keras import export_hook
 from bert_keras.layers.inner import inner
 from bert_keras.layers.sharing import Sharing
 from bert_keras.models.data_checks import DataChecks
@@ -129,6 +130,24 @@ class DirectModel(Sharing, keras.Model):
             x = self._input_keys.select(x)
             self._value_checks.check(x)
         return super().predict_on_batch(x)
+
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",  # noqa: A002
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Keras: write the model as a file of another runtime; see `export.keras_export`.
+
+        The file takes ids. `bert_keras.export.saved_model` and `runtime_model` write it with the
+        tokenizer.
+        """
+        given = {"input_signature": input_signature, **kwargs}
+        options = {name: value for name, value in given.items() if value is not None}
+        if not export_hook.is_written(self, filepath, format, options, verbose=verbose):
+            super().export(filepath, format, verbose, **options)
 
     def checked(self, x: Any) -> Any:
         """Return data for a model of your own around this one, with the checks of this one's `fit`.
