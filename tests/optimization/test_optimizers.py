@@ -225,3 +225,16 @@ def test_an_optimizer_without_steps_has_a_constant_rate_that_can_be_set() -> Non
     for options in several:
         with pytest.raises(ValueError, match="pass `total_steps`"):
             make_optimizer(2e-5, **options)
+
+
+def test_callbacks_set_the_constant_rate() -> None:
+    callbacks = {
+        keras.callbacks.LearningRateScheduler(lambda epoch: 0.5 / (epoch + 1)): 0.25,
+        keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=0, min_delta=1e9): 0.05,
+    }
+    for callback, expected in callbacks.items():
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile(make_optimizer(0.1), "mean_squared_error")
+        model.fit(np.ones((4, 2)), np.ones((4, 1)), epochs=2, callbacks=[callback], verbose=0)
+        rate = keras.ops.convert_to_numpy(model.optimizer.learning_rate)
+        assert float(rate) == pytest.approx(expected)
