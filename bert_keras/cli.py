@@ -173,7 +173,9 @@ def _progress() -> Iterator[None]:
 
     tasks: dict[str, Any] = {}
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn()
-    with Progress(*columns, console=escaping.console(stderr=True), transient=True) as display:
+    console = escaping.console(stderr=True)
+    is_hidden = not console.is_terminal  # else a blank line is written there
+    with Progress(*columns, console=console, transient=True, disable=is_hidden) as display:
 
         def show(what: str, done: int, total: int) -> None:
             if what not in tasks:

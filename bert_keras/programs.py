@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bert_keras import stderr_filter
 from bert_keras.errors import ResourceError, UsageError
 
 # What the machine refuses: a full disk, a place that may not be written, or that there cannot be.
@@ -61,12 +62,16 @@ def missing_backend(error: BaseException) -> str:
 
 
 def quiet() -> None:
-    """Keeps TensorFlow from telling a program's user of drivers and of functions traced again.
+    """Keep messages of TensorFlow off stderr that no user of a program can act on.
 
-    Lengths differ, so functions are traced a few times. Nobody who runs a program can mend that.
+    They are about oneDNN and CUDA when it is imported, about devices, and about functions that are
+    traced again because lengths differ. BERT_KERAS_VERBOSE=1 in the environment shows all.
     """
+    if os.environ.get("BERT_KERAS_VERBOSE") == "1":
+        return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorflow").addFilter(lambda record: "retracing" not in str(record.msg))
+    stderr_filter.install()
 
 
 class Step(NamedTuple):

@@ -6,8 +6,8 @@ Saved models open after `import bert_keras`, without another import.
 Keras is imported already, `import bert_keras` imports all modules with registered classes: they
 cost a tenth of a second. Where it is not, it must not be: tokenizers and corpora work without it,
 its backend may take ten seconds, and `KERAS_BACKEND` may still be set. Then the modules are
-imported right after Keras, by whomever it is imported, through a finder on `sys.meta_path`
-("when imported" hooks, as of PEP 369). Nothing inside Keras is replaced.
+imported right after Keras, by whomever it is imported, through a finder on `sys.meta_path`. Nothing
+inside Keras is replaced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+
+from bert_keras.import_hooks import WatchedLoader, find_spec
 
 from bert_keras import export_hook
 
@@ -75,21 +76,22 @@ class _AfterKeras:
             return None
         self._thread.is_searching = True  # other finders may ask all finders, and so this one
         try:
-            spec = _find_spec(name, path, target)
+            spec = find_spec(name, path, target)
         finally:
             self._thread.is_searching = False
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _WatchedLoader(spec.loader, self)  # pyright: ignore
+            spec.loader = WatchedLoader(spec.loader, self.executing)  # pyright: ignore
         return spec
 
     @contextlib.contextmanager
-    def executing(self) -> Iterator[None]:
-        """Count the watched modules that this thread is executing."""
+    def executing(self, module: ModuleType) -> Iterator[None]:
+        """Count the watched modules that this thread is executing; register after the last."""
         self._thread.executed = getattr(self._thread, "executed", 0) + 1
         try:
             yield
         finally:
             self._thread.executed -= 1
+        self.register_if_ready(is_keras_ready=module.__name__ == _KERAS)
 
     def register_if_ready(self, *, is_keras_ready: bool = False) -> None:
         """Import the pages if Keras is complete and this thread is executing no module of ours."""
@@ -111,39 +113,6 @@ class _AfterKeras:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-
-
-class _WatchedLoader:
-    """The loader of a module, which tells the finder when the module is complete."""
-
-    def __init__(self, loader: Any, finder: _AfterKeras):
-        self._loader, self._finder = loader, finder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)  # sources, resources and all else a loader is asked for
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return the module that the loader makes."""
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Execute the module as its loader does, then register our classes if Keras is there."""
-        spec = module.__spec__
-        if spec is not None and spec.loader is self:
-            spec.loader = module.__loader__ = self._loader
-        with self._finder.executing():
-            self._loader.exec_module(module)
-        self._finder.register_if_ready(is_keras_ready=module.__name__ == _KERAS)
-
-
-def _find_spec(name: str, path: Any, target: Any) -> ModuleSpec | None:
-    """Search a module as the import system does."""
-    for finder in tuple(sys.meta_path):
-        find_spec = getattr(finder, "find_spec", None)
-        spec = find_spec and find_spec(name, path, target)
-        if spec is not None:
-            return spec
-    return None
 
 
 def _is_ready(name: str) -> bool:

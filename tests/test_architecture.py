@@ -43,7 +43,9 @@ FLOORS = {
     "renamed_arguments": Floor(),
     "strict_json": Floor(),
     "handles": Floor(("presets",), (), ("huggingface_hub",)),
-    "programs": Floor(),
+    "import_hooks": Floor(),
+    "stderr_filter": Floor((), (), ("import_hooks",)),
+    "programs": Floor(("stderr_filter",)),
     "config": Floor(),
     "defaults": Floor(),
     "task_names": Floor(),
@@ -76,7 +78,9 @@ FLOORS = {
     ),
     "resume": Floor((), ("keras", "numpy", "safetensors")),
 }
-FLOORS["registration"] = Floor(("export_hook",), (), ("export", "layers", "models", "optimization"))
+FLOORS["registration"] = Floor(
+    ("export_hook", "import_hooks"), (), ("export", "layers", "models", "optimization")
+)
 FLOORS["predictor"] = Floor(tuple(FLOORS), ("keras", "numpy"), ("tensorflow",))
 FLOORS["export"] = Floor(
     tuple(FLOORS),

@@ -10,7 +10,7 @@ from typing import Any
 from bert_keras import escaping
 from bert_keras.errors import UsageError
 from bert_keras.export.preset import ALL, Wanted, export_as, open_preset
-from bert_keras.programs import exit_code_of
+from bert_keras.programs import exit_code_of, quiet
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    quiet()
     parser = argparse.ArgumentParser("python -m bert_keras.export", description=__doc__)
     parser.add_argument("preset", help="a folder with model and tokenizer")
     parser.add_argument("path", help="the folder to write, such as saved_models/demo/1")

@@ -94,7 +94,7 @@ def _recorded(record: Path, digest: str | None) -> Path | None:
 
 
 def _ask(path: Path, texts: Sequence[str]) -> None:
-    command = [sys.executable, "-m", "bert_keras.training.fill_mask", str(path), *texts]
+    command = [sys.executable, "-m", "bert_keras", "fill-mask", str(path), *texts]
     # Whatever backend trained the model: the SavedModel's only needs are TensorFlow's. This
     # process may hold the accelerator's memory.
     environment = {key: value for key, value in os.environ.items() if key != "KERAS_BACKEND"}

@@ -12,7 +12,6 @@ Exit codes: 0 done, 2 a bad command line, 3 a line that cannot be used, 4 not su
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -81,7 +80,6 @@ def load(folder: Path) -> Fill:
     """
     if not (folder / "saved_model.pb").is_file():
         raise ValueError(f"{folder}: not a SavedModel: there is no saved_model.pb in it")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  the model holds operations of it
 
