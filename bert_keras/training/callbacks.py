@@ -18,7 +18,7 @@ from bert_keras.resume import MetricsLog
 from bert_keras.training.progress import Progress
 
 _SHOW_SECONDS = 0.5  # between two looks at the metrics within a report
-_MEASURED = "measuring, held-out batch"
+_MEASURED = "measuring held-out batch"
 
 
 class WriteMetrics(keras.callbacks.Callback):

@@ -112,6 +112,11 @@ class KeepBest(keras.callbacks.Callback):
         self._written = _step_of(folder)
 
     @property
+    def score_name(self) -> str:
+        """Name of the metric that counts; "score" where nothing names or measured one yet."""
+        return counting(self._recipe, self.state["best"] or {"score": None})
+
+    @property
     def is_over(self) -> bool:
         """True when patience has run out."""
         return 0 < self._recipe.patience <= self.state["waited"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from bert_keras import escaping
 from bert_keras.models import BertEncoder
@@ -150,9 +151,9 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
         f"{found.steps:,} an epoch, {recipe.epochs} epochs, batches of {recipe.batch_size}{seeds}",
     )
     memory = machine.facts()["memory_bytes"]
-    remark = "beside the backend's own"
+    remark = Text("beside the backend's own")
     if isinstance(memory, int) and found.memory > memory:
-        remark = f"[red]more than this machine has, {machine.gibibytes(memory)}[/]"
+        remark = Text(f"more than this machine has, {machine.gibibytes(memory)}", "red")
     table.add_row("memory", f"about {machine.gibibytes(found.memory)}", remark)
     table.add_row(
         "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"

@@ -8,30 +8,35 @@ from typing import Any
 
 import numpy as np
 
-_LOSS = "#7f9fc4"
+_MOST_COLORS = 10  # of the palette that is made to tell lines apart
 _MOST_NAMES = 30  # that fit beside a matrix
 
 
 def curve_picture(
     curves: Mapping[int, Sequence[tuple[int, float, float]]], metric: str, path: Path
 ) -> None:
-    """Draws the metric on dev above and the training loss below, a line for each seed, as a PNG.
+    """Draw the metric on dev above and the training loss below, a colour for each seed, as a PNG.
 
     Args:
         curves: by seed: step, loss and metric of every report.
         metric: its name.
         path: of the PNG.
     """
+    from matplotlib.ticker import MaxNLocator
+
     figure, axes = _figure(2)
     above, below = axes
-    for seed, points in curves.items():
+    for (seed, points), color in zip(curves.items(), _colors(len(curves)), strict=True):
         steps, losses, scores = zip(*points, strict=True)
-        above.plot(steps, scores, marker="o", ms=4, linewidth=1.6, label=f"seed {seed}")
-        below.plot(steps, losses, marker="o", ms=3, color=_LOSS, linewidth=1.2)
-    above.set_ylabel(metric, parse_math=False)
+        style = {"marker": "o", "color": color, "label": f"seed {seed}"}
+        above.plot(steps, scores, ms=4, linewidth=1.6, **style)
+        below.plot(steps, losses, ms=3, linewidth=1.2, **style)
+    above.set_ylabel(f"{metric} on dev", parse_math=False)
     below.set_ylabel("training loss")
     below.set_xlabel("step")
-    above.legend(frameon=False)
+    below.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    handles, names = above.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=5, frameon=False)
     for each in axes:
         each.grid(alpha=0.25)
         each.spines[["top", "right"]].set_visible(False)
@@ -58,6 +63,15 @@ def confusion_picture(names: Sequence[str], counts: np.ndarray, path: Path) -> N
     axes.set_xlabel("answered")
     axes.set_ylabel("right")
     figure.savefig(path, format="png")
+
+
+def _colors(count: int) -> list[Any]:
+    """Return as many different colours."""
+    from matplotlib import colormaps
+
+    if count <= _MOST_COLORS:
+        return list(colormaps["tab10"].colors[:count])  # pyright: ignore[reportAttributeAccessIssue]
+    return [colormaps["turbo"](share) for share in np.linspace(0.05, 0.95, count)]
 
 
 def _figure(panels: int) -> tuple[Any, Any]:

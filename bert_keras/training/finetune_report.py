@@ -101,7 +101,7 @@ def _write_metrics(trained: _Trained) -> None:
 
 
 def _measure(trained: _Trained) -> None:
-    with progress.task(f"seed {trained.best['seed']}, the best") as show:
+    with progress.task(f"best model (seed {trained.best['seed']})") as show:
         trained.found = measure(
             trained.kind, trained.task, trained.tokenizer, trained.data.dev, show
         )

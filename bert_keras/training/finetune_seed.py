@@ -146,6 +146,7 @@ def _train(
         workers=recipe.workers,
         note=_note(recipe, seed, step),
         later_steps=(recipe.seed + recipe.seeds - 1 - seed) * reports * log_every,
+        score_name=lambda: best.score_name,
         is_over=best.is_over,
     )
     if stop.signal is not None:

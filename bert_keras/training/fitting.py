@@ -88,6 +88,7 @@ class Fitting:
         workers: int,
         note: str = "",
         later_steps: int = 0,
+        score_name: Callable[[], str] = lambda: "score",
         is_over: bool = False,
         **options: Any,
     ) -> StopOnSignal:
@@ -102,6 +103,7 @@ class Fitting:
             workers: that prepare batches.
             note: printed above the display.
             later_steps: of trainings that follow this one.
+            score_name: returns the name of the metric that the logs call `val_score`.
             is_over: nothing is left to train, though reports are.
             options: of `fit`.
 
@@ -114,7 +116,9 @@ class Fitting:
         self._metrics.cut(self.state["metrics"])
         self._speed.cut(self.state["speed"])
         step = self.state["step"]
-        display = Progress(reports * self._log_every, step, later_steps=later_steps)
+        display = Progress(
+            reports * self._log_every, step, later_steps=later_steps, score_name=score_name
+        )
         self._display, done = display, step // self._log_every
         with StopOnSignal(tell=display.note) as stop, display:
             if note:

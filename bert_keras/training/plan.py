@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from time import perf_counter
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from bert_keras import escaping
 from bert_keras.config import BertConfig
@@ -60,15 +62,18 @@ def plan(recipe: PretrainRecipe) -> Plan:
     )
 
 
-def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> None:
-    """Print what `bert-keras pretrain` would do with this recipe.
+def print_plan(
+    recipe: PretrainRecipe, *, is_quicktest: bool = False, console: Console | None = None
+) -> None:
+    """Print what `bert-keras pretrain` would do with this recipe, in a quick test or not.
 
     Raises:
         DataError: the run would have too little text to evaluate on.
     """
     found = plan(recipe)
     check_held_out(recipe)
-    table = Table("", "value", "remark", title=f"{recipe.name}: the plan; nothing was written")
+    columns = "", "value", Column("remark", overflow="fold")
+    table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
     text = f"{found.text_bytes / 1e6:,.1f} MB"
     table.add_row("text", text, recipe.corpus)
     origin = recipe.vocab or ("prepared" if _prepared(recipe) else "learned from the text")
@@ -84,16 +89,27 @@ def print_plan(recipe: PretrainRecipe, *, console: Console | None = None) -> Non
     epochs = f"about {found.epochs:,.1f}"
     table.add_row("passes over the text", epochs, f"{found.tokens_read:,} tokens read")
     memory = machine.facts()["memory_bytes"]
-    remark = "beside the backend's own"
+    remark = Text("beside the backend's own")
     if isinstance(memory, int) and found.memory > memory:
-        remark = f"[red]more than this machine has, {machine.gibibytes(memory)}[/]"
+        remark = Text(f"more than this machine has, {machine.gibibytes(memory)}", "red")
     table.add_row("memory", f"about {machine.gibibytes(found.memory)}", remark)
     table.add_row(
         "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"
     )
-    table.add_row("run folder", recipe.out or f"runs/{recipe.name}", "checkpoints, report")
-    table.add_row("SavedModel", f"saved_models/{recipe.name}/<version>", "")
+    folder = recipe.out or ("a temporary folder" if is_quicktest else f"runs/{recipe.name}")
+    table.add_row("run folder", folder, ", ".join(_written(recipe)))
+    if recipe.export and importlib.util.find_spec("tensorflow_text") is not None:
+        path = f"saved_models/{recipe.name}/<version>"
+        table.add_row("SavedModel", path, "in the run folder" if is_quicktest else "")
     (console or escaping.console()).print(table)
+
+
+def _written(recipe: PretrainRecipe) -> list[str]:
+    """Return what the run will write into its folder."""
+    corpus = [] if _prepared(recipe) else ["corpus"]
+    picture = ["loss.png"] if importlib.util.find_spec("matplotlib") is not None else []
+    events = ["tensorboard"] if recipe.tensorboard else []
+    return [*corpus, "checkpoints", "model", "tokenizer", "report.md", *picture, *events]
 
 
 def _config(recipe: PretrainRecipe, vocab_size: int) -> BertConfig:

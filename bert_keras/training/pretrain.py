@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
     if "--dry-run" in flags:
         from bert_keras.training.plan import print_plan
 
-        print_plan(recipe)
+        print_plan(recipe, is_quicktest="--quicktest" in flags)
         return 0
     if recipe.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise UsageError(

@@ -25,15 +25,14 @@ from bert_keras.training.pace import Pace
 
 _LINE_SECONDS = 10.0  # between two plain lines
 _DRAW_SECONDS = 0.1  # between two pictures of the live display
+_OBJECTIVES = {"mlm": "MLM", "nsp": "NSP", "sop": "SOP", "rtd": "RTD"}
 # What is shown of the values, in this order: how, by the key of metrics.jsonl.
-_SHOWN = {
-    "loss": "loss {:.3f}",
-    "mlm_accuracy": "MLM {:.1%}",
-    "nsp_accuracy": "NSP {:.1%}",
-    "sop_accuracy": "SOP {:.1%}",
-    "rtd_accuracy": "RTD {:.1%}",
-    "val_mlm_loss": "held-out MLM loss {:.3f}",
-    "val_score": "dev {:.4f}",
+_TRAINING = {f"{key}_accuracy": f"{name} accuracy {{:.1%}}" for key, name in _OBJECTIVES.items()}
+_HELD_OUT = {"val_mlm_loss": "MLM loss {:.3f}"} | {
+    f"val_{key}": text for key, text in _TRAINING.items() if not key.startswith("mlm")
+}
+_SCORE = "val_score"  # on the dev examples of a fine-tuning
+_SPEED = {
     "tokens_per_second": "{:,.0f} tokens/s",
     "padding_share": "padding {:.1%}",
     "waiting_share": "waiting for data {:.1%}",
@@ -50,6 +49,7 @@ class Progress:
         total_steps: steps of the whole training.
         start_step: where it begins, after a resume.
         later_steps: of trainings that follow, which count in the time that is left.
+        score_name: returns the name of the metric that `val_score` is.
         console: where to show it; stderr by default. `NO_COLOR` is respected.
     """
 
@@ -59,13 +59,18 @@ class Progress:
         start_step: int = 0,
         *,
         later_steps: int = 0,
+        score_name: Callable[[], str] = lambda: "score",
         console: Console | None = None,
     ) -> None:
         self._console = console or escaping.console(stderr=True)
         self._total = total_steps
         self._step = start_step
         self._pace = Pace(total_steps, start_step, later_steps)
+        self._score_name = score_name
+        self._whose = " (all seeds)" if later_steps else ""
         self._values: dict[str, float] = {}
+        self._measured_step = start_step  # of the held-out values
+        self._is_over = False
         self._shown_at = monotonic()
         self._shown_step = start_step
         self._live: Live | None = None
@@ -89,6 +94,7 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._is_over = True
         with contextlib.suppress(OSError):
             if self._live is not None:
                 live, self._live = self._live, None
@@ -111,6 +117,8 @@ class Progress:
         self._aside = ""
         self._step = step
         self._values.update(values or {})
+        if any(name.startswith("val_") for name in values or {}):
+            self._measured_step = step
         self._pace.step(now, step)
         self._show(now, at_once=report)
 
@@ -125,7 +133,7 @@ class Progress:
         now = monotonic()
         begins = not self._aside
         self._pace.aside(now)
-        self._aside = f"{what} {_count(done, total)}"
+        self._aside = f"{what} {_count(done, total)}" if done or total else f"{what} …"
         self._show(now, at_once=begins and self._live is not None)
 
     def note(self, text: str) -> None:
@@ -142,33 +150,76 @@ class Progress:
         elif at_once or waited >= _LINE_SECONDS:
             self._print_line()
 
-    def _details(self) -> list[str]:
-        shown = {name: text for name, text in _SHOWN.items() if name in self._values}
-        known = [text.format(self._values[name]) for name, text in shown.items()]
-        return [*(text.replace("%", " %") for text in known), *filter(None, [self._aside])]
+    def _rows(self) -> dict[str, list[str]]:
+        """Return what is known, by what it is about."""
+        of_training = [_loss(self._values)] if "loss" in self._values else []
+        held_out = self._known(_HELD_OUT)
+        on_dev = self._known({_SCORE: f"{self._score_name()} {{:.4f}}"})
+        if self._measured_step != self._step:  # else it reads as if it were of now
+            for texts in filter(None, (held_out, on_dev)):
+                texts[-1] += f" (step {self._measured_step:,})"
+        rows = {
+            "training": of_training + self._known(_TRAINING),
+            "held-out": held_out,
+            "dev": on_dev,
+            "speed": [*self._known(_SPEED), *filter(None, [self._aside])],
+        }
+        return {name: texts for name, texts in rows.items() if texts}
+
+    def _known(self, shown: Mapping[str, str]) -> list[str]:
+        known = [
+            text.format(self._values[key]) for key, text in shown.items() if key in self._values
+        ]
+        return [text.replace("%", " %") for text in known]
 
     def _remaining(self) -> str:
-        left = self._pace.seconds_left
-        return "" if left is None else f"ETA {clock(left)}"
+        """Return the time that is left; "" where it is not known or nothing is left."""
+        left = None if self._is_over else self._pace.seconds_left
+        return "" if not left else f"ETA {clock(left)}{self._whose}"
 
     def _print_line(self) -> None:
         self._shown_at = monotonic()
         self._shown_step = self._step
-        head = f"step {_count(self._step, self._total)}"
-        self.note("  ".join(filter(None, [head, *self._details(), self._remaining()])))
+        texts = [f"step {_count(self._step, self._total)}"]
+        for name, parts in self._rows().items():
+            is_measured = name in ("held-out", "dev")
+            texts += [f"{name} {part}" for part in parts] if is_measured else parts
+        self.note("  ".join(filter(None, [*texts, self._remaining()])))
 
     def _picture(self) -> Group:
         line = Table.grid(padding=(0, 1), expand=True)
         line.add_column(no_wrap=True)
         line.add_column(ratio=1)
         line.add_column(no_wrap=True, justify="right")
+        end = "" if self._is_over or self._step >= self._total else "ETA –"
         line.add_row(
             f"step {self._step:,}/{self._total:,}",
             ProgressBar(total=self._total, completed=self._step),
-            self._remaining() or "ETA –",
+            self._remaining() or end,
         )
-        details = " · ".join(self._details()) or "the first steps take longest: compiling"
-        return Group(line, Text(details, style="bold" if self._values else "dim"))
+        rows = self._rows()
+        if not self._values:
+            rows = {"training": ["the first steps take longest: compiling"], **rows}
+        details = Table.grid(padding=(0, 2))
+        details.add_column(no_wrap=True, style="dim")
+        details.add_column()
+        for name, texts in rows.items():
+            details.add_row(name, Text(" · ".join(texts)))
+        return Group(line, details)
+
+
+def _loss(values: Mapping[str, float]) -> str:
+    """Return the loss as the sum that it is: "loss 7.000 = MLM 6.300 + NSP 0.700"."""
+    total = values["loss"]
+    terms = {
+        name: values[f"{key}_loss"] for key, name in _OBJECTIVES.items() if f"{key}_loss" in values
+    }
+    if len(terms) < 2:
+        return f"loss {total:.3f}"
+    (first, one), (second, other) = terms.items()
+    weight = (total - one) / other if other else 1.0  # of replaced tokens; 1 for pairs
+    factor = "" if abs(weight - 1) < 0.01 else f"{weight:.3g} × "
+    return f"loss {total:.3f} = {first} {one:.3f} + {factor}{second} {other:.3f}"
 
 
 @contextlib.contextmanager

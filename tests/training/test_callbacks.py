@@ -82,7 +82,9 @@ def test_a_report(
         "waiting_share": pytest.approx(0.2),  # half of it before the step, half within
     }
     (line,) = screen.getvalue().splitlines()
-    assert line.startswith("step 16/100 (16 %)  loss 2.500  MLM 50.0 %  800 tokens/s  padding 25.0")
+    assert line.startswith(
+        "step 16/100 (16 %)  loss 2.500  MLM accuracy 50.0 %  800 tokens/s  padding 25.0"
+    )
 
 
 def test_the_only_loss_is_that_of_the_masked_tokens(callback: WriteMetrics, tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_the_evaluation_is_shown(
     callback.on_test_begin()
     callback.on_test_batch_end(0)
     assert [line.split("  ")[1] for line in screen.getvalue().splitlines()] == [
-        f"measuring, held-out batch {number}" for number in (0, 1)
+        f"measuring held-out batch {number}" for number in ("…", 1)
     ]
 
 

@@ -218,3 +218,9 @@ def test_a_damaged_step_is_named(keep, tmp_path: Path) -> None:
     (tmp_path / "best" / "step.txt").write_text("ten")
     with pytest.raises(ArtifactError, match=r"step.txt: expected the number of a step.*b'ten'"):
         keep([0.5])
+
+
+def test_the_score_has_the_name_of_its_metric(keep: Callable[..., Any]) -> None:
+    assert keep([])[0].score_name == "score"
+    assert keep([0.5], name="spearman")[0].score_name == "spearman"
+    assert keep([0.5], metric="other")[0].score_name == "other"

@@ -119,7 +119,7 @@ def test_what_is_printed() -> None:
     Path(RECIPE.corpus).write_text("A sentence. One more.\n\n" * 52)
     screen = io.StringIO()
     print_plan(RECIPE, console=Console(file=screen, width=120))
-    text = screen.getvalue()
+    text = " ".join(screen.getvalue().split())
     for words in (
         "mine: the plan; nothing was written",
         "0.0 MB",
@@ -130,6 +130,42 @@ def test_what_is_printed() -> None:
         "saved_models/mine/<version>",
     ):
         assert words in text
+
+
+def _printed(*, is_quicktest: bool = False, **values: object) -> str:
+    Path(RECIPE.corpus).write_text("A sentence. One more.\n\n" * 52)
+    screen = io.StringIO()
+    recipe = dataclasses.replace(RECIPE, **values)  # pyright: ignore[reportArgumentType]
+    print_plan(recipe, is_quicktest=is_quicktest, console=Console(file=screen, width=150))
+    return screen.getvalue()
+
+
+def test_only_what_will_be_written_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = set()
+    monkeypatch.setattr(
+        module.importlib.util, "find_spec", lambda name: name not in missing or None
+    )
+    folder = "corpus, checkpoints, model, tokenizer, report.md, loss.png"
+    assert folder in _printed(export=True)
+    assert "saved_models/mine/" in _printed(export=True)
+    assert "saved_models" not in _printed(export=False)
+    assert f"{folder}, tensorboard" in _printed(tensorboard=True)
+    missing |= {"tensorflow_text", "matplotlib"}
+    assert "saved_models" not in _printed(export=True)
+    assert "loss.png" not in _printed(export=True)
+
+
+def test_a_quick_test_writes_into_its_folder() -> None:
+    text = _printed(is_quicktest=True)
+    assert "a temporary folder" in text
+    assert "in the run folder" in text
+    assert "runs/" not in text
+    assert "elsewhere" in _printed(is_quicktest=True, out="elsewhere")
+
+
+def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.machine, "facts", lambda: {"memory_bytes": 2**20})
+    assert " more than this machine has, 0.0 GiB" in _printed()
 
 
 def test_the_speed_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,8 @@ def test_a_plain_line_has_every_value_that_is_known(time: _Clock) -> None:
     console = _console()
     values = {
         "loss": 6.25,
+        "mlm_loss": 5.5,
+        "nsp_loss": 0.75,
         "mlm_accuracy": 0.123,
         "nsp_accuracy": 0.61,
         "tokens_per_second": 12345.6,
@@ -66,8 +68,8 @@ def test_a_plain_line_has_every_value_that_is_known(time: _Clock) -> None:
         shown.update(15, report=True)
 
     assert _shown(console) == (
-        "step 15/100 (15 %)  loss 6.250  MLM 12.3 %  NSP 61.0 %  12,346 tokens/s  padding 3.1 %"
-        "  ETA 0:42\n"
+        "step 15/100 (15 %)  loss 6.250 = MLM 5.500 + NSP 0.750  MLM accuracy 12.3 %"
+        "  NSP accuracy 61.0 %  12,346 tokens/s  padding 3.1 %  ETA 0:42\n"
     )
 
 
@@ -86,7 +88,7 @@ def test_what_is_no_step_is_shown_until_the_next_one(time: _Clock) -> None:
         "step 50/100 (50 %)  loss 1.500",
         "step 50/100 (50 %)  loss 1.500  measuring 20/40 (50 %)",
         "step 50/100 (50 %)  loss 1.500  measuring 40/40 (100 %)",
-        "step 50/100 (50 %)  loss 1.500  dev 0.7500",
+        "step 50/100 (50 %)  loss 1.500  dev score 0.7500",
     ]
 
 
@@ -95,7 +97,7 @@ def test_a_terminal_shows_at_once_that_something_is_no_step() -> None:
     with Progress(100, console=console) as shown:
         shown.update(50, {"loss": 1.5}, report=True)
         shown.aside(0, 40, "measuring")
-        assert "loss 1.500 · measuring 0/40 (0 %)" in _shown(console)
+        assert "measuring 0/40 (0 %)" in _shown(console)
 
 
 def test_the_time_left_is_of_the_trainings_that_follow_too(time: _Clock) -> None:
@@ -105,7 +107,65 @@ def test_the_time_left_is_of_the_trainings_that_follow_too(time: _Clock) -> None
             time.now += 1
             shown.update(step)
 
-    assert _shown(console).splitlines()[-1] == "step 40/100 (40 %)  ETA 4:20"
+    assert _shown(console).splitlines()[-1] == "step 40/100 (40 %)  ETA 4:20 (all seeds)"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"loss": 2.0}, "loss 2.000"),
+        ({"loss": 2.0, "mlm_loss": 2.0}, "loss 2.000"),
+        ({"loss": 2.5, "mlm_loss": 2.0, "sop_loss": 0.5}, "loss 2.500 = MLM 2.000 + SOP 0.500"),
+        (
+            {"loss": 7.0, "mlm_loss": 2.0, "rtd_loss": 0.1},
+            "loss 7.000 = MLM 2.000 + 50 × RTD 0.100",
+        ),
+        ({"loss": 2.0, "mlm_loss": 2.0, "rtd_loss": 0.0}, "loss 2.000 = MLM 2.000 + RTD 0.000"),
+    ],
+)
+def test_the_loss_is_shown_as_the_sum_that_it_is(values: dict[str, float], text: str) -> None:
+    console = _console()
+    with Progress(10, console=console) as shown:
+        shown.update(5, values, report=True)
+    assert _shown(console) == f"step 5/10 (50 %)  {text}\n"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_an_older_measurement_says_of_which_step_it_is(time: _Clock, terminal: bool) -> None:
+    def shown_at(step: int, values: dict[str, float]) -> str:
+        time.now += 20
+        console.file.seek(0)
+        console.file.truncate()
+        shown.update(step, values)
+        return _shown(console)
+
+    console = _console(terminal=terminal)
+    with Progress(9_000, score_name=lambda: "spearman", console=console) as shown:
+        text = shown_at(1_000, {"val_mlm_loss": 2.5, "val_nsp_accuracy": 0.5, "val_score": 0.25})
+        assert "spearman 0.2500" in text
+        assert "(step" not in text
+        text = shown_at(1_010, {"loss": 1.0})
+        assert "NSP accuracy 50.0 % (step 1,000)" in text
+        assert "spearman 0.2500 (step 1,000)" in text
+        assert "(step" not in shown_at(2_000, {"val_mlm_loss": 2.4})
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize(("last", "later"), [(10, 0), (10, 90), (6, 0)])
+def test_a_run_that_is_over_shows_no_time_left(
+    time: _Clock, terminal: bool, last: int, later: int
+) -> None:
+    """It is over after its last step, or where it is stopped before."""
+    console = _console(terminal=terminal)
+    with Progress(10, later_steps=later, console=console) as shown:
+        for step in range(1, last + 1):
+            time.now += 5
+            shown.update(step)
+        before = len(_shown(console))
+        assert ("ETA" in _shown(console)) == (terminal or last > 3)
+    assert "ETA" not in _shown(console)[before:]
+    if not terminal and not later:
+        assert f"step {last}/10" in _shown(console).splitlines()[-1]
 
 
 def test_notes_are_text_and_not_markup() -> None:
@@ -126,7 +186,7 @@ def test_a_terminal_gets_a_live_display() -> None:
     text = _shown(console)
     assert "[MASK] filled" in text
     assert "step 500/1,000" in text
-    assert "loss 5.500 · NSP 50.0 %" in text
+    assert "loss 5.500 · NSP accuracy 50.0 %" in text
     assert text.index("[MASK] filled") < text.index("step 500/1,000")
 
 
