@@ -1,0 +1,263 @@
+"""The small BERT of d2l.ai beside our recipe: the same text, vocabulary, batches and 50 steps.
+
+    python -m benchmarks.d2l --data DIR [--seeds 3] [--out d2l.json]
+    python -m benchmarks.d2l --data DIR --tune [key=value …]
+    python -m benchmarks.d2l --data DIR --prepare FOLDER
+    python -m benchmarks.d2l --quick
+
+DIR holds valid.txt, to train on, and test.txt, held out. Text and vocabulary are those of the book
+"Dive into Deep Learning" (d2l.ai, chapter "Pretraining BERT"): a line with at least two sentences
+is a document, in lower case, split at " . "; the vocabulary has the words that occur five times.
+Masks and sentence pairs are those of `PretrainingExamples`, the same for all contenders. Both
+losses are measured as means over the training steps, which the book prints, and on the test part.
+--tune trains our recipe alone, changed by key=value, on seven eighths of valid.txt and measures it
+on the others: settings are chosen there. --prepare writes the corpus for `bert-keras pretrain`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import functools
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import report
+from benchmarks.d2l_network import book_network, compile_as_book
+from bert_keras import Tokenizer, atomic, data
+from bert_keras.data import Corpus, PretrainingExamples
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
+from bert_keras.training import PretrainRecipe, unigram
+from bert_keras.training.model import build, learner, start_from_frequencies
+from bert_keras.training.overrides import parse_overrides
+from bert_keras.training.recipe import load_recipe
+
+RECIPE = "d2l_wikitext2"
+PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
+# The book's learning rate, and the one that another edition of it has.
+RATES = (1e-2, 1e-3)
+LOSSES = ("train_mlm", "train_nsp", "held_out_mlm", "held_out_nsp")
+WANTED = {"held_out_mlm": 0.3, "held_out_nsp": 0.1}  # below the loss of the book's settings
+_MIN_COUNT = 5  # occurrences of a word of the vocabulary
+_UNKNOWN = "<unk>"  # in the text
+_QUICK_STEPS = 2
+
+Paragraphs = list[list[list[str]]]  # of sentences of words
+Figures = dict[str, float]
+
+
+def paragraphs(text: str) -> Paragraphs:
+    """Split a text as the book does: its lines of at least two sentences, in lower case."""
+    lines = (line.strip().lower().split(" . ") for line in text.splitlines() if " . " in line)
+    return [[sentence.split() for sentence in line] for line in lines]
+
+
+def vocabulary(text: Paragraphs) -> list[str]:
+    """Return BERT's special tokens and the words that occur often, the most frequent first."""
+    counts = collections.Counter(word for line in text for sentence in line for word in sentence)
+    words = [word for word, count in counts.most_common() if count >= _MIN_COUNT]
+    return [*SPECIAL_TOKENS, *(word for word in words if word != _UNKNOWN)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """The text to train on and the held-out text, in the words of the first."""
+
+    tokenizer: Tokenizer
+    train: Corpus
+    held_out: Corpus
+
+    @classmethod
+    def of(cls, train: Paragraphs, held_out: Paragraphs) -> Parts:
+        """Build the vocabulary of `train` and read both parts with it."""
+        tokenizer = Tokenizer(vocabulary(train))
+        ids = {word: number for number, word in enumerate(tokenizer.vocabulary)}
+
+        def corpus(text: Paragraphs) -> Corpus:
+            return Corpus.from_ids(
+                [[ids.get(word, tokenizer.unk_id) for word in sentence] for sentence in line]
+                for line in text
+            )
+
+        return cls(tokenizer, corpus(train), corpus(held_out))
+
+    def examples(self, recipe: PretrainRecipe, held_out: bool = False) -> PretrainingExamples:
+        """Return the examples of either part; the held-out ones do not depend on the seed."""
+        return PretrainingExamples(
+            self.held_out if held_out else self.train,
+            self.tokenizer,
+            sequence_length=recipe.sequence_length,
+            batch_size=recipe.batch_size,
+            short_seq_prob=recipe.short_seq_prob,
+            seed=0 if held_out else recipe.seed,
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write both parts and the tokenizer as `bert-keras prepare` does."""
+        data.require_vacant(folder)
+        made_by = {key: getattr(self.tokenizer, key) for key in ("fingerprint", "vocab_size")}
+        lengths = np.array([len(f"{word} ".encode()) for word in self.tokenizer.vocabulary])
+        for name, corpus in (("train", self.train), ("held_out", self.held_out)):
+            (folder / name).mkdir(parents=True)
+            arrays = (corpus.tokens, corpus.sentence_starts, corpus.document_starts)
+            for file, values in zip(corpus.manifest["files"], arrays, strict=True):
+                values.tofile(folder / name / file)
+            counts = {**corpus.manifest["counts"], "text_bytes": int(lengths[corpus.tokens].sum())}
+            manifest = {**corpus.manifest, "tokenizer": made_by, "counts": counts}
+            atomic.write_json(folder / name / data.MANIFEST, manifest)
+        self.tokenizer.save_to_preset(folder)
+
+
+def book(rate: float, recipe: PretrainRecipe, parts: Parts) -> keras.Model:
+    """Return the compiled network of the book, with Adam at this constant rate."""
+    model = book_network(parts.tokenizer.vocab_size, recipe.seed)
+    compile_as_book(model, rate)
+    return model
+
+
+def ours(recipe: PretrainRecipe, parts: Parts) -> keras.Model:
+    """Return the compiled model of the recipe, as `bert-keras pretrain` begins with it."""
+    size = parts.tokenizer.vocab_size
+    task = build(recipe, size)
+    if recipe.output_bias == "frequency":
+        special = parts.tokenizer.special_ids
+        start_from_frequencies(task, unigram.log_shares(parts.train.tokens, special, size))
+    return learner(recipe, task)
+
+
+def measured(
+    prepared: Callable[[PretrainRecipe, Parts], keras.Model], recipe: PretrainRecipe, parts: Parts
+) -> Figures:
+    """Train one contender for the steps of the recipe and measure it on the held-out text."""
+    keras.utils.set_random_seed(recipe.seed)
+    model = prepared(recipe, parts)
+    begin = time.perf_counter()
+    history = model.fit(
+        data.dataset(parts.examples(recipe), repeat=True, workers=1),
+        steps_per_epoch=recipe.steps,
+        shuffle=False,
+        verbose=0,  # pyright: ignore[reportArgumentType]
+    ).history
+    seconds = time.perf_counter() - begin
+    held_out = parts.examples(recipe, held_out=True)
+    batches = data.dataset(held_out, steps=held_out.num_batches(0))
+    after = model.evaluate(batches, return_dict=True, verbose=0)
+    return {
+        "train_mlm": float(history["mlm_loss"][-1]),
+        "train_nsp": float(history["nsp_loss"][-1]),
+        "held_out_mlm": float(after["mlm_loss"]),
+        "held_out_nsp": float(after["nsp_loss"]),
+        "held_out_nsp_accuracy": float(after["nsp_accuracy"]),
+        "seconds": seconds,
+    }
+
+
+def contenders() -> dict[str, Callable[[PretrainRecipe, Parts], keras.Model]]:
+    """Return the functions that build each contender's model, by name."""
+    books = {f"d2l.ai, Adam {rate:g}": functools.partial(book, rate) for rate in RATES}
+    return {**books, f"recipe {RECIPE}": ours}
+
+
+def means(rounds: list[Figures]) -> Figures:
+    """Return the mean of each figure over the seeds."""
+    return {name: statistics.mean(figures[name] for figures in rounds) for name in rounds[0]}
+
+
+def show(found: dict[str, list[Figures]], console: Console) -> dict[str, float]:
+    """Print the table; return how far the recipe's losses are below those of the first."""
+    headings = [name.replace("_", " ") for name in (*LOSSES, "held_out_nsp_accuracy", "seconds")]
+    table = Table("contender", "seed", *headings)
+    for name, rounds in found.items():
+        for seed, figures in [*enumerate(rounds), ("mean", means(rounds))]:
+            cells = (f"{figures[key]:.3f}" for key in (*LOSSES, "held_out_nsp_accuracy"))
+            table.add_row(name, str(seed), *cells, f"{figures['seconds']:.0f}")
+        table.add_section()
+    console.print(table)
+    first, *_, last = map(means, found.values())
+    lower = {loss: first[loss] - last[loss] for loss in LOSSES}
+    for loss, wanted in WANTED.items():
+        verdict = "reached" if lower[loss] >= wanted else "MISSED"
+        console.print(f"{loss}: {lower[loss]:.3f} lower; wanted {wanted}: {verdict}")
+    return lower
+
+
+def made_up() -> str:
+    """Return lines of random words, for a quick run."""
+    rng = np.random.default_rng(0)
+    words = [f"w{number}" for number in range(20)]
+    sentences = (" ".join(rng.choice(words, 9)) for _ in range(400))
+    return "\n".join(f"{one} . {other} ." for one, other in zip(sentences, sentences, strict=True))
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.d2l", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--data", type=Path, help="folder of valid.txt and test.txt")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--tune", nargs="*", metavar="key=value", help="measure on a part of train")
+    parser.add_argument("--prepare", type=Path, help="write the corpus into this new folder")
+    parser.add_argument("--quick", action="store_true", help="made-up text, two steps, one seed")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    options, console = parser.parse_args(), Console()
+    recipe = load_recipe(RECIPE)
+    if options.quick:
+        options.seeds = 1
+        recipe = dataclasses.replace(
+            recipe, batch_size=32, steps=_QUICK_STEPS, log_every=1, warmup_steps=1
+        )
+        train = held_out = paragraphs(made_up())
+    elif options.data:
+        train, held_out = (
+            paragraphs((options.data / name).read_text(encoding="utf-8"))
+            for name in ("valid.txt", "test.txt")
+        )
+    else:
+        parser.error("--data DIR, or --quick")
+    entrants = contenders()
+    if options.tune is not None:
+        values = parse_overrides(options.tune, dataclasses.asdict(recipe))
+        recipe = dataclasses.replace(recipe, **values)
+        split = len(train) * 7 // 8
+        train, held_out = train[:split], train[split:]
+        entrants = {"recipe": ours}
+    parts = Parts.of(train, held_out)
+    if options.prepare:
+        parts.save(options.prepare)
+        return
+    found: dict[str, list[Figures]] = {name: [] for name in entrants}
+    for seed in range(options.seeds):
+        seeded = dataclasses.replace(recipe, seed=seed)
+        for name, prepared in entrants.items():
+            console.print(f"seed {seed}: {name}")
+            found[name].append(measured(prepared, seeded, parts))
+    lower = show(found, console)
+    report.write(
+        options.out,
+        report.command("d2l", sys.argv[1:]),
+        PACKAGES,
+        recipe=dataclasses.asdict(recipe),
+        vocab_size=parts.tokenizer.vocab_size,
+        held_out_unigram_cross_entropy=unigram.cross_entropy(
+            parts.train.tokens,
+            parts.held_out.tokens,
+            parts.tokenizer.special_ids,
+            parts.tokenizer.vocab_size,
+        ),
+        lower=lower,
+        results=found,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""The text is split as the book splits it, and the losses are compared as it says."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks import d2l
+from bert_keras import Tokenizer
+from bert_keras.data import Corpus, PretrainingExamples
+
+_TEXT = """
+ = A Heading =
+
+ The cat <unk> . The dog sat . The end .
+ One sentence only .
+ U.S. prices rose @,@ he said . Nobody knew .
+"""
+
+
+def test_paragraphs_are_lines_of_two_sentences_in_lower_case() -> None:
+    assert d2l.paragraphs(_TEXT) == [
+        [["the", "cat", "<unk>"], ["the", "dog", "sat"], ["the", "end", "."]],
+        [["u.s.", "prices", "rose", "@,@", "he", "said"], ["nobody", "knew", "."]],
+    ]
+
+
+def test_the_vocabulary_has_the_words_that_occur_five_times() -> None:
+    text = [[["often"] * 5 + ["<unk>"] * 9, ["seldom"] * 4 + ["more"] * 6]]
+    assert d2l.vocabulary(text) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "more", "often"]
+
+
+def _parts() -> d2l.Parts:
+    text = d2l.paragraphs(d2l.made_up())
+    return d2l.Parts.of(text, [[["w1", "strange"], ["w2"]], [["w3"], ["w3"]]])
+
+
+def test_other_words_are_unknown(tmp_path: Path) -> None:
+    parts = _parts()
+    words = [parts.tokenizer.id_to_token(int(token)) for token in parts.held_out.tokens]
+    assert words == ["w1", "[UNK]", "w2", "w3", "w3"]
+
+    parts.save(tmp_path / "corpus")
+    tokenizer = Tokenizer.from_preset(tmp_path / "corpus")
+    assert tokenizer == parts.tokenizer
+    for name in ("train", "held_out"):
+        read = Corpus.open(tmp_path / "corpus" / name, verify=True)
+        np.testing.assert_array_equal(read.tokens, getattr(parts, name).tokens)
+        PretrainingExamples(read, tokenizer, sequence_length=8, batch_size=1)
+
+
+def _row(mlm: float, nsp: float) -> dict[str, float]:
+    figures = dict.fromkeys(d2l.LOSSES, 1.0) | {"held_out_nsp_accuracy": 0.5, "seconds": 1.0}
+    return figures | {"held_out_mlm": mlm, "held_out_nsp": nsp}
+
+
+def test_what_is_lower_is_the_mean_over_the_seeds() -> None:
+    screen = io.StringIO()
+    rounds = {
+        "book": [_row(6.0, 0.7), _row(6.2, 0.7)],
+        "other": [_row(5.0, 0.0)] * 2,
+        "ours": [_row(5.6, 0.62), _row(5.8, 0.64)],
+    }
+    lower = d2l.show(rounds, Console(file=screen, width=200))
+    assert lower == pytest.approx(
+        {"train_mlm": 0, "train_nsp": 0, "held_out_mlm": 0.4, "held_out_nsp": 0.07}
+    )
+    assert "held_out_mlm: 0.400 lower; wanted 0.3: reached" in screen.getvalue()
+    assert "held_out_nsp: 0.070 lower; wanted 0.1: MISSED" in screen.getvalue()
+
+
+def test_a_quick_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["d2l", "--quick", "--out", str(tmp_path / "d2l.json")])
+    d2l.main()
+    found = json.loads((tmp_path / "d2l.json").read_text())
+    names = ["d2l.ai, Adam 0.01", "d2l.ai, Adam 0.001", "recipe d2l_wikitext2"]
+    assert list(found["results"]) == names
+    assert all(set(d2l.LOSSES) <= set(rounds[0]) for rounds in found["results"].values())
