@@ -49,6 +49,7 @@ LOSSES = ("train_mlm", "train_nsp", "held_out_mlm", "held_out_nsp")
 WANTED = {"held_out_mlm": 0.3, "held_out_nsp": 0.1}  # below the loss of the book's settings
 _MIN_COUNT = 5  # occurrences of a word of the vocabulary
 _UNKNOWN = "<unk>"  # in the text
+_HELD_OUT_ROWS = 256  # of a batch at most: rows that fill none are not measured
 _QUICK_STEPS = 2
 
 Paragraphs = list[list[list[str]]]  # of sentences of words
@@ -96,7 +97,7 @@ class Parts:
             self.held_out if held_out else self.train,
             self.tokenizer,
             sequence_length=recipe.sequence_length,
-            batch_size=recipe.batch_size,
+            batch_size=min(recipe.batch_size, _HELD_OUT_ROWS) if held_out else recipe.batch_size,
             short_seq_prob=recipe.short_seq_prob,
             seed=0 if held_out else recipe.seed,
         )
@@ -173,7 +174,7 @@ def means(rounds: list[Figures]) -> Figures:
 
 
 def show(found: dict[str, list[Figures]], console: Console) -> dict[str, float]:
-    """Print the table; return how far the recipe's losses are below those of the first."""
+    """Print the table; return how far the last one's losses are below the first's."""
     headings = [name.replace("_", " ") for name in (*LOSSES, "held_out_nsp_accuracy", "seconds")]
     table = Table("contender", "seed", *headings)
     for name, rounds in found.items():
@@ -182,6 +183,8 @@ def show(found: dict[str, list[Figures]], console: Console) -> dict[str, float]:
             table.add_row(name, str(seed), *cells, f"{figures['seconds']:.0f}")
         table.add_section()
     console.print(table)
+    if len(found) == 1:
+        return {}
     first, *_, last = map(means, found.values())
     lower = {loss: first[loss] - last[loss] for loss in LOSSES}
     for loss, wanted in WANTED.items():
@@ -239,8 +242,9 @@ def main() -> None:
     for seed in range(options.seeds):
         seeded = dataclasses.replace(recipe, seed=seed)
         for name, prepared in entrants.items():
-            console.print(f"seed {seed}: {name}")
-            found[name].append(measured(prepared, seeded, parts))
+            found[name].append(figures := measured(prepared, seeded, parts))
+            losses = ", ".join(f"{loss} {figures[loss]:.3f}" for loss in LOSSES)
+            console.print(f"seed {seed}, {name}: {losses}", soft_wrap=True)
     lower = show(found, console)
     report.write(
         options.out,
