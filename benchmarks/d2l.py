@@ -25,6 +25,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -102,6 +103,11 @@ class Parts:
             seed=0 if held_out else recipe.seed,
         )
 
+    def unigram_loss(self) -> float:
+        """Return the MLM loss on the held-out text of the frequencies in the training text."""
+        special, size = self.tokenizer.special_ids, self.tokenizer.vocab_size
+        return unigram.cross_entropy(self.train.tokens, self.held_out.tokens, special, size)
+
     def save(self, folder: Path) -> None:
         """Write both parts and the tokenizer as `bert-keras prepare` does."""
         data.require_vacant(folder)
@@ -166,6 +172,13 @@ def contenders() -> dict[str, Callable[[PretrainRecipe, Parts], keras.Model]]:
     """Return the functions that build each contender's model, by name."""
     books = {f"d2l.ai, Adam {rate:g}": functools.partial(book, rate) for rate in RATES}
     return {**books, f"recipe {RECIPE}": ours}
+
+
+def in_turn(names: list[str], seeds: int) -> list[tuple[str, int]]:
+    """Return names and seeds in the order of the runs: the first and the last name come first."""
+    compared = list(dict.fromkeys((names[0], names[-1])))
+    others = [name for name in names if name not in compared]
+    return [(name, seed) for group in (compared, others) for seed in range(seeds) for name in group]
 
 
 def means(rounds: list[Figures]) -> Figures:
@@ -238,29 +251,21 @@ def main() -> None:
     if options.prepare:
         parts.save(options.prepare)
         return
-    found: dict[str, list[Figures]] = {name: [] for name in entrants}
-    for seed in range(options.seeds):
-        seeded = dataclasses.replace(recipe, seed=seed)
-        for name, prepared in entrants.items():
-            found[name].append(figures := measured(prepared, seeded, parts))
-            losses = ", ".join(f"{loss} {figures[loss]:.3f}" for loss in LOSSES)
-            console.print(f"seed {seed}, {name}: {losses}", soft_wrap=True)
-    lower = show(found, console)
-    report.write(
-        options.out,
-        report.command("d2l", sys.argv[1:]),
-        PACKAGES,
-        recipe=dataclasses.asdict(recipe),
-        vocab_size=parts.tokenizer.vocab_size,
-        held_out_unigram_cross_entropy=unigram.cross_entropy(
-            parts.train.tokens,
-            parts.held_out.tokens,
-            parts.tokenizer.special_ids,
-            parts.tokenizer.vocab_size,
-        ),
-        lower=lower,
-        results=found,
-    )
+    facts: dict[str, Any] = {
+        "recipe": dataclasses.asdict(recipe),
+        "vocab_size": parts.tokenizer.vocab_size,
+        "held_out_unigram_cross_entropy": parts.unigram_loss(),
+        "results": (found := {name: [] for name in entrants}),
+    }
+    command = report.command("d2l", sys.argv[1:])
+    for name, seed in in_turn(list(entrants), options.seeds):
+        figures = measured(entrants[name], dataclasses.replace(recipe, seed=seed), parts)
+        found[name].append(figures)
+        losses = ", ".join(f"{loss} {figures[loss]:.3f}" for loss in LOSSES)
+        console.print(f"seed {seed}, {name}: {losses}", soft_wrap=True)
+        report.write(options.out, command, PACKAGES, **facts)
+    facts["lower"] = show(found, console)
+    report.write(options.out, command, PACKAGES, **facts)
 
 
 if __name__ == "__main__":

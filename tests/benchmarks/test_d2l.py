@@ -74,6 +74,14 @@ def test_what_is_lower_is_the_mean_over_the_seeds() -> None:
     assert "held_out_nsp: 0.070 lower; wanted 0.1: MISSED" in screen.getvalue()
 
 
+def test_the_compared_ones_run_first() -> None:
+    assert d2l.in_turn(["a", "b", "c"], 2) == [
+        *[("a", 0), ("c", 0), ("a", 1), ("c", 1)],
+        *[("b", 0), ("b", 1)],
+    ]
+    assert d2l.in_turn(["a"], 1) == [("a", 0)]
+
+
 def test_a_quick_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["d2l", "--quick", "--out", str(tmp_path / "d2l.json")])
     d2l.main()
