@@ -30,7 +30,7 @@ def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
     """Return the columns of text in an argument; None where it is features or batches.
 
     Args:
-        x: a column of text; a tuple of columns; a dictionary or pandas DataFrame of columns; or a
+        x: a column of text; a tuple of columns, where the task reads several; a dictionary or pandas DataFrame of columns; or a
             `tf.data.Dataset` of strings, of (string, target) or of (string, target, weight), in
             batches or not, whose strings may be tuples or dictionaries as well.
         names: of the columns that the task reads, in its order.
@@ -46,7 +46,8 @@ def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
         if not x or not all(is_text(column) for column in x.values()):
             return None
         return TextColumns(tuple(x[name] for name in _order(x, names)))
-    if isinstance(x, tuple) and len(x) > 1 and all(_is_column(each) for each in x):
+    is_tuple = isinstance(x, tuple) and len(x) > 1 and len(names) > 1
+    if is_tuple and all(_is_column(each) for each in x):
         return TextColumns(x)
     return TextColumns((x,)) if is_text(x) else None
 

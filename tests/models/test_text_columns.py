@@ -45,6 +45,13 @@ def test_text_is_found(x: Any, count: int) -> None:
     assert len(found.columns[0]) in (2, 3)
 
 
+def test_a_tuple_of_sentences_is_one_column_for_a_task_that_reads_one() -> None:
+    words = (("a", "word"), ("b",))
+    found = find_text(words, ("words",))
+    assert found is not None
+    assert found.columns == (words,)
+
+
 def test_columns_come_in_the_order_of_the_task() -> None:
     found = find_text({"context": SECONDS, "question": TEXTS}, ("question", "context"))
     assert found is not None
