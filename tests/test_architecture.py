@@ -176,6 +176,10 @@ def imports(source: str) -> list[Import]:
 def floor_of(module: str) -> tuple[str, Floor]:
     """The name and the rules of the floor, or the folder of programs, that a module is of."""
     folder, *names = module.split(".")
+    if folder == "examples" and names[:1] == ["compare_sst2"]:
+        return folder, PROGRAM._replace(lazily=("keras_hub", "sklearn"))
+    if folder == "examples":
+        return folder, PROGRAM._replace(lazily=("pandas", *PROGRAM.lazily))
     if folder == "benchmarks":
         return folder, PROGRAM._replace(third_party=(*PROGRAM.third_party, *PEERS))
     if folder in PROGRAMS or module.startswith(TRAINING):
@@ -300,6 +304,9 @@ def test_imports_go_down_only() -> None:
         ("bert_keras.models.task", "from bert_keras.training import plan", True),
         ("training.pretrain", "from bert_keras.training.pretrain import main", False),
         ("examples.fill_mask", "from bert_keras.training.recipe import PretrainRecipe", True),
+        ("examples.fill_mask", "def f():\n  import pandas", False),
+        ("examples.fill_mask", "import keras_hub", True),
+        ("examples.compare_sst2.peer", "def f():\n  import keras_hub", False),
     ],
 )
 def test_the_reader_of_imports(module: str, source: str, bad: bool) -> None:
