@@ -20,10 +20,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-
-from bert_keras.import_hooks import WatchedLoader, find_spec
+from typing import Any
 
 from bert_keras import export_hook
+from bert_keras.import_hooks import WatchedLoader, find_spec
 
 _KERAS, _LIBRARY = "keras", "bert_keras"
 # Importing these pages registers every class. None of them imports a framework but Keras's backend.

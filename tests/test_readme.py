@@ -24,7 +24,10 @@ from tests.markdown import PYTHON, Block, blocks, run_python
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-COMMANDS = [command.name or command.callback.__name__ for command in cli.app.registered_commands]
+COMMANDS = [
+    command.name or getattr(command.callback, "__name__", "")
+    for command in cli.app.registered_commands
+]
 ON_A_MODEL = ("convert", "inspect", "verify", "predict")
 PAGES = (README, ROOT / "docs" / "pretraining.md", ROOT / "docs" / "checkpoints.md")
 SHELL = ("bash", "console", "sh", "shell")

@@ -30,9 +30,10 @@ def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
     """Return the columns of text in an argument; None where it is features or batches.
 
     Args:
-        x: a column of text; a tuple of columns, where the task reads several; a dictionary or pandas DataFrame of columns; or a
-            `tf.data.Dataset` of strings, of (string, target) or of (string, target, weight), in
-            batches or not, whose strings may be tuples or dictionaries as well.
+        x: a column of text; a tuple of columns, where the task reads several; a dictionary or
+            pandas DataFrame of columns; or a `tf.data.Dataset` of strings, of (string, target) or
+            of (string, target, weight), in batches or not, whose strings may be tuples or
+            dictionaries as well.
         names: of the columns that the task reads, in its order.
 
     Raises:
