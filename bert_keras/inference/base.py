@@ -17,12 +17,17 @@ class TextMethods:
         """The task or encoder that answers."""
         raise NotImplementedError
 
-    def _runner_of(self, model: Any) -> Runner:
-        """Return the runner of a model with this tokenizer, batch size and length."""
+    def _runner_of(self, model: Any, batch_size: int | None = None) -> Runner:
+        """Return the runner of a model with this tokenizer and length.
+
+        Args:
+            model: the model that runs.
+            batch_size: number of texts that run together; None for that of the class.
+        """
         raise NotImplementedError
 
-    def _runner(self) -> Runner:
-        return self._runner_of(self._answering())
+    def _runner(self, batch_size: int | None = None) -> Runner:
+        return self._runner_of(self._answering(), batch_size)
 
     def _require(self, output: str, method: str) -> None:
         """Raise `ValueError` unless the model has this output."""

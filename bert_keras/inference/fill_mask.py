@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from bert_keras import features
 from bert_keras.inference.base import TextMethods
+from bert_keras.inference.one_or_many import one_or_many
 from bert_keras.inference.results import Fill
 from bert_keras.inference.runner import Runner, softmax
 from bert_keras.tokenizers import Tokenizer
@@ -73,15 +75,18 @@ def check_top_k(top_k: int, tokenizer: Tokenizer) -> None:
 class MaskMethods(TextMethods):
     """Methods of masked language models."""
 
-    def fill_mask(self, texts: Sequence[str], *, top_k: int = 5) -> list[list[list[Fill]]]:
-        """The most probable tokens for every [MASK].
+    @one_or_many("texts")
+    def fill_mask(self, texts: str | Sequence[str], *, top_k: int = 5) -> Any:
+        """Return the most probable tokens for every [MASK].
 
         Args:
-            texts: each with one [MASK] or more; every place is filled on its own.
+            texts: texts with one [MASK] or more, or one such text. Every place is filled on its
+                own.
             top_k: how many fills for each.
 
         Returns:
-            For each text, for each of its masks, the fills, best first.
+            For each text, for each of its masks, a list of `Fill`, best first. Of one text the
+            entry of that text alone.
 
         Raises:
             ValueError: a text has no [MASK], or has one where the text is cut.
@@ -95,8 +100,13 @@ class MaskMethods(TextMethods):
 class PairMethods(TextMethods):
     """Methods of models that were pretrained on pairs of sentences."""
 
-    def next_sentence(self, firsts: Sequence[str], seconds: Sequence[str]) -> np.ndarray:
-        """The probability that the second text follows the first: float32 [pairs].
+    @one_or_many("firsts", "seconds")
+    def next_sentence(
+        self, firsts: str | Sequence[str], seconds: str | Sequence[str]
+    ) -> np.ndarray:
+        """Return the probability that the second text follows the first: float32 [pairs].
+
+        Of one pair the probability alone.
 
         Raises:
             ValueError: the model was not trained for it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from bert_keras import features
 from bert_keras.data.examples import Choices
 from bert_keras.data.question_targets import choice_rows
 from bert_keras.inference.base import TextMethods
+from bert_keras.inference.one_or_many import one_or_many
 from bert_keras.inference.results import Choice
 from bert_keras.inference.runner import Runner, softmax
 
@@ -45,9 +47,18 @@ def choice_logits(
 class ChoiceMethods(TextMethods):
     """Methods of models that choose between options."""
 
+    @one_or_many("prompts", words="options")
     def predict_choices(
-        self, prompts: Sequence[str], options: Sequence[Sequence[str]]
-    ) -> list[Choice]:
-        """The best option for each prompt."""
+        self, prompts: str | Sequence[str], options: Sequence[str] | Sequence[Sequence[str]]
+    ) -> Any:
+        """Return the best option for each prompt.
+
+        Args:
+            prompts: the prompts, or one prompt.
+            options: a list of options for each prompt, or that of one prompt.
+
+        Returns:
+            A `Choice` for each prompt; without the list for one prompt.
+        """
         self._require(features.CHOICE, "predict_choices")
         return choices(self._runner(), prompts, options)

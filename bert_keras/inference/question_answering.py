@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from bert_keras.data.question_targets import question_rows
 from bert_keras.data.rows import Rows
 from bert_keras.data.windows import Pieces, Window
 from bert_keras.inference.base import TextMethods
+from bert_keras.inference.one_or_many import one_or_many
 from bert_keras.inference.results import Answer
 from bert_keras.inference.runner import Runner, check_texts, softmax
 
@@ -184,28 +186,32 @@ def best_answer(
 class AnswerMethods(TextMethods):
     """Methods of models that find answers in texts."""
 
+    @one_or_many("questions", "contexts")
     def predict_answers(
         self,
-        questions: Sequence[str],
-        contexts: Sequence[str],
+        questions: str | Sequence[str],
+        contexts: str | Sequence[str],
         *,
         null_threshold: float | None = None,
         stride: int = _STRIDE,
         max_question: int = _MAX_QUESTION,
         max_pieces: int = 30,
         n_best: int = 20,
-    ) -> list[Answer]:
-        """The answer to each question in its context: context[start:end].
+    ) -> Any:
+        """Return the answer to each question in its context: context[start:end].
 
         Args:
-            questions: the questions.
-            contexts: the texts, of any length.
+            questions: the questions, or one question.
+            contexts: the texts, of any length, or one text.
             null_threshold: no answer ("") is given where its logit is higher by more than this
                 than that of the best span; None always gives a span.
             stride: pieces from one part of a context to the next.
             max_question: pieces of a question; the rest is cut.
             max_pieces: of an answer.
             n_best: answers that share a probability.
+
+        Returns:
+            An `Answer` for each question; without the list for one question.
 
         Raises:
             ValueError: a question leaves no room for the text, or a value is out of range.

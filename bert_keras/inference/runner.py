@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 import keras
@@ -36,6 +37,7 @@ class Runner:
         max_length: int,
         progress: Callable[[int, int], None] | None = None,
     ):
+        check_batch_size(batch_size)
         self.model, self.tokenizer = model, tokenizer
         self.batch_size, self.max_length = batch_size, max_length
         self._progress = progress
@@ -107,6 +109,15 @@ class Runner:
             sizes = [size or 0 for size in self.model.output[output].shape[1:]]
             return np.zeros((0, *sizes), np.float32)
         return results
+
+
+def check_batch_size(batch_size: Any) -> None:
+    """Raise `ValueError` unless it is a whole number of at least 1."""
+    is_whole = isinstance(batch_size, Integral) and not isinstance(batch_size, bool)
+    if not is_whole or batch_size < 1:
+        raise ValueError(
+            f"`batch_size` must be an integer of at least 1. Received: batch_size={batch_size!r}"
+        )
 
 
 def check_texts(**columns: Sequence[str]) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 
 from bert_keras import features
 from bert_keras.inference.base import TextMethods
+from bert_keras.inference.one_or_many import one_or_many
 from bert_keras.inference.prompts import prompt_of
-from bert_keras.inference.runner import Runner, check_pairs, check_texts
+from bert_keras.inference.runner import Runner, check_pairs
 
 
 def own(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
@@ -79,16 +80,21 @@ SIMILARITIES = {
 class VectorMethods(TextMethods):
     """Methods of all models: each has an encoder, and so vectors."""
 
+    @one_or_many("texts")
     def encode(
-        self, texts: Sequence[str], *, prompt: str | None = None, prompt_name: str | None = None
+        self,
+        texts: str | Sequence[str],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
     ) -> np.ndarray:
-        """Return the vector of each text: float32 [texts, size].
+        """Return the vector of each text: float32 [texts, size]; of one text float32 [size].
 
         Those of a `SentenceEncoder`, or of what a `SentencePairs` trains; of any other model the
         mean of what its encoder makes of the tokens, [CLS] and [SEP] included.
 
         Args:
-            texts: the texts.
+            texts: the texts, or one text.
             prompt: what is read before each text, as it stands there, such as "query: "; "" for
                 nothing.
             prompt_name: the same by its name among the model's `prompts`. Without either it is the
@@ -97,16 +103,25 @@ class VectorMethods(TextMethods):
         Raises:
             ValueError: both are given, or the model has no prompt of that name.
         """
-        check_texts(texts=texts)
+        return self._vectors(texts, prompt, prompt_name)
+
+    def _vectors(
+        self,
+        texts: Sequence[str],
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        batch_size: int | None = None,
+    ) -> np.ndarray:
         before = prompt_of(self._answering().options, prompt, prompt_name)
         model = self._answering().vector_model()
         make = own if features.SENTENCE_VECTOR in model.output else means
-        return make(self._runner_of(model), texts, before)
+        return make(self._runner_of(model, batch_size), texts, before)
 
+    @one_or_many("firsts", "seconds")
     def similarity(
         self,
-        firsts: Sequence[str],
-        seconds: Sequence[str],
+        firsts: str | Sequence[str],
+        seconds: str | Sequence[str],
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
@@ -117,7 +132,7 @@ class VectorMethods(TextMethods):
         that have different prompts are compared by `encode` and a product of the vectors.
 
         Args:
-            firsts: the first texts.
+            firsts: the first texts, or one text. Of one pair the similarity alone is returned.
             seconds: as many second ones.
             prompt: of all texts, as for `encode`.
             prompt_name: likewise.

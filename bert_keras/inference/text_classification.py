@@ -10,9 +10,10 @@ import numpy as np
 
 from bert_keras import features
 from bert_keras.inference.base import TextMethods
+from bert_keras.inference.one_or_many import one_or_many
 from bert_keras.inference.prompts import prompt_of
 from bert_keras.inference.results import Label
-from bert_keras.inference.runner import check_texts, sigmoid, softmax
+from bert_keras.inference.runner import sigmoid, softmax
 from bert_keras.inference.sentence_similarity import prompted
 
 REGRESSION = "regression"
@@ -67,14 +68,15 @@ class LabelMethods(TextMethods):
         """The names of the task's labels, in the order of its outputs."""
         return list(self._answering().options["labels"])
 
+    @one_or_many("texts", "pairs")
     def predict_scores(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None
+        self, texts: str | Sequence[str], pairs: str | Sequence[str] | None = None
     ) -> np.ndarray:
         """Return what a `SequenceClassifier` gives each text, or pair: float32 [texts, classes].
 
         Probabilities of one label of several (each row sums to 1) or of each label on its own;
         of a regression the numbers, through the model's `activation` if it has one. A
-        `SentencePairs` with labels gives them to pairs.
+        `SentencePairs` with labels gives them to pairs. For one text: float32 [classes].
 
         Raises:
             ValueError: pairs that the model needs are missing, or are not as many as the texts.
@@ -96,28 +98,32 @@ class LabelMethods(TextMethods):
         pairs: Sequence[str] | None,
         prompt: str | None = None,
         prompt_name: str | None = None,
+        batch_size: int | None = None,
     ) -> np.ndarray:
-        check_texts(texts=texts)
         before = prompt_of(self._answering().options, prompt, prompt_name)
-        runner = self._runner()
+        runner = self._runner(batch_size)
         rows = runner.encode(prompted(texts, before), pairs)
         return runner.per_example(features.LABEL, rows)
 
+    @one_or_many("texts", "pairs")
     def predict_labels(
         self,
-        texts: Sequence[str],
-        pairs: Sequence[str] | None = None,
+        texts: str | Sequence[str],
+        pairs: str | Sequence[str] | None = None,
         *,
         top_k: int | None = None,
         threshold: float = 0.5,
-    ) -> list[Any]:
-        """The best label of each text, or pair, as a `Label`; lists of them where several count.
+    ) -> Any:
+        """Return the best label of each text, or pair; a list of labels where several count.
 
         Args:
-            texts: the texts.
-            pairs: second texts.
+            texts: the texts, or one text.
+            pairs: second texts, or one.
             top_k: that many labels of each text, best first.
             threshold: of a multi-label model without `top_k`: labels at least so probable.
+
+        Returns:
+            A list of one `Label`, or list of them, for each text; without the list for one text.
 
         Raises:
             ValueError: the model gives numbers, or `top_k` is 0.
@@ -125,10 +131,11 @@ class LabelMethods(TextMethods):
         found, names = self.predict_scores(texts, pairs), self.label_names
         return labels(found, names, self._problem, top_k=top_k, threshold=threshold)
 
+    @one_or_many("firsts", "seconds")
     def predict_pair_scores(
         self,
-        firsts: Sequence[str],
-        seconds: Sequence[str],
+        firsts: str | Sequence[str],
+        seconds: str | Sequence[str],
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
@@ -146,7 +153,7 @@ class LabelMethods(TextMethods):
             prompt_name: likewise.
 
         Returns:
-            float32 [pairs], or [pairs, classes] of several classes.
+            float32 [pairs], or [pairs, classes] of several classes. Of one pair the score alone.
 
         Raises:
             ValueError: another kind of model, or not as many second texts.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from bert_keras.data.labels import OUTSIDE
 from bert_keras.data.rows import Rows
 from bert_keras.data.windows import WordWindow, word_windows
 from bert_keras.inference.base import TextMethods
+from bert_keras.inference.one_or_many import one_or_many
 from bert_keras.inference.results import Entity, Label
-from bert_keras.inference.runner import Runner, check_texts, softmax
+from bert_keras.inference.runner import Runner, softmax
 from bert_keras.inference.words import words_of
 from bert_keras.metrics import entity_spans
 
@@ -132,19 +134,27 @@ class TagMethods(TextMethods):
         """The names of the tags, in the order of the outputs."""
         return list(self._answering().options["labels"])
 
-    def predict_tags(self, sentences: Sequence[Sequence[str]]) -> list[list[Label]]:
-        """The tag of every word, as a `TokenClassifier` gives it to the word's first piece.
+    @one_or_many(words="sentences")
+    def predict_tags(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> Any:
+        """Return the tag of every word, as a `TokenClassifier` gives it to the word's first piece.
 
         Args:
-            sentences: words; long sentences are read in parts. A word without pieces, as of
-                control characters, is "O" with the score 0.
+            sentences: lists of words, or one list of words. Long sentences are read in parts. A
+                word without pieces, as of control characters, is "O" with the score 0.
+
+        Returns:
+            A list of `Label` for each sentence; of one sentence its list alone.
         """
         self._require(features.TAGS, "predict_tags")
         return tags(self._runner(), self.label_names, sentences)
 
-    def predict_entities(self, texts: Sequence[str]) -> list[list[Entity]]:
-        """The entities of each text, with where they stand in it: text[start:end]."""
-        check_texts(texts=texts)
+    @one_or_many("texts")
+    def predict_entities(self, texts: str | Sequence[str]) -> Any:
+        """Return the entities of each text, with their places in it: text[start:end].
+
+        Returns:
+            A list of `Entity` for each text; of one text its list alone.
+        """
         known = entity_tags(self.label_names)
         places = [words_of(text) for text in texts]
         read = [[text[a:b] for a, b in found] for text, found in zip(texts, places, strict=True)]

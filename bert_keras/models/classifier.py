@@ -160,9 +160,9 @@ class SequenceClassifier(LabelMethods, Task):
             **options,
         )
 
-    def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> np.ndarray:
         """Return the logits of texts or pairs: float32 [texts, num_classes]."""
-        return self._logits(*text_pair(columns))
+        return self._logits(*text_pair(columns), batch_size=batch_size)
 
     def objective(self) -> dict[str, Any]:
         """Loss and metrics of the problem.

@@ -97,9 +97,9 @@ class MaskedLM(MaskMethods, Task):
         rows = encode(tokenizer, texts_of("text", columns[0]), max_length=options["max_length"])
         return MaskedTexts(tokenizer, rows, **options)
 
-    def logits_of(self, columns: Sequence[Any]) -> list[np.ndarray]:
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> list[np.ndarray]:
         """Return the logits of the [MASK] of each text: float32 [masks, vocab_size] each."""
-        return mask_logits(self._runner(), texts_of("text", columns[0]))
+        return mask_logits(self._runner(batch_size), texts_of("text", columns[0]))
 
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of the masked tokens; labels {"mlm": int32 [batch, predictions]}."""

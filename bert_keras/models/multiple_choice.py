@@ -85,10 +85,10 @@ class MultipleChoice(ChoiceMethods, Task):
         examples = Choices(prompts, choices, answers)
         return choice_examples(self.required_tokenizer(), examples, **options)
 
-    def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> np.ndarray:
         """Return the logits of the options: float32 [prompts, options]."""
         prompts, choices = texts_of("prompt", columns[0]), words_of_rows("options", columns[1])
-        return choice_logits(self._runner(), prompts, choices)
+        return choice_logits(self._runner(batch_size), prompts, choices)
 
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of the right choice; labels {"choice": int [batch]}."""

@@ -75,10 +75,12 @@ class QuestionAnswerer(AnswerMethods, Task):
         ]
         return question_examples(self.required_tokenizer(), asked, **options)
 
-    def logits_of(self, columns: Sequence[Any]) -> list[dict[str, list[np.ndarray]]]:
+    def logits_of(
+        self, columns: Sequence[Any], batch_size: int | None = None
+    ) -> list[dict[str, list[np.ndarray]]]:
         """Return the logits of each question: {"start", "end": one array for each row it took}."""
         questions, contexts = self.two_columns(columns)
-        return row_logits(self._runner(), questions, contexts)
+        return row_logits(self._runner(batch_size), questions, contexts)
 
     def split_together(self, columns: Sequence[Any]) -> Sequence[str]:
         """Return the contexts: questions of one context stay together."""

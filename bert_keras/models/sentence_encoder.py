@@ -116,9 +116,9 @@ class SentenceEncoder(Task):
         vectors = {features.SENTENCE_VECTOR: np.asarray(y, np.float32)}
         return SupervisedExamples(rows, vectors, **options)
 
-    def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> np.ndarray:
         """Return the vectors of texts: float32 [texts, size]."""
-        return self.encode(texts_of("text", columns[0]))
+        return self._vectors(texts_of("text", columns[0]), batch_size=batch_size)
 
     def objective(self) -> dict[str, Any]:
         """Mean squared error to the vectors of a teacher (Reimers & Gurevych, 2020).

@@ -156,12 +156,12 @@ class SentencePairs(LabelMethods, Task):
             **options,
         )
 
-    def logits_of(self, columns: Sequence[Any]) -> np.ndarray:
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> np.ndarray:
         """Return the output for pairs: float32, logits [pairs, classes] or similarities [pairs, 1].
 
         Of "in_batch" the vectors, [pairs, 2, size].
         """
-        runner = self._runner()
+        runner = self._runner(batch_size)
         rows = runner.encode_apart(*self.two_columns(columns))
         (output,) = self.output
         return runner.per_example(output, rows, group=2)

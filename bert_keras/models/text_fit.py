@@ -48,9 +48,9 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
             "them."
         )
 
-    def logits_of(self, columns: Sequence[Any]) -> Any:
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> Any:
         """Return the outputs for texts, in the order of the texts; see `predict`."""
-        del columns
+        del columns, batch_size
         raise ValueError(f"A {type(self).__name__} takes features, not text.")
 
     def fit(
@@ -222,15 +222,28 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
         For text the rows are in the order of the texts, whatever their lengths. Answers in words
         come from the methods of the task, such as `predict_labels`.
 
+        Args:
+            x: columns of text, features or a dataset; see `fit`.
+            batch_size: number of texts that run together; None for 32.
+            verbose: as in Keras; text shows no progress.
+            steps: as in Keras; not for text.
+            callbacks: as in Keras; not for text.
+
         Returns:
             For features a dictionary of arrays, as in Keras. For text, where an example has one
             output of fixed size, one float32 array: logits [texts, classes], similarities or
             vectors. Else a list with one entry for each text; see the class.
+
+        Raises:
+            DataError: one str instead of a list, or a row that is no text; names the row.
+            ValueError: text for a task without a tokenizer, or `steps` or `callbacks` with text.
         """
         found = find_text(x, self.text_inputs)
         if found is None:
             return super().predict(x, batch_size, verbose, steps, callbacks)
-        return self.logits_of(found.columns)
+        if steps is not None or callbacks:
+            raise ValueError("`steps` and `callbacks` of `predict` are for features, not for text.")
+        return self.logits_of(found.columns, batch_size)
 
     def two_columns(self, columns: Sequence[Any]) -> tuple[list[str], list[str]]:
         """Return the two columns of texts that the task needs.

@@ -120,9 +120,9 @@ class TokenClassifier(TagMethods, Task):
             **options,
         )
 
-    def logits_of(self, columns: Sequence[Any]) -> list[np.ndarray]:
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> list[np.ndarray]:
         """Return the logits of the words of each sentence: float32 [words, num_classes] each."""
-        return word_logits(self._runner(), words_of_rows("words", columns[0]))
+        return word_logits(self._runner(batch_size), words_of_rows("words", columns[0]))
 
     def objective(self) -> dict[str, Any]:
         """Cross-entropy of a text's tags, `TagLoss`; with `crf` a `ConditionalRandomFieldLoss`.

@@ -100,9 +100,10 @@ class WithTokenizer(VectorMethods):
     def _answering(self) -> Any:
         return self
 
-    def _runner_of(self, model: Any) -> Runner:
+    def _runner_of(self, model: Any, batch_size: int | None = None) -> Runner:
         tokenizer = self.required_tokenizer()
-        return Runner(model, tokenizer, batch_size=_BATCH_SIZE, max_length=self.max_length)
+        size = _BATCH_SIZE if batch_size is None else batch_size
+        return Runner(model, tokenizer, batch_size=size, max_length=self.max_length)
 
     def take_attachments(self, original: Any) -> None:
         """Take the tokenizer and the settings of another task, such as the original of a clone."""

@@ -14,6 +14,7 @@ from bert_keras.checks import checked_length, encoder_of
 from bert_keras.errors import ArtifactError
 from bert_keras.inference import Runner, prompt_of
 from bert_keras.inference.predictor_config import PredictorConfig
+from bert_keras.inference.runner import check_batch_size
 from bert_keras.models import BertEncoder, Task
 from bert_keras.tokenizers import Tokenizer
 
@@ -35,8 +36,7 @@ class Base(abc.ABC):
     ):
         self.encoder = encoder_of(task, tokenizer)
         self.max_length = checked_length(max_length, self.encoder)
-        if batch_size < 1:
-            raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
+        check_batch_size(batch_size)
         self.task, self.tokenizer, self.batch_size = task, tokenizer, batch_size
         self.pairs = pairs
         self.progress: Callable[[int, int], None] | None = None
@@ -130,8 +130,9 @@ class Base(abc.ABC):
     def _answering(self) -> Task | BertEncoder:
         return self.task
 
-    def _runner_of(self, model: Task | BertEncoder) -> Runner:
-        sizes = {"batch_size": self.batch_size, "max_length": self.max_length}
+    def _runner_of(self, model: Task | BertEncoder, batch_size: int | None = None) -> Runner:
+        size = self.batch_size if batch_size is None else batch_size
+        sizes = {"batch_size": size, "max_length": self.max_length}
         return Runner(model, self.tokenizer, **sizes, progress=self._report)
 
     def _report(self, done: int, total: int) -> None:

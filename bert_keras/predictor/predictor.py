@@ -70,7 +70,7 @@ class Predictor(
         `SentencePairs` that has labels, `predict_entities` of a `TokenClassifier`,
         `predict_answers` of a `QuestionAnswerer`, `predict_choices` of a `MultipleChoice`,
         `encode` of any other that makes vectors (`similarity` where it is given pairs), else
-        `fill_mask`.
+        `fill_mask`. One text instead of a list has one answer instead of a list.
         """
         return self._method(bool(more))(texts, *more, **{**self.options, **options})
 

@@ -140,7 +140,7 @@ def test_what_cannot_be_asked(task, tokenizer) -> None:
     predictor = Predictor(task("answers"), tokenizer)
     with pytest.raises(ValueError, match="1 questions, 2 contexts"):
         predictor.predict_answers(["a"], ["a", "b"])
-    with pytest.raises(TypeError, match="`questions` must be a list of strings"):
+    with pytest.raises(TypeError, match="`questions` is one text or row"):
         predictor.predict_answers("un", ["a", "b"])
     with pytest.raises(ValueError, match=r"leaves no room .* question of 40"):
         predictor.predict_answers(["un " * 40], ["a"])

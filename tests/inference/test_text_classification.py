@@ -104,9 +104,7 @@ def test_what_cannot_be_labelled(task, tokenizer) -> None:
         predictor.predict_labels(TEXTS, top_k=0)
     with pytest.raises(ValueError, match="5 firsts, 1 seconds"):
         predictor.predict_labels(TEXTS, ["a"])
-    with pytest.raises(TypeError, match="one string"):
-        predictor.predict_labels("hello")
-    with pytest.raises(TypeError, match="`seconds` must be a list of strings"):
+    with pytest.raises(TypeError, match="`pairs` is one text or row, and `texts` is a list"):
         predictor.predict_labels(["hello", "a"], "un")
     with pytest.raises(ValueError, match=r"`predict_scores` needs .*'label'.*TokenClassifier"):
         Predictor(task("tags"), tokenizer).predict_labels(TEXTS)

@@ -276,7 +276,7 @@ def text_tasks() -> list[str]:
 
 
 @pytest.mark.parametrize("name", text_tasks())
-def test_every_task_trains_on_text_and_predicts(name: str) -> None:
+def test_every_task_trains_on_text_and_predicts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keras.utils.set_random_seed(2)
     cls = every_model.classes_below(models.Task)[name]
     task = task_over(cls, BertEncoder(CONFIG), tokenizer=Tokenizer(VOCABULARY))
@@ -287,7 +287,20 @@ def test_every_task_trains_on_text_and_predicts(name: str) -> None:
     texts = x[0] if isinstance(x, tuple) else x
     if name == "MaskedLM":
         x = [f"{text} [MASK]" for text in texts]
-    assert len(task.predict(x)) == len(texts)
+    expected = task.predict(x)
+    assert len(expected) == len(texts)
+    sizes: list[int] = []
+    run = keras.Model.predict_on_batch
+
+    def counted(self: Any, x: Any) -> Any:
+        sizes.append(len(x["token_ids"]))
+        return run(self, x)
+
+    monkeypatch.setattr(keras.Model, "predict_on_batch", counted)
+    found = task.predict(x, batch_size=2)
+    assert sizes[:3] == [2, 2, 2]
+    for one, other in zip(keras.tree.flatten(found), keras.tree.flatten(expected), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(set(every_model.classes_below(models.Task)) - {*DATA}))
@@ -311,5 +324,12 @@ def test_bad_rows_are_named() -> None:
         task.fit(TEXTS, [7] * 18, **QUIET)
     with pytest.raises(ValueError, match="no labels"):
         task.fit(TEXTS, **QUIET)
+    with pytest.raises(DataError, match="not one str"):
+        task.predict(GOOD)
+    for size in (0, 1.5):
+        with pytest.raises(ValueError, match="`batch_size` must be an integer of at least 1"):
+            task.predict(TEXTS, batch_size=size)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="are for features, not for text"):
+        task.predict(TEXTS, steps=1)
     with pytest.raises(ValueError, match="has no tokenizer"):
         SequenceClassifier(BertEncoder(CONFIG), 2).fit(TEXTS, LABELS, **QUIET)

@@ -146,7 +146,7 @@ def test_choices_that_are_no_use(task, tokenizer) -> None:
         predictor(["a", "b"], [["a", "b"], ["a"]])
     with pytest.raises(DataError, match="Columns of one length"):
         predictor(["a"], [])
-    with pytest.raises(DataError, match="not one str"):
+    with pytest.raises(TypeError, match="`prompts` is one text or row"):
         predictor("a", [["a", "b"]])
     with pytest.raises(ValueError, match=r"`predict_choices` needs .*'choice'.*SentenceEncoder"):
         Predictor(task("vectors"), tokenizer).predict_choices(["a"], [["a", "b"]])
