@@ -166,7 +166,8 @@ def _export(
     tf.saved_model.save(module, str(folder), signatures=signatures)
 
 
-def _saved(tf: Any, folder: Path, case: str = "bert") -> Any:
+def saved(tf: Any, folder: Path, case: str = "bert") -> Any:
+    """Write a SavedModel as Google's; return the model whose weights it has."""
     model = contracts.as_trained(_CASES[case]())
     config = getattr(model, "encoder", model).config
     _export(tf, folder, _garden(model), config)
@@ -178,7 +179,7 @@ def _saved(tf: Any, folder: Path, case: str = "bert") -> Any:
 
 @pytest.mark.parametrize("case", _CASES)
 def test_same_weights_and_outputs(case: str, tensorflow: Any, tmp_path: Path) -> None:
-    model = _saved(tensorflow, tmp_path / "hub", case)
+    model = saved(tensorflow, tmp_path / "hub", case)
     opened = load_checkpoint(tmp_path / "hub", trust=True)
     assert not (tmp_path / "marker").exists()
     assert type(opened) is type(model)
@@ -201,7 +202,7 @@ def test_same_weights_and_outputs(case: str, tensorflow: Any, tmp_path: Path) ->
 def test_nothing_of_the_program_is_opened(
     tensorflow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = _saved(tensorflow, tmp_path / "hub")
+    model = saved(tensorflow, tmp_path / "hub")
     (tmp_path / "hub" / "saved_model.pb").write_bytes(b"not even a message")
 
     def refuse(*_: Any, **__: Any) -> None:
@@ -214,7 +215,7 @@ def test_nothing_of_the_program_is_opened(
 
 @pytest.mark.parametrize("load", [load_checkpoint, BertEncoder.from_preset, MaskedLM.from_preset])
 def test_only_with_trust(load: Callable[..., Any], tensorflow: Any, tmp_path: Path) -> None:
-    _saved(tensorflow, tmp_path / "hub", "bert, mlm")
+    saved(tensorflow, tmp_path / "hub", "bert, mlm")
     with pytest.raises(
         ArtifactError, match=r"hub: a SavedModel, which is a program\. .*trust=True"
     ) as error:
@@ -254,7 +255,7 @@ def test_a_model_without_its_config_is_as_published(tensorflow: Any, tmp_path: P
 
 
 def test_an_encoder_and_a_classifier_of_a_masked_lm(tensorflow: Any, tmp_path: Path) -> None:
-    task = _saved(tensorflow, tmp_path / "hub", "bert, mlm")
+    task = saved(tensorflow, tmp_path / "hub", "bert, mlm")
     encoder = BertEncoder.from_preset(tmp_path / "hub", trust=True, name="encoder")
     contracts.assert_same_weights(encoder, task.encoder)
     options: dict[str, Any] = {"allow_missing": ("span",), "trust": True}
@@ -316,7 +317,7 @@ def test_heads_that_are_not_told(tensorflow: Any, tmp_path: Path) -> None:
 
 
 def test_the_vocabulary_is_beside(tensorflow: Any, tmp_path: Path) -> None:
-    _saved(tensorflow, tmp_path / "hub")
+    saved(tensorflow, tmp_path / "hub")
     assert Tokenizer.from_preset(tmp_path / "hub" / "assets", lowercase=False).vocab_size == 50
 
 
@@ -392,7 +393,7 @@ _INDEX, _DATA = "variables/variables.index", "variables/variables.data-00000-of-
     ],
 )
 def test_damaged(name: str, damage: Any, message: str, tensorflow: Any, tmp_path: Path) -> None:
-    _saved(tensorflow, tmp_path / "hub")
+    saved(tensorflow, tmp_path / "hub")
     path = tmp_path / "hub" / name
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ArtifactError, match=message):
