@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bert_keras import escaping
+from bert_keras import cli_measure, escaping
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.programs import Step, run_steps
 
@@ -45,11 +46,17 @@ def export(
     portable: Annotated[
         bool, typer.Option("--portable", help="a SavedModel that needs no tensorflow-text")
     ] = False,
-    measure: Annotated[bool, typer.Option(help="compare and time what was written")] = True,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="compare what was written with the model, and time it")
+    ] = False,
+    measure_seconds: Annotated[
+        float | None,
+        typer.Option(help=f"most seconds that --measure takes; else {cli_measure.SECONDS:g}"),
+    ] = None,
     allow_pickle: Annotated[bool, typer.Option(help="read a pytorch_model.bin")] = False,
     trust: Annotated[bool, typer.Option("--trust", help="read a SavedModel of Google's")] = False,
 ) -> None:
-    """Writes a model as FOLDER/NAME/VERSION/ in each format, and measures it against the model.
+    """Writes a model as FOLDER/NAME/VERSION/ in each format.
 
     The name of other formats than saved_model has the format and the quantisation in it, as
     demo-onnx-int8, and that of another task the task. No version is written over.
@@ -57,6 +64,9 @@ def export(
     from bert_keras.export.preset import AS, export_as, open_preset, require_libraries
     from bert_keras.export.versions import next_version
 
+    if measure_seconds is not None and not (measure and 0 < measure_seconds < math.inf):
+        needs = "must be above 0" if measure else "limits --measure, which is not given"
+        raise UsageError(f"--measure-seconds {needs}. Received: {measure_seconds:g}")
     wanted = list(_wanted(formats, quantizations, portable=portable))
     name = name or (source.split("@")[0] if source.startswith("hf://") else source)
     parts = [Path(name).resolve().name] + ([] if task == AS else [task])
@@ -87,21 +97,18 @@ def export(
             ]
             if measure:
                 needs = [str(path) for path in targets] if len(targets) == 1 else []
+                seconds = measure_seconds or cli_measure.SECONDS
                 steps.append(
-                    Step("measurement", lambda _: _measure(predictor, targets, say, tables), needs)
+                    Step(
+                        "measurement",
+                        lambda _: cli_measure.measure(predictor, targets, seconds, say, tables),
+                        needs,
+                    )
                 )
             run_steps(steps, None, done=f"{source}: opened", again="Repeat the command for those.")
     finally:
         for table in tables:
             escaping.console().print(table)
-
-
-def _measure(predictor: Any, targets: Sequence[Path], say: Any, tables: list[Any]) -> None:
-    """Add the table of what was written to `tables`."""
-    table, failures = _measured(predictor, [path for path in targets if path.is_dir()], say)
-    tables.append(table)
-    if failures:
-        raise ArtifactError("; ".join(failures))
 
 
 def _wanted(formats: Sequence[str], quantizations: Sequence[str], *, portable: bool) -> Iterator:
@@ -124,62 +131,6 @@ def _export(export_as: Any, wanted: Any, predictor: Any, path: Path) -> None:
         if hasattr(error, "exit_code"):
             raise
         raise UsageError(str(error)) from error
-
-
-def _measured(predictor: Any, targets: Sequence[Path], say: Any) -> tuple[Any, list[str]]:
-    """Return a table, with a row for each folder, and why some of them do not answer."""
-    import keras
-    from rich.table import Column, Table
-
-    from bert_keras.export import measured, requests
-    from bert_keras.export.clients import open_client
-
-    backend = keras.backend.backend()
-    columns = ["size", "difference", *(f"batch of {size}" for size in measured.BATCHES)]
-    table = Table(
-        Column("file", overflow="fold"),
-        *(Column(name, no_wrap=True) for name in columns),
-        caption=(
-            f"{measured.TEXTS} texts: the largest difference to what the model predicts; text in, "
-            "answer out, milliseconds, p50 / p99 of "
-            + " and ".join(str(calls) for calls in measured.CALLS.values())
-            + " calls"
-        ),
-    )
-
-    kind, sizes = type(predictor.task).__name__, (predictor.tokenizer, measured.TEXTS)
-    mask = requests.mask_of(kind, predictor.tokenizer)
-    texts = requests.made_up(requests.names_of(kind, predictor.pairs), *sizes, mask)
-    say("Predictor: measuring")
-    with suppress(ValueError):  # an ELECTRA discriminator answers no texts
-        times = measured.latencies(lambda batch: predictor(*batch.values()), texts)
-        table.add_row(f"Predictor ({backend})", "", "", *map(_told, times.values()))
-    failures = []
-    for path in targets:
-        say(f"{path}: measuring")
-        size = f"{measured.size_of(path) / 1e6:.1f} MB"
-        try:
-            client = open_client(path)
-        except ImportError as error:  # it was written without what runs it
-            typer.echo(f"{path}: not measured: {error}", err=True)
-            table.add_row(str(path), size)
-            continue
-        except Exception as error:
-            failures.append(f"{path}: written, but does not open: {error}")
-            continue
-        texts = requests.made_up(client.names, *sizes, client.mask)
-        try:
-            gap = measured.difference(client, predictor, texts)
-            times = measured.latencies(client.answer, texts)
-        except Exception as error:
-            failures.append(f"{path}: written, but does not answer: {error}")
-            continue
-        table.add_row(str(path), size, f"{gap:.2g}", *map(_told, times.values()))
-    return table, failures
-
-
-def _told(latency: Any) -> str:
-    return f"{latency.p50:.1f} / {latency.p99:.1f}"
 
 
 def serve_check(

@@ -88,7 +88,8 @@ FLOORS["export"] = Floor(
     ("jax", "nncf", "onnxruntime", "tensorflow", "tensorflow_text", "tf2onnx", "torch"),
 )
 FLOORS["sklearn"] = Floor(tuple(FLOORS), ("keras", "numpy", "sklearn"))
-FLOORS["cli_export"] = Floor(("programs",), ("typer",), (*FLOORS, "keras", "rich"))
+FLOORS["cli_measure"] = Floor((), ("typer",), (*FLOORS, "keras", "rich"))
+FLOORS["cli_export"] = Floor(("cli_measure", "programs"), ("typer",), (*FLOORS, "keras", "rich"))
 FLOORS["__main__"] = Floor(("cli",))
 FLOORS["training"] = Floor()  # whose rules are those of PROGRAM
 FLOORS["cli_programs"] = Floor((), ("typer",), ("training",))

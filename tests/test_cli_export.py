@@ -38,7 +38,7 @@ def not_installed(_: Path) -> None:
 
 def test_export_and_check(call, source: Path, tmp_path: Path) -> None:
     options = ("--folder", tmp_path / "models", "--format", FORMAT, "--portable")
-    done = call("export", source, *options)
+    done = call("export", source, *options, "--measure")
     assert done.code == 0, done.err
     name = "demo" if FORMAT == "saved_model" else f"demo-{FORMAT}"
     path = tmp_path / "models" / name / "1"
@@ -48,13 +48,13 @@ def test_export_and_check(call, source: Path, tmp_path: Path) -> None:
     assert float(row[3]) < 1e-5
     assert f"Predictor ({BACKEND})" in done.out
     assert call("export", source, *options, "--version", 1).code == 2
-    done = call("export", source, *options, "--no-measure", "--task", "texts")
+    done = call("export", source, *options, "--task", "texts")
     other = name.replace("demo", "demo-texts")
     assert done.out == f"{tmp_path / 'models' / other / '1'}/\n"
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bert_keras.export.clients.open_client", not_installed)
-        done = call("export", source, *options)
+        done = call("export", source, *options, "--measure")
     assert (done.code, "not measured: no such library" in done.err) == (0, True)
     assert (path.parent / "2").is_dir()
 
@@ -81,6 +81,11 @@ def test_what_cannot_be(call, source: Path, tmp_path: Path) -> None:
     assert (done.code, "Quantised models are of onnx" in done.err) == (2, True)
     done = call("export", source, *options, "--format", "onnx", "--quantization", "int4")
     assert (done.code, "The quantization of onnx is none, or one of" in done.err) == (2, True)
+    done = call("export", source, *options, "--measure-seconds", 5)
+    assert (done.code, "limits --measure, which is not given" in done.err) == (2, True)
+    for seconds in ("0", "-1", "nan", "inf"):
+        done = call("export", source, *options, "--measure", "--measure-seconds", seconds)
+        assert (done.code, "must be above 0" in done.err) == (2, True), seconds
     assert call("export", tmp_path / "none", *options).code == 4
     done = call("serve-check", tmp_path / "[/none]")
     assert (done.code, "[/none]: holds no exported model" in done.err) == (2, True)
@@ -102,7 +107,7 @@ def test_a_format_that_fails_takes_no_other_with_it(
 
     monkeypatch.setattr(preset, "require_libraries", lambda _: None)
     monkeypatch.setattr(preset, "export_as", export_as)
-    options = ("--folder", tmp_path, "--no-measure")
+    options = ("--folder", tmp_path)
     failing = {"saved_model", "onnx"}
     three = [part for name in ("onnx", "saved_model", "torch") for part in ("--format", name)]
     done = call("export", source, *options, *three)
@@ -116,7 +121,7 @@ def test_a_format_that_fails_takes_no_other_with_it(
         "No space left on device.\n"
     )
     failing = set()
-    done = call("export", source, "--folder", tmp_path, "--format", "openvino", "--format", "onnx")
+    done = call("export", source, *options, "--measure", "--format", "openvino", "--format", "onnx")
     assert done.code == 4  # the folders hold nothing that could be measured
     assert "demo-onnx/1: written, but does not open" in done.err
     assert "demo-openvino/1: written, but does not open" in done.err

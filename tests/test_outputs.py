@@ -72,7 +72,7 @@ texts = ["saved_model", "tf_hub"] if backend == "tensorflow" else []
 quantizations = ["none", "int8"] if own else ["none"]
 options = [part for name in (*runtimes, *texts) for part in ("--format", name)]
 options += [part for name in quantizations for part in ("--quantization", name)]
-run("export", "preset", *options, "--folder", "exports", "--no-measure")
+run("export", "preset", *options, "--folder", "exports")
 written = sorted(Path("exports").glob("*/1"))
 assert len(written) == len(runtimes) * len(quantizations) + len(texts)
 for folder in written:

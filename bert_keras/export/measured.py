@@ -25,10 +25,14 @@ CALLS = {1: 100, 32: 25}  # that are timed, by the size of the batch
 
 @dataclass(frozen=True)
 class Latency:
-    """Milliseconds of a call: half of the calls took no longer than `p50`, 99 of 100 than `p99`."""
+    """Milliseconds of a call: half of the calls took no longer than `p50`, 99 of 100 than `p99`.
+
+    `calls` is how many were timed.
+    """
 
     p50: float
     p99: float
+    calls: int
 
 
 def size_of(folder: Path) -> int:
@@ -36,8 +40,14 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def latencies(answer: Callable[[Columns], Any], columns: Columns) -> dict[int, Latency]:
-    """How long calls with so many examples take, by the number of examples.
+def latencies(
+    answer: Callable[[Columns], Any],
+    columns: Columns,
+    *,
+    seconds: float = math.inf,
+    progress: Callable[[int, int, int], object] = lambda *_: None,
+) -> dict[int, Latency]:
+    """Time calls with batches of `BATCHES` examples; return the latency by the size of the batch.
 
     Every request has been answered once before, so that what is compiled for its size is not
     counted.
@@ -45,22 +55,38 @@ def latencies(answer: Callable[[Columns], Any], columns: Columns) -> dict[int, L
     Args:
         answer: takes a batch of texts.
         columns: examples, taken in turn.
+        seconds: no call is begun later than this, but for the first of each size, twice.
+        progress: told the size of the batch, how many calls are done, and of how many.
     """
     found = {}
-    for size in BATCHES:
+    limit = time.perf_counter() + seconds
+    for number, size in enumerate(BATCHES):
         count = len(next(iter(columns.values())))
         starts = [call * size % max(count - size + 1, 1) for call in range(CALLS[size])]
         batches = [requests.part(columns, start, start + size) for start in starts]
-        for batch in batches:
-            answer(batch)
+        now = time.perf_counter()
+        end = now + max(0.0, limit - now) / (len(BATCHES) - number)
+        progress(size, 0, len(batches))
+        answered = len(list(_timed(answer, batches, (now + end) / 2)))
         times = []
-        for batch in batches:
-            begin = time.perf_counter()
-            answer(batch)
-            times.append(1000 * (time.perf_counter() - begin))
+        for milliseconds in _timed(answer, batches[:answered], end):
+            times.append(milliseconds)
+            progress(size, len(times), len(batches))
         p50, p99 = np.percentile(times, (50, 99))
-        found[size] = Latency(float(p50), float(p99))
+        found[size] = Latency(float(p50), float(p99), len(times))
     return found
+
+
+def _timed(
+    answer: Callable[[Columns], Any], batches: Sequence[Columns], end: float
+) -> Iterator[float]:
+    """Return the milliseconds of the first call and of those that begin before `end`."""
+    for number, batch in enumerate(batches):
+        begin = time.perf_counter()
+        if number and begin >= end:
+            return
+        answer(batch)
+        yield 1000 * (time.perf_counter() - begin)
 
 
 def difference(client: Client, predictor: Predictor, columns: Columns) -> float:

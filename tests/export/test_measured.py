@@ -152,6 +152,27 @@ def test_every_timed_request_was_answered_before() -> None:
         half = len(mine) // 2
         assert mine[:half] == mine[half:]
     assert 0.0 <= found[1].p50 <= found[1].p99
+    assert {size: latency.calls for size, latency in found.items()} == measured.CALLS
+
+
+def test_no_call_is_begun_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call takes a second: eight are for batches of one, and eight for batches of 32."""
+    now = 0.0
+
+    def answer(_batch: Any) -> None:
+        nonlocal now
+        now += 1.0
+
+    told: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(measured.time, "perf_counter", lambda: now)
+    found = measured.latencies(answer, TEXTS, seconds=16, progress=lambda *all: told.append(all))
+    assert {size: latency.calls for size, latency in found.items()} == {1: 4, 32: 4}
+    assert (now, found[1].p50) == (16.0, 1000.0)
+    assert told == [(size, done, measured.CALLS[size]) for size in (1, 32) for done in range(5)]
+
+    found = measured.latencies(answer, TEXTS, seconds=0)  # once before, and once timed
+    assert {size: latency.calls for size, latency in found.items()} == {1: 1, 32: 1}
+    assert now == 20.0
 
 
 def test_size(tmp_path) -> None:

@@ -1,0 +1,167 @@
+"""`bert-keras export --measure`: exported models beside the model that they were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import typer
+
+from bert_keras.errors import ArtifactError
+
+SECONDS = 60.0
+_LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
+_TOGETHER = 32  # texts that are compared at once
+
+
+def measure(
+    predictor: Any,
+    targets: Sequence[Path],
+    seconds: float,
+    say: Callable[[str], object],
+    tables: list[Any],
+) -> None:
+    """Compare exported models with their model, time both, and add a table to `tables`.
+
+    Args:
+        predictor: the model that was exported.
+        targets: folders; those that were not written are left out.
+        seconds: no call is begun later than this, but for the first of each measurement.
+        say: shows what is being done, on a terminal.
+        tables: gets the table, also where an error is raised.
+
+    Raises:
+        ArtifactError: an exported model that does not open or answer.
+    """
+    from rich.table import Column, Table
+
+    from bert_keras.export import measured
+
+    columns = ["size", "difference", *(f"batch of {size}" for size in measured.BATCHES)]
+    calls = " and ".join(str(calls) for calls in measured.CALLS.values())
+    table = Table(
+        Column("file", overflow="fold"),
+        *(Column(name, no_wrap=True) for name in columns),
+        caption=(
+            f"{measured.TEXTS} texts: the largest difference to what the model predicts; text in, "
+            f"answer out, milliseconds, p50 / p99 of {calls} calls. In brackets: of how many, "
+            "where the time was up"
+        ),
+    )
+    tables.append(table)
+    measuring = _Measuring(predictor, table, _Progress(say))
+    failures = []
+    end = monotonic() + seconds
+    written = [path for path in targets if path.is_dir()]
+    for number, path in enumerate([None, *written]):
+        # What one leaves of its share, the others have.
+        share = max(0.0, end - monotonic()) / (len(written) + 1 - number)
+        try:
+            measuring.model(share) if path is None else measuring.exported(path, share)
+        except ArtifactError as error:
+            failures.append(str(error))
+    if failures:
+        raise ArtifactError("; ".join(failures))
+
+
+class _Measuring:
+    """Measurements that become the rows of a table."""
+
+    def __init__(self, predictor: Any, table: Any, progress: _Progress):
+        self._predictor, self._table, self._progress = predictor, table, progress
+
+    def model(self, seconds: float) -> None:
+        """Time the model itself."""
+        import keras
+
+        from bert_keras.export import requests
+
+        predictor, name = self._predictor, f"Predictor ({keras.backend.backend()})"
+        kind = type(predictor.task).__name__
+        mask = requests.mask_of(kind, predictor.tokenizer)
+        texts = self._texts(requests.names_of(kind, predictor.pairs), mask)
+        self._progress.tell(name)
+        with suppress(ValueError):  # an ELECTRA discriminator answers no texts
+            end = monotonic() + seconds
+            times = self._times(name, lambda batch: predictor(*batch.values()), texts, end)
+            self._table.add_row(name, "", "", *times)
+
+    def exported(self, path: Path, seconds: float) -> None:
+        """Compare and time an exported model.
+
+        Raises:
+            ArtifactError: it does not open or answer.
+        """
+        from bert_keras.export import measured
+        from bert_keras.export.clients import open_client
+
+        name, end = str(path), monotonic() + seconds
+        size = f"{measured.size_of(path) / 1e6:.1f} MB"
+        self._progress.tell(f"{name}: opening")
+        try:
+            client = open_client(path)
+        except ImportError as error:  # it was written without what runs it
+            typer.echo(f"{path}: not measured: {error}", err=True)
+            self._table.add_row(name, size)
+            return
+        except Exception as error:
+            raise ArtifactError(f"{path}: written, but does not open: {error}") from error
+        texts = self._texts(client.names, client.mask)
+        try:
+            half = (monotonic() + end) / 2
+            gap = self._difference(name, client, texts, half)
+            times = self._times(name, client.answer, texts, end)
+        except Exception as error:
+            raise ArtifactError(f"{path}: written, but does not answer: {error}") from error
+        self._table.add_row(name, size, gap, *times)
+
+    def _texts(self, names: Sequence[str], mask: str) -> Any:
+        from bert_keras.export import measured, requests
+
+        return requests.made_up(names, self._predictor.tokenizer, measured.TEXTS, mask)
+
+    def _difference(self, name: str, client: Any, texts: Any, end: float) -> str:
+        from bert_keras.export import measured, requests
+
+        gap, done = 0.0, 0
+        while done < measured.TEXTS and (not done or monotonic() < end):
+            self._progress.tell(f"{name}: compared {done}/{measured.TEXTS} texts")
+            part = requests.part(texts, done, done + _TOGETHER)
+            gap = max(gap, measured.difference(client, self._predictor, part))
+            done = min(done + _TOGETHER, measured.TEXTS)
+        return f"{gap:.2g}" + (f" ({done})" if done < measured.TEXTS else "")
+
+    def _times(self, name: str, answer: Any, texts: Any, end: float) -> list[str]:
+        from bert_keras.export import measured
+
+        def progress(size: int, done: int, total: int) -> None:
+            self._progress.tell(f"{name}: batch of {size}, {done}/{total} calls")
+
+        seconds = max(0.0, end - monotonic())
+        times = measured.latencies(answer, texts, seconds=seconds, progress=progress)
+        cells = []
+        for size, time in times.items():
+            short = f" ({time.calls})" if time.calls < measured.CALLS[size] else ""
+            cells.append(f"{time.p50:.1f} / {time.p99:.1f}{short}")
+        return cells
+
+
+class _Progress:
+    """What is being measured: at once on a terminal, now and then as a line elsewhere."""
+
+    def __init__(self, say: Callable[[str], object]):
+        from bert_keras import escaping
+
+        self._say, self._is_terminal = say, escaping.console(stderr=True).is_terminal
+        self._shown_at = monotonic()
+
+    def tell(self, text: str) -> None:
+        """Show a text."""
+        text = f"measuring {text}"
+        self._say(text)
+        if not self._is_terminal and monotonic() - self._shown_at >= _LINE_SECONDS:
+            self._shown_at = monotonic()
+            typer.echo(text, err=True)
