@@ -2,6 +2,11 @@
 
 Command:  python -m benchmarks.d2l --data ../shared/data/wikitext2 --prepare corpora/d2l
           bert-keras pretrain d2l_wikitext2 corpus=corpora/d2l
+Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
+Time:     2.9 minutes of training, beside other work, 2026-11-27
+Result:   on test.txt, mean of three seeds (`python -m benchmarks.d2l`): MLM loss 5.658 nats, 0.50
+          under the cross-entropy of word frequencies (6.161); NSP loss 0.583, accuracy 64.0 % on
+          4,864 pairs. The settings of d2l.ai: MLM loss 6.208, NSP loss 0.697, accuracy 50.0 %
 
 The size, the batch and the number of steps are those of the book "Dive into Deep Learning". The
 first command writes its text and vocabulary: valid.txt to train on, test.txt held out. With
