@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from bert_keras.data.columns import is_plain, labels_of, texts_of, words_of_rows
+from bert_keras.data.columns import is_plain, labels_of, texts_of, values_of, words_of_rows
 from bert_keras.errors import DataError
 
 
@@ -55,8 +55,8 @@ class TaggedWords:
 
     Attributes:
         words: the words of every sentence; no sentence and no word is empty.
-        tags: the tag of every word, in BIO (B-X, I-X, O) where a reader of this package made
-            them, or None for sentences to predict.
+        tags: the name of the tag of every word, in BIO (B-X, I-X, O) where a reader of this
+            package made them, or None for sentences to predict.
         places: "file:line" where every sentence begins, or (). Its words are on the lines that
             follow, one on each.
     """
@@ -69,7 +69,7 @@ class TaggedWords:
         _set(
             self,
             words=_rows("words", self.words, self.places),
-            tags=None if self.tags is None else _rows("tags", self.tags, self.places),
+            tags=None if self.tags is None else _tag_rows(self.tags, self.places),
         )
         _require_equal(words=self.words, tags=self.tags, places=self.places)
         for i, words in enumerate(self.words):
@@ -239,3 +239,18 @@ def _require_equal(**columns: Sequence[Any] | None) -> None:
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{count} {name}" for name, count in lengths.items())
         raise DataError(f"Columns of one length are needed. Received: {found}.")
+
+
+def _tag_rows(tags: Any, places: Sequence[str]) -> list[list[str]]:
+    """Return rows of names of tags; the indices that `datasets` has are refused with the cure."""
+    rows = values_of("tags", tags)
+    for number, row in enumerate(rows):
+        is_row = hasattr(row, "__iter__") and not isinstance(row, str)
+        first = next(iter(row), None) if is_row else None
+        if isinstance(first, Integral):
+            raise DataError(
+                f"{_place(places, number)}tags are names here, and the first tag is the number "
+                f"{first}. Pass tags=[[names[tag] for tag in row] for row in tags]; of a "
+                "`datasets.Dataset` the names are features[column].feature.names."
+            )
+    return _rows("tags", rows, places)

@@ -11,6 +11,7 @@ import numpy as np
 from bert_keras.data.feeding import Batch
 from bert_keras.data.rows import Rows
 from bert_keras.data.sampling import Draws, Stream
+from bert_keras.errors import DataError
 from bert_keras.features import SEGMENT_IDS
 
 _ORDERS_KEPT = 2
@@ -116,12 +117,18 @@ class SupervisedExamples:
 
         Raises:
             ValueError: not one for each, or examples whose tokens have labels.
+            DataError: a weight that is missing, not finite or negative; names the row.
         """
         factors = np.asarray(weights, np.float32)
         if self._token_labels or factors.shape != (self.num_examples,):
             raise ValueError(
                 "sample_weight needs one number for each example of one row. Received: shape "
                 f"{factors.shape} for {self.num_examples} rows"
+            )
+        if (unfit := np.flatnonzero(~(np.isfinite(factors) & (factors >= 0)))).size:
+            raise DataError(
+                f"sample_weight: row {unfit[0]} is no weight. Received: {factors[unfit[0]]}. Pass "
+                "a finite number of at least 0 for each row."
             )
         for name in self._labels:
             self._weights[name] = self._weights.get(name, 1.0) * factors

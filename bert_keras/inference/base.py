@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from bert_keras import features
 from bert_keras.inference.runner import Runner
+
+# Output -> the call that opens a checkpoint with the head that has it.
+_CURES = {
+    features.LABEL: "SequenceClassifier.from_preset(folder, labels=[...])",
+    features.TAGS: "TokenClassifier.from_preset(folder, labels=[...])",
+    features.START: "QuestionAnswerer.from_preset(folder, new_head=True)",
+    features.CHOICE: "MultipleChoice.from_preset(folder, new_head=True)",
+    features.MLM: "MaskedLM.from_preset(folder)",
+    features.NSP: "Pretrainer.from_preset(folder)",
+}
 
 
 class TextMethods:
@@ -35,5 +46,6 @@ class TextMethods:
         if output not in outputs:
             raise ValueError(
                 f"`{method}` needs a model with an output {output!r}. Received: a "
-                f"{type(self._answering()).__name__} with {', '.join(map(repr, outputs))}"
+                f"{type(self._answering()).__name__} with {', '.join(map(repr, outputs))}. "
+                f"{_CURES[output]} opens such a model; a new head must be trained by `fit` first."
             )

@@ -155,6 +155,7 @@ class TagMethods(TextMethods):
         Returns:
             A list of `Entity` for each text; of one text its list alone.
         """
+        self._require(features.TAGS, "predict_entities")
         known = entity_tags(self.label_names)
         places = [words_of(text) for text in texts]
         read = [[text[a:b] for a, b in found] for text, found in zip(texts, places, strict=True)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data.columns import labels_of, texts_of
+from bert_keras.data.columns import labels_of, texts_of, values_of
 from bert_keras.data.labels import class_numbers
 from bert_keras.errors import DataError
 
@@ -117,7 +117,7 @@ def tags_of_rows(y: Any, num_classes: int) -> list[list[Any]]:
     Raises:
         DataError: an index out of range; names the sentence.
     """
-    rows = [labels_of("y", row) for row in y]
+    rows = [labels_of(f"y: row {number}", row) for number, row in enumerate(values_of("y", y))]
     for number, row in enumerate(rows):
         for tag in row:
             if isinstance(tag, int) and not 0 <= tag < num_classes:

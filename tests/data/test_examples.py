@@ -8,6 +8,7 @@ import pytest
 
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
 from bert_keras.errors import DataError
+from tests.data.test_columns import _Series
 
 
 def test_columns_that_fit() -> None:
@@ -39,6 +40,9 @@ def test_columns_that_fit() -> None:
         (lambda: TaggedWords(["ab"]), "row 0: words: a sequence of str"),
         (lambda: TaggedWords([["a", "b"]], [["O"]]), "row 0: .*2 words and 1 tags"),
         (lambda: TaggedWords([["a"]], ["O"]), "row 0: tags: a sequence of str"),
+        (lambda: TaggedWords([["a"]], [0]), "row 0: tags: a list, an array"),  # pyright: ignore[reportArgumentType]
+        (lambda: TaggedWords([["a"]], [[0]]), "row 0: tags are names here, .* number 0"),  # pyright: ignore[reportArgumentType]
+        (lambda: TaggedWords([["a"]], _Series([[1]]), ["f:3"]), "f:3: tags are names here"),
         (lambda: Choices(["a"], [["x"]]), "row 0: a choice needs two options"),
         (lambda: Choices(["a"], [["x", "y"]], [2], ["f:9"]), "f:9: .*0 to 1.*Received: 2"),
         (lambda: Choices(["a"], [["x", "y"]], [-1]), "0 to 1.*Received: -1"),

@@ -144,5 +144,5 @@ def test_no_sentences_and_wrong_ones(task, tokenizer) -> None:
     for wrong in ("the world", ["the world"]):
         with pytest.raises(TypeError, match="`sentences` must be"):
             predictor.predict_tags(wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"`predict_tags` needs .*'tags'.*SequenceClassifier"):
+    with pytest.raises(ValueError, match=r"`predict_entities` needs .*'tags'.*SequenceClassifier"):
         Predictor(task("labels"), tokenizer).predict_entities(["a"])

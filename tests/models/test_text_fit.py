@@ -324,6 +324,9 @@ def test_bad_rows_are_named() -> None:
         task.fit(TEXTS, [7] * 18, **QUIET)
     with pytest.raises(ValueError, match="no labels"):
         task.fit(TEXTS, **QUIET)
+    for weight in (None, math.nan, math.inf, -1.0):
+        with pytest.raises(DataError, match="sample_weight: row 2 is no weight"):
+            task.fit(TEXTS, LABELS, sample_weight=[1.0, 1.0, weight, *[1.0] * 15], **QUIET)
     with pytest.raises(DataError, match="not one str"):
         task.predict(GOOD)
     for size in (0, 1.5):

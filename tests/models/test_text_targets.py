@@ -56,6 +56,8 @@ def test_indices_out_of_range_are_named() -> None:
         targets_from([0, 3], LABELS, "single_label")
     with pytest.raises(DataError, match="row 0 has the tag index -1"):
         tags_of_rows([[-1, 0]], 3)
+    with pytest.raises(DataError, match="y: row 1: a list, an array"):
+        tags_of_rows([[0], 1], 3)
     assert tags_of_rows([["O"], np.array([1, 2])], 3) == [["O"], [1, 2]]
 
 
