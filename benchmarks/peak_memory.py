@@ -50,11 +50,11 @@ def measured(function: str, arguments: dict[str, Any]) -> Round:
     for library in _LIBRARIES[name]:
         importlib.import_module(library)
     prepare = getattr(importlib.import_module(module), name)
-    _forget()
-    before = _resident()
+    release_memory()
+    before = resident_bytes()
     run = prepare(**arguments)
     prepared = _peak() - before
-    _forget()
+    release_memory()
 
     def round_() -> dict[str, float]:
         figures = run()
@@ -66,7 +66,7 @@ def measured(function: str, arguments: dict[str, Any]) -> Round:
     return round_
 
 
-def _forget() -> None:
+def release_memory() -> None:
     """Gives back what is free, and begins a new peak; Linux with glibc."""
     gc.collect()
     with suppress(OSError, AttributeError):
@@ -76,14 +76,15 @@ def _forget() -> None:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
-def _resident() -> int:
+def resident_bytes() -> int:
+    """Return the memory that this process has resident."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
 def _peak() -> int:
     peak = peak_memory_bytes()
-    assert peak is not None  # `_resident` has read the same file
+    assert peak is not None  # `resident_bytes` has read the same file
     return peak
 
 
