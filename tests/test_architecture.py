@@ -180,7 +180,8 @@ def floor_of(module: str) -> tuple[str, Floor]:
     if folder == "examples" and names[:1] == ["compare_sst2"]:
         return folder, PROGRAM._replace(lazily=("keras_hub", "sklearn"))
     if folder == "examples":
-        return folder, PROGRAM._replace(lazily=("pandas", *PROGRAM.lazily))
+        lazily = ("onnxruntime", "pandas", "tokenizers", *PROGRAM.lazily)
+        return folder, PROGRAM._replace(lazily=lazily)
     if folder == "benchmarks":
         return folder, PROGRAM._replace(third_party=(*PROGRAM.third_party, *PEERS))
     if folder in PROGRAMS or module.startswith(TRAINING):

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples"
-HELPERS = ("program", "compare_sst2.job")  # imported by the programs
+HELPERS = ("program", "entity_client", "compare_sst2.job")  # imported by the programs
 MOST_LINES = 45  # of a screen
 # Words that the quick form prints.
 PRINTED = {
@@ -27,6 +27,7 @@ PRINTED = {
     "continue_pretraining": "after: held-out loss",
     "distil_and_quantise": "int8: ",
     "find_entities": "LOC (",
+    "onnx_entities": "LOC (",
     "pretrain_on_folder": "nsp_accuracy",
     "search_sentences": "1,000 texts in ",
     "serve_saved_model": "bad (0.",
@@ -51,6 +52,8 @@ def required(request: pytest.FixtureRequest) -> None:
         if keras.backend.backend() != "tensorflow":
             pytest.skip("the comparison is made on the TensorFlow backend")
         request.getfixturevalue("keras_hub")
+    if name == "onnx_entities":
+        pytest.importorskip("onnxruntime")
     if name == "compare_sst2.tfidf":
         pytest.importorskip("sklearn")
 

@@ -11,11 +11,18 @@ import keras
 
 from bert_keras.export import card
 from bert_keras.export.checked import checked_predictor, new_export, require_pairs
+from bert_keras.export.runtimes import entity_rules
 from bert_keras.export.runtimes.axes import input_axes, output_axes
 from bert_keras.export.runtimes.formats import chosen
 from bert_keras.export.runtimes.manifest import Manifest
 from bert_keras.export.second_process import with_backend
-from bert_keras.models import BertEncoder, SentencePairs, SequenceClassifier, Task
+from bert_keras.models import (
+    BertEncoder,
+    SentencePairs,
+    SequenceClassifier,
+    Task,
+    TokenClassifier,
+)
 from bert_keras.tokenizers import Tokenizer
 
 _MOST = 2**31  # bytes, of protocol buffers and flatbuffers
@@ -36,7 +43,8 @@ def runtime_model(
 
     It takes what the tokenizer gives, int32, in batches and lengths of any size, and gives what
     `task.predict` gives, float32, whatever policy the model has; `export.json` names them. The
-    tokenizer is in `tokenizer.json`, which the library tokenizers opens in many languages.
+    tokenizer is in `tokenizer.json`, which the library tokenizers opens in many languages. With a
+    `TokenClassifier` comes `entities.json`: the rules by which its outputs become entities.
 
     Args:
         task_or_encoder: a task that `Predictor` takes, or a `BertEncoder`.
@@ -99,6 +107,8 @@ def runtime_model(
         module.write(task_or_encoder, folder / target.file, quantization)
         tokenizer.save_to_preset(folder)
         manifest.write(folder)
+        if isinstance(task_or_encoder, TokenClassifier):
+            entity_rules.write(predictor, folder)
         card.write(predictor, folder, path, {target.file: (inputs, outputs)})
     return path
 

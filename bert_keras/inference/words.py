@@ -10,14 +10,15 @@ from itertools import pairwise
 # What parts a word wherever it stands: brackets, and marks of Chinese and Japanese;
 PARTING = re.compile(r"[()\[\]{}\u3001-\u3003\u3008-\u3011\u3014-\u301f！（）？［］｛｝｟-､]")
 # what does but between digits, and what does beside a letter.
+# The pattern `PARTED` is of them all.
 WIDE, INNER, QUOTES = "，：；", ",;\u2013\u2014", "'\u2019"
-_PARTING = re.compile(
+PARTED = re.compile(
     rf"{PARTING.pattern}|(?<!\d)[{WIDE}]|[{WIDE}](?!\d)"
     rf"|(?<=[^\W\d])[{INNER}](?=\w)|(?<=\w)[{INNER}](?=[^\W\d])"
 )
 _POSSESSIVE = re.compile(rf"(?<=\w)[{QUOTES}][sS]\Z")
 # Chinese characters, as BERT's tokenizer splits them (google-research/bert, tokenization.py).
-_CHINESE = (
+CHINESE = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
     (0x20000, 0x2A6DF),
@@ -62,7 +63,7 @@ def _characters(text: str) -> Iterator[tuple[int, int]]:
 def _words(text: str, run: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Of characters without white space or Chinese ones among them."""
     letters = "".join(text[start] for start, _ in run)
-    bounds = {at for part in _PARTING.finditer(letters) for at in part.span()}
+    bounds = {at for part in PARTED.finditer(letters) for at in part.span()}
     for first, last in pairwise(sorted({0, *bounds, len(letters)})):
         begin, stop = first, last
         while begin < stop and is_mark(letters[begin]):
@@ -80,7 +81,7 @@ def _words(text: str, run: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 def is_chinese(character: str) -> bool:
     """Return whether a character is a word by itself."""
-    return any(first <= ord(character) <= last for first, last in _CHINESE)
+    return any(first <= ord(character) <= last for first, last in CHINESE)
 
 
 def is_attached(character: str) -> bool:
