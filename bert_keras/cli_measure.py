@@ -47,8 +47,8 @@ def measure(
         *(Column(name, no_wrap=True) for name in columns),
         caption=(
             f"{measured.TEXTS} texts: the largest difference to what the model predicts; text in, "
-            f"answer out, milliseconds, p50 / p99 of {calls} calls. In brackets: of how many, "
-            "where the time was up"
+            f"answer out, milliseconds, p50 / p99 of {calls} calls. In brackets: how many "
+            "there were when the time was up"
         ),
     )
     tables.append(table)
