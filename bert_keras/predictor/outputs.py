@@ -18,6 +18,7 @@ from bert_keras.predictor.inputs import Row, keys_of
 from bert_keras.predictor.lines import plain, predict_rows
 from bert_keras.predictor.predictor import Predictor
 
+_DIGITS = 6  # of probabilities
 ENDINGS = (".csv", ".jsonl", ".tsv")
 _DIALECTS: dict[str, Any] = {
     ".csv": {"dialect": "excel", "lineterminator": "\n"},
@@ -61,9 +62,11 @@ def records(
 def _labelled(scores: Any, names: list[str], problem: str | None, threshold: float) -> dict:
     """Return the columns of a classifier's answer."""
     (best,) = labels(scores[None], names, problem, top_k=None, threshold=threshold)
-    probabilities = {f"p_{name}": float(p) for name, p in zip(names, scores, strict=True)}
+    probabilities = {
+        f"p_{name}": round(float(p), _DIGITS) for name, p in zip(names, scores, strict=True)
+    }
     if isinstance(best, Label):
-        return {"label": best.label, "score": best.score, **probabilities}
+        return {"label": best.label, "score": round(best.score, _DIGITS), **probabilities}
     return {"labels": [label.label for label in best], **probabilities}
 
 
