@@ -42,7 +42,7 @@ def test_columns_that_fit() -> None:
         (lambda: TaggedWords([["a"]], ["O"]), "row 0: tags: a sequence of str"),
         (lambda: TaggedWords([["a"]], [0]), "row 0: tags: a list, an array"),  # pyright: ignore[reportArgumentType]
         (lambda: TaggedWords([["a"]], [[0]]), "row 0: tags are names here, .* number 0"),  # pyright: ignore[reportArgumentType]
-        (lambda: TaggedWords([["a"]], _Series([[1]]), ["f:3"]), "f:3: tags are names here"),
+        (lambda: TaggedWords([["a"]], _Series([[1]]), ["f:3"]), "f:3: tags are names here"),  # pyright: ignore[reportArgumentType]
         (lambda: Choices(["a"], [["x"]]), "row 0: a choice needs two options"),
         (lambda: Choices(["a"], [["x", "y"]], [2], ["f:9"]), "f:9: .*0 to 1.*Received: 2"),
         (lambda: Choices(["a"], [["x", "y"]], [-1]), "0 to 1.*Received: -1"),
