@@ -129,6 +129,12 @@ def _conll2003(folder: Path, rows: int, dev_rows: int) -> Job:
 
 
 JOBS = {"sst2": _sst2, "mrpc": _mrpc, "stsb": _stsb, "conll2003": _conll2003}
+DEFAULTS = {
+    "sst2": FINETUNING.learning_rate_of("text_classification"),
+    "mrpc": FINETUNING.learning_rate_of("text_classification"),
+    "stsb": FINETUNING.learning_rate_of("text_regression"),
+    "conll2003": FINETUNING.learning_rate_of("token_classification"),
+}
 
 
 def _drawn(count: int, y: Any, *columns: Any) -> tuple[Any, Any]:
@@ -180,16 +186,16 @@ def trained(job: Job, handle: str, rate: float, seed: int, epochs: int) -> dict[
 
 
 # === Comparison ===
-def compared(runs: Runs, default: float) -> dict[str, dict[str, Any]]:
+def compared(runs: Runs, defaults: Mapping[str, float]) -> dict[str, dict[str, Any]]:
     """Return, by task, the mean scores of its rates, the best rate and the default's gap to it.
 
     Args:
         runs: what `trained` returned, by task, rate and seed.
-        default: the rate to compare with the best; one that was not tried has no gap.
+        defaults: by task, the rate to compare with the best; one that was not tried has no gap.
 
     Returns:
-        By task: "metric"; "scores" by rate; "seeds" by rate; "best", a rate; "points" that the
-        default scores below the best, in hundredths, or None.
+        By task: "metric"; "scores" by rate; "seeds" by rate; "best" and "default", rates; "points"
+        that the default scores below the best, in hundredths, or None.
     """
     found = {}
     for task, rates in runs.items():
@@ -199,35 +205,39 @@ def compared(runs: Runs, default: float) -> dict[str, dict[str, Any]]:
         }
         scores = {rate: statistics.fmean(by_rate[rate]) for rate in sorted(by_rate)}
         best = max(scores, key=lambda rate: scores[rate])
+        default = defaults[task]
         gap = None if default not in scores else 100 * (scores[best] - scores[default])
         found[task] = {
             "metric": next(run["metric"] for seeds in rates.values() for run in seeds.values()),
             "scores": scores,
             "seeds": {rate: len(by_rate[rate]) for rate in scores},
             "best": best,
+            "default": default,
             "points": gap,
         }
     return found
 
 
-def show(found: Mapping[str, Mapping[str, Any]], default: float, console: Console) -> None:
+def show(found: Mapping[str, Mapping[str, Any]], console: Console) -> None:
     """Print a row for each task; a score has the number of its seeds beside it."""
     rates = sorted({rate for each in found.values() for rate in each["scores"]})
-    table = Table("task", "metric", *(f"{rate:g}" for rate in rates), "best", "points below")
+    headings = (*(f"{rate:g}" for rate in rates), "best", "default", "points below")
+    table = Table("task", "metric", *headings)
     for task, each in found.items():
         scores = (
             f"{each['scores'][rate]:.4f} ({each['seeds'][rate]})" if rate in each["scores"] else ""
             for rate in rates
         )
         points = "" if each["points"] is None else f"{each['points']:.2f}"
-        table.add_row(task, each["metric"], *scores, f"{each['best']:g}", points)
+        chosen = (f"{each[name]:g}" for name in ("best", "default"))
+        table.add_row(task, each["metric"], *scores, *chosen, points)
     console.print(table)
     gaps = [each["points"] for each in found.values()]
     if None not in gaps:
         is_within = max(gaps) <= MOST_POINTS
         console.print(
-            f"Default {default:g}: {'within' if is_within else 'not within'} {MOST_POINTS:g} "
-            "point of the best rate on every task."
+            f"The default is {'' if is_within else 'not '}within {MOST_POINTS:g} point of the best "
+            "rate on every task."
         )
 
 
@@ -269,8 +279,7 @@ def main(arguments: list[str]) -> int:
             atomic.write_text(options.out, json.dumps(record, indent=1) + "\n")
         scores = seeds[str(seed)]["scores"].items()
         console.print("  " + ", ".join(f"{name} {score:.4f}" for name, score in scores))
-    default = FINETUNING.learning_rate
-    show(compared(record["runs"], default), default, console)
+    show(compared(record["runs"], DEFAULTS), console)
     return 0
 
 

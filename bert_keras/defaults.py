@@ -11,6 +11,7 @@ class FinetuningDefaults:
 
     Attributes:
         learning_rate: the rate at the end of the warm-up.
+        tags_learning_rate: that of token classification.
         warmup: share of the steps in which the rate rises from 0.
         schedule: the fall afterwards, a name of `WarmupDecay`.
         weight_decay: of kernels and tables.
@@ -19,13 +20,18 @@ class FinetuningDefaults:
         max_length: most tokens of a row.
     """
 
-    learning_rate: float = 5e-5
+    learning_rate: float = 1e-4
+    tags_learning_rate: float = 5e-4
     warmup: float = 0.1
     schedule: str = "linear"
     weight_decay: float = 0.01
     clip_norm: float = 1.0
     batch_size: int = 32
     max_length: int = 128
+
+    def learning_rate_of(self, task: str) -> float:
+        """Return the rate of a task, by its name in recipes (docs/decisions.md, 105)."""
+        return self.tags_learning_rate if task == "token_classification" else self.learning_rate
 
 
 FINETUNING = FinetuningDefaults()

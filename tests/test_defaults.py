@@ -7,18 +7,36 @@ from typing import Any
 
 import pytest
 
-from bert_keras import BertEncoder, SequenceClassifier, Tokenizer
+from bert_keras import BertEncoder, SequenceClassifier, TokenClassifier, Tokenizer
 from bert_keras.defaults import FINETUNING
 from bert_keras.models import auto_compile, text_fit
-from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.finetune_recipe import KINDS, FinetuneRecipe
 from tests.models.test_text_fit import CONFIG
 from tests.tokenizers.samples import VOCABULARY
 
+_NAMES = [field.name for field in dataclasses.fields(FINETUNING)]
 
-@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(FINETUNING)])
+
+@pytest.mark.parametrize("name", [name for name in _NAMES if "learning_rate" not in name])
 def test_a_recipe_has_the_default(name: str) -> None:
     recipe = FinetuneRecipe(task="text_classification")
     assert getattr(recipe, name) == getattr(FINETUNING, name)
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_a_recipe_has_the_rate_of_its_task(task: str) -> None:
+    is_tags = task == "token_classification"
+    rate = FINETUNING.tags_learning_rate if is_tags else FINETUNING.learning_rate
+    assert FINETUNING.learning_rate_of(task) == rate
+    assert FinetuneRecipe(task=task).learning_rate == rate
+    assert FinetuneRecipe(task=task, learning_rate=1e-3).learning_rate == 1e-3
+
+
+def test_a_token_classifier_has_the_rate_of_its_task(capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer = Tokenizer(VOCABULARY)
+    task = TokenClassifier(BertEncoder(CONFIG), labels=["O", "B-X"], tokenizer=tokenizer)
+    task.fit([["hello", "mask"]], [["O", "B-X"]], verbose=2)
+    assert f"a rate of {FINETUNING.tags_learning_rate:g} with" in capsys.readouterr().out
 
 
 def test_fit_has_the_defaults() -> None:

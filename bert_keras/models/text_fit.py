@@ -29,6 +29,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
 
     text_inputs: ClassVar[tuple[str, ...]] = ("text",)  # names of the columns, in order
     takes_sample_weight: ClassVar[bool] = True  # with text
+    default_learning_rate: ClassVar[float] = FINETUNING.learning_rate
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts and targets to examples.
@@ -104,7 +105,8 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
             validation_steps: as in Keras.
             validation_batch_size: as in Keras.
             validation_freq: as in Keras.
-            learning_rate: highest rate of a task that the caller did not compile; None for 5e-5.
+            learning_rate: highest rate of a task that the caller did not compile; None for 1e-4, of
+                a `TokenClassifier` 5e-4.
             max_length: most tokens of a text or pair; None for the length of the training before,
                 or 128. Longer texts are cut.
             seed: of the order of the texts and of `validation_split`.

@@ -194,9 +194,9 @@ class FinetuneRecipe:
         "several examples in a row of max_length, without padding", False, tasks=_TOKENS
     )
     learning_rate: float = _optimization(
-        "learning rate at the end of the warm-up",
-        FINETUNING.learning_rate,
-        above_zero=True,
+        f"learning rate at the end of the warm-up; 0: {FINETUNING.learning_rate:g}, of "
+        f"token_classification {FINETUNING.tags_learning_rate:g}",
+        0.0,
         is_share=False,
     )
     warmup: float = _optimization(
@@ -252,6 +252,8 @@ class FinetuneRecipe:
         if today := RENAMED_TASKS.get(self.task):
             fail("task", f"is called {today} now", self.task)
         check(self)
+        rate = self.learning_rate or FINETUNING.learning_rate_of(self.task)
+        object.__setattr__(self, "learning_rate", rate)
         if self.alpha > 1:
             fail("alpha", "must be at most 1", self.alpha)
         if not all(part.isdecimal() for part in self.layers.split(",") if self.layers):

@@ -76,19 +76,19 @@ def _run(score: float) -> dict[str, Any]:
 
 def test_means_over_seeds_are_compared() -> None:
     rates = {"0.0001": {"0": _run(0.8), "1": _run(0.9)}, "2e-05": {"0": _run(0.83)}}
-    found = compared({"mrpc": rates}, 2e-5)["mrpc"]
+    found = compared({"mrpc": rates}, {"mrpc": 2e-5})["mrpc"]
     assert found["metric"] == "f1"
     assert found["best"] == 1e-4
     assert found["seeds"] == {2e-5: 1, 1e-4: 2}
     assert found["points"] == pytest.approx(2)
-    assert compared({"mrpc": rates}, 1e-3)["mrpc"]["points"] is None
+    assert compared({"mrpc": rates}, {"mrpc": 1e-3})["mrpc"]["points"] is None
 
 
-@pytest.mark.parametrize(("default", "told"), [(1e-4, "within 1"), (2e-5, "not within 1")])
+@pytest.mark.parametrize(("default", "told"), [(1e-4, "is within 1"), (2e-5, "is not within 1")])
 def test_the_table_says_whether_the_default_is_near(default: float, told: str) -> None:
     console = Console(file=io.StringIO(), width=160)
     rates = {"0.0001": {"0": _run(0.85)}, "2e-05": {"0": _run(0.83)}}
-    show(compared({"mrpc": rates}, default), default, console)
+    show(compared({"mrpc": rates}, {"mrpc": default}), console)
     shown = console.file.getvalue()
     assert "0.8500 (1)" in shown
-    assert f"Default {default:g}: {told} point of the best rate" in shown
+    assert f"The default {told} point of the best rate" in shown

@@ -14,6 +14,7 @@ import pytest
 
 from bert_keras import BertEncoder, SequenceClassifier, Tokenizer, models, optimizer
 from bert_keras.data import Texts, dataset, length_multiple, text_examples
+from bert_keras.defaults import FINETUNING
 from bert_keras.errors import DataError
 from bert_keras.models.text_fit import FitsText
 from tests.contracts import TINY
@@ -195,7 +196,8 @@ def test_a_callback_may_set_the_rate(
     task, rule = classifier(), callback()
     task.fit(TEXTS, LABELS, batch_size=4, epochs=3, callbacks=[rule], verbose=2)
     assert f"which {type(rule).__name__} sets" in capsys.readouterr().out
-    expected = 3e-3 if isinstance(rule, keras.callbacks.LearningRateScheduler) else 5e-5 * 0.25
+    is_scheduler = isinstance(rule, keras.callbacks.LearningRateScheduler)
+    expected = 3e-3 if is_scheduler else FINETUNING.learning_rate * 0.25
     assert float(keras.ops.convert_to_numpy(task.optimizer.learning_rate)) == pytest.approx(
         expected, rel=1e-5
     )

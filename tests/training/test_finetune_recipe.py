@@ -28,7 +28,7 @@ from bert_keras.training.values import rules_of
         ({"epochs": 1.5}, "epochs must be a whole number"),
         ({"validation_split": 0.0}, "validation_split must be above 0 and below 1"),
         ({"validation_split": 1.0}, "validation_split must be above 0 and below 1"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0 and finite"),
+        ({"learning_rate": -1.0}, "learning_rate must be at least 0 and finite"),
         ({"warmup": 1.0}, "warmup must be at least 0 and below 1"),
         ({"layer_decay": 1.5}, "layer_decay must be at least 0 and below 1"),
         ({"patience": -1}, "patience must be at least 0"),

@@ -76,8 +76,8 @@ def test_fit_of_text_with_the_same_values_is_the_same_training(
     recipe = recipe_of(whole)
     assert recipe is not None
     data = Data.read(recipe, kind_of(recipe))
-    names = [field.name for field in dataclasses.fields(FINETUNING)]
-    values = FinetuningDefaults(**{name: getattr(recipe, name) for name in names})
+    shared = [field.name for field in dataclasses.fields(FINETUNING) if hasattr(recipe, field.name)]
+    values = FinetuningDefaults(**{name: getattr(recipe, name) for name in shared})
     monkeypatch.setattr(auto_compile, "FINETUNING", values)
     keras.utils.set_random_seed(recipe.seed)
     task = SequenceClassifier.from_preset(
@@ -88,6 +88,7 @@ def test_fit_of_text_with_the_same_values_is_the_same_training(
         data.train.targets,
         batch_size=recipe.batch_size,
         epochs=recipe.epochs,
+        learning_rate=recipe.learning_rate,
         max_length=recipe.max_length,
         seed=recipe.seed,
         verbose=0,
