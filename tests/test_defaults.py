@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bert_keras import BertEncoder, SequenceClassifier, TokenClassifier, Tokenizer
-from bert_keras.defaults import FINETUNING
+from bert_keras.defaults import FINETUNING, WIDTH
 from bert_keras.models import auto_compile, text_fit
 from bert_keras.training.finetune_recipe import KINDS, FinetuneRecipe
 from tests.models.test_text_fit import CONFIG
@@ -24,12 +24,13 @@ def test_a_recipe_has_the_default(name: str) -> None:
 
 
 @pytest.mark.parametrize("task", KINDS)
-def test_a_recipe_has_the_rate_of_its_task(task: str) -> None:
+def test_the_rate_of_a_task(task: str) -> None:
     is_tags = task == "token_classification"
     rate = FINETUNING.tags_learning_rate if is_tags else FINETUNING.learning_rate
     assert FINETUNING.learning_rate_of(task) == rate
-    assert FinetuneRecipe(task=task).learning_rate == rate
-    assert FinetuneRecipe(task=task, learning_rate=1e-3).learning_rate == 1e-3
+    assert FinetuneRecipe(task=task).learning_rate == 0.0  # which is the default
+    for width, share in ((64, 1.0), (WIDTH, 1.0), (768, 0.25)):
+        assert FINETUNING.learning_rate_of(task, width) == pytest.approx(share * rate)
 
 
 def test_a_token_classifier_has_the_rate_of_its_task(capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,7 +38,7 @@ def compile_for(
         epochs: of this `fit`.
         callbacks: of this `fit`; one of them may set the learning rate.
         verbose: of this `fit`; 0 prints nothing.
-        learning_rate: highest rate; None for the default of the task.
+        learning_rate: highest rate; None for the default of the task and its encoder.
 
     Raises:
         ValueError: a rate for a task that the caller compiled.
@@ -53,7 +53,10 @@ def compile_for(
         _warn_of_an_ended_schedule(task.optimizer)
         return
     values = FINETUNING
-    rate = task.default_learning_rate if learning_rate is None else learning_rate
+    rate = learning_rate
+    if rate is None:
+        width = task.encoder.config.hidden_size
+        rate = values.learning_rate_of(task.default_rate_of, width)
     common: dict[str, Any] = {"weight_decay": values.weight_decay, "clip_norm": values.clip_norm}
     setters = [each for each in _listed(callbacks) if isinstance(each, _SETS_THE_RATE)]
     if setters:

@@ -29,7 +29,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
 
     text_inputs: ClassVar[tuple[str, ...]] = ("text",)  # names of the columns, in order
     takes_sample_weight: ClassVar[bool] = True  # with text
-    default_learning_rate: ClassVar[float] = FINETUNING.learning_rate
+    default_rate_of: ClassVar[str] = "text_classification"  # task whose default rate it has
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts and targets to examples.

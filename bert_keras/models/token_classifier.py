@@ -12,7 +12,6 @@ from keras import ops
 from bert_keras import features
 from bert_keras.data import SupervisedExamples, TaggedWords, tag_examples
 from bert_keras.data.columns import words_of_rows
-from bert_keras.defaults import FINETUNING
 from bert_keras.inference import TagMethods
 from bert_keras.inference.token_classification import word_logits
 from bert_keras.layers import ConditionalRandomField, log_likelihood
@@ -56,7 +55,7 @@ class TokenClassifier(TagMethods, Task):
     head_layers = (features.TAGS, _CRF, MIX)
     answers_with = "predict_entities"
     text_inputs = ("words",)
-    default_learning_rate = FINETUNING.learning_rate_of("token_classification")
+    default_rate_of = "token_classification"
     takes_sample_weight = False  # a sentence may have several rows, whose tokens have weights
 
     def __init__(

@@ -12,6 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from bert_keras import escaping
+from bert_keras.defaults import FINETUNING
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine
@@ -35,6 +36,7 @@ class Plan:
         labels: their names; None where the task has none.
         lengths: tokens of the rows of a sample.
         steps: of an epoch.
+        rate: highest learning rate.
         parameters: of the encoder.
         memory: bytes.
         seconds: of the training of all seeds, without evaluations.
@@ -44,6 +46,7 @@ class Plan:
     labels: list[str] | None
     lengths: np.ndarray
     steps: int
+    rate: float
     parameters: int
     memory: int
     seconds: float
@@ -78,6 +81,7 @@ def plan(recipe: FinetuneRecipe) -> Plan:
         data.labels,
         lengths,
         steps,
+        recipe.learning_rate or FINETUNING.learning_rate_of(recipe.task, config.hidden_size),
         parameters,
         _memory(recipe, encoder, int(np.percentile(lengths, 95))),
         operations / (matrix_product_speed() * EFFICIENCY),
@@ -150,6 +154,9 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
         f"{found.steps * recipe.epochs * recipe.seeds:,}",
         f"{found.steps:,} an epoch, {recipe.epochs} epochs, batches of {recipe.batch_size}{seeds}",
     )
+    is_default = "the default of this task and encoder"
+    told = "at the end of the warm-up" if recipe.learning_rate else is_default
+    table.add_row("learning rate", f"{found.rate:g}", told)
     memory = machine.facts()["memory_bytes"]
     remark = Text("beside the backend's own")
     if isinstance(memory, int) and found.memory > memory:

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from bert_keras.defaults import FINETUNING
+from bert_keras.defaults import FINETUNING, WIDTH
 from bert_keras.task_names import FINETUNED
 from bert_keras.training import recipe_files
 from bert_keras.training.overrides import RENAMED_TASKS
@@ -195,7 +195,8 @@ class FinetuneRecipe:
     )
     learning_rate: float = _optimization(
         f"learning rate at the end of the warm-up; 0: {FINETUNING.learning_rate:g}, of "
-        f"token_classification {FINETUNING.tags_learning_rate:g}",
+        f"token_classification {FINETUNING.tags_learning_rate:g}, and for encoders wider than "
+        f"{WIDTH} lower by the square of the width",
         0.0,
         is_share=False,
     )
@@ -252,8 +253,6 @@ class FinetuneRecipe:
         if today := RENAMED_TASKS.get(self.task):
             fail("task", f"is called {today} now", self.task)
         check(self)
-        rate = self.learning_rate or FINETUNING.learning_rate_of(self.task)
-        object.__setattr__(self, "learning_rate", rate)
         if self.alpha > 1:
             fail("alpha", "must be at most 1", self.alpha)
         if not all(part.isdecimal() for part in self.layers.split(",") if self.layers):

@@ -245,6 +245,8 @@ def _how(
         ("examples", f"{len(data.train):,} to learn from, {len(data.dev):,} to measure on"),
         *((key, markdown(repr(value))) for key, value in settings.items()),
     ]
+    if not settings["learning_rate"] and good:
+        rows.append(("default learning_rate", f"{good[0].get('learning_rate', 0.0):g}"))
     return [*lines, *markdown_table(rows, ("", ""))]
 
 

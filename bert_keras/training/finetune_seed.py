@@ -12,6 +12,7 @@ import keras
 from bert_keras import atomic, strict_json
 from bert_keras.checkpoints import load_checkpoint, load_opened, open_checkpoint
 from bert_keras.checks import checked_length, encoder_of
+from bert_keras.defaults import FINETUNING
 from bert_keras.errors import NumericError, UsageError
 from bert_keras.models import (
     BertEncoder,
@@ -119,7 +120,9 @@ def _train(
     log_every = math.ceil(examples.num_batches() / recipe.evaluations)
     # The last report may be begun for a few steps: it is made as long as the others.
     reports = math.ceil(recipe.epochs * examples.num_batches() / log_every)
-    _compile(recipe, model, reports * log_every)
+    rate = recipe.learning_rate
+    rate = rate or FINETUNING.learning_rate_of(recipe.task, encoder.config.hidden_size)
+    _compile(recipe, model, rate, reports * log_every)
     # === Resume ===
     fitting = Fitting(
         model,
@@ -151,7 +154,7 @@ def _train(
     )
     if stop.signal is not None:
         raise Stopped(stop.signal.name, stop.exit_code)
-    return {**fitting.state_after(best.reports), **best.state}
+    return {**fitting.state_after(best.reports), **best.state, "learning_rate": rate}
 
 
 def _note(recipe: FinetuneRecipe, seed: int, step: int) -> str:
@@ -211,10 +214,12 @@ def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distill
         raise UsageError(f"teacher={recipe.teacher}: {error}") from error
 
 
-def _compile(recipe: FinetuneRecipe, task: Task | PackedTask | Distiller, total_steps: int) -> None:
+def _compile(
+    recipe: FinetuneRecipe, task: Task | PackedTask | Distiller, rate: float, total_steps: int
+) -> None:
     task.compile(
         optimizer(
-            recipe.learning_rate,
+            rate,
             total_steps=total_steps,
             warmup_steps=round(recipe.warmup * total_steps),
             schedule=recipe.schedule,
