@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from bert_keras.training import machine
+from benchmarks.process_facts import machine
 
 if TYPE_CHECKING:  # what a contender's process does not need is not loaded into it
     from rich.console import Console

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contest import Contender
+from benchmarks.process_facts import machine
 from benchmarks.train_steppers import Round
-from bert_keras.training.machine import peak_memory_bytes
 
 # What is imported before a model is made, by the function that makes it.
 _LIBRARIES = {
@@ -83,7 +83,7 @@ def resident_bytes() -> int:
 
 
 def _peak() -> int:
-    peak = peak_memory_bytes()
+    peak = machine.peak_memory_bytes()
     assert peak is not None  # `resident_bytes` has read the same file
     return peak
 

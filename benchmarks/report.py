@@ -12,8 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.process_facts import machine
 from bert_keras.atomic import write_text
-from bert_keras.training import machine
 
 # What of the environment changes a figure.
 VARIABLES = ("KERAS_BACKEND", "XLA_FLAGS", "OMP_NUM_THREADS", "JAX_PLATFORMS")

@@ -241,7 +241,7 @@ def _require_equal(**columns: Sequence[Any] | None) -> None:
         raise DataError(f"Columns of one length are needed. Received: {found}.")
 
 
-def _tag_rows(tags: Any, places: Sequence[str]) -> list[list[str]]:
+def _tag_rows(tags: Any, places: Sequence[str]) -> Any:
     """Return rows of names of tags; the indices that `datasets` has are refused with the cure."""
     rows = values_of("tags", tags)
     for number, row in enumerate(rows):
@@ -253,4 +253,4 @@ def _tag_rows(tags: Any, places: Sequence[str]) -> list[list[str]]:
                 f"{first}. Pass tags=[[names[tag] for tag in row] for row in tags]; of a "
                 "`datasets.Dataset` the names are features[column].feature.names."
             )
-    return _rows("tags", rows, places)
+    return _rows("tags", tags if isinstance(tags, list | tuple) else rows, places)

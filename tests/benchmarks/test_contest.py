@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from rich.console import Console
 
 from benchmarks.contest import Contender, contest, summary
 
+_ROOT = Path(__file__).parents[2]
 HERE = "tests.benchmarks.test_contest"
 
 
@@ -62,6 +65,17 @@ def test_an_earlier_package(tmp_path: Path) -> None:
     earlier = Contender("earlier", f"{HERE}:whose_package", place=str(tmp_path))
     found = contest([here, earlier], 1, Console(file=io.StringIO()))
     assert [each["age"] for name in ("here", "earlier") for each in found[name]] == [0, 3]
+
+
+_PARTS = ("contest", "mean_vectors", "peak_memory", "starters", "train_steppers")
+
+
+def test_the_process_of_a_peer_has_nothing_of_ours() -> None:
+    """`import bert_keras` would register our layers there, and count in memory and time."""
+    code = f"import {', '.join(f'benchmarks.{part}' for part in _PARTS)}, sys\n"
+    code += "sys.exit(sorted(name for name in sys.modules if name.startswith('bert_keras'))[:1])"
+    run = subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, check=False)
+    assert run.returncode == 0, run.stderr.decode()
 
 
 def test_summary() -> None:
