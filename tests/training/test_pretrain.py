@@ -217,7 +217,7 @@ BAD = [
         2,
         "config must be a JSON file or a name .*Did you mean 'bert_tiny_uncased'",
     ),
-    ("--dryrun", 2, "Unknown flags: --dryrun. Known: --dry-run, --quicktest"),
+    ("--dryrun", 2, "Unknown flag. Received: --dryrun. Did you mean"),
     ("oops", 2, "Expected key=value. Received: 'oops'"),
     # The folder.
     ("out=mine", 2, r"mine is not the folder of a run: it has no run\.json but thesis\.txt"),
