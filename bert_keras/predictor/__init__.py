@@ -4,7 +4,10 @@ from bert_keras.checkpoints.predictor_config import read_predictor_config, write
 from bert_keras.inference import Answer, Choice, Entity, Fill, Label, entity_tags
 from bert_keras.inference.predictor_config import PredictorConfig
 from bert_keras.predictor.inputs import (
+    STANDARD_INPUT,
+    TABLES,
     Row,
+    column_of,
     file_lines,
     keys_of,
     line_rows,
@@ -16,6 +19,8 @@ from bert_keras.predictor.outputs import records, require_new, write
 from bert_keras.predictor.predictor import Predictor
 
 __all__ = [
+    "STANDARD_INPUT",
+    "TABLES",
     "Answer",
     "Choice",
     "Entity",
@@ -24,6 +29,7 @@ __all__ = [
     "Predictor",
     "PredictorConfig",
     "Row",
+    "column_of",
     "entity_tags",
     "file_lines",
     "keys_of",

@@ -104,14 +104,14 @@ def table_rows(
     Raises:
         DataError: rows that cannot be used; names file and line.
     """
-    names = {key: _column(columns.get(key) or key) for key in keys}
+    names = {key: column_of(columns.get(key) or key) for key in keys}
     if keys == _KEYS[MultipleChoice]:
-        several = [_column(name.strip()) for name in str(names["options"]).split(",")]
+        several = [column_of(name.strip()) for name in str(names["options"]).split(",")]
         chosen = read_choices(
             path,
             prompt=names["prompt"],
             options=several if len(several) > 1 else several[0],
-            lead=_column(columns["lead"]) if columns.get("lead") else None,
+            lead=column_of(columns["lead"]) if columns.get("lead") else None,
             answer=None,
             **options,
         )
@@ -125,8 +125,8 @@ def table_rows(
     return [Row(place, (text, pair)) for place, text, pair in rows]
 
 
-def _column(name: str) -> str | int:
-    """Return a column as it is named, by name or number."""
+def column_of(name: str) -> str | int:
+    """Return a column as a command or recipe names it: by name, or by number."""
     return int(name) if name.isdecimal() else name
 
 

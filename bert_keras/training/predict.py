@@ -44,6 +44,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from bert_keras import atomic
@@ -76,7 +77,6 @@ _READING = ("format", "header", "quoting", "separator", "encoding")
 _KEY = re.compile(r"[a-z_]+=")
 # Endings by which a word that names no file is a file that is missing, not a text.
 _ENDINGS = re.compile(r"\S*\.(csv|tsv|tab|txt|jsonl?|ndjson|parquet|conll|gz)", re.IGNORECASE)
-_TABLES = ("csv", "tsv", "tab", "parquet")
 _OFFICIAL = (".json", ".conll")
 
 
@@ -102,11 +102,12 @@ def main(arguments: list[str]) -> int:
 def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
     # Keras and its backend take seconds to import: not for a bad command line.
     from bert_keras.predictor import plain, predict_rows, records, require_new, write
+    from bert_keras.training.finetuned import require_apart
 
     out = atomic.expanded(values["out"]) if values["out"] else None
     if out is not None:
         require_new(out, overwrite=values["overwrite"])
-        _require_apart(out, inputs)
+        require_apart(out, [word for word in inputs if word != "-"])
     threshold = _number("null_threshold", values["null_threshold"])
     predictor = _open(model, values)
     options = _options(predictor, model, threshold, values["prompt_name"])
@@ -173,7 +174,14 @@ def _rows(
     predictor: Any, model: str, inputs: Sequence[str], values: dict[str, Any]
 ) -> Iterator[Any]:
     """Yield the rows of all inputs."""
-    from bert_keras.predictor import file_lines, keys_of, line_rows, standard_input, table_rows
+    from bert_keras.predictor import (
+        STANDARD_INPUT,
+        file_lines,
+        keys_of,
+        line_rows,
+        standard_input,
+        table_rows,
+    )
 
     keys = keys_of(predictor.task)
     columns, reading = _columns_and_reading(model, values)
@@ -181,7 +189,7 @@ def _rows(
     for word in inputs:
         path = atomic.expanded(word)
         if word == "-":
-            yield from line_rows(standard_input(), "standard input", keys, columns)
+            yield from line_rows(standard_input(), STANDARD_INPUT, keys, columns)
         elif not path.exists() and not _ENDINGS.fullmatch(word):
             texts += 1
             yield from line_rows([word], f"text {texts}", keys, columns)
@@ -199,8 +207,9 @@ def _rows(
 
 
 def _is_table(path: Path, given: str) -> bool:
-    ending = Path(path.name.lower().removesuffix(".gz")).suffix
-    return bool(given) or ending.removeprefix(".") in _TABLES
+    from bert_keras.predictor import TABLES
+
+    return bool(given) or Path(path.name.lower().removesuffix(".gz")).suffix in TABLES
 
 
 def _columns_and_reading(
@@ -209,22 +218,16 @@ def _columns_and_reading(
     """Return the names of columns, and options of tables: those given, else those of the run."""
     from bert_keras.training.finetune_folder import recipe_of
     from bert_keras.training.finetune_recipe import usual_values
+    from bert_keras.training.kinds.texts import table_options
 
     recipe = recipe_of(atomic.expanded(model))
     usual, merged = usual_values(), dict(values)
     for name in (*_COLUMNS, *_READING):
         if recipe is not None and values[name] == _DEFAULTS[name] and name in usual:
             merged[name] = getattr(recipe, name)
-    quoting = {"auto": None, "true": True, "false": False}
-    if merged["quoting"] not in quoting:
+    if merged["quoting"] not in ("auto", "true", "false"):
         raise UsageError(f"quoting must be auto, true or false. Received: {merged['quoting']!r}")
-    reading = {
-        "format": merged["format"] or None,
-        "header": merged["header"],
-        "quoting": quoting[merged["quoting"]],
-        "separator": merged["separator"] or None,
-        "encoding": merged["encoding"],
-    }
+    reading = table_options(SimpleNamespace(**merged))
     return {name: merged[name] for name in _COLUMNS}, reading
 
 
@@ -238,13 +241,6 @@ def _number(name: str, text: str) -> float | None:
     if math.isnan(number):
         raise UsageError(f"{name} must be a number. Received: {text!r}")
     return number
-
-
-def _require_apart(out: Path, inputs: Sequence[str]) -> None:
-    """Refuse to write where something is read."""
-    from bert_keras.training.finetuned import require_apart
-
-    require_apart(out, [word for word in inputs if word != "-"])
 
 
 def _official(model: str, inputs: Sequence[str], assigned: Sequence[str]) -> int:

@@ -10,10 +10,10 @@ from bert_keras import metrics
 from bert_keras.data import Choices, SupervisedExamples, choice_examples, read_choices
 from bert_keras.errors import DataError
 from bert_keras.models import BertEncoder, MultipleChoice, Task
-from bert_keras.predictor import Predictor
+from bert_keras.predictor import Predictor, column_of
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.kinds.kind import Evaluation, Kind, Worst, text_head
-from bert_keras.training.kinds.texts import column_of, table_options, write_glue
+from bert_keras.training.kinds.texts import table_options, write_glue
 
 
 class MultipleChoices(Kind):

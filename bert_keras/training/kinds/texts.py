@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from bert_keras import atomic
 from bert_keras.data import Texts, read_table, validation_split
 from bert_keras.errors import DataError
-from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.predictor import column_of
 from bert_keras.training.kinds.kind import Kind
 
 _BREAK = re.compile(r"[\t\r\n]+")
@@ -47,19 +47,14 @@ class TextKind(Kind):
         return self.take(data, learned), self.take(data, measured)
 
 
-def column_of(name: str) -> str | int:
-    """A column as a recipe names it: by name, or by number."""
-    return int(name) if name.isdecimal() else name
-
-
-def table_options(recipe: FinetuneRecipe) -> dict[str, Any]:
-    """Return the options of a table's format that a recipe has."""
+def table_options(values: Any) -> dict[str, Any]:
+    """Return the options of a table's format from the values of a recipe, or values so named."""
     return {
-        "format": recipe.format or None,
-        "header": recipe.header,
-        "quoting": {"auto": None, "true": True, "false": False}[recipe.quoting],
-        "separator": recipe.separator or None,
-        "encoding": recipe.encoding,
+        "format": values.format or None,
+        "header": values.header,
+        "quoting": {"auto": None, "true": True, "false": False}[values.quoting],
+        "separator": values.separator or None,
+        "encoding": values.encoding,
     }
 
 
