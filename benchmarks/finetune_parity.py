@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _record(options: argparse.Namespace, path: Path) -> dict[str, Any]:
-    """What was measured before in the same way, or a new record."""
+    """Return the record measured before in the same way, or a new one."""
     record: dict[str, Any] = {
         **report.circumstances(PACKAGES),
         "backend": keras.backend.backend(),

@@ -45,7 +45,7 @@ def cases_of(
     quick: bool = False,
     sweep: bool = False,
 ) -> list[Case]:
-    """What is measured, of texts taken evenly from all.
+    """Return the cases to measure, of texts taken evenly from all.
 
     Args:
         tokenizer: tells lengths.

@@ -1,4 +1,4 @@
-"""What every report of a benchmark says: when, where and with what it was measured."""
+"""Facts of every report of a benchmark: date, machine, versions, command."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def circumstances(packages: Iterable[str]) -> dict[str, Any]:
 
 
 def command(program: str, arguments: Sequence[str]) -> str:
-    """What a program was called with, less the files that it wrote.
+    """Return the arguments of a program, less the files that it wrote.
 
     Args:
         program: of benchmarks/.

@@ -150,7 +150,7 @@ class _Measuring:
 
 
 class _Progress:
-    """What is being measured: at once on a terminal, now and then as a line elsewhere."""
+    """Display of the current measurement: live on a terminal, else a line now and then."""
 
     def __init__(self, say: Callable[[str], object]):
         from bert_keras import escaping

@@ -44,7 +44,7 @@ def message_of(error: BaseException) -> str:
 
 
 def forget_output() -> None:
-    """Where stdout cannot be written: else the interpreter tries again at exit, and complains."""
+    """Discard unwritable output of stdout: the interpreter would try again at exit, and fail."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -52,7 +52,7 @@ def forget_output() -> None:
 
 
 def missing_backend(error: BaseException) -> str:
-    """What to do where Keras's backend is not installed; "" of any other error."""
+    """Return the cure where Keras's backend is not installed; "" for any other error."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     if name not in _BACKENDS or name in sys.modules:
         return ""

@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 class Pages:
-    """What the blocks of a page left, and what each of them printed."""
+    """Values that the blocks of a page left, and the output of each."""
 
     def __init__(self, name: str, capsys: pytest.CaptureFixture[str]):
         keras.utils.set_random_seed(0)

@@ -64,7 +64,7 @@ def predictor() -> Predictor:
 
 @pytest.fixture(scope="module")
 def models(found, predictor, tmp_path_factory) -> Iterator[Path]:
-    """Where the page's own commands have exported a model."""
+    """Folder with the model that the page's own commands exported."""
     folder = tmp_path_factory.mktemp("page")
     predictor.save_to_preset(folder / "reviews")
     with pytest.MonkeyPatch.context() as patch:

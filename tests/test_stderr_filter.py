@@ -141,7 +141,7 @@ def test_the_last_words_of_a_process_arrive(tmp_path: Path, end: str, code: int)
 
 
 def test_messages_arrive_during_the_import(tmp_path: Path) -> None:
-    """Where an import hangs, its messages can be read."""
+    """Messages of an import that hangs can be read."""
     log = tmp_path / "log"
     module = f"""
         import time

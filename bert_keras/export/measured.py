@@ -147,7 +147,7 @@ _SAID = ("label", "start", "end", "index")
 
 
 def _rows(outputs: dict[str, np.ndarray], *, is_list: bool) -> Iterator[_Told]:
-    """What a SavedModel answers, by example, without what fills it up."""
+    """Return the answers of a SavedModel, by example, without padding."""
     counts = outputs.get("count", outputs.get("mask_count"))
     is_list = is_list or "label" not in outputs
     names = ("score", "scores", features.SENTENCE_VECTOR, features.SIMILARITY)

@@ -96,7 +96,7 @@ class SavedModelLayer(keras.layers.Layer):
         return outputs if self.output_name is None else outputs[self.output_name]
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` rebuilds the layer from: the folder's name, not what is in it."""
+        """Return the config for `from_config`: the name of the folder, not its contents."""
         more = {"path": self.folder, "output": self.output_name}
         return super().get_config() | more
 

@@ -113,7 +113,7 @@ def _blocks(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _is_prose(text: str, *, strict: bool) -> bool:
-    """Whether most of it is plain words; strict: indented, so it may be code that looks like it."""
+    """Return whether most of a text is plain words; `strict` for indented text, maybe code."""
     words = text.split()
     if len(words) < 4 or not (text[0].isalpha() or text[0] in "\"'("):
         return False

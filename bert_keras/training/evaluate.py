@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _folder(model: str, data: str, out: str) -> Path:
-    """Where the results go."""
+    """Return the folder of the results."""
     run_folder = atomic.expanded(model)
     if not out and not (run_folder / "run.json").is_file():
         raise UsageError("Name the folder for the results: out=FOLDER. Only a run has its own.")

@@ -1,4 +1,4 @@
-"""What a run's cost depends on, and its memory. Never names of hosts or users."""
+"""Facts of the machine, and memory of the process. Never names of hosts or users."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def peak_memory_bytes() -> int | None:
 
 
 def facts() -> dict[str, str | int | None]:
-    """What speed depends on: processor; cpus and memory_bytes that may be used; platform."""
+    """Return processor, platform, and the cpus and memory_bytes that may be used."""
     allowed = getattr(os, "sched_getaffinity", None)  # Linux
     cpus = len(allowed(0)) if allowed else os.cpu_count()
     memory = None
@@ -58,7 +58,7 @@ def gibibytes(size: object) -> str:
 
 
 def described(facts: Mapping[str, object]) -> str:
-    """What `facts` answered, in a line."""
+    """Return the result of `facts` as a line."""
     cores = f"{facts.get('cpus')} CPU cores of {facts.get('processor') or 'an unknown processor'}"
     return f"{cores}, {gibibytes(facts.get('memory_bytes'))} memory, {facts.get('platform')}"
 

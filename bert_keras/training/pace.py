@@ -1,4 +1,4 @@
-"""How fast steps are done, and how long what is left takes."""
+"""Speed of the steps, and the time that is left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Pace:
         self._aside_seconds = 0.0
 
     def aside(self, now: float) -> None:
-        """What is no step goes on; with the first call it begins, and the next step ends it."""
+        """Note work other than a step; the first call begins it, and the next step ends it."""
         if self._aside_since is None:
             self._aside_since = now
 
@@ -41,7 +41,7 @@ class Pace:
 
     @property
     def seconds_left(self) -> float | None:
-        """What is left at the speed of the last minute; None: not known yet.
+        """Return the seconds left at the speed of the last minute; None: not known yet.
 
         With what goes aside on the way, as it did until now.
         """

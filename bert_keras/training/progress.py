@@ -1,4 +1,4 @@
-"""What a program shows while it works: a live display on a terminal, plain lines elsewhere.
+"""Display of a working program: live on a terminal, plain lines elsewhere.
 
 All of it goes to stderr. Nothing here starts a thread: the display is drawn within the calls, so
 that worker processes can be forked at any time.
@@ -264,7 +264,7 @@ def _print(console: Console, text: str) -> None:
 
 
 class _Count(ProgressColumn):
-    """How far a task is, in its own unit."""
+    """Column with the progress of a task in its own unit."""
 
     def render(self, task: Task) -> Text:
         return Text(_count(int(task.completed), None if task.total is None else int(task.total)))

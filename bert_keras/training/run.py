@@ -71,7 +71,7 @@ def _docstring_of(program: Callable[..., object]) -> str:
 
 
 def _reader_is_gone() -> bool:
-    """Whether nobody reads stdout any more; if so, nothing more is written to it."""
+    """Return whether nobody reads stdout any more; if so, nothing more is written to it."""
     try:
         print(flush=True)  # what could not be written before is forgotten: a flush alone may pass
     except BrokenPipeError:

@@ -51,7 +51,7 @@ def log_shares(token_ids: np.ndarray, special_ids: Collection[int], vocab_size: 
 
 
 def _counts(token_ids: np.ndarray, special_ids: Collection[int], size: int) -> np.ndarray:
-    """How often each id below `size` occurs, int64 [size]; 0 for special ones."""
+    """Count each id below `size`: int64 [size]; 0 for special ones."""
     counts = np.zeros(size, np.int64)
     for start in range(0, len(token_ids), _CHUNK):
         counts += np.bincount(token_ids[start : start + _CHUNK], minlength=size)

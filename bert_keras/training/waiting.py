@@ -1,4 +1,4 @@
-"""How long a training waits for its batches."""
+"""Time that a training waits for its batches."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_of_missing_outputs(labels: Predictor) -> None:
 
 
 def test_of_tokens() -> None:
-    """What stands at padding may differ."""
+    """Values at padding may differ."""
     tags = predictor_of(TokenClassifier, 3)
 
     class Tags(Ids):

@@ -1,4 +1,4 @@
-"""How long what is left takes."""
+"""The time that is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the frequencies of tokens alone tell."""
+"""Losses from the frequencies of tokens alone."""
 
 from __future__ import annotations
 

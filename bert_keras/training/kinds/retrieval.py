@@ -53,7 +53,7 @@ class Retrieval(TextKind):
         return pair_examples(tokenizer, data, "in_batch", **options)
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
-        """Where the right text ranks among all."""
+        """Measure the rank of the right text among all."""
         nearest, best, own, ranks = self._search(predictor, data)
         measured = {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
         seconds = data.pairs or ()
