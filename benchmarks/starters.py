@@ -82,7 +82,7 @@ def our_step(preset: str) -> Stages:
     task = SequenceClassifier.from_preset(
         preset, num_classes=2, allow_missing=("label",), labels=["0", "1"]
     )
-    task.compile(optimizer(_LEARNING_RATE, total_steps=10), **task.objective())
+    task.compile(optimizer(_LEARNING_RATE, total_steps=10), **task.loss_and_metrics())
     yield "open"
     texts = Texts(TEXTS, targets=[str(label) for label in LABELS])
     examples = text_examples(tokenizer, texts, labels=["0", "1"], batch_size=len(TEXTS))

@@ -92,8 +92,8 @@ def ours(
     kind = {"attention_dropout": attention_dropout, "checkpointed": checkpointed}
     task: Any = MaskedLM(our_encoder(sizes, dtype, **kind))
     if chunks > 1:
-        task = task.in_chunks(chunks)
-    task.compile(AdamW(_LEARNING_RATE), **task.objective(), **options)
+        task = task.loss_chunks(chunks)
+    task.compile(AdamW(_LEARNING_RATE), **task.loss_and_metrics(), **options)
     names = [tensor.name for tensor in task.inputs]
     feed = _as_dataset if keras.backend.backend() == "tensorflow" else _as_arrays
     return _by_fit(task, sizes, names, label_name="mlm", feed=feed)

@@ -30,7 +30,7 @@ MLM = "mlm"
 NSP = "nsp"
 SOP = "sop"
 RTD = "rtd"  # replaced token detection
-PAIR_OBJECTIVES = (NSP, SOP)  # the others have one segment
+PAIR_LOSSES = (NSP, SOP)  # the others have one segment
 LABEL = "label"  # of a text or a pair
 TAGS = "tags"  # of tokens
 START, END = "start", "end"  # of an answer
@@ -42,7 +42,7 @@ MATCH = "match"  # of a text, among the others of a batch
 COSINE = "cosine"
 SIMILARITIES = (COSINE, "dot", "euclidean", "manhattan")
 # By what two texts, each read for itself, teach an encoder.
-SENTENCE_PAIR_OBJECTIVES = (SIMILARITY, "classification", "in_batch")
+SENTENCE_PAIR_LOSSES = (SIMILARITY, "classification", "in_batch")
 
 HUGGING_FACE = {
     TOKEN_IDS: "input_ids",

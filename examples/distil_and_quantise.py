@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     batches = dataset(text_examples(teacher.tokenizer, reviews, labels=labels, max_length=128))
     distiller = bk.Distiller(student, teacher, temperature=2.0, alpha=0.5)
     rule = bk.optimizer(asked.rate or 1e-4, total_steps=3 * len(batches))
-    distiller.compile(rule, **distiller.objective())
+    distiller.compile(rule, **distiller.loss_and_metrics())
     distiller.fit(batches, epochs=3, verbose=2)
     for name, model in {"teacher": teacher, "student": student, "int8": student}.items():
         if name == "int8":

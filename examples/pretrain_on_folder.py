@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = bk.PRESETS[asked.model].replace(vocab_size=tokenizer.vocab_size)
     model = bk.Pretrainer(bk.BertEncoder(config), tokenizer=tokenizer)
     rule = bk.optimizer(1e-3, total_steps=steps, warmup_steps=steps // 10)
-    model.compile(rule, **model.objective())
+    model.compile(rule, **model.loss_and_metrics())
     model.fit(examples, epochs=max(1, steps // len(examples)), verbose=2)
     print(model.evaluate(held_out, return_dict=True, verbose=0))
     print([fill.token for fill in model.fill_mask(["The river [MASK] long."], top_k=3)[0][0]])

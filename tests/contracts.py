@@ -283,7 +283,7 @@ def _check_training_step(
     task: Task, x: dict[str, np.ndarray], logits: dict[str, np.ndarray], label_axes: int
 ) -> None:
     """One step runs: the loss and the new weights are finite, the loss is scaled if need be."""
-    task.compile(keras.optimizers.SGD(1e-3), **task.objective())
+    task.compile(keras.optimizers.SGD(1e-3), **task.loss_and_metrics())
     y = {name: np.zeros(logits.shape[:-label_axes], "int32") for name, logits in logits.items()}
     scaled = isinstance(task.optimizer, keras.optimizers.LossScaleOptimizer)
     assert scaled == (task.dtype_policy.name == "mixed_float16")

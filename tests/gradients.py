@@ -21,7 +21,7 @@ def step_of(model: Any, batch: Any) -> tuple[dict[str, float], dict[str, np.ndar
     x, y, weights = batch
     before = contracts.weights(model)
     # Without momentum or clipping, a step of rate 1 is the gradient.
-    model.compile(keras.optimizers.SGD(1.0), **model.objective())
+    model.compile(keras.optimizers.SGD(1.0), **model.loss_and_metrics())
     logs = model.train_on_batch(x, y, sample_weight=weights, return_dict=True)
     after = contracts.weights(model)
     for weight in model.weights:

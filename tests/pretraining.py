@@ -10,7 +10,7 @@ from bert_keras.data import Corpus, PretrainingExamples
 from bert_keras.tokenizers import Tokenizer
 
 
-def few_examples(objective: str) -> PretrainingExamples:
+def few_examples(loss: str) -> PretrainingExamples:
     """Of `contracts.TINY`'s vocabulary and at most its length; they are of many lengths."""
     rng = np.random.default_rng(0)
     words = [f"w{number}" for number in range(45)]
@@ -18,4 +18,4 @@ def few_examples(objective: str) -> PretrainingExamples:
     sizes = rng.integers(1, 5, (4, 5)).tolist()
     corpus = Corpus.from_ids([[rng.integers(5, 50, n).tolist() for n in row] for row in sizes])
     options: dict[str, Any] = {"sequence_length": 12, "batch_size": 1, "short_seq_prob": 0.8}
-    return PretrainingExamples(corpus, tokenizer, objective=objective, **options)
+    return PretrainingExamples(corpus, tokenizer, loss=loss, **options)

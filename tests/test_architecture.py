@@ -33,14 +33,14 @@ class Floor(NamedTuple):
 
 
 # Every floor may import these.
-GROUND = ("atomic", "errors", "escaping", "one_writer", "renamed_arguments", "strict_json")
+GROUND = ("atomic", "earlier_names", "errors", "escaping", "one_writer", "strict_json")
 FLOORS = {
     "atomic": Floor(),
     "errors": Floor(),
     "export_hook": Floor(),
     "escaping": Floor((), (), ("rich",)),
     "one_writer": Floor(),
-    "renamed_arguments": Floor(),
+    "earlier_names": Floor(),
     "strict_json": Floor(),
     "handles": Floor(("presets",), (), ("huggingface_hub",)),
     "import_hooks": Floor(),

@@ -15,7 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples"
-HELPERS = ("program", "entity_client", "compare_sst2.job")  # imported by the programs
+# Imported by the programs, or by those who copy them.
+HELPERS = ("program", "entity_client", "short_entity_client", "compare_sst2.job")
 MOST_LINES = 45  # of a screen
 # Words that the quick form prints.
 PRINTED = {

@@ -222,10 +222,8 @@ def test_random_weights_are_asked_for_in_words(tmp_path: Path) -> None:
     encoder = BertEncoder.from_preset(hub.NAME, load_weights=False, attentions=True, name="tiny")
     assert (encoder.name, encoder.config) == ("tiny", PRESETS[hub.NAME])
     assert "attentions" in encoder.output
-    task = Pretrainer.from_preset(
-        hub.NAME, load_weights=False, objective="sop", dtype="mixed_bfloat16"
-    )
-    assert task.options == {"objective": "sop"}
+    task = Pretrainer.from_preset(hub.NAME, load_weights=False, loss="sop", dtype="mixed_bfloat16")
+    assert task.options == {"loss": "sop"}
     assert task.dtype_policy.name == task.encoder.dtype_policy.name == "mixed_bfloat16"
     assert BertEncoder(PRESETS[hub.NAME]).config == encoder.config
     assert type(load_checkpoint(hub.NAME, load_weights=False)) is BertEncoder

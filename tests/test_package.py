@@ -48,8 +48,8 @@ PUBLIC = {
 }
 METHODS = {
     "BertEncoder": {"from_preset", "save_to_preset"},
-    "MaskedLM": {"from_preset", "objective", "save_to_preset"},
-    "Pretrainer": {"from_preset", "objective", "save_to_preset"},
+    "MaskedLM": {"from_preset", "loss_and_metrics", "save_to_preset"},
+    "Pretrainer": {"from_preset", "loss_and_metrics", "save_to_preset"},
     "Tokenizer": {"decode", "encode", "from_preset", "learn", "save_to_preset"},
 }
 EXTRAS = {
@@ -150,7 +150,7 @@ config = bk.BertConfig(
     max_positions=16,
 )
 task = bk.Pretrainer(bk.BertEncoder(config))
-task.compile(keras.optimizers.Adam(), **task.objective())
+task.compile(keras.optimizers.Adam(), **task.loss_and_metrics())
 history = task.fit(py_dataset(examples, steps=2), verbose=0).history
 assert np.isfinite(history["loss"]).all()
 assert "tensorflow" not in sys.modules
@@ -180,8 +180,8 @@ from tests.models import every_model
 for name, make in every_model.MODELS.items():
     model = make()
     model(every_model.inputs(model))
-    if hasattr(model, "objective"):
-        model.objective()
+    if hasattr(model, "loss_and_metrics"):
+        model.loss_and_metrics()
     assert "tensorflow" not in sys.modules, name
 print(len(every_model.MODELS))
 """

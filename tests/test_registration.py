@@ -132,7 +132,7 @@ OPTIMIZERS = itertools.cycle(optimization.OPTIMIZERS)
 def _task() -> SequenceClassifier:
     """Return a task that was trained."""
     task = SequenceClassifier(BertEncoder(TINY), 2)
-    task.compile(optimizer(1e-3, total_steps=2), **task.objective())
+    task.compile(optimizer(1e-3, total_steps=2), **task.loss_and_metrics())
     task.fit(every_model.inputs(task), {"label": np.array([0, 1, 0])}, verbose=0)
     return task
 
@@ -147,11 +147,11 @@ def _functional() -> keras.Model:
 
 
 def _one_of_its_class(name: str) -> Any:
-    """Return a new model, with an optimizer if it has an objective."""
+    """Return a new model, with an optimizer if it has a loss."""
     model = every_model.MODELS[name]()
-    if hasattr(model, "objective"):
+    if hasattr(model, "loss_and_metrics"):
         new = optimizer(1e-3, total_steps=2, name=next(OPTIMIZERS))
-        model.compile(new, **model.objective())
+        model.compile(new, **model.loss_and_metrics())
         model.optimizer.build(model.trainable_variables)
     return model
 

@@ -64,7 +64,7 @@ def a_loss_of_probabilities() -> Any:
 
 def a_schedule_that_has_ended() -> Any:
     task = classifier()
-    task.compile(bk.optimizer(1e-4, total_steps=1), **task.objective())
+    task.compile(bk.optimizer(1e-4, total_steps=1), **task.loss_and_metrics())
     task.fit(TEXTS, LABELS, verbose=0)
     return task.fit(TEXTS, LABELS, verbose=0)
 

@@ -130,7 +130,7 @@ def options_of(class_name: str, family: str, shapes: Shapes) -> dict[str, Any]:
     if class_name == "ElectraPretrainer" and all(width and width[0] for width in widths):
         options["generator_size"] = widths[0][0] / widths[1][0]
     if class_name == "Pretrainer":
-        options["objective"] = "sop" if family == "albert" else "nsp"
+        options["loss"] = "sop" if family == "albert" else "nsp"
     if class_name == "SequenceClassifier" and len(shapes.get("output_weights", ())) == 2:
         options["num_classes"] = shapes["output_weights"][0]
     return options

@@ -85,7 +85,7 @@ def read(
     if class_name == "MaskedLM" and family.mlm_activation not in (None, config.activation):
         options["activation"] = family.mlm_activation
     if class_name == "Pretrainer":
-        options["objective"] = "nsp" if "nsp/dense" in family.heads else "sop"
+        options["loss"] = "nsp" if "nsp/dense" in family.heads else "sop"
     if class_name in _OF_A_TEXT:
         options |= family_head(class_name, config)
     if class_name == "MultipleChoice":

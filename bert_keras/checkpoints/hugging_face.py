@@ -188,7 +188,7 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
     if "hidden_activation" in options:
         fits = fits and options["hidden_activation"] == family.hidden_activation.get(class_name)
     if class_name == "Pretrainer":
-        fits = fits and f"{options.get('objective', 'nsp')}/dense" in family.heads
+        fits = fits and f"{options.get('loss', 'nsp')}/dense" in family.heads
     return family if fits else NATIVE
 
 

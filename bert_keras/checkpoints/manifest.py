@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import strict_json
+from bert_keras.earlier_names import saved_options
 from bert_keras.errors import ArtifactError
 
 MANIFEST, CONFIG, WEIGHTS = "bert_keras.json", "config.json", "model.safetensors"
@@ -69,7 +70,7 @@ def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
             raise ArtifactError(f"{path}: `{key}` is not an object or missing.")
     if not isinstance(manifest.get("state", {}), dict):
         raise ArtifactError(f"{path}: `state` is not an object.")
-    return manifest
+    return {**manifest, "options": saved_options(manifest["options"])}
 
 
 def check_digest(weights: Path, manifest: Mapping[str, Any], name: str | None = None) -> None:

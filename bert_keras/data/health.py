@@ -10,7 +10,7 @@ from bert_keras.features import (
     MASK_POSITIONS,
     MLM,
     PADDING_MASK,
-    PAIR_OBJECTIVES,
+    PAIR_LOSSES,
     TOKEN_IDS,
 )
 
@@ -33,7 +33,7 @@ def statistics(examples: PretrainingExamples, epoch: int, batches: int) -> dict[
         dropped_share: of the epoch's examples, left out so that labels are half and half.
     """
     tokenizer, count = examples.tokenizer, min(batches, examples.num_batches(epoch))
-    is_paired = examples.objective in PAIR_OBJECTIVES
+    is_paired = examples.loss in PAIR_LOSSES
     specials = 3 if is_paired else 2
     slots = tokens = rows = unknown = predicted = shown = kept = positive = 0
     for position in range(count):
@@ -47,7 +47,7 @@ def statistics(examples: PretrainingExamples, epoch: int, batches: int) -> dict[
         predicted += len(seen)
         shown += int((seen == tokenizer.mask_id).sum())
         kept += int((seen == y[MLM][used]).sum())
-        positive += int(y[examples.objective].sum()) if is_paired else 0
+        positive += int(y[examples.loss].sum()) if is_paired else 0
     text, plan = tokens - specials * rows, examples.plan(epoch)
     figures: dict[str, float] = {
         "batches": count,
@@ -62,5 +62,5 @@ def statistics(examples: PretrainingExamples, epoch: int, batches: int) -> dict[
         "dropped_share": plan.dropped / (len(plan) + plan.dropped),
     }
     if is_paired:
-        figures[f"{examples.objective}_share"] = positive / rows
+        figures[f"{examples.loss}_share"] = positive / rows
     return figures

@@ -13,17 +13,17 @@ from bert_keras.data.labels import place_of
 from bert_keras.data.rows import encode_apart
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.targets import targets_of, weights_of
+from bert_keras.earlier_names import renamed
 from bert_keras.errors import DataError
-from bert_keras.features import LABEL, MATCH, SENTENCE_PAIR_OBJECTIVES, SIMILARITY
-from bert_keras.renamed_arguments import renamed
+from bert_keras.features import LABEL, MATCH, SENTENCE_PAIR_LOSSES, SIMILARITY
 from bert_keras.tokenizers import Tokenizer
 
 
-@renamed("pair_examples", highest="max_score")
+@renamed("pair_examples", objective="loss", highest="max_score")
 def pair_examples(
     tokenizer: Tokenizer,
     examples: Texts,
-    objective: str,
+    loss: str,
     *,
     labels: Sequence[str] | None = None,
     class_weights: Mapping[str, float] | None = None,
@@ -36,7 +36,7 @@ def pair_examples(
     Args:
         tokenizer: the model's.
         examples: pairs; with scores for "similarity", with labels for "classification".
-        objective: the model's `objective_name`: {"similarity": float32 [B]}, {"label": int32 [B]}
+        loss: the model's `loss`: {"similarity": float32 [B]}, {"label": int32 [B]}
             for "classification", {"match": zeros [B]} for "in_batch", whose second texts belong to
             their first ones.
         labels: the names of the classes in the model's order.
@@ -48,24 +48,22 @@ def pair_examples(
     Raises:
         DataError: texts without a second one, an unknown label, a score above `max_score`, or no
             targets; names the row.
-        ValueError: an unknown objective, or labels or weights of classes that there are not.
+        ValueError: an unknown loss, or labels or weights of classes that there are not.
     """
-    if objective not in SENTENCE_PAIR_OBJECTIVES:
+    if loss not in SENTENCE_PAIR_LOSSES:
         raise ValueError(
-            f"objective must be one of {', '.join(SENTENCE_PAIR_OBJECTIVES)}. "
-            f"Received: objective={objective!r}"
+            f"loss must be one of {', '.join(SENTENCE_PAIR_LOSSES)}. Received: loss={loss!r}"
         )
     if examples.pairs is None:
         raise DataError("The examples are texts without a second one to compare with.")
-    if objective != "classification" and (class_weights or (labels is not None and len(labels))):
+    if loss != "classification" and (class_weights or (labels is not None and len(labels))):
         raise ValueError(
-            "labels and class_weights are for objective='classification'. Received: "
-            f"objective={objective!r}"
+            f"labels and class_weights are for loss='classification'. Received: loss={loss!r}"
         )
     weights = None
-    if objective == SIMILARITY:
+    if loss == SIMILARITY:
         targets = {SIMILARITY: _cosines(examples, max_score)}
-    elif objective == "classification":
+    elif loss == "classification":
         targets = {LABEL: targets_of(examples, labels, "single_label")}
         weights = weights_of(targets[LABEL], labels, class_weights, "single_label")
     else:

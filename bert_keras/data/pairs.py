@@ -21,7 +21,7 @@ import numpy as np
 
 from bert_keras.data.sampling import Draws, Stream, below, chance
 from bert_keras.data.sentences import Sentences
-from bert_keras.features import NSP, PAIR_OBJECTIVES, SOP
+from bert_keras.features import NSP, PAIR_LOSSES, SOP
 
 _BLOCK = 2**18  # sentences planned at a time: bounds the memory for draws
 _WORDS = 8  # raw words per sentence
@@ -48,14 +48,14 @@ class Plan:
 
 
 def plan_epoch(
-    text: Sentences, draws: Draws, *, objective: str, room: int, short_seq_prob: float
+    text: Sentences, draws: Draws, *, loss: str, room: int, short_seq_prob: float
 ) -> Plan:
     """Plans one epoch.
 
     Args:
-        text: the sentences, checked for the objective.
+        text: the sentences, checked for the loss.
         draws: the random words of the epoch.
-        objective: "nsp" and "sop" pair sentences; the others take as many whole sentences of a
+        loss: "nsp" and "sop" pair sentences; the others take as many whole sentences of a
             document as fit (RoBERTa's DOC-SENTENCES, Liu et al., 2019, §4.2).
         room: tokens in a row beside its special tokens.
         short_seq_prob: share of chunks whose target is drawn from 2..room; the others aim at
@@ -65,19 +65,19 @@ def plan_epoch(
     for low in range(0, num_sentences, _BLOCK):
         candidates = np.arange(low, min(low + _BLOCK, num_sentences))
         raw = draws.rows(Stream.PLAN, low, len(candidates), _WORDS)
-        chunks, target, following = _chunks(text, candidates, raw, objective, room, short_seq_prob)
+        chunks, target, following = _chunks(text, candidates, raw, loss, room, short_seq_prob)
         chosen, start = _walk(following, low, start)
         chunks = _take(chunks, chosen)
-        if objective == NSP:
+        if loss == NSP:
             chunks = _with_random_b(text, chunks, target[chosen], raw[chosen, 4])
         blocks.append(chunks)
     chunks = _Chunks(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
     dropped = 0
-    if objective == SOP:  # documents of one sentence
+    if loss == SOP:  # documents of one sentence
         chunks = _take(chunks, np.flatnonzero(chunks.start_b < chunks.stop_b))
-    if objective == NSP:
+    if loss == NSP:
         chunks, dropped = _balance(chunks, draws)
-    return _in_order(text, chunks, draws, objective, dropped)
+    return _in_order(text, chunks, draws, loss, dropped)
 
 
 class _Chunks(NamedTuple):
@@ -104,7 +104,7 @@ def _chunks(
     text: Sentences,
     start: np.ndarray,
     raw: np.ndarray,
-    objective: str,
+    loss: str,
     room: int,
     short_seq_prob: float,
 ) -> tuple[_Chunks, np.ndarray, np.ndarray]:
@@ -113,18 +113,18 @@ def _chunks(
     target = np.where(short, 2 + below(raw[:, 1], room - 1), room)
     aim = text.offsets[start] + target
     end = _document_bounds(text, start)[1]
-    if objective not in PAIR_OBJECTIVES:
+    if loss not in PAIR_LOSSES:
         stop = np.searchsorted(text.offsets, aim, side="right") - 1
         stop = np.minimum(np.maximum(stop, start + 1), end)
         return _Chunks(start, stop, stop, stop, stop, np.zeros_like(start)), target, stop
     stop = np.searchsorted(text.offsets, aim, side="left")
     stop = np.minimum(np.maximum(stop, start + 2), end)
-    if objective == SOP:  # the last sentence alone could not be a pair
+    if loss == SOP:  # the last sentence alone could not be a pair
         stop = np.where(end - stop == 1, end, stop)
     stop_a = start + 1 + below(raw[:, 2], np.maximum(stop - start - 1, 1))
     label = chance(raw[:, 3], 0.5)
     following = stop
-    if objective == NSP:
+    if loss == NSP:
         label |= stop - start == 1
         following = np.where(label, stop_a, stop)
     chunks = _Chunks(start, stop_a, stop, stop_a, stop, label.astype(np.int64))
@@ -189,13 +189,13 @@ def _balance(chunks: _Chunks, draws: Draws) -> tuple[_Chunks, int]:
     return _take(chunks, np.delete(np.arange(len(random)), left_out)), surplus
 
 
-def _in_order(text: Sentences, chunks: _Chunks, draws: Draws, objective: str, dropped: int) -> Plan:
+def _in_order(text: Sentences, chunks: _Chunks, draws: Draws, loss: str, dropped: int) -> Plan:
     """Spans in tokens, in the order of a stateless permutation."""
     order = np.argsort(draws.keys(Stream.ORDER, len(chunks.label)), kind="stable")
     start, stop_a, _, start_b, stop_b, label = _take(chunks, order)
     start_a, start_b = text.offsets[start], text.offsets[start_b]
     length_a, length_b = text.offsets[stop_a] - start_a, text.offsets[stop_b] - start_b
-    if objective == SOP:
+    if loss == SOP:
         swapped = label == 1
         start_a, start_b = np.where(swapped, (start_b, start_a), (start_a, start_b))
         length_a, length_b = np.where(swapped, (length_b, length_a), (length_a, length_b))

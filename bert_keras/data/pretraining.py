@@ -16,27 +16,27 @@ from bert_keras.data.pairs import Plan, plan_epoch
 from bert_keras.data.sampling import Draws, Stream
 from bert_keras.data.sentences import check, sentences
 from bert_keras.data.several import Several
+from bert_keras.earlier_names import renamed
 from bert_keras.errors import DataError
 from bert_keras.features import (
     MASK_POSITIONS,
     MLM,
     NSP,
     PADDING_MASK,
-    PAIR_OBJECTIVES,
+    PAIR_LOSSES,
     RTD,
     SEGMENT_IDS,
     SOP,
     TOKEN_IDS,
 )
-from bert_keras.renamed_arguments import renamed
 
 if TYPE_CHECKING:
     from bert_keras.data.corpus import Corpus
     from bert_keras.tokenizers import Tokenizer
 
-__all__ = ["OBJECTIVES", "PretrainingExamples"]
+__all__ = ["LOSSES", "PretrainingExamples"]
 
-OBJECTIVES = (NSP, SOP, MLM, RTD)
+LOSSES = (NSP, SOP, MLM, RTD)
 _PLANS_KEPT = 2  # workers may still build the end of one epoch when the next has begun
 _TOKENS_AT_ONCE = 2**16  # of batches that are built together
 
@@ -52,7 +52,7 @@ class PretrainingExamples:
         tokenizer: the tokenizer that made them.
         sequence_length: tokens per row, special tokens included.
         batch_size: rows per batch; what is left over at the end of an epoch is not read.
-        objective: "nsp", "sop" (with `Pretrainer`); "mlm", "rtd" (with `ElectraPretrainer`):
+        loss: "nsp", "sop" (with `Pretrainer`); "mlm", "rtd" (with `ElectraPretrainer`):
             whole sentences, one segment.
         masking: what is masked together: "token", "whole_word" or "span".
         mask_rate: share of the text that is predicted.
@@ -70,6 +70,7 @@ class PretrainingExamples:
 
     @renamed(
         "PretrainingExamples",
+        objective="loss",
         max_predictions="max_predictions_per_seq",
         short_probability="short_seq_prob",
     )
@@ -80,16 +81,16 @@ class PretrainingExamples:
         *,
         sequence_length: int = 128,
         batch_size: int = 32,
-        objective: str = NSP,
+        loss: str = NSP,
         masking: str = "token",
         mask_rate: float = 0.15,
         max_predictions_per_seq: int | None = None,
         short_seq_prob: float = 0.1,
         seed: int = 0,
     ):
-        if objective not in OBJECTIVES:
-            raise ValueError(f"objective must be one of {OBJECTIVES}. Received: {objective!r}")
-        room = sequence_length - (3 if objective in PAIR_OBJECTIVES else 2)
+        if loss not in LOSSES:
+            raise ValueError(f"loss must be one of {LOSSES}. Received: {loss!r}")
+        room = sequence_length - (3 if loss in PAIR_LOSSES else 2)
         if room < 2 or sequence_length >= 2**16:
             raise ValueError(f"sequence_length must be in [5, 65535]. Received: {sequence_length}")
         if batch_size < 1:
@@ -109,13 +110,13 @@ class PretrainingExamples:
         self.masking = Masking(
             tokenizer, unit=masking, rate=mask_rate, max_predictions_per_seq=max_predictions_per_seq
         )
-        self.corpus, self.tokenizer, self.objective = corpus, tokenizer, objective
+        self.corpus, self.tokenizer, self.loss = corpus, tokenizer, loss
         self.sequence_length, self.batch_size = sequence_length, batch_size
         self.short_seq_prob, self.seed = short_seq_prob, seed
         self._room = room
         self._tokens = np.asarray(corpus.tokens)  # a memory map costs time at every index
         self._sentences = sentences(corpus, room)
-        check(corpus, self._sentences, objective)
+        check(corpus, self._sentences, loss)
         self._plans: dict[int, Plan] = {}
         self._counts: dict[int, int] = {}
         self._lock = threading.Lock()
@@ -130,7 +131,7 @@ class PretrainingExamples:
                 plan = plan_epoch(
                     self._sentences,
                     Draws(self.seed, epoch),
-                    objective=self.objective,
+                    loss=self.loss,
                     room=self._room,
                     short_seq_prob=self.short_seq_prob,
                 )
@@ -166,7 +167,7 @@ class PretrainingExamples:
 
         Returns:
             x: token_ids, segment_ids, padding_mask int32 [B, T], mask_positions int32 [B, P].
-            y: "mlm" int32 [B, P] and, by objective, "nsp" (0: B follows A, 1: from elsewhere)
+            y: "mlm" int32 [B, P] and, by loss, "nsp" (0: B follows A, 1: from elsewhere)
                 or "sop" (0: in order, 1: swapped) int32 [B], or "rtd", the ids before masking,
                 int32 [B, T].
             sample_weight: "mlm" float32 [B, P], 0 in unused slots; "nsp" or "sop" ones [B];
@@ -209,12 +210,12 @@ class PretrainingExamples:
             MASK_POSITIONS: masked.positions,
         }
         y, sample_weight = {MLM: masked.labels}, {MLM: masked.weights}
-        if self.objective == RTD:
+        if self.loss == RTD:
             y[RTD] = rows.token_ids
             sample_weight[RTD] = rows.padding_mask.astype(np.float32)
-        elif self.objective != MLM:
-            y[self.objective] = plan.label[examples].astype(np.int32)
-            sample_weight[self.objective] = np.ones(len(examples), np.float32)
+        elif self.loss != MLM:
+            y[self.loss] = plan.label[examples].astype(np.int32)
+            sample_weight[self.loss] = np.ones(len(examples), np.float32)
         return x, y, sample_weight
 
     @property

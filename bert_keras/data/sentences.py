@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bert_keras.errors import DataError
-from bert_keras.features import NSP, PAIR_OBJECTIVES
+from bert_keras.features import NSP, PAIR_LOSSES
 
 if TYPE_CHECKING:
     from bert_keras.data.corpus import Corpus
@@ -34,20 +34,20 @@ def sentences(corpus: Corpus, room: int) -> Sentences:
     return Sentences(np.append(cuts, starts[-1]), np.unique(first[documents]))
 
 
-def check(corpus: Corpus, text: Sentences, objective: str) -> None:
+def check(corpus: Corpus, text: Sentences, loss: str) -> None:
     """Raises DataError where the sentences of a corpus cannot be examples of that kind."""
     received = f"Received: {corpus!r}."
     if len(text.offsets) < 2:
         raise DataError(f"The corpus has no text. {received} Prepare it again, from text.")
-    if objective not in PAIR_OBJECTIVES:
+    if loss not in PAIR_LOSSES:
         return
     if np.diff(text.documents).max() < 2:
         raise DataError(
-            f'objective="{objective}" needs documents of at least two sentences. {received} '
-            'Put blank lines between documents, not between sentences; or use objective="mlm".'
+            f'loss="{loss}" needs documents of at least two sentences. {received} '
+            'Put blank lines between documents, not between sentences; or use loss="mlm".'
         )
-    if objective == NSP and len(text.documents) < 3:
+    if loss == NSP and len(text.documents) < 3:
         raise DataError(
-            f'objective="nsp" takes half of its second segments from other documents. {received} '
-            'Put blank lines between documents; or use objective="sop" or "mlm".'
+            f'loss="nsp" takes half of its second segments from other documents. {received} '
+            'Put blank lines between documents; or use loss="sop" or "mlm".'
         )

@@ -85,7 +85,7 @@ def compile_for(
         )
         told = f"a rate of {rate:g} with warm-up and {values.schedule} decay over {total:,} steps"
     rule.name = _OWN_OPTIMIZER
-    task.compile(rule, **task.objective())
+    task.compile(rule, **task.loss_and_metrics())
     if verbose != 0:
         escaping.print_line(f"{type(task).__name__}: compiled with AdamW, {told}.")
 

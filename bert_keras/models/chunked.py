@@ -71,9 +71,9 @@ class ChunkedTask(TaskView):
             if isinstance(loss, ChunkedTokenLoss):
                 loss.attach(self.task.mlm, self.mlm_accuracy)
 
-    def objective(self) -> dict[str, Any]:
+    def loss_and_metrics(self) -> dict[str, Any]:
         """The task's own; the accuracy of masked tokens is this view's, counted by the loss."""
-        own = self._whole.model.objective()
+        own = self._whole.model.loss_and_metrics()
         loss = ChunkedTokenLoss(self.task.mlm, self._chunks, self.mlm_accuracy)
         metrics = {
             name: each for name, each in own["weighted_metrics"].items() if name != features.MLM

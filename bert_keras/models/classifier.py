@@ -164,7 +164,7 @@ class SequenceClassifier(LabelMethods, Task):
         """Return the logits of texts or pairs: float32 [texts, num_classes]."""
         return self._logits(*text_pair(columns), batch_size=batch_size)
 
-    def objective(self) -> dict[str, Any]:
+    def loss_and_metrics(self) -> dict[str, Any]:
         """Loss and metrics of the problem.
 
         Labels: {"label": int [batch], or float [batch, num_classes]}.

@@ -102,9 +102,9 @@ class Distiller(TaskView):
         """Those of the teacher, which training checkpoints leave out."""
         return self.teacher.variables
 
-    def objective(self) -> dict[str, Any]:
-        """The losses of the student's own objective, each with the teacher's part; no metrics."""
-        own = self.student.objective()
+    def loss_and_metrics(self) -> dict[str, Any]:
+        """The losses of the student's own loss, each with the teacher's part; no metrics."""
+        own = self.student.loss_and_metrics()
         losses = {
             name: DistillationLoss(loss, temperature=self.temperature, alpha=self.alpha)
             for name, loss in own["loss"].items()
@@ -255,7 +255,7 @@ def _check(student: Task, teacher: Task, temperature: float, alpha: float, hidde
             f"a {type(student).__name__} with {_shapes(student)}, "
             f"a {type(teacher).__name__} with {_shapes(teacher)}"
         )
-    for name in ("labels", "problem", "crf", "objective_name"):
+    for name in ("labels", "problem", "crf", "loss"):
         told = [task.options.get(name) for task in (student, teacher)]
         if told[0] != told[1]:
             raise ValueError(f"Student and teacher differ in {name}. Received: {told}")

@@ -107,7 +107,7 @@ class ElectraPretrainer(Task):
         super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.generator, self.mlm, self.head = generator, mlm, head
 
-    def objective(self) -> dict[str, Any]:
+    def loss_and_metrics(self) -> dict[str, Any]:
         """The generator's mean cross-entropy, and `rtd_weight` times the discriminator's.
 
         Labels {"mlm": int32 [batch, predictions], "rtd": the original ids, int32 [batch, length]};

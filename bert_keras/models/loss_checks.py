@@ -100,8 +100,8 @@ def check_losses(loss: Any, outputs: Collection[str], not_logits: Collection[str
         if name in _LOGITS and name not in not_logits and _takes_probabilities(each):
             raise ValueError(
                 f"The output {name!r} is logits, and the loss {_name(each)} expects probabilities: "
-                "the model would learn nothing. Pass `**task.objective()` to `compile`, or a loss "
-                "with from_logits=True. "
+                "the model would learn nothing. Pass `**task.loss_and_metrics()` to `compile`, or "
+                "a loss with from_logits=True. "
                 f"Received: loss={loss!r:.200}"
             )
 

@@ -101,7 +101,7 @@ class MaskedLM(MaskMethods, Task):
         """Return the logits of the [MASK] of each text: float32 [masks, vocab_size] each."""
         return mask_logits(self._runner(batch_size), texts_of("text", columns[0]))
 
-    def objective(self) -> dict[str, Any]:
+    def loss_and_metrics(self) -> dict[str, Any]:
         """Cross-entropy of the masked tokens; labels {"mlm": int32 [batch, predictions]}."""
         return {
             "loss": {features.MLM: TokenLoss()},

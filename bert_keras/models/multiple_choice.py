@@ -90,7 +90,7 @@ class MultipleChoice(ChoiceMethods, Task):
         prompts, choices = texts_of("prompt", columns[0]), words_of_rows("options", columns[1])
         return choice_logits(self._runner(batch_size), prompts, choices)
 
-    def objective(self) -> dict[str, Any]:
+    def loss_and_metrics(self) -> dict[str, Any]:
         """Cross-entropy of the right choice; labels {"choice": int [batch]}."""
         accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         return {

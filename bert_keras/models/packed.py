@@ -44,19 +44,19 @@ class PackedTask(TaskView):
         outputs = task.packed_outputs(inputs)
         super().__init__(task, inputs, outputs, name=f"{task.name}_packed")
 
-    def in_chunks(self, chunks: int) -> ChunkedTask:
-        """As `Task.in_chunks`."""
+    def loss_chunks(self, chunks: int) -> ChunkedTask:
+        """As `Task.loss_chunks`."""
         from bert_keras.models.chunked import ChunkedTask
 
         return ChunkedTask(self, chunks)
 
-    def objective(self) -> dict[str, Any]:
+    def loss_and_metrics(self) -> dict[str, Any]:
         """The task's own; sample weights must be given, as `data.PackedExamples` does.
 
         They are 0 in unused slots and for padding. Those of tags count rows / examples times: the
         mean of `TagLoss` is over the rows.
         """
-        own = self.task.objective()
+        own = self.task.loss_and_metrics()
         losses = {
             name: loss if name in _OF_TOKENS else MeanOfExamples(loss)
             for name, loss in own["loss"].items()

@@ -7,6 +7,7 @@ from typing import Any, final
 import keras
 
 from bert_keras import features
+from bert_keras.earlier_names import renamed
 from bert_keras.inference import MaskMethods, PairMethods
 from bert_keras.layers import PairHead
 from bert_keras.models.encoder import BertEncoder
@@ -27,30 +28,31 @@ class Pretrainer(MaskMethods, PairMethods, Task):
 
     Args:
         encoder: the encoder, with a pooler; its token table is also the output layer's.
-        objective: "nsp", next sentence prediction (Devlin et al., 2019, §3.1, task 2): 0 = the
+        loss: "nsp", next sentence prediction (Devlin et al., 2019, §3.1, task 2): 0 = the
             second segment follows the first, 1 = it is from elsewhere; or "sop", sentence order
             prediction (Lan et al., 2020, §3.1): 0 = in order, 1 = swapped.
         name: of the Keras model.
         tokenizer: of the encoder; None for a task that takes features alone.
 
     Raises:
-        ValueError: the encoder has no pooler or one segment only, or the objective is unknown.
+        ValueError: the encoder has no pooler or one segment only, or the loss is unknown.
     """
 
     head_layers = (features.MLM, features.NSP, features.SOP)
     answers_with = "fill_mask"
 
+    @renamed("Pretrainer", objective="loss")
     def __init__(
         self,
         encoder: BertEncoder,
         *,
-        objective: str = "nsp",
+        loss: str = "nsp",
         name: str = "pretrainer",
         tokenizer: Tokenizer | None = None,
     ):
-        if objective not in (features.NSP, features.SOP):
+        if loss not in (features.NSP, features.SOP):
             raise ValueError(
-                f"`objective` must be 'nsp' or 'sop'. Received: objective={objective!r}. "
+                f"`loss` must be 'nsp' or 'sop'. Received: loss={loss!r}. "
                 "For masked tokens alone use MaskedLM."
             )
         if not encoder.config.pooler or encoder.config.num_segments < 2:
@@ -61,7 +63,7 @@ class Pretrainer(MaskMethods, PairMethods, Task):
         # === Layers ===
         head = masked_lm_head(encoder)
         pair_head = PairHead(
-            encoder.config.initializer_range, dtype=encoder.dtype_policy, name=objective
+            encoder.config.initializer_range, dtype=encoder.dtype_policy, name=loss
         )
         # === Functional model ===
         inputs = task_inputs(encoder)
@@ -69,13 +71,13 @@ class Pretrainer(MaskMethods, PairMethods, Task):
         encoded = encoder.at_positions(pooled=True)(inputs)
         outputs = {
             features.MLM: head(encoded[features.SEQUENCE_OUTPUT]),
-            objective: pair_head(encoded[features.POOLED_OUTPUT]),
+            loss: pair_head(encoded[features.POOLED_OUTPUT]),
         }
         super().__init__(
             encoder,
             inputs,
             outputs,
-            options={"objective": objective},
+            options={"loss": loss},
             name=name,
             tokenizer=tokenizer,
         )
@@ -96,12 +98,12 @@ class Pretrainer(MaskMethods, PairMethods, Task):
         encoded = self.encoder.at_positions(packed=packed, pooled=True)(inputs)
         return {
             features.MLM: head(encoded[features.SEQUENCE_OUTPUT]),
-            self.options["objective"]: self.pair(encoded[features.POOLED_OUTPUT]),
+            self.options["loss"]: self.pair(encoded[features.POOLED_OUTPUT]),
         }
 
-    def objective(self) -> dict[str, Any]:
+    def loss_and_metrics(self) -> dict[str, Any]:
         """The sum of both mean cross-entropies, as in the paper; labels by output name."""
-        pair = self.options["objective"]
+        pair = self.options["loss"]
         pair_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         return {
             "loss": {features.MLM: TokenLoss(), pair: pair_loss},

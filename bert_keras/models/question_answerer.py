@@ -86,7 +86,7 @@ class QuestionAnswerer(AnswerMethods, Task):
         """Return the contexts: questions of one context stay together."""
         return texts_of("context", columns[1])
 
-    def objective(self) -> dict[str, Any]:
+    def loss_and_metrics(self) -> dict[str, Any]:
         """The mean of both cross-entropies; labels {"start", "end": int [batch]}."""
         names = (features.START, features.END)
         return {

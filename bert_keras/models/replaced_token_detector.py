@@ -44,7 +44,7 @@ class ReplacedTokenDetector(Task):
         super().__init__(encoder, inputs, outputs, options={}, name=name, tokenizer=tokenizer)
         self.head = head
 
-    def objective(self) -> dict[str, Any]:
+    def loss_and_metrics(self) -> dict[str, Any]:
         """Mean cross-entropy of the real tokens.
 
         Labels {"rtd": [batch, length, 1]}: 1 for a token that was replaced; sample weights

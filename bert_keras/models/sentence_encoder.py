@@ -120,7 +120,7 @@ class SentenceEncoder(Task):
         """Return the vectors of texts: float32 [texts, size]."""
         return self._vectors(texts_of("text", columns[0]), batch_size=batch_size)
 
-    def objective(self) -> dict[str, Any]:
+    def loss_and_metrics(self) -> dict[str, Any]:
         """Mean squared error to the vectors of a teacher (Reimers & Gurevych, 2020).
 
         Labels {"sentence_vector": float [batch, size]}.

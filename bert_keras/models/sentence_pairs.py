@@ -11,6 +11,7 @@ from keras import ops
 
 from bert_keras import features
 from bert_keras.data import SupervisedExamples, Texts, pair_examples
+from bert_keras.earlier_names import renamed
 from bert_keras.inference import LabelMethods
 from bert_keras.layers import MergeChoices
 from bert_keras.models.classifier import text_head
@@ -29,7 +30,7 @@ class SentencePairs(LabelMethods, Task):
     What is kept is `sentence_encoder`, a `SentenceEncoder` with the same weights: save that one.
 
     Inputs: the encoder's, with an axis for the two texts: int32 [batch, 2, length].
-    Output, by objective:
+    Output, by loss:
 
     - "similarity": {"similarity": the cosine of the two vectors, float32 [batch, 1]}.
     - "classification": {"label": float32 logits [batch, num_classes]} of (u, v, |u - v|), the
@@ -38,7 +39,7 @@ class SentencePairs(LabelMethods, Task):
 
     Args:
         encoder: the encoder.
-        objective_name: "similarity", the cosine is to be a given score; "classification", the pair
+        loss: "similarity", the cosine is to be a given score; "classification", the pair
             has a label; "in_batch", each first text is to find its second one among all second
             texts of the batch (Henderson et al., 2017, §4.4). Texts that come twice in a batch are
             then wrong answers to each other.
@@ -53,7 +54,7 @@ class SentencePairs(LabelMethods, Task):
             or `prompts`, which are kept for it: no prompt is put before the texts here.
 
     Raises:
-        ValueError: an unknown objective or pooling, no number of labels where one is needed, labels
+        ValueError: an unknown loss or pooling, no number of labels where one is needed, labels
             where none are, or a scale that is not above 0.
     """
 
@@ -61,11 +62,12 @@ class SentencePairs(LabelMethods, Task):
     text_inputs = TEXT_PAIR
     reads_apart = True
 
+    @renamed("SentencePairs", objective_name="loss")
     def __init__(
         self,
         encoder: BertEncoder,
         *,
-        objective_name: str = "in_batch",
+        loss: str = "in_batch",
         tokenizer: Tokenizer | None = None,
         pooling: str = "mean",
         normalize: bool = True,
@@ -75,21 +77,21 @@ class SentencePairs(LabelMethods, Task):
         name: str = "sentence_pairs",
         **vectors: Any,
     ):
-        if objective_name not in features.SENTENCE_PAIR_OBJECTIVES:
+        if loss not in features.SENTENCE_PAIR_LOSSES:
             raise ValueError(
-                f"`objective_name` must be one of {', '.join(features.SENTENCE_PAIR_OBJECTIVES)}. "
-                f"Received: objective_name={objective_name!r}"
+                f"`loss` must be one of {', '.join(features.SENTENCE_PAIR_LOSSES)}. "
+                f"Received: loss={loss!r}"
             )
-        is_labelled = objective_name == "classification"
+        is_labelled = loss == "classification"
         if is_labelled != (num_classes is not None or labels is not None):
             raise ValueError(
-                "objective_name='classification' needs `num_classes` or `labels`, and nothing else "
-                f"has labels. Received: {objective_name=}, {num_classes=}, {labels=}"
+                "loss='classification' needs `num_classes` or `labels`, and nothing else "
+                f"has labels. Received: {loss=}, {num_classes=}, {labels=}"
             )
         if not scale > 0:
             raise ValueError(f"`scale` must be above 0. Received: scale={scale}")
         sentence_encoder = SentenceEncoder(encoder, pooling=pooling, normalize=normalize, **vectors)
-        options: dict[str, Any] = {"objective_name": objective_name, "scale": scale}
+        options: dict[str, Any] = {"loss": loss, "scale": scale}
         options |= sentence_encoder.options
         # === Layers ===
         head = None
@@ -113,7 +115,7 @@ class SentencePairs(LabelMethods, Task):
         else:
             pairs = ops.normalize(pairs, axis=-1)
             cosine = ops.sum(pairs[:, 0] * pairs[:, 1], axis=-1, keepdims=True)
-            is_score = objective_name == features.SIMILARITY
+            is_score = loss == features.SIMILARITY
             outputs = {features.SIMILARITY: cosine} if is_score else {features.MATCH: pairs}
         super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.sentence_encoder = sentence_encoder
@@ -122,8 +124,8 @@ class SentencePairs(LabelMethods, Task):
 
     @classmethod
     def head_layers_for(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return `head_layers` for "classification": no other objective has a head."""
-        return cls.head_layers if options.get("objective_name") == "classification" else ()
+        """Return `head_layers` for "classification": no other loss has a head."""
+        return cls.head_layers if options.get("loss") == "classification" else ()
 
     def attach_to_parts(self) -> None:
         """Give tokenizer and settings to the sentence encoder, which is what is kept."""
@@ -151,7 +153,7 @@ class SentencePairs(LabelMethods, Task):
         return pair_examples(
             self.required_tokenizer(),
             Texts(firsts, seconds, targets_from(y, labels or (), problem)),
-            self.options["objective_name"],
+            self.options["loss"],
             labels=labels,
             **options,
         )
@@ -166,8 +168,8 @@ class SentencePairs(LabelMethods, Task):
         (output,) = self.output
         return runner.per_example(output, rows, group=2)
 
-    def objective(self) -> dict[str, Any]:
-        """Return the loss and metrics of `objective_name`.
+    def loss_and_metrics(self) -> dict[str, Any]:
+        """Return the loss and metrics of `loss`.
 
         Labels {"similarity": float [batch], in [-1, 1] or [0, 1]}, {"label": int [batch]}, or
         {"match": [batch], anything}: there the right answer is the one in the same row.
@@ -188,7 +190,7 @@ class SentencePairs(LabelMethods, Task):
                 InBatchLoss(self.options["scale"]),
                 keras.metrics.MeanMetricWrapper(in_batch_accuracy, "accuracy", "float32"),
             ),
-        }[self.options["objective_name"]]
+        }[self.options["loss"]]
         return {"loss": {output: loss}, "weighted_metrics": {output: [metric]}}
 
 

@@ -1,4 +1,4 @@
-"""Base of all tasks: an encoder, options, an objective."""
+"""Base of all tasks: an encoder, options, a loss."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 
+from bert_keras.earlier_names import EarlierNames, saved_options
 from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.encoder_inputs import encoder_inputs
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from bert_keras.models.packed import PackedTask
 
 
-class Task(FitsText):
+# Methods of tasks and of views of them: earlier name -> name of today.
+EARLIER_NAMES: Mapping[str, str] = {
+    "objective": "loss_and_metrics",
+    "in_chunks": "loss_chunks",
+    "unread": "unused_variables",
+}
+
+
+class Task(EarlierNames, FitsText):
     """A functional model over an encoder, with a head. Abstract; every task class is final.
 
     A task is made from its encoder and options (JSON values) alone, which is how it is saved.
@@ -31,6 +40,7 @@ class Task(FitsText):
         options: the task's own arguments.
     """
 
+    earlier_names = EARLIER_NAMES
     # Beginnings of variable paths that belong to the head.
     head_layers: ClassVar[tuple[str, ...]] = ()
 
@@ -56,7 +66,7 @@ class Task(FitsText):
         return False
 
     @property
-    def unread(self) -> Sequence[Any]:
+    def unused_variables(self) -> Sequence[Any]:
         """The variables of a pooler that the head does not read."""
         pooler = self.encoder.pooler
         return () if pooler is None or self.reads_pooler else pooler.variables
@@ -79,8 +89,8 @@ class Task(FitsText):
         return cls.head_layers
 
     @abc.abstractmethod
-    def objective(self) -> dict[str, Any]:
-        """Loss and metrics: `task.compile(optimizer, **task.objective())`."""
+    def loss_and_metrics(self) -> dict[str, Any]:
+        """Loss and metrics: `task.compile(optimizer, **task.loss_and_metrics())`."""
 
     def packed(self) -> PackedTask:
         """The same task on rows of several examples: a view to train; see `PackedTask`.
@@ -92,7 +102,7 @@ class Task(FitsText):
 
         return PackedTask(self)
 
-    def in_chunks(self, chunks: int) -> ChunkedTask:
+    def loss_chunks(self, chunks: int) -> ChunkedTask:
         """The same task, never with the logits of all the vocabulary: a view; see `ChunkedTask`.
 
         Raises:
@@ -124,7 +134,7 @@ class Task(FitsText):
     @rebuilt
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None):
         """Rebuild a task, with new weights."""
-        values = dict(config)
+        values = saved_options(config)
         encoder = keras.saving.deserialize_keras_object(values.pop("encoder"), custom_objects)
         return cls(encoder, **values)
 

@@ -125,7 +125,7 @@ class TokenClassifier(TagMethods, Task):
         """Return the logits of the words of each sentence: float32 [words, num_classes] each."""
         return word_logits(self._runner(batch_size), words_of_rows("words", columns[0]))
 
-    def objective(self) -> dict[str, Any]:
+    def loss_and_metrics(self) -> dict[str, Any]:
         """Cross-entropy of a text's tags, `TagLoss`; with `crf` a `ConditionalRandomFieldLoss`.
 
         Labels {"tags": int [batch, length]}, and sample weights of that shape: 0 for padding,

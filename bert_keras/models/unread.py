@@ -11,7 +11,7 @@ from bert_keras.models.direct import DirectModel
 
 
 class WithoutUnread(DirectModel):
-    """A model that trains all but its `unread` variables.
+    """A model that trains all but its `unused_variables`.
 
     They would have no gradient: Keras warns of each, and on JAX, where it is zero, they would
     decay. `trainable` of a variable stays as it is, for another model may share and read it.
@@ -23,14 +23,14 @@ class WithoutUnread(DirectModel):
         return super().make_train_function(force)
 
     @property
-    def unread(self) -> Sequence[Any]:
+    def unused_variables(self) -> Sequence[Any]:
         """Variables that no output depends on."""
         return ()
 
     @property
     def trainable_variables(self) -> list[Any]:
         """Keras: all trainable state."""
-        return _others(super().trainable_variables, self.unread)
+        return _others(super().trainable_variables, self.unused_variables)
 
     @property
     def non_trainable_variables(self) -> list[Any]:
@@ -40,7 +40,7 @@ class WithoutUnread(DirectModel):
     @property
     def trainable_weights(self) -> list[Any]:
         """Keras: all trainable weights."""
-        return _others(super().trainable_weights, self.unread)
+        return _others(super().trainable_weights, self.unused_variables)
 
     @property
     def non_trainable_weights(self) -> list[Any]:

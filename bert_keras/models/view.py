@@ -7,13 +7,14 @@ from typing import Any
 
 import keras
 
+from bert_keras.earlier_names import EarlierNames
 from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models.loss_checks import ChecksLosses
-from bert_keras.models.task import Task
+from bert_keras.models.task import EARLIER_NAMES, Task
 from bert_keras.models.unread import WithoutUnread
 
 
-class TaskView(ChecksLosses, WithoutUnread):
+class TaskView(EarlierNames, ChecksLosses, WithoutUnread):
     """A view of a task: a model of its layers, and so of its weights.
 
     Save `task` for use. A saved view rebuilds its task too.
@@ -21,6 +22,8 @@ class TaskView(ChecksLosses, WithoutUnread):
     Attributes:
         task: the task itself.
     """
+
+    earlier_names = EARLIER_NAMES
 
     def __init__(self, task: Task, inputs: dict, outputs: dict, name: str):
         super().__init__(inputs=inputs, outputs=outputs, name=name)
@@ -58,6 +61,6 @@ class TaskView(ChecksLosses, WithoutUnread):
         return self.task.not_logits
 
     @property
-    def unread(self) -> Sequence[Any]:
+    def unused_variables(self) -> Sequence[Any]:
         """Those of the task."""
-        return self.task.unread
+        return self.task.unused_variables

@@ -7,11 +7,11 @@ from typing import Any
 
 import keras
 
+from bert_keras.earlier_names import renamed
 from bert_keras.optimization.decay import DecayInStep
 from bert_keras.optimization.fused import FusedAdam
 from bert_keras.optimization.layer_rates import LayerRates
 from bert_keras.optimization.schedules import WarmupDecay
-from bert_keras.renamed_arguments import renamed
 
 # Names of the variables of layer normalisations and of all biases.
 UNDECAYED = ("bias", "gamma", "beta")

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_keras.renamed_arguments import renamed
+from bert_keras.earlier_names import renamed
 
 SLANTED = "slanted_triangular"
 SCHEDULES = ("linear", "cosine", "polynomial", "constant", SLANTED)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from bert_keras.earlier_names import EarlierNames
 from bert_keras.inference import (
     AnswerMethods,
     ChoiceMethods,
@@ -18,17 +20,9 @@ from bert_keras.inference import (
 )
 from bert_keras.predictor.base import Base
 
-# Methods of earlier versions -> their names today.
-_RENAMED = {
-    "sentence_vectors": "encode",
-    **{
-        name: f"predict_{name}"
-        for name in ("labels", "tags", "entities", "answers", "choices", "scores", "pair_scores")
-    },
-}
-
 
 class Predictor(
+    EarlierNames,
     Base,
     LabelMethods,
     TagMethods,
@@ -63,6 +57,19 @@ class Predictor(
             option is not of that method.
     """
 
+    earlier_names = MappingProxyType(
+        {
+            "sentence_vectors": "encode",
+            "labels": "predict_labels",
+            "tags": "predict_tags",
+            "entities": "predict_entities",
+            "answers": "predict_answers",
+            "choices": "predict_choices",
+            "scores": "predict_scores",
+            "pair_scores": "predict_pair_scores",
+        }
+    )
+
     def __call__(self, texts: Sequence[Any], *more: Any, **options: Any) -> Any:
         """Answer by the method that suits the model's class.
 
@@ -76,11 +83,6 @@ class Predictor(
 
     def _method(self, is_paired: bool = False) -> Callable[..., Any]:
         return getattr(self, self.task.answer_method(is_paired))
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _RENAMED:
-            raise AttributeError(f"`Predictor.{name}` is called `{_RENAMED[name]}` now.")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def prompt(self) -> str:

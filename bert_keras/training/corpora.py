@@ -63,7 +63,7 @@ class TrainingCorpora:
                 self.tokenizer,
                 sequence_length=recipe.sequence_length,
                 batch_size=batch_size,
-                objective=recipe.objective,
+                loss=recipe.loss,
                 masking=recipe.masking,
                 mask_rate=recipe.mask_rate,
                 max_predictions_per_seq=recipe.max_predictions_per_seq or None,
@@ -132,7 +132,7 @@ def check_held_out(recipe: PretrainRecipe) -> None:
     if prepared := prepare.find_prepared(recipe.corpus):
         _open_prepared(prepared, verify=False).examples(recipe, held_out=True)
         return
-    needed = 2 if recipe.objective == NSP else 1
+    needed = 2 if recipe.loss == NSP else 1
     if recipe.corpus == "demo":
         documents = demo_corpus.documents()
     else:  # each line as a sentence: the documents are the same, and nothing is split
@@ -145,7 +145,7 @@ def check_held_out(recipe: PretrainRecipe) -> None:
     raise DataError(
         f"corpus={recipe.corpus}: too few documents for evaluation. Received: {count:,} documents, "
         f"of which validation_split={recipe.validation_split:g} keeps {found}; "
-        f'objective="{recipe.objective}" '
+        f'loss="{recipe.loss}" '
         f"needs {needed} held-out documents. Put blank lines between documents, add text, "
         "or take a larger validation_split=, up to 0.5."
     )

@@ -196,10 +196,8 @@ def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distill
     opened = open_checkpoint(recipe.teacher)
     is_encoder_of_pairs = opened.class_name == SentenceEncoder.__name__
     if isinstance(task, SentencePairs) and is_encoder_of_pairs:  # all that such runs keep
-        objective = task.options["objective_name"]
-        teacher: Any = SentencePairs.from_preset(
-            recipe.teacher, dtype=recipe.precision, objective_name=objective
-        )
+        loss = task.options["loss"]
+        teacher: Any = SentencePairs.from_preset(recipe.teacher, dtype=recipe.precision, loss=loss)
     else:
         teacher = load_opened(opened, dtype=recipe.precision)
     if Tokenizer.from_preset(recipe.teacher) != tokenizer:
@@ -230,5 +228,5 @@ def _compile(
             unfreeze_every=recipe.unfreeze_every,
         ),
         jit_compile=JIT[recipe.jit_compile],
-        **task.objective(),
+        **task.loss_and_metrics(),
     )

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from bert_keras.data import Corpus, dataset
-from bert_keras.features import PAIR_OBJECTIVES
+from bert_keras.features import PAIR_LOSSES
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor
 from bert_keras.resume import MetricsLog
@@ -55,7 +55,7 @@ def examine(
     examples = corpora.examples(recipe, held_out=True)
     batches = evaluation_batches(recipe, examples)
     if not task.compiled:  # but a view of it
-        task.compile(**task.objective(), jit_compile=JIT[recipe.jit_compile])
+        task.compile(**task.loss_and_metrics(), jit_compile=JIT[recipe.jit_compile])
     measured = task.evaluate(dataset(examples, steps=batches), return_dict=True, verbose=0)
     learned_from = corpora.examples(recipe)
     seen = seen_in(learned_from)
@@ -66,7 +66,7 @@ def examine(
     speeds = MetricsLog(folder.speed).records()
     # A run that an earlier version began has reports without it.
     waiting = [record["waiting_share"] for record in speeds if "waiting_share" in record]
-    pair = recipe.objective if recipe.objective in PAIR_OBJECTIVES else None
+    pair = recipe.loss if recipe.loss in PAIR_LOSSES else None
     return Report(
         recipe=recipe.name,
         command=command,
@@ -97,10 +97,10 @@ def examine(
         mlm_loss=measured.get("mlm_loss", measured["loss"]),
         mlm_accuracy=measured["mlm_accuracy"],
         mlm_targets=round(measured_on["masks_per_row"] * batches * examples.batch_size),
-        objective=recipe.objective,
+        loss=recipe.loss,
         pair_accuracy=measured[f"{pair}_accuracy"] if pair else None,
         pair_count=batches * examples.batch_size if pair else 0,
-        rtd=tuple(measured[name] for name in _RTD) if recipe.objective == "rtd" else None,
+        rtd=tuple(measured[name] for name in _RTD) if recipe.loss == "rtd" else None,
         parameters=task.count_params(),
         steps=recipe.steps,
         tokens_per_second=float(np.median([record["tokens_per_second"] for record in speeds])),

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from bert_keras.errors import UsageError
-from bert_keras.features import PAIR_OBJECTIVES
+from bert_keras.features import PAIR_LOSSES
 from bert_keras.models import (
     BertEncoder,
     ChunkedTask,
@@ -42,7 +42,7 @@ def learner(recipe: PretrainRecipe, task: Task) -> Task | PackedTask | ChunkedTa
     """Return the compiled model to fit: the task or a view of it."""
     model: Any = task.packed() if recipe.packed_length else task
     if recipe.loss_chunks > 1:
-        model = model.in_chunks(recipe.loss_chunks)
+        model = model.loss_chunks(recipe.loss_chunks)
     model.compile(
         optimizer(
             recipe.learning_rate,
@@ -56,15 +56,15 @@ def learner(recipe: PretrainRecipe, task: Task) -> Task | PackedTask | ChunkedTa
             ema_momentum=recipe.ema_momentum,
         ),
         jit_compile=JIT[recipe.jit_compile],
-        **model.objective(),
+        **model.loss_and_metrics(),
     )
     return model
 
 
 def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:
     """The checkpoint to go on from; heads that it has not are new."""
-    kind = MaskedLM if recipe.objective == "mlm" else Pretrainer
-    options: dict[str, Any] = {} if kind is MaskedLM else {"objective": recipe.objective}
+    kind = MaskedLM if recipe.loss == "mlm" else Pretrainer
+    options: dict[str, Any] = {} if kind is MaskedLM else {"loss": recipe.loss}
     try:
         task = kind.from_preset(
             recipe.init_checkpoint,
@@ -93,15 +93,15 @@ def _new(recipe: PretrainRecipe, vocab_size: int) -> Task:
         dropout=recipe.dropout,
         attention_dropout=recipe.attention_dropout,
         initializer_range=recipe.initializer_range,
-        pooler=recipe.objective in PAIR_OBJECTIVES,  # nothing else would train it
-        family="electra" if recipe.objective == "rtd" else sizes.family,
+        pooler=recipe.loss in PAIR_LOSSES,  # nothing else would train it
+        family="electra" if recipe.loss == "rtd" else sizes.family,
     )
     encoder = BertEncoder(config, dtype=recipe.precision)
-    if recipe.objective == "mlm":
+    if recipe.loss == "mlm":
         return MaskedLM(encoder)
-    if recipe.objective == "rtd":
+    if recipe.loss == "rtd":
         return ElectraPretrainer(encoder, generator_size=recipe.generator_size)
-    return Pretrainer(encoder, objective=recipe.objective)
+    return Pretrainer(encoder, loss=recipe.loss)
 
 
 def start_from_frequencies(task: Task, log_shares: np.ndarray) -> None:

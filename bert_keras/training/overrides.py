@@ -17,6 +17,7 @@ RENAMED = {
     "highest": "max_score",
     "jit": "jit_compile",
     "max_predictions": "max_predictions_per_seq",
+    "objective": "loss",
     "preset": "config",
     "report_every": "log_every",
     "row_length": "packed_length",

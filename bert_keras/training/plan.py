@@ -14,7 +14,7 @@ from rich.text import Text
 from bert_keras import escaping
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, read
-from bert_keras.features import PAIR_OBJECTIVES
+from bert_keras.features import PAIR_LOSSES
 from bert_keras.training import demo_corpus, machine
 from bert_keras.training.corpora import check_held_out
 from bert_keras.training.prepare import find_prepared, open_tokenizer
@@ -84,7 +84,7 @@ def print_plan(
     table.add_row(
         "examples",
         f"{recipe.steps * recipe.batch_size:,} of {recipe.sequence_length} tokens",
-        f"{recipe.steps:,} steps of {recipe.batch_size}, {recipe.objective}, {recipe.masking}",
+        f"{recipe.steps:,} steps of {recipe.batch_size}, {recipe.loss}, {recipe.masking}",
     )
     epochs = f"about {found.epochs:,.1f}"
     table.add_row("passes over the text", epochs, f"{found.tokens_read:,} tokens read")
@@ -152,11 +152,11 @@ def _parameters(recipe: PretrainRecipe, config: BertConfig) -> int:
     rows = config.vocab_size + config.position_rows + config.num_segments
     total = rows * width + 2 * width + _body(config) + config.vocab_size
     # What predicts masked tokens, to which the head is a dense layer and a normalisation.
-    predictor = config.narrowed(recipe.generator_size) if recipe.objective == "rtd" else config
+    predictor = config.narrowed(recipe.generator_size) if recipe.loss == "rtd" else config
     total += (predictor.hidden_size * width + width) + 2 * width
-    if recipe.objective == "rtd":
+    if recipe.loss == "rtd":
         total += _body(predictor) + (h * h + h) + (h + 1)
-    if recipe.objective in PAIR_OBJECTIVES:
+    if recipe.loss in PAIR_LOSSES:
         total += (h * h + h) + (2 * h + 2)
     return total
 
@@ -171,11 +171,11 @@ def _body(config: BertConfig) -> int:
 def _step_flops(recipe: PretrainRecipe, config: BertConfig) -> float:
     """Multiplications and additions of the matrix products, forward and backward."""
     tokens = recipe.batch_size * recipe.sequence_length
-    predictor = config.narrowed(recipe.generator_size) if recipe.objective == "rtd" else config
+    predictor = config.narrowed(recipe.generator_size) if recipe.loss == "rtd" else config
     width = config.table_size
     logits = tokens * recipe.mask_rate * width * (predictor.hidden_size + config.vocab_size)
     blocks = _block_flops(recipe, config)
-    if recipe.objective == "rtd":
+    if recipe.loss == "rtd":
         blocks += _block_flops(recipe, predictor)
     return 6.0 * (tokens * blocks + logits)
 

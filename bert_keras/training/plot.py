@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bert_keras.features import PAIR_OBJECTIVES
+from bert_keras.features import PAIR_LOSSES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +57,7 @@ def loss_picture(
 
     beside = next((name for name in _BESIDE if _has(metrics, f"{name}_accuracy")), "mlm")
     _curves(below, metrics, f"{beside}_accuracy")
-    if beside in PAIR_OBJECTIVES:
+    if beside in PAIR_LOSSES:
         below.axhline(0.5, color=_LINE, linestyle="--", linewidth=1.2, label="chance, 50 %")
     if beside == "rtd":
         steps, shares = _series(metrics, "rtd_share")

@@ -15,7 +15,7 @@ The same command goes on with a run that was interrupted, exactly where its last
 Examples:
     bert-keras pretrain demo
     bert-keras pretrain wiki_mini corpus="wiki/*.txt" steps=20_000 out=runs/my_wiki
-    bert-keras pretrain wiki_mini corpus="field/*.txt" init_checkpoint=my_bert objective=mlm
+    bert-keras pretrain wiki_mini corpus="field/*.txt" init_checkpoint=my_bert loss=mlm
     KERAS_BACKEND=jax bert-keras pretrain wiki_mini precision=mixed_bfloat16
 
 Everything is written to runs/<name>/ (see report.md there) and saved_models/<name>/<version>/.

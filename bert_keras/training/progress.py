@@ -25,9 +25,9 @@ from bert_keras.training.pace import Pace
 
 _LINE_SECONDS = 10.0  # between two plain lines
 _DRAW_SECONDS = 0.1  # between two pictures of the live display
-_OBJECTIVES = {"mlm": "MLM", "nsp": "NSP", "sop": "SOP", "rtd": "RTD"}
+_LOSSES = {"mlm": "MLM", "nsp": "NSP", "sop": "SOP", "rtd": "RTD"}
 # What is shown of the values, in this order: how, by the key of metrics.jsonl.
-_TRAINING = {f"{key}_accuracy": f"{name} accuracy {{:.1%}}" for key, name in _OBJECTIVES.items()}
+_TRAINING = {f"{key}_accuracy": f"{name} accuracy {{:.1%}}" for key, name in _LOSSES.items()}
 _HELD_OUT = {"val_mlm_loss": "MLM loss {:.3f}"} | {
     f"val_{key}": text for key, text in _TRAINING.items() if not key.startswith("mlm")
 }
@@ -212,7 +212,7 @@ def _loss(values: Mapping[str, float]) -> str:
     """Return the loss as the sum that it is: "loss 7.000 = MLM 6.300 + NSP 0.700"."""
     total = values["loss"]
     terms = {
-        name: values[f"{key}_loss"] for key, name in _OBJECTIVES.items() if f"{key}_loss" in values
+        name: values[f"{key}_loss"] for key, name in _LOSSES.items() if f"{key}_loss" in values
     }
     if len(terms) < 2:
         return f"loss {total:.3f}"

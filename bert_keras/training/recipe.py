@@ -8,7 +8,7 @@ from pathlib import Path
 from bert_keras import atomic, strict_json
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
-from bert_keras.features import PAIR_OBJECTIVES
+from bert_keras.features import PAIR_LOSSES
 from bert_keras.presets import PRESETS
 from bert_keras.training import recipe_files
 from bert_keras.training.values import JIT, Section, check, fail
@@ -78,7 +78,7 @@ class PretrainRecipe:
     )
     # === Examples ===
     sequence_length: int = _examples("tokens of an example, with [CLS] and [SEP]", 128, least=8)
-    objective: str = _examples(
+    loss: str = _examples(
         "beside masked tokens: next sentence (nsp), sentence order (sop), "
         "replaced tokens (rtd, ELECTRA), or nothing (mlm)",
         "nsp",
@@ -144,8 +144,8 @@ class PretrainRecipe:
         if not self.corpus:
             fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)
         if self.init_checkpoint:
-            if self.objective == "rtd":
-                fail("objective", "must be mlm, nsp or sop with init_checkpoint=", self.objective)
+            if self.loss == "rtd":
+                fail("loss", "must be mlm, nsp or sop with init_checkpoint=", self.loss)
             object.__setattr__(self, "vocab", self.vocab or self.init_checkpoint)
         else:
             self._check_sizes()
@@ -156,8 +156,8 @@ class PretrainRecipe:
             rule = f"must be 0, or at least sequence_length={self.sequence_length}"
             fail("packed_length", rule, self.packed_length)
         for name, plain in (("packed_length", 0), ("loss_chunks", 1)):
-            if self.objective == "rtd" and getattr(self, name) != plain:
-                rule = f"must be {plain} with objective=rtd"
+            if self.loss == "rtd" and getattr(self, name) != plain:
+                rule = f"must be {plain} with loss=rtd"
                 fail(name, rule, getattr(self, name))
         if self.validation_split > 0.5:
             fail("validation_split", "must be at most 0.5", self.validation_split)
@@ -193,12 +193,12 @@ class PretrainRecipe:
 
     def _check_sizes(self) -> None:
         sizes = self.sizes()
-        if self.objective in PAIR_OBJECTIVES and sizes.num_segments < 2:
+        if self.loss in PAIR_LOSSES and sizes.num_segments < 2:
             rule = f"must be mlm or rtd: {self.config} has no second segment for pairs"
-            fail("objective", rule, self.objective)
-        if self.objective == "rtd" and sizes.unique_layers < sizes.num_layers:
+            fail("loss", rule, self.loss)
+        if self.loss == "rtd" and sizes.unique_layers < sizes.num_layers:
             rule = f"must not be rtd: {self.config} shares its blocks"
-            fail("objective", rule, self.objective)
+            fail("loss", rule, self.loss)
         if self.sequence_length > sizes.max_positions:
             whose = "max_positions" if self.max_positions else f"the positions of {self.config}"
             rule = f"must be at most {sizes.max_positions}, {whose}"

@@ -23,7 +23,7 @@ from bert_keras.training.run import run
 
 # Command, the class of its recipes, their folder, and the field that names their task.
 _PROGRAMS: tuple[tuple[str, type[Any], Path, str], ...] = (
-    ("pretrain", recipe.PretrainRecipe, recipe.FOLDER, "objective"),
+    ("pretrain", recipe.PretrainRecipe, recipe.FOLDER, "loss"),
     ("finetune", finetune_recipe.FinetuneRecipe, finetune_recipe.FOLDER, "task"),
 )
 

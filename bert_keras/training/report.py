@@ -65,7 +65,7 @@ class Report:
     mlm_loss: float
     mlm_accuracy: float
     mlm_targets: int  # masked tokens that were measured
-    objective: str = "nsp"  # or "sop", "rtd", "mlm"
+    loss: str = "nsp"  # or "sop", "rtd", "mlm"
     pair_accuracy: float | None = None
     pair_count: int = 0
     # Of telling replaced tokens from original ones: loss in nats, accuracy, share of the replaced.
@@ -127,7 +127,7 @@ def _results(facts: Report) -> list[Row]:
         margin = 1.96 * math.sqrt(accuracy * (1 - accuracy) / facts.pair_count)
         verdict = "better than chance" if accuracy - margin > 0.5 else "no better than chance"
         remark = f"on {facts.pair_count:,} pairs (± {100 * margin:.1f} points): {verdict}"
-        rows.append((f"{facts.objective.upper()} accuracy", _percent(accuracy), remark))
+        rows.append((f"{facts.loss.upper()} accuracy", _percent(accuracy), remark))
     if facts.rtd is not None:
         loss, accuracy, share = facts.rtd
         gap = _entropy(share) - loss
@@ -155,7 +155,7 @@ def _data(facts: Report) -> list[Row]:
         ("masks", f"{facts.masks_per_row:.1f}", "per row"),
     ]
     if facts.pair_balance is not None:
-        what = "B is from elsewhere" if facts.objective == "nsp" else "the order is swapped"
+        what = "B is from elsewhere" if facts.loss == "nsp" else "the order is swapped"
         rows.append(("pairs", _percent(facts.pair_balance), f"where {what}; about half is right"))
         rows.append(("left out", _percent(facts.dropped_share), "of all examples, for the balance"))
     return rows

@@ -43,9 +43,9 @@ def test_masked_lm_round_trip(family: str, tmp_path):
     contracts.check_format(MaskedLM(BertEncoder(config)), x, tmp_path)
 
 
-@pytest.mark.parametrize("objective", ["nsp", "sop"])
-def test_pretrainer_round_trip(objective: str, tmp_path):
-    task = Pretrainer(BertEncoder(TINY), objective=objective)
+@pytest.mark.parametrize("loss", ["nsp", "sop"])
+def test_pretrainer_round_trip(loss: str, tmp_path):
+    task = Pretrainer(BertEncoder(TINY), loss=loss)
     contracts.check_format(task, contracts.batch(TINY, predictions=2), tmp_path)
 
 
@@ -53,7 +53,7 @@ def test_what_is_written(folder):
     assert {path.name for path in folder.iterdir()} == {CONFIG, MANIFEST, WEIGHTS}
     manifest = json.loads((folder / MANIFEST).read_text())
     assert manifest["class"] == "Pretrainer"
-    assert manifest["options"] == {"objective": "nsp"}
+    assert manifest["options"] == {"loss": "nsp"}
     assert manifest["config"] == TINY.to_dict()
     assert manifest["sha256"] == {
         WEIGHTS: hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
@@ -152,8 +152,8 @@ def test_a_head_may_be_unused_if_so_said(saved):
 
 def test_options_of_the_checkpoint_can_be_overruled(saved):
     """The pair head is one tensor in the file, whichever task it was for."""
-    assert Pretrainer.from_preset(saved).options == {"objective": "nsp"}
-    assert Pretrainer.from_preset(saved, objective="sop").options == {"objective": "sop"}
+    assert Pretrainer.from_preset(saved).options == {"loss": "nsp"}
+    assert Pretrainer.from_preset(saved, loss="sop").options == {"loss": "sop"}
 
 
 def _manifest(**changes: Any) -> Callable[[Path], None]:
@@ -246,8 +246,8 @@ _REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         "bert_keras.json: the options do not fit a Pretrainer: .*colour",
     ),
     "bad option": (
-        _manifest(options={"objective": "xyz"}),
-        "bert_keras.json: the options do not fit a Pretrainer: `objective` must be",
+        _manifest(options={"loss": "xyz"}),
+        "bert_keras.json: the options do not fit a Pretrainer: `loss` must be",
     ),
     "flipped bit": (_bytes(WEIGHTS, _flipped), "model.safetensors: the bytes are not those that"),
     "truncated": (_bytes(WEIGHTS, lambda b: b[:-4]), "model.safetensors: not a whole safetensors"),

@@ -60,7 +60,7 @@ def test_there_and_back(
 def test_sentence_order_of_albert_is_read_as_such(transformers: Any, tmp_path: Path) -> None:
     _theirs(transformers, "albert", "AlbertForPreTraining").save_pretrained(tmp_path)
     opened = Pretrainer.from_preset(tmp_path)
-    assert opened.options == {"objective": "sop"}
+    assert opened.options == {"loss": "sop"}
 
 
 @pytest.mark.parametrize("family", reference.HUGGING_FACE)

@@ -101,7 +101,7 @@ def test_weights_that_tensorflow_wrote(name: str, saved: Path, tmp_path: Path) -
         (lambda: MaskedLM(BertEncoder(TINY)), None),
         (lambda: Pretrainer(BertEncoder(TINY)), None),
         (lambda: Pretrainer(BertEncoder(TINY)), ["BertForMaskedLM"]),
-        (lambda: Pretrainer(BertEncoder(_ALBERT), objective="sop"), ["AlbertForMaskedLM"]),
+        (lambda: Pretrainer(BertEncoder(_ALBERT), loss="sop"), ["AlbertForMaskedLM"]),
         (lambda: ReplacedTokenDetector(BertEncoder(_ELECTRA)), []),
     ],
 )

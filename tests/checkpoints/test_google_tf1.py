@@ -37,7 +37,7 @@ _CASES = {
     "bert, SequenceClassifier": lambda: SequenceClassifier(BertEncoder(_TANH), 3),
     "bert, QuestionAnswerer": lambda: QuestionAnswerer(BertEncoder(_TANH.replace(pooler=False))),
     "albert": lambda: BertEncoder(_ALBERT),
-    "albert, Pretrainer": lambda: Pretrainer(BertEncoder(_ALBERT), objective="sop"),
+    "albert, Pretrainer": lambda: Pretrainer(BertEncoder(_ALBERT), loss="sop"),
     "electra": lambda: BertEncoder(_ELECTRA),
     "electra, ReplacedTokenDetector": lambda: ReplacedTokenDetector(BertEncoder(_ELECTRA)),
     "electra, MaskedLM": lambda: MaskedLM(BertEncoder(_ELECTRA)),

@@ -187,7 +187,7 @@ _TASKS = [
     lambda: SequenceClassifier(BertEncoder(TINY), 3),
     lambda: TokenClassifier(BertEncoder(TINY), 3),
     lambda: MaskedLM(BertEncoder(TINY)),
-    lambda: SentencePairs(BertEncoder(TINY), objective_name="classification", num_classes=2),
+    lambda: SentencePairs(BertEncoder(TINY), loss="classification", num_classes=2),
     lambda: SentenceEncoder(
         BertEncoder(TINY),
         truncate_dim=4,

@@ -46,7 +46,7 @@ _TASKS = {
     for name in models.__all__
     if issubclass(getattr(models, name), Task) and getattr(models, name).head_layers
 }
-# The labels of `SentencePairs`, which has other objectives too, have tests of their own.
+# The labels of `SentencePairs`, which has other losses too, have tests of their own.
 _LABELLED = [name for name in _TASKS if takes_labels(_TASKS[name]) and name != "SentencePairs"]
 _NAMES = ["bad", "fair", "good"]
 _CASES = [(family, name) for family in FAMILIES for name in _LABELLED]
@@ -246,11 +246,11 @@ def test_a_task_without_a_head_refuses_new_head(tmp_path: Path, saved: Path) -> 
     with pytest.raises(UsageError, match=r"this SentenceEncoder has no head.*allow_unused="):
         SentenceEncoder.from_preset(saved, new_head=True)
     with pytest.raises(UsageError, match="this SentencePairs has no head"):
-        SentencePairs.from_preset(saved, new_head=True, objective_name="in_batch")
+        SentencePairs.from_preset(saved, new_head=True, loss="in_batch")
     with pytest.raises(TypeError, match="new_head"):
         BertEncoder.from_preset(saved, new_head=True)
     pairs = SentencePairs.from_preset(
-        saved, new_head=True, objective_name="classification", labels=["a", "b"]
+        saved, new_head=True, loss="classification", labels=["a", "b"]
     )
     pairs.save_to_preset(tmp_path)
     with pytest.raises(ArtifactError, match=r"has 2 labels, \['a', 'b'\]\. Received: labels="):
@@ -338,7 +338,7 @@ def test_pretraining_heads_are_those_of_every_task_that_has_them(saved: Path) ->
 
 
 def test_the_pairs_of_a_sentence_encoder_are_not_the_labels_of_texts(tmp_path: Path) -> None:
-    pairs = SentencePairs(BertEncoder(TINY), objective_name="classification", labels=_NAMES)
+    pairs = SentencePairs(BertEncoder(TINY), loss="classification", labels=_NAMES)
     pairs.save_to_preset(tmp_path)
     SentenceEncoder.from_preset(tmp_path, allow_unused=("label",))
     with pytest.raises(ArtifactError, match="of a SentencePairs, not of a SequenceClassifier"):
@@ -361,7 +361,7 @@ def test_a_head_that_may_be_missing_is_not_filled_from_another_task(tmp_path: Pa
 @pytest.mark.parametrize("name", [*_LABELLED, "SentencePairs"])
 def test_labels_imply_the_number_of_classes(name: str) -> None:
     task_class: Any = getattr(models, name)
-    more = {"objective_name": "classification"} if name == "SentencePairs" else {}
+    more = {"loss": "classification"} if name == "SentencePairs" else {}
     task = task_class(BertEncoder(TINY), labels=_NAMES, **more)
     assert (task.options["num_classes"], task.options["labels"]) == (3, _NAMES)
     with pytest.raises(ValueError, match="`labels` must be 2 different names"):

@@ -73,10 +73,10 @@ def tensorflow() -> Any:
     return pytest.importorskip("tensorflow")
 
 
-@pytest.mark.parametrize("objective", ["nsp", "mlm"])
+@pytest.mark.parametrize("loss", ["nsp", "mlm"])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_tf_data_gives_the_same_batches(tensorflow: Any, objective: str, workers: int) -> None:
-    source = examples(objective=objective)
+def test_tf_data_gives_the_same_batches(tensorflow: Any, loss: str, workers: int) -> None:
+    source = examples(loss=loss)
     # From the last batch of an epoch on: the next epochs follow.
     position = source.num_batches(0) - 1
     dataset = tf_dataset(source, position=position, steps=20, workers=workers)

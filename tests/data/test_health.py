@@ -28,10 +28,10 @@ def corpus(unknown: float = 0.0, sentences: int = 12) -> Corpus:
     return Corpus.from_ids([[sentence() for _ in range(sentences)] for _ in range(150)])
 
 
-@pytest.mark.parametrize("objective", ["nsp", "sop", "mlm", "rtd"])
-def test_figures_of_a_plain_corpus(objective: str) -> None:
+@pytest.mark.parametrize("loss", ["nsp", "sop", "mlm", "rtd"])
+def test_figures_of_a_plain_corpus(loss: str) -> None:
     source = PretrainingExamples(
-        corpus(unknown=0.05), TOKENIZER, sequence_length=64, batch_size=16, objective=objective
+        corpus(unknown=0.05), TOKENIZER, sequence_length=64, batch_size=16, loss=loss
     )
     figures = source.statistics(0, batches=10**6)
     assert figures["batches"] == source.num_batches(0)
@@ -46,10 +46,10 @@ def test_figures_of_a_plain_corpus(objective: str) -> None:
     assert sum(shares) == pytest.approx(1)
     assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.04)
     assert figures["dropped_share"] == 0
-    if objective in ("mlm", "rtd"):
+    if loss in ("mlm", "rtd"):
         assert not any(f"{name}_share" in figures for name in ("nsp", "sop", "rtd"))
     else:
-        assert abs(figures[f"{objective}_share"] - 0.5) < 0.08
+        assert abs(figures[f"{loss}_share"] - 0.5) < 0.08
 
 
 def test_what_is_left_out_is_told() -> None:

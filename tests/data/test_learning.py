@@ -72,7 +72,7 @@ PAIRS = [" ".join(words) for words in sentences(seed=1)]
 
 def learned(task: Task, source: SupervisedExamples, steps: int = 80) -> Predictor:
     """As a user trains: compile, fit over batches, ask."""
-    task.compile(keras.optimizers.Adam(0.006, global_clipnorm=1.0), **task.objective())
+    task.compile(keras.optimizers.Adam(0.006, global_clipnorm=1.0), **task.loss_and_metrics())
     batches = dataset(source)
     before = task.evaluate(batches, verbose=0, return_dict=True)["loss"]
     task.fit(batches, epochs=steps // len(batches), verbose=0)
@@ -114,27 +114,27 @@ def test_numbers() -> None:
     np.testing.assert_allclose(found[:, 0], targets, atol=0.25)
 
 
-@pytest.mark.parametrize("objective", ["similarity", "classification", "in_batch"])
-def test_pairs_apart(objective: str) -> None:
+@pytest.mark.parametrize("loss", ["similarity", "classification", "in_batch"])
+def test_pairs_apart(loss: str) -> None:
     """Two vectors each; by "in_batch" every first text finds its second one among all."""
     rng = np.random.default_rng(8)
     targets: Any = {
         "similarity": rng.choice([-0.5, 0.0, 0.5], COUNT).tolist(),
         "classification": rng.choice(["no", "yes"], COUNT).tolist(),
         "in_batch": None,
-    }[objective]
-    labels: dict[str, Any] = {"labels": ["no", "yes"]} if objective == "classification" else {}
+    }[loss]
+    labels: dict[str, Any] = {"labels": ["no", "yes"]} if loss == "classification" else {}
     texts = Texts(TEXTS, PAIRS, targets)
-    source = pair_examples(TOKENIZER, texts, objective, **labels, **OPTIONS)
+    source = pair_examples(TOKENIZER, texts, loss, **labels, **OPTIONS)
     if labels:
         labels["num_classes"] = 2
-    task = SentencePairs(encoder(pooler=False), objective_name=objective, **labels)
+    task = SentencePairs(encoder(pooler=False), loss=loss, **labels)
     predictor = learned(task, source)
-    if objective == "classification":
+    if loss == "classification":
         assert [label.label for label in predictor(TEXTS, PAIRS)] == targets
         return
     vectors = Predictor(task.sentence_encoder, TOKENIZER, max_length=16)
-    if objective == "similarity":
+    if loss == "similarity":
         np.testing.assert_allclose(vectors.similarity(TEXTS, PAIRS), targets, atol=0.25)
         return
     cosines = vectors.encode(TEXTS) @ vectors.encode(PAIRS).T
@@ -236,7 +236,7 @@ def test_masks() -> None:
     at = [[tokens.index(TOKENIZER.mask_id)] for tokens in ids]
     x[features.MASK_POSITIONS] = np.array(at, "int32")
     y = {features.MLM: np.array([[TOKENIZER.token_to_id(word)] for word in wanted])}
-    task.compile(keras.optimizers.Adam(0.006, global_clipnorm=1.0), **task.objective())
+    task.compile(keras.optimizers.Adam(0.006, global_clipnorm=1.0), **task.loss_and_metrics())
     task.fit(x, y, batch_size=8, epochs=40, verbose=0)
     found = Predictor(task, TOKENIZER, max_length=16).fill_mask(texts, top_k=1)
     assert [fills[0][0].token for fills in found] == wanted

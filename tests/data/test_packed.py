@@ -30,12 +30,12 @@ def supervised(count: int = 100, **options: Any) -> SupervisedExamples:
     return SupervisedExamples(rows, {"label": np.arange(count)}, **{"seed": 3, **options})
 
 
-def pretraining(objective: str = "nsp", **options: Any) -> PretrainingExamples:
+def pretraining(loss: str = "nsp", **options: Any) -> PretrainingExamples:
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 9, (8, 6)).tolist()
     corpus = Corpus.from_ids([[rng.integers(5, 50, n).tolist() for n in row] for row in sizes])
     values = {"sequence_length": 32, "batch_size": 4, "short_seq_prob": 0.8, "seed": 3}
-    return PretrainingExamples(corpus, TOKENIZER, objective=objective, **{**values, **options})
+    return PretrainingExamples(corpus, TOKENIZER, loss=loss, **{**values, **options})
 
 
 def packed(source: Any = None, **options: Any) -> PackedExamples:
@@ -140,10 +140,10 @@ def test_without_a_seed_rows_are_in_the_order_of_their_first_examples() -> None:
     assert_same(rows.batch(0, 0), rows.batch(3, 0))
 
 
-@pytest.mark.parametrize("objective", ["mlm", "nsp", "sop"])
-def test_pretraining(objective: str) -> None:
+@pytest.mark.parametrize("loss", ["mlm", "nsp", "sop"])
+def test_pretraining(loss: str) -> None:
     """The rows hold what the same examples are in rows of their own: tokens, masks, labels."""
-    source = pretraining(objective)
+    source = pretraining(loss)
     rows = packed(source, batch_size=3)
     count = len(source.plan(1))
     x, y, weights = source.batch_of(1, np.arange(count))
@@ -172,9 +172,9 @@ def test_pretraining(objective: str) -> None:
                 assert (
                     packed_y["mlm"][row][used][mine].tolist() == y["mlm"][number][expected].tolist()
                 )
-                if objective != "mlm":
-                    assert packed_y[objective][row, slot] == y[objective][number]
-                    assert packed_weights[objective][row, slot] == 1
+                if loss != "mlm":
+                    assert packed_y[loss][row, slot] == y[loss][number]
+                    assert packed_weights[loss][row, slot] == 1
     assert found == count
     assert rows.num_rows(1) < 0.8 * count  # which is what packing is for
 

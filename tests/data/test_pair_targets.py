@@ -22,15 +22,15 @@ def pairs(targets: Any = None) -> Texts:
 
 
 @pytest.mark.parametrize(
-    ("objective", "targets", "options", "expected"),
+    ("loss", "targets", "options", "expected"),
     [
         ("similarity", [5.0, 0.0, 2.5], {"max_score": 5.0}, {"similarity": [1.0, 0.0, 0.5]}),
         ("classification", ["b", "a", "b"], {"labels": ["a", "b"]}, {"label": [1, 0, 1]}),
         ("in_batch", None, {}, {"match": [0.0, 0.0, 0.0]}),
     ],
 )
-def test_every_objective(objective: str, targets: Any, options: dict, expected: dict) -> None:
-    source = pair_examples(TOKENIZER, pairs(targets), objective, max_length=4, seed=None, **options)
+def test_every_loss(loss: str, targets: Any, options: dict, expected: dict) -> None:
+    source = pair_examples(TOKENIZER, pairs(targets), loss, max_length=4, seed=None, **options)
     x, y, weights = source.batch(0, 0)
     for side, texts in enumerate((FIRST, SECOND)):
         expected_rows = encode(TOKENIZER, texts, max_length=4).inputs(np.arange(3), 4)
@@ -55,7 +55,7 @@ def test_weights_of_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("objective", "targets", "options", "message"),
+    ("loss", "targets", "options", "message"),
     [
         ("similarity", None, {}, "no labels to train on"),
         ("similarity", [0.5, "x", 1.0], {}, "pairs.tsv:3: a target of the problem 'regression'"),
@@ -69,9 +69,9 @@ def test_weights_of_classes() -> None:
         ),
     ],
 )
-def test_bad_targets_are_named(objective: str, targets: Any, options: dict, message: str) -> None:
+def test_bad_targets_are_named(loss: str, targets: Any, options: dict, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        pair_examples(TOKENIZER, pairs(targets), objective, **options)
+        pair_examples(TOKENIZER, pairs(targets), loss, **options)
 
 
 def test_what_does_not_fit() -> None:
@@ -81,5 +81,5 @@ def test_what_does_not_fit() -> None:
         pair_examples(TOKENIZER, pairs(), "triplet")
     several: list[dict[str, Any]] = [{"labels": ["a"]}, {"class_weights": {"a": 2.0}}]
     for more in several:
-        with pytest.raises(ValueError, match="are for objective='classification'"):
+        with pytest.raises(ValueError, match="are for loss='classification'"):
             pair_examples(TOKENIZER, pairs([1.0] * 3), "similarity", **more)

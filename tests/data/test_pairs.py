@@ -31,10 +31,8 @@ def random_text(documents: int, seed: int = 0, longest: int = ROOM) -> Sentences
     )
 
 
-def plan_of(text: Sentences, objective: str = "nsp", seed: int = 0, epoch: int = 0, short=0.1):
-    return plan_epoch(
-        text, Draws(seed, epoch), objective=objective, room=ROOM, short_seq_prob=short
-    )
+def plan_of(text: Sentences, loss: str = "nsp", seed: int = 0, epoch: int = 0, short=0.1):
+    return plan_epoch(text, Draws(seed, epoch), loss=loss, room=ROOM, short_seq_prob=short)
 
 
 def document(text: Sentences, offset: np.ndarray) -> np.ndarray:
@@ -178,14 +176,12 @@ def test_a_plan_is_a_function_of_seed_and_epoch() -> None:
     assert plans[0, 0].start_a.tolist() != sorted(plans[0, 0].start_a.tolist())
 
 
-@pytest.mark.parametrize("objective", ["nsp", "sop", "mlm", "rtd"])
-def test_planning_in_blocks_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, objective: str
-) -> None:
+@pytest.mark.parametrize("loss", ["nsp", "sop", "mlm", "rtd"])
+def test_planning_in_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
     text = random_text(50)
-    whole = plan_of(text, objective)
+    whole = plan_of(text, loss)
     monkeypatch.setattr(pairs, "_BLOCK", 7)
-    for one, other in zip(astuple(whole), astuple(plan_of(text, objective)), strict=True):
+    for one, other in zip(astuple(whole), astuple(plan_of(text, loss)), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

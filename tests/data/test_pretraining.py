@@ -13,7 +13,7 @@ import pytest
 from bert_keras.data import pretraining
 from bert_keras.data.corpus import Corpus
 from bert_keras.data.feeding import Batch
-from bert_keras.data.pretraining import OBJECTIVES, PretrainingExamples
+from bert_keras.data.pretraining import LOSSES, PretrainingExamples
 from bert_keras.errors import DataError
 from bert_keras.tokenizers import Tokenizer
 
@@ -73,9 +73,9 @@ def document(token_id: int) -> int:
     return int(np.searchsorted(CORPUS.document_starts, place, side="right"))
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_names_shapes_and_types(objective: str) -> None:
-    x, y, weights = examples(objective=objective).batch(0, 0)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_names_shapes_and_types(loss: str) -> None:
+    x, y, weights = examples(loss=loss).batch(0, 0)
     predictions = 4  # ceil(0.15 * 24)
     shapes = {name: (array.shape, array.dtype.name) for name, array in x.items()}
     row, slots = ((SIZE, LENGTH), "int32"), ((SIZE, predictions), "int32")
@@ -86,22 +86,22 @@ def test_names_shapes_and_types(objective: str) -> None:
         "mask_positions": slots,
     }
     shapes = {name: (array.shape, array.dtype.name) for name, array in y.items()}
-    size = (SIZE, LENGTH) if objective == "rtd" else (SIZE,)
-    beside = {} if objective == "mlm" else {objective: (size, "int32")}
+    size = (SIZE, LENGTH) if loss == "rtd" else (SIZE,)
+    beside = {} if loss == "mlm" else {loss: (size, "int32")}
     assert shapes == {"mlm": slots, **beside}
     shapes = {name: (array.shape, array.dtype.name) for name, array in weights.items()}
-    beside = {} if objective == "mlm" else {objective: (size, "float32")}
+    beside = {} if loss == "mlm" else {loss: (size, "float32")}
     assert shapes == {"mlm": ((SIZE, predictions), "float32"), **beside}
-    if objective in ("nsp", "sop"):
-        assert (weights[objective] == 1).all()
+    if loss in ("nsp", "sop"):
+        assert (weights[loss] == 1).all()
 
 
 def test_labels_of_replaced_tokens_are_the_tokens_before_masking() -> None:
-    x, y, weights = batch = examples(objective="rtd").batch(0, 0)
+    x, y, weights = batch = examples(loss="rtd").batch(0, 0)
     np.testing.assert_array_equal(y["rtd"], revealed(batch))
     np.testing.assert_array_equal(weights["rtd"], x["padding_mask"])
     assert (x["token_ids"] != y["rtd"]).any()
-    x_mlm, y_mlm, weights_mlm = examples(objective="mlm").batch(0, 0)
+    x_mlm, y_mlm, weights_mlm = examples(loss="mlm").batch(0, 0)
     assert_same((x_mlm, y_mlm, weights_mlm), (x, {"mlm": y["mlm"]}, {"mlm": weights["mlm"]}))
 
 
@@ -134,7 +134,7 @@ def test_next_sentence_rows_are_what_their_labels_say() -> None:
 
 
 def test_sentence_order_rows_are_what_their_labels_say() -> None:
-    source = examples(objective="sop")
+    source = examples(loss="sop")
     for position in range(20):
         batch = source.batch(0, position)
         for row, ids in enumerate(revealed(batch)):
@@ -144,7 +144,7 @@ def test_sentence_order_rows_are_what_their_labels_say() -> None:
 
 
 def test_full_sentences_are_one_segment_of_one_document() -> None:
-    source = examples(objective="mlm")
+    source = examples(loss="mlm")
     for position in range(20):
         batch = source.batch(0, position)
         assert not batch[0]["segment_ids"].any()
@@ -154,12 +154,12 @@ def test_full_sentences_are_one_segment_of_one_document() -> None:
             assert document(text[0]) == document(text[-1])
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_every_sentence_is_read_sooner_or_later(objective: str) -> None:
-    source = examples(objective=objective, sequence_length=64)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_sentence_is_read_sooner_or_later(loss: str) -> None:
+    source = examples(loss=loss, sequence_length=64)
     sizes = np.diff(CORPUS.document_starts)
     # A document of one sentence has no order.
-    unread = np.repeat(sizes, sizes) > (objective == "sop")
+    unread = np.repeat(sizes, sizes) > (loss == "sop")
     for epoch in range(40):
         seen = np.zeros(TOKENIZER.vocab_size, bool)
         for position in range(source.num_batches(epoch)):
@@ -263,7 +263,7 @@ def test_a_place_outside_the_epoch_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objective": "nsq"}, r"objective must be one of .* Received: 'nsq'"),
+        ({"loss": "nsq"}, r"loss must be one of .* Received: 'nsq'"),
         ({"sequence_length": 4}, r"sequence_length must be in \[5, 65535\]. Received: 4"),
         ({"sequence_length": 2**16}, "Received: 65536"),
         ({"batch_size": 0}, "batch_size must be at least 1. Received: 0"),
@@ -301,9 +301,9 @@ def test_a_corpus_without_pairs_is_an_error() -> None:
         PretrainingExamples(Corpus.from_ids([[[5, 6, 7]]]), TOKENIZER)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_the_shortest_rows_work(objective: str) -> None:
-    source = examples(objective=objective, sequence_length=5)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_shortest_rows_work(loss: str) -> None:
+    source = examples(loss=loss, sequence_length=5)
     x, _, weights = source.batch(0, 0)
     assert x["token_ids"].shape == (SIZE, 5)
     assert weights["mlm"].shape == (SIZE, 1)

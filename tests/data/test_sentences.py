@@ -56,15 +56,15 @@ def test_no_token_is_lost_and_no_document_mixed(documents: list[list[int]], room
     assert set(text.offsets[text.documents].tolist()) == ends
 
 
-@pytest.mark.parametrize("objective", ["nsp", "sop", "mlm"])
-def test_a_corpus_without_text_is_refused(objective: str) -> None:
+@pytest.mark.parametrize("loss", ["nsp", "sop", "mlm"])
+def test_a_corpus_without_text_is_refused(loss: str) -> None:
     empty = Corpus.from_ids([])
     with pytest.raises(DataError, match=r"no text.*Received: .*0 documents, 0 sentences"):
-        check(empty, sentences(empty, room=9), objective)
+        check(empty, sentences(empty, room=9), loss)
 
 
 @pytest.mark.parametrize(
-    ("documents", "objective", "message"),
+    ("documents", "loss", "message"),
     [
         ([[4]], "nsp", "1 documents, 1 sentences.*blank lines.*mlm"),
         ([[4]], "sop", "1 documents, 1 sentences.*blank lines.*mlm"),
@@ -73,18 +73,18 @@ def test_a_corpus_without_text_is_refused(objective: str) -> None:
     ],
 )
 def test_a_corpus_that_gives_no_pairs_says_what_to_do(
-    documents: list[list[int]], objective: str, message: str
+    documents: list[list[int]], loss: str, message: str
 ) -> None:
     found = corpus(*documents)
     text = sentences(found, room=9)
     with pytest.raises(DataError, match=message):
-        check(found, text, objective)
+        check(found, text, loss)
     check(found, text, "mlm")
 
 
 @pytest.mark.parametrize(
-    ("documents", "objective"), [([[1, 1], [1]], "nsp"), ([[1, 1]], "sop"), ([[1]], "mlm")]
+    ("documents", "loss"), [([[1, 1], [1]], "nsp"), ([[1, 1]], "sop"), ([[1]], "mlm")]
 )
-def test_the_smallest_corpora_that_do(documents: list[list[int]], objective: str) -> None:
+def test_the_smallest_corpora_that_do(documents: list[list[int]], loss: str) -> None:
     found = corpus(*documents)
-    check(found, sentences(found, room=9), objective)
+    check(found, sentences(found, room=9), loss)

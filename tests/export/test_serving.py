@@ -60,8 +60,8 @@ LABELS, VECTOR = {"label", "score", "labels", "scores"}, {"sentence_vector"}
 FILLS = {"tokens", "token_ids", "scores", "mask_count"}
 
 
-def _pairs(objective: str, **options: Any) -> SentencePairs:
-    return SentencePairs(BertEncoder(CONFIG), objective_name=objective, **options)
+def _pairs(loss: str, **options: Any) -> SentencePairs:
+    return SentencePairs(BertEncoder(CONFIG), loss=loss, **options)
 
 
 @pytest.mark.parametrize(

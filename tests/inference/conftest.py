@@ -48,7 +48,7 @@ TASKS: dict[str, Callable[[BertEncoder], Task]] = {
     "choices": MultipleChoice,
     "vectors": SentenceEncoder,
     "pairs": lambda encoder: SentencePairs(
-        encoder, objective_name="classification", num_classes=3, labels=["bad", "good", "so"]
+        encoder, loss="classification", num_classes=3, labels=["bad", "good", "so"]
     ),
 }
 

@@ -231,11 +231,11 @@ MODELS: dict[str, dict[str, Callable[[], tuple[Any, Any]]]] = {
     },
     "ChunkedTask": {
         "rows": lambda: (
-            models.MaskedLM(BertEncoder(TINY)).in_chunks(2),
+            models.MaskedLM(BertEncoder(TINY)).loss_chunks(2),
             contracts.batch(TINY, predictions=2),
         ),
         "packed rows": lambda: (
-            models.Pretrainer(BertEncoder(TINY)).packed().in_chunks(3),
+            models.Pretrainer(BertEncoder(TINY)).packed().loss_chunks(3),
             {**PACKED, **PREDICTED},
         ),
     },
@@ -250,7 +250,7 @@ MODELS: dict[str, dict[str, Callable[[], tuple[Any, Any]]]] = {
         ),
         "labels": lambda: (models.SequenceClassifier(BertEncoder(TINY), 3).packed(), PACKED),
     },
-    "Pretrainer": {"": _task(models.Pretrainer, objective="sop")},
+    "Pretrainer": {"": _task(models.Pretrainer, loss="sop")},
     "QuestionAnswerer": {"": _task(models.QuestionAnswerer, dropout=0.2)},
     "ReplacedTokenDetector": {"": _task(models.ReplacedTokenDetector)},
     "ScalarMix": {"": _scalar_mix_model},

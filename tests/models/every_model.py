@@ -58,12 +58,10 @@ MODELS: dict[str, Callable[[], Any]] = {
     "choices": lambda: MultipleChoice(_encoder()),
     "sentences": lambda: SentenceEncoder(_encoder()),
     "in_batch": lambda: SentencePairs(_encoder()),
-    "pair labels": lambda: SentencePairs(
-        _encoder(), objective_name="classification", num_classes=3
-    ),
+    "pair labels": lambda: SentencePairs(_encoder(), loss="classification", num_classes=3),
     "packed classifier": lambda: SequenceClassifier(_encoder(), 3).packed(),
     "packed pretrainer": lambda: Pretrainer(_encoder()).packed(),
-    "chunked masked_lm": lambda: MaskedLM(_encoder()).in_chunks(2),
+    "chunked masked_lm": lambda: MaskedLM(_encoder()).loss_chunks(2),
     "distiller": lambda: Distiller(
         SequenceClassifier(_encoder(), 3), SequenceClassifier(_encoder(), 3)
     ),
@@ -92,10 +90,10 @@ BY_CLASS = {
 
 @functools.cache
 def model(name: str) -> Any:
-    """The model of that name, compiled with its own objective where it has one."""
+    """The model of that name, compiled with its own loss where it has one."""
     made = MODELS[name]()
-    if hasattr(made, "objective"):
-        made.compile(keras.optimizers.SGD(0.01), **made.objective())
+    if hasattr(made, "loss_and_metrics"):
+        made.compile(keras.optimizers.SGD(0.01), **made.loss_and_metrics())
     return made
 
 

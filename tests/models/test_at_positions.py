@@ -43,7 +43,7 @@ def test_loss_and_gradients_are_those_over_the_whole_encoder(
     config = TINY.replace(**_FIXED, position_embedding=position_embedding)
     task: Any = task_class(BertEncoder(config.replace(pooler=task_class is Pretrainer)))
     plain: Any = _over_the_whole_encoder(task)
-    plain.objective = task.objective
+    plain.loss_and_metrics = task.loss_and_metrics
     x = contracts.batch(config, predictions=4)
     x[features.MASK_POSITIONS][2, 2:] = 0  # unused slots
     y = {features.MLM: np.arange(12, dtype="int32").reshape(3, 4)}
@@ -74,7 +74,7 @@ def test_of_texts_the_first_token_is_enough(hidden_activation: str | None) -> No
     else:
         vectors = encoded[features.SEQUENCE_OUTPUT][:, 0]
     plain: Any = keras.Model(inputs, {features.LABEL: task.head(vectors)})
-    plain.objective = task.objective
+    plain.loss_and_metrics = task.loss_and_metrics
     batch = contracts.batch(config), {features.LABEL: np.array([0, 2, 1])}, None
     (found_logs, found), (logs, gradients) = (step_of(model, batch) for model in (task, plain))
     assert found_logs == pytest.approx(logs, abs=1e-5)

@@ -27,7 +27,7 @@ def warned(call: Callable[[], Any]) -> str:
 
 def test_a_fit_after_the_end_of_its_schedule_warns() -> None:
     task = classifier()
-    task.compile(optimizer(1e-3, total_steps=5), **task.objective())
+    task.compile(optimizer(1e-3, total_steps=5), **task.loss_and_metrics())
     first, second = (
         warned(lambda: task.fit(TEXTS, LABELS, batch_size=4, **QUIET)) for _ in range(2)
     )
@@ -60,7 +60,7 @@ def test_a_rate_is_of_a_task_that_fit_compiles() -> None:
     task = classifier()
     task.fit(TEXTS, LABELS, batch_size=4, learning_rate=1e-3, **QUIET)
     assert task.optimizer.get_config()["learning_rate"]["config"]["learning_rate"] == 1e-3
-    task.compile(optimizer(1e-3), **task.objective())
+    task.compile(optimizer(1e-3), **task.loss_and_metrics())
     with pytest.raises(ValueError, match="an optimizer of your own"):
         task.fit(TEXTS, LABELS, learning_rate=1e-4, **QUIET)
 

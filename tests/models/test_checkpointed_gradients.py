@@ -23,7 +23,7 @@ def _learned(task_class: type[Task], policy: str, checkpointed: bool) -> dict[st
     options: dict[str, Any] = {"num_classes": 2} if task_class is SequenceClassifier else {}
     task = task_class(encoder, **options)
     encoder.checkpoint_gradients(checkpointed)
-    task.compile(keras.optimizers.SGD(0.1), **task.objective())
+    task.compile(keras.optimizers.SGD(0.1), **task.loss_and_metrics())
     is_mlm = task_class is MaskedLM
     x = batch(CONFIG, predictions=2 if is_mlm else 0)
     y = {"mlm": np.ones((3, 2), "int32")} if is_mlm else {"label": np.array([0, 1, 1])}
@@ -64,7 +64,7 @@ def test_each_block_is_computed_again(checkpointed: bool, monkeypatch) -> None:
 
     monkeypatch.setattr(type(encoder.blocks[0]), "_outputs", counted)
     task = SequenceClassifier(encoder, num_classes=2)
-    task.compile(keras.optimizers.SGD(0.1), **task.objective(), run_eagerly=True)
+    task.compile(keras.optimizers.SGD(0.1), **task.loss_and_metrics(), run_eagerly=True)
     step = batch(CONFIG), {"label": np.array([0, 1, 1])}
     task.train_on_batch(*step)
     seen.clear()  # of the first step, before which Keras looks at what the model makes

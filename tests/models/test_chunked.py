@@ -26,7 +26,7 @@ _NARROW = _FIXED.replace(embedding_size=4, pooler=False)
 TASKS = {
     "mlm": lambda: MaskedLM(BertEncoder(_NARROW)),
     "nsp": lambda: Pretrainer(BertEncoder(_FIXED)),
-    "sop": lambda: Pretrainer(BertEncoder(_FIXED), objective="sop"),
+    "sop": lambda: Pretrainer(BertEncoder(_FIXED), loss="sop"),
 }
 
 
@@ -45,7 +45,7 @@ def test_loss_metrics_and_gradients_are_those_of_the_whole(
     else:
         batch = source.batch_of(0, source.drawn(0))
     logs, gradients = step_of(whole, batch)
-    view = whole.in_chunks(chunks)
+    view = whole.loss_chunks(chunks)
     found_logs, found = step_of(view, batch)
     assert found_logs.keys() == logs.keys() > {"mlm_accuracy"}
     for key, value in logs.items():
@@ -58,7 +58,7 @@ def test_loss_metrics_and_gradients_are_those_of_the_whole(
 
 def test_weights_are_the_tasks_and_no_output_is_of_the_vocabulary() -> None:
     task = MaskedLM(BertEncoder(TINY))
-    view = task.in_chunks(3)
+    view = task.loss_chunks(3)
     assert {id(weight) for weight in view.weights} == {id(weight) for weight in task.weights}
     assert [variable.path for variable in view.trainable_variables] == [
         variable.path for variable in task.trainable_variables
@@ -75,8 +75,8 @@ def test_accuracy_is_of_what_counts() -> None:
     is_right = np.arange(best.size).reshape(best.shape) % 3 == 0
     labels = {"mlm": np.where(is_right, best, (best + 1) % TINY.vocab_size).astype("int32")}
     assert y["mlm"].shape == labels["mlm"].shape
-    view = task.in_chunks(4)
-    view.compile(**view.objective())
+    view = task.loss_chunks(4)
+    view.compile(**view.loss_and_metrics())
     found = view.evaluate(x, labels, sample_weight=weights, verbose=0, return_dict=True)
     expected = np.average(is_right, weights=weights["mlm"])
     np.testing.assert_allclose(found["mlm_accuracy"], expected, rtol=1e-6)
@@ -84,9 +84,9 @@ def test_accuracy_is_of_what_counts() -> None:
 
 @pytest.mark.parametrize("policy", contracts.POLICIES[1:])
 def test_mixed_precision(policy: str) -> None:
-    view = MaskedLM(BertEncoder(_FIXED, dtype=policy)).in_chunks(4)
+    view = MaskedLM(BertEncoder(_FIXED, dtype=policy)).loss_chunks(4)
     batch = few_examples("mlm").batch(0, 0)
-    view.compile(keras.optimizers.SGD(1e-3), **view.objective())
+    view.compile(keras.optimizers.SGD(1e-3), **view.loss_and_metrics())
     logs = view.train_on_batch(batch[0], batch[1], sample_weight=batch[2], return_dict=True)
     assert np.isfinite(logs["loss"])
     assert all(np.isfinite(values).all() for values in contracts.weights(view).values())
@@ -101,9 +101,9 @@ def test_what_cannot_be() -> None:
         with pytest.raises(ValueError, match=r"is for MaskedLM and Pretrainer\. Received: "):
             ChunkedTask(task, 2)
     with pytest.raises(ValueError, match=r"at least 1\. Received: chunks=0"):
-        MaskedLM(BertEncoder(TINY)).in_chunks(0)
+        MaskedLM(BertEncoder(TINY)).loss_chunks(0)
 
 
 def test_a_number_of_chunks_of_numpy_is_stored_as_plain_int():
     chunks: Any = np.int64(2)
-    json.dumps(MaskedLM(BertEncoder(TINY)).in_chunks(chunks).get_config())
+    json.dumps(MaskedLM(BertEncoder(TINY)).loss_chunks(chunks).get_config())

@@ -107,7 +107,7 @@ SOURCES: dict[str, Callable[[list[Batch]], Any]] = {
 @pytest.fixture(scope="module")
 def task() -> SequenceClassifier:
     made = contracts.as_trained(SequenceClassifier(BertEncoder(TINY.replace(num_layers=1)), 3))
-    made.compile(keras.optimizers.SGD(0.0), **made.objective())
+    made.compile(keras.optimizers.SGD(0.0), **made.loss_and_metrics())
     return made
 
 

@@ -99,7 +99,7 @@ def test_an_error_costs_no_weight(method: str, at: int) -> None:
             return INPUTS, np.zeros(3, "int32")
 
     task: Any = contracts.as_trained(MODELS["classifier"]("float32"))
-    task.compile(bk.optimizer(0.0, total_steps=5), **task.objective())
+    task.compile(bk.optimizer(0.0, total_steps=5), **task.loss_and_metrics())
     data = Failing()
     getattr(task, method)(data, verbose=0)
     weights = contracts.weights(task)

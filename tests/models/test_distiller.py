@@ -75,8 +75,8 @@ def test_a_student_that_answers_as_its_teacher_has_no_soft_loss(hard: Any, label
     assert float(loss(labels, other)) > 0.01
 
 
-def _pairs(objective: str, **options: Any) -> Any:
-    return lambda encoder: SentencePairs(encoder, objective_name=objective, **options)
+def _pairs(loss: str, **options: Any) -> Any:
+    return lambda encoder: SentencePairs(encoder, loss=loss, **options)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_student_comes_near_its_teacher(make: Any, hidden: float) -> None:
     teacher = contracts.as_trained(make(BertEncoder(TINY)))
     student = make(BertEncoder(_SMALL))
     distiller = Distiller(student, teacher, alpha=1.0, temperature=1.0, hidden=hidden)
-    distiller.compile(keras.optimizers.Adam(3e-2), **distiller.objective())
+    distiller.compile(keras.optimizers.Adam(3e-2), **distiller.loss_and_metrics())
     before = [contracts.numpy(weight.value) for weight in teacher.weights]
     x = contracts.inputs_of(teacher)
     wanted = contracts.numpy(teacher(x))
@@ -135,7 +135,7 @@ def test_the_teacher_drops_nothing_in_training() -> None:
 
 def _gap(task: Any, name: str, found: np.ndarray, wanted: np.ndarray) -> float:
     """Of what the logits mean: those of one label of several may be shifted together."""
-    loss = task.objective()["loss"][name]
+    loss = task.loss_and_metrics()["loss"][name]
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy | TagLoss):
         found, wanted = _softmax(found), _softmax(wanted)
     if isinstance(loss, InBatchLoss):
@@ -144,7 +144,7 @@ def _gap(task: Any, name: str, found: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def _labels(task: Any, name: str, logits: np.ndarray) -> np.ndarray:
-    loss = task.objective()["loss"][name]
+    loss = task.loss_and_metrics()["loss"][name]
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy | TagLoss):
         return np.zeros(logits.shape[:-1], "int32")
     if isinstance(loss, InBatchLoss):

@@ -76,7 +76,7 @@ def test_equals_its_parts(generator_size: float):
 
 def test_losses_are_those_of_the_paper():
     task = contracts.as_trained(ElectraPretrainer(BertEncoder(CONFIG), rtd_weight=7.0))
-    task.compile(keras.optimizers.SGD(0.0), **task.objective())
+    task.compile(keras.optimizers.SGD(0.0), **task.loss_and_metrics())
     x, y, weights = batch()
     outputs = numpy(task(x))
     z, replaced = outputs["rtd"][..., 0], outputs["rtd"][..., 1] != y["rtd"]
@@ -99,7 +99,7 @@ def test_learns_both():
     keras.utils.set_random_seed(0)
     config = CONFIG.replace(num_layers=1, dropout=0.0, attention_dropout=0.0)
     task = ElectraPretrainer(BertEncoder(config), generator_size=0.5, rtd_weight=10.0)
-    task.compile(keras.optimizers.AdamW(1e-2), **task.objective())
+    task.compile(keras.optimizers.AdamW(1e-2), **task.loss_and_metrics())
     x, y, weights = batch(config, length=12, rows=8)
     first: Any = task.evaluate(x, y, sample_weight=weights, verbose=0, return_dict=True)
     repeated = [{k: np.concatenate([v] * 20) for k, v in part.items()} for part in (x, y, weights)]
@@ -114,9 +114,9 @@ def test_the_generator_learns_nothing_from_the_detector():
     config = CONFIG.replace(dropout=0.0, attention_dropout=0.0)
     task = contracts.as_trained(ElectraPretrainer(BertEncoder(config)))
     before = contracts.weights(task)
-    objective = task.objective()
-    objective["loss_weights"]["mlm"] = 0.0
-    task.compile(keras.optimizers.SGD(1.0), **objective)
+    loss = task.loss_and_metrics()
+    loss["loss_weights"]["mlm"] = 0.0
+    task.compile(keras.optimizers.SGD(1.0), **loss)
     x, y, weights = batch(config)
     task.fit(x, y, sample_weight=weights, batch_size=3, verbose=0)
     moved = {

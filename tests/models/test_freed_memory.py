@@ -65,7 +65,9 @@ def _user_model(of: Callable[[BertEncoder], Any] = lambda encoder: encoder) -> k
     inputs = dict(layer.input)
     outputs = {"label": keras.layers.Dense(2)(layer(inputs)["pooled_output"])}
     model = keras.Model(inputs, outputs)
-    model.objective = lambda: {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+    model.loss_and_metrics = lambda: {
+        "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    }
     return model
 
 
@@ -82,7 +84,7 @@ def _of(name: str, **options: Any) -> Callable[[], keras.Model]:
 # By class; those that are not named are built from an encoder alone.
 MAKERS: dict[str, Callable[[], Any]] = {
     "BertEncoder": _user_model,
-    "ChunkedTask": lambda: _checkpointed().in_chunks(2),
+    "ChunkedTask": lambda: _checkpointed().loss_chunks(2),
     "Distiller": lambda: models.Distiller(_of("MaskedLM")(), _of("MaskedLM")()),
     "EncoderView": lambda: _user_model(BertEncoder.first_token),
     "PackedTask": lambda: models.PackedTask(MaskedLM(BertEncoder(CONFIG))),
@@ -112,7 +114,7 @@ def train(model: Any, name: str) -> None:
     }
     # TensorFlow's graphs are the same without XLA, which takes longer.
     jit = {"jit_compile": False} if BACKEND == "tensorflow" else {}
-    model.compile(optimizer(1e-3, total_steps=2), **model.objective(), **jit)
+    model.compile(optimizer(1e-3, total_steps=2), **model.loss_and_metrics(), **jit)
     model.fit(x, y, verbose=0)
 
 

@@ -35,7 +35,7 @@ def _adapted(encoder: BertEncoder, **options: Any) -> BertEncoder:
 
 
 def _fit(task: Any, epochs: int = 3, **options: Any) -> None:
-    task.compile(make_optimizer(0.02, total_steps=100, **options), **task.objective())
+    task.compile(make_optimizer(0.02, total_steps=100, **options), **task.loss_and_metrics())
     task.fit(contracts.inputs_of(task), _LABELS, epochs=epochs, batch_size=3, verbose=0)
 
 
@@ -76,7 +76,7 @@ def test_gradients_are_those_of_the_whole_kernel():
     for weight, plain in zip(whole.weights, lora.plain_weights(adapted), strict=True):
         weight.assign(plain.value)
     for task in tasks:
-        task.compile(keras.optimizers.SGD(1.0), **task.objective())
+        task.compile(keras.optimizers.SGD(1.0), **task.loss_and_metrics())
     x, before = contracts.inputs_of(whole), contracts.weights(adapted)
     merged = contracts.weights(whole)
     whole.fit(x, _LABELS, batch_size=3, verbose=0)
@@ -175,7 +175,7 @@ def test_training_goes_on_from_a_file_as_without_it(tmp_path):
         task.encoder.blocks[1].trainable = False
         task.encoder.enable_lora(2)
         task.encoder.blocks[0].feedforward.trainable = True
-        task.compile(make_optimizer(0.02, total_steps=100), **task.objective())
+        task.compile(make_optimizer(0.02, total_steps=100), **task.loss_and_metrics())
         return task
 
     def fit(task: Any) -> None:

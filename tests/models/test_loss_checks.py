@@ -29,7 +29,7 @@ LOSSES: list[Any] = [
 ]
 
 
-REFUSED = r"'label' is logits.*task\.objective"
+REFUSED = r"'label' is logits.*task\.loss_and_metrics"
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -47,7 +47,7 @@ def test_compile_of_a_view_refuses_it_too() -> None:
     view = task_over(SequenceClassifier, BertEncoder(CONFIG)).packed()
     with pytest.raises(ValueError, match=REFUSED):
         view.compile("adam", "sparse_categorical_crossentropy")
-    view.compile("adam", **view.objective())
+    view.compile("adam", **view.loss_and_metrics())
 
 
 def test_a_saved_task_with_such_a_loss_is_opened_and_not_trained(tmp_path: Path) -> None:
@@ -101,6 +101,6 @@ def test_numbers_are_no_logits() -> None:
 
 
 @pytest.mark.parametrize("name", every_model.classes_below(models.Task))
-def test_the_objective_of_every_task_is_taken(name: str) -> None:
+def test_the_loss_of_every_task_is_taken(name: str) -> None:
     task = task_over(every_model.classes_below(models.Task)[name], BertEncoder(CONFIG))
-    check_losses(task.objective()["loss"], list(task.output), task.not_logits)
+    check_losses(task.loss_and_metrics()["loss"], list(task.output), task.not_logits)

@@ -53,7 +53,7 @@ def test_unused_slots_have_no_weight():
     logits = np.random.default_rng(0).normal(size=(2, 3, TINY.vocab_size)).astype("float32")
     labels = np.array([[3, 4, 0], [5, 0, 0]], "int32")
     counted = np.array([[1, 1, 0], [1, 0, 0]], "float32")
-    loss = MaskedLM(BertEncoder(TINY)).objective()["loss"][features.MLM]
+    loss = MaskedLM(BertEncoder(TINY)).loss_and_metrics()["loss"][features.MLM]
     likelihood = np.take_along_axis(logits, labels[..., None], -1)[..., 0] - np.log(
         np.exp(logits).sum(-1)
     )

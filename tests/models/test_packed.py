@@ -76,7 +76,7 @@ def _supervised(task: Task) -> SupervisedExamples:
 TASKS: dict[str, Callable[[], Task]] = {
     "mlm": lambda: MaskedLM(BertEncoder(_FIXED)),
     "nsp": lambda: Pretrainer(BertEncoder(_FIXED)),
-    "sop": lambda: Pretrainer(BertEncoder(_ONE_LAYER), objective="sop"),
+    "sop": lambda: Pretrainer(BertEncoder(_ONE_LAYER), loss="sop"),
     "single_label": lambda: SequenceClassifier(BertEncoder(_FIXED), 3),
     "multi_label": lambda: SequenceClassifier(BertEncoder(_ONE_LAYER), 3, problem="multi_label"),
     "regression": lambda: SequenceClassifier(BertEncoder(_ONE_LAYER), 1),
@@ -113,7 +113,7 @@ def test_loss_and_gradients_are_those_of_the_examples(name: str) -> None:
         np.testing.assert_allclose(packed_gradients[path], gradient, atol=1e-5, err_msg=path)
     moved = {path for path, gradient in gradients.items() if np.abs(gradient).max() > 1e-4}
     # No score depends on a key's bias, and tables have rows that no token has.
-    unread = {weight.path for weight in task.unread}
+    unread = {weight.path for weight in task.unused_variables}
     assert {path for path in gradients if "key/bias" not in path} - moved <= unread
 
 
@@ -213,7 +213,7 @@ def test_mixed_precision(policy: str) -> None:
     x, y, weights = PackedExamples(few_examples("nsp"), **_SHAPES).batch(0, 0)
     logits = numpy(view(x))
     assert {str(values.dtype) for values in logits.values()} == {"float32"}
-    view.compile(keras.optimizers.SGD(1e-3), **view.objective())
+    view.compile(keras.optimizers.SGD(1e-3), **view.loss_and_metrics())
     scaled = isinstance(view.optimizer, keras.optimizers.LossScaleOptimizer)
     assert scaled == (policy == "mixed_float16")
     logs = view.train_on_batch(x, y, sample_weight=weights, return_dict=True)
@@ -231,7 +231,7 @@ def test_learns_and_is_saved(feed: Any, tmp_path) -> None:
     view = task.packed()
     source = _supervised(task)
     packed = PackedExamples(source, sequence_length=24, batch_size=3)
-    view.compile(optimizer(2e-2, total_steps=90), **view.objective())
+    view.compile(optimizer(2e-2, total_steps=90), **view.loss_and_metrics())
     batches = feed(packed)
     history = view.fit(batches, epochs=40, verbose=0).history
     assert history["loss"][-1] < 0.2 * history["loss"][0]

@@ -28,13 +28,13 @@ def test_contract(tmp_path):
     contracts.check_task(Pretrainer, TINY.replace(num_layers=1, dropout=0.0), tmp_path)
 
 
-@pytest.mark.parametrize("objective", ["nsp", "sop"])
-def test_equals_the_numpy_reference(objective: str):
+@pytest.mark.parametrize("loss", ["nsp", "sop"])
+def test_equals_the_numpy_reference(loss: str):
     """And so the same weights and batch give the same outputs on every backend."""
-    task = contracts.as_trained(Pretrainer(BertEncoder(TINY), objective=objective))
+    task = contracts.as_trained(Pretrainer(BertEncoder(TINY), loss=loss))
     x = contracts.batch(TINY, predictions=3)
     found, expected = numpy(task(x)), reference.numpy_outputs(task, x)
-    assert found.keys() == expected.keys() == {features.MLM, objective}
+    assert found.keys() == expected.keys() == {features.MLM, loss}
     assert reference.difference(found, expected) < reference.TOLERANCE
 
 
@@ -42,13 +42,13 @@ def test_head_paths_are_pinned():
     encoder = BertEncoder(TINY)
     paths = [weight.path for weight in Pretrainer(encoder).weights]
     assert paths == [*(weight.path for weight in encoder.weights), *_HEAD]
-    sop = [weight.path for weight in Pretrainer(BertEncoder(TINY), objective="sop").weights]
+    sop = [weight.path for weight in Pretrainer(BertEncoder(TINY), loss="sop").weights]
     assert sop == [path.replace("nsp", "sop") for path in paths]
 
 
 def test_losses_are_summed_as_in_the_paper():
     task = contracts.as_trained(Pretrainer(BertEncoder(TINY)))
-    task.compile(keras.optimizers.SGD(0.0), **task.objective())
+    task.compile(keras.optimizers.SGD(0.0), **task.loss_and_metrics())
     x = contracts.batch(TINY, predictions=3)
     y = {"mlm": np.array([[7, 8, 9]] * 3), "nsp": np.array([0, 1, 1])}
     weights = {
@@ -76,7 +76,7 @@ def test_memorises_eight_sentences():
     keras.utils.set_random_seed(0)
     config = TINY.replace(hidden_size=16, num_layers=1, dropout=0.0, attention_dropout=0.0)
     task = Pretrainer(BertEncoder(config))
-    task.compile(keras.optimizers.AdamW(2e-2), **task.objective())
+    task.compile(keras.optimizers.AdamW(2e-2), **task.loss_and_metrics())
     x = contracts.batch(config, length=12, rows=8, predictions=3)
     y = {
         "mlm": np.take_along_axis(x[features.TOKEN_IDS], x[features.MASK_POSITIONS], axis=1),
@@ -94,14 +94,14 @@ def test_memorises_eight_sentences():
 
 
 @pytest.mark.parametrize(
-    ("family", "objective", "message"),
+    ("family", "loss", "message"),
     [
-        ("bert", "mlm", "must be 'nsp' or 'sop'. Received: objective='mlm'.* use MaskedLM"),
+        ("bert", "mlm", "must be 'nsp' or 'sop'. Received: loss='mlm'.* use MaskedLM"),
         ("no_pooler", "nsp", "need a pooler and two segments. Received: pooler=False"),
         ("one_segment", "nsp", "need a pooler and two segments. Received: .*num_segments=1"),
     ],
 )
-def test_what_cannot_be_is_refused(family: str, objective: str, message: str):
-    make = functools.partial(Pretrainer, objective=objective)
+def test_what_cannot_be_is_refused(family: str, loss: str, message: str):
+    make = functools.partial(Pretrainer, loss=loss)
     with pytest.raises(ValueError, match=message):
         make(BertEncoder(FAMILIES[family]))

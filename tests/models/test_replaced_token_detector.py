@@ -20,7 +20,7 @@ def test_learns_the_tokens_that_count():
     keras.utils.set_random_seed(0)
     config = _CONFIG.replace(dropout=0.0, attention_dropout=0.0, initializer_range=0.2)
     task = ReplacedTokenDetector(BertEncoder(config))
-    task.compile(optimizer(0.02, total_steps=100), **task.objective())
+    task.compile(optimizer(0.02, total_steps=100), **task.loss_and_metrics())
     x = contracts.inputs_of(task)
     replaced = x[features.TOKEN_IDS] % 2 == 0
     counted = x[features.PADDING_MASK].astype("float32")

@@ -96,7 +96,7 @@ def test_a_frozen_encoder_is_fixed_and_its_head_learns(representation: str):
     np.testing.assert_array_equal(
         numpy(task(x, training=True)[features.TAGS]), numpy(task(x, training=True)[features.TAGS])
     )
-    task.compile(optimizer(0.05, total_steps=100), **task.objective())
+    task.compile(optimizer(0.05, total_steps=100), **task.loss_and_metrics())
     y = {features.TAGS: x[features.TOKEN_IDS] % 3}
     counted = {features.TAGS: x[features.PADDING_MASK].astype("float32")}
     first, last = contracts.learn(task, x, y, counted, steps=100)

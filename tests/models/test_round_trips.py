@@ -64,8 +64,8 @@ def _distiller(encoder: BertEncoder) -> models.Distiller:
 # Class -> makers of its models over an encoder, by what they show of the class.
 VIEWS: dict[str, dict[str, Callable[[BertEncoder], Any]]] = {
     "ChunkedTask": {
-        "rows": lambda encoder: models.MaskedLM(encoder).in_chunks(2),
-        "packed rows": lambda encoder: models.Pretrainer(encoder).packed().in_chunks(2),
+        "rows": lambda encoder: models.MaskedLM(encoder).loss_chunks(2),
+        "packed rows": lambda encoder: models.Pretrainer(encoder).packed().loss_chunks(2),
     },
     "Distiller": {"": _distiller},
     "EncoderView": {
@@ -311,7 +311,7 @@ def _optimizer_state(model: Any) -> list[bytes] | None:
 
 def _with_optimizer(model: Any) -> Any:
     """Compile it and take two steps, by gradients made up: compiling a step would take long."""
-    loss = model.objective() if hasattr(model, "objective") else {"loss": "mse"}
+    loss = model.loss_and_metrics() if hasattr(model, "loss_and_metrics") else {"loss": "mse"}
     model.compile(optimizer(1e-3, total_steps=10), **loss)
     variables = model.trainable_variables
     model.optimizer.build(variables)

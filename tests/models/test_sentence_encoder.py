@@ -67,7 +67,7 @@ def test_learns_the_vectors_of_a_teacher():
     config = TINY.replace(pooler=False, dropout=0.0, attention_dropout=0.0, initializer_range=0.2)
     teacher = contracts.as_trained(SentenceEncoder(BertEncoder(config)))
     student = SentenceEncoder(BertEncoder(config))
-    student.compile(optimizer(0.02, total_steps=150), **student.objective())
+    student.compile(optimizer(0.02, total_steps=150), **student.loss_and_metrics())
     x = contracts.inputs_of(teacher)
     y = {features.SENTENCE_VECTOR: numpy(teacher(x))[features.SENTENCE_VECTOR]}
     contracts.learn(student, x, y, steps=150)

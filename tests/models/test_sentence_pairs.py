@@ -35,25 +35,25 @@ VECTORS: dict[str, Any] = {
 }
 
 
-def _task(objective: str) -> SentencePairs:
-    return SentencePairs(BertEncoder(TINY), objective_name=objective, **OPTIONS[objective])
+def _task(loss: str) -> SentencePairs:
+    return SentencePairs(BertEncoder(TINY), loss=loss, **OPTIONS[loss])
 
 
-@pytest.mark.parametrize("objective", OPTIONS)
-def test_contract(objective: str, tmp_path):
+@pytest.mark.parametrize("loss", OPTIONS)
+def test_contract(loss: str, tmp_path):
     contracts.check_task(
-        lambda encoder: SentencePairs(encoder, objective_name=objective, **OPTIONS[objective]),
+        lambda encoder: SentencePairs(encoder, loss=loss, **OPTIONS[loss]),
         TINY.replace(num_layers=1, pooler=False),
         tmp_path,
     )
 
 
-@pytest.mark.parametrize("objective", OPTIONS)
-def test_format(objective: str, tmp_path):
+@pytest.mark.parametrize("loss", OPTIONS)
+def test_format(loss: str, tmp_path):
     """Our own folder; and from it the sentence encoder, which makes vectors in the same way."""
-    task = _task(objective)
+    task = _task(loss)
     contracts.check_format(task, contracts.inputs_of(task), tmp_path / "pairs")
-    unused = ("label",) if objective == "classification" else ()
+    unused = ("label",) if loss == "classification" else ()
     opened = SentenceEncoder.from_preset(tmp_path / "pairs", allow_unused=unused)
     assert opened.options == task.sentence_encoder.options
     contracts.assert_same_weights(opened, task.sentence_encoder)
@@ -68,20 +68,20 @@ def test_format(objective: str, tmp_path):
     assert again.sentence_encoder.options == task.sentence_encoder.options
 
 
-@pytest.mark.parametrize("objective", OPTIONS)
-def test_outputs_are_of_the_vectors_of_the_sentence_encoder(objective: str):
-    task = contracts.as_trained(_task(objective))
+@pytest.mark.parametrize("loss", OPTIONS)
+def test_outputs_are_of_the_vectors_of_the_sentence_encoder(loss: str):
+    task = contracts.as_trained(_task(loss))
     x = contracts.inputs_of(task)
     plain = SentenceEncoder(
-        task.encoder, pooling=task.options["pooling"], normalize=objective != "classification"
+        task.encoder, pooling=task.options["pooling"], normalize=loss != "classification"
     )
     u, v = (
         numpy(plain({name: values[:, side] for name, values in x.items()}))["sentence_vector"]
         for side in (0, 1)
     )
-    if objective == "similarity":
+    if loss == "similarity":
         expected = (u * v).sum(-1, keepdims=True)
-    elif objective == "in_batch":
+    elif loss == "in_batch":
         expected = np.stack([u, v], axis=1)
     else:
         weights = contracts.weights(task)
@@ -98,7 +98,7 @@ def test_in_batch_loss_is_that_of_the_papers():
     cosines = 7.0 * pairs[:, 0] @ pairs[:, 1].T
     losses = np.log(np.exp(cosines).sum(-1)) - np.diag(cosines)
     right = cosines.argmax(-1) == np.arange(3)
-    task.compile(keras.optimizers.SGD(0.0), **task.objective())
+    task.compile(keras.optimizers.SGD(0.0), **task.loss_and_metrics())
     for weights in (np.ones(3), np.array([1.0, 0.0, 1.0])):
         found: Any = task.evaluate(
             x, {"match": np.zeros(3)}, sample_weight={"match": weights}, verbose=0, return_dict=True
@@ -110,8 +110,8 @@ def test_in_batch_loss_is_that_of_the_papers():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objective_name": "triplet"}, "`objective_name` must be one of similarity, classif"),
-        ({"objective_name": "classification"}, "needs `num_classes`"),
+        ({"loss": "triplet"}, "`loss` must be one of similarity, classif"),
+        ({"loss": "classification"}, "needs `num_classes`"),
         ({"num_classes": 3}, "nothing else has labels"),
         ({"labels": ["a", "b"]}, "nothing else has labels"),
         ({"scale": 0.0}, "`scale` must be above 0"),
@@ -123,15 +123,13 @@ def test_what_cannot_be_is_refused(options: dict, message: str):
         SentencePairs(BertEncoder(TINY), **options)
 
 
-@pytest.mark.parametrize("objective", OPTIONS)
-def test_options_of_vectors_are_trained_and_kept(objective: str, tmp_path):
-    options = {**OPTIONS[objective], **VECTORS}
-    task = contracts.as_trained(
-        SentencePairs(BertEncoder(TINY), objective_name=objective, **options)
-    )
+@pytest.mark.parametrize("loss", OPTIONS)
+def test_options_of_vectors_are_trained_and_kept(loss: str, tmp_path):
+    options = {**OPTIONS[loss], **VECTORS}
+    task = contracts.as_trained(SentencePairs(BertEncoder(TINY), loss=loss, **options))
     x = contracts.inputs_of(task)
     contracts.check_format(task, x, tmp_path / "pairs")
-    unused = ("label",) if objective == "classification" else ()
+    unused = ("label",) if loss == "classification" else ()
     opened = SentenceEncoder.from_preset(tmp_path / "pairs", allow_unused=unused)
     assert opened.options == task.sentence_encoder.options
     assert {name: opened.options[name] for name in VECTORS if name != "dense"} == {
@@ -144,7 +142,7 @@ def test_options_of_vectors_are_trained_and_kept(objective: str, tmp_path):
     contracts.assert_same_weights(again.sentence_encoder, opened)
     dense = next(weight for weight in task.weights if weight.path.endswith("dense_0/kernel"))
     before = numpy(dense.value)
-    task.compile(keras.optimizers.SGD(0.5), **task.objective())
+    task.compile(keras.optimizers.SGD(0.5), **task.loss_and_metrics())
     rows = len(x[features.TOKEN_IDS])
     y = {name: np.zeros(rows, "int32") for name in task.output}
     task.fit(x, y, batch_size=rows, verbose=0)

@@ -29,9 +29,9 @@ from tests.contracts import TINY, numpy
 
 
 def test_options_survive_the_config():
-    task = Pretrainer(BertEncoder(TINY, dtype="mixed_float16"), objective="sop", name="mine")
+    task = Pretrainer(BertEncoder(TINY, dtype="mixed_float16"), loss="sop", name="mine")
     rebuilt = Pretrainer.from_config(task.get_config())
-    assert (rebuilt.name, rebuilt.options) == ("mine", {"objective": "sop"})
+    assert (rebuilt.name, rebuilt.options) == ("mine", {"loss": "sop"})
     assert rebuilt.dtype_policy.name == rebuilt.mlm.dtype_policy.name == "mixed_float16"
     assert rebuilt.encoder.config == TINY
 
@@ -42,7 +42,7 @@ def test_counts_of_numpy_are_stored_as_plain_int():
     tasks = [
         SequenceClassifier(encoder, two),
         TokenClassifier(encoder, two),
-        SentencePairs(encoder, objective_name="classification", num_classes=two),
+        SentencePairs(encoder, loss="classification", num_classes=two),
     ]
     for task in tasks:
         assert type(task.options["num_classes"]) is int
@@ -68,7 +68,7 @@ def test_labels_become_names_as_plain_str(labels: Any, names: list[str]):
     for task in (
         SequenceClassifier(encoder, 2, labels=labels),
         TokenClassifier(encoder, 2, labels=labels),
-        SentencePairs(encoder, objective_name="classification", num_classes=2, labels=labels),
+        SentencePairs(encoder, loss="classification", num_classes=2, labels=labels),
     ):
         assert task.options["labels"] == names
         assert set(map(type, task.options["labels"])) == {str}
@@ -95,7 +95,7 @@ def test_two_tasks_share_one_encoder():
 def test_optimizer_and_weights_go_on_after_reload(tmp_path):
     """A compiled task saved as `.keras` trains on from where it was."""
     task = MaskedLM(BertEncoder(TINY.replace(num_layers=1, pooler=False)))
-    task.compile(keras.optimizers.AdamW(1e-3), **task.objective())
+    task.compile(keras.optimizers.AdamW(1e-3), **task.loss_and_metrics())
     x = contracts.batch(TINY, predictions=2)
     y = {"mlm": x["mask_positions"]}
     task.fit(x, y, verbose=0)
@@ -117,7 +117,7 @@ def _weight(model: keras.Model, path: str):
 def test_a_step_is_traced_once(monkeypatch):
     """Keras makes the optimizer's variables within the first trace, which is then thrown away."""
     task = SequenceClassifier(BertEncoder(TINY), 2)
-    task.compile(optimizer(1e-3, total_steps=3), **task.objective())
+    task.compile(optimizer(1e-3, total_steps=3), **task.loss_and_metrics())
     calls, loss = [], SequenceClassifier.compute_loss
     monkeypatch.setattr(
         SequenceClassifier, "compute_loss", lambda *a, **k: (calls.append(1), loss(*a, **k))[1]

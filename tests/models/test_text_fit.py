@@ -54,7 +54,7 @@ def examples(seed: int | None = 0, **options: Any) -> Any:
 
 def compiled(task: Any, steps: int = 10) -> Any:
     """Return a task that is compiled as a caller does it."""
-    task.compile(optimizer(1e-2, total_steps=steps), **task.objective())
+    task.compile(optimizer(1e-2, total_steps=steps), **task.loss_and_metrics())
     return task
 
 

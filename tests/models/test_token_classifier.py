@@ -31,7 +31,7 @@ def test_learns_the_tokens_that_count():
     keras.utils.set_random_seed(0)
     config = TINY.replace(pooler=False, dropout=0.0, attention_dropout=0.0, initializer_range=0.2)
     task = TokenClassifier(BertEncoder(config), 3)
-    task.compile(optimizer(0.02, total_steps=100), **task.objective())
+    task.compile(optimizer(0.02, total_steps=100), **task.loss_and_metrics())
     x = contracts.inputs_of(task)
     tags = x[features.TOKEN_IDS] % 3
     counted = x[features.PADDING_MASK].astype("float32")
@@ -137,7 +137,7 @@ def test_learns_what_follows_what():
     task.head.trainable = False
     counted = np.array([[1, 0, 1, 1, 0, 1, 1], [1, 1, 1, 1, 1, 0, 0], [0, 0, 1, 0, 0, 1, 0]])
     tags = np.where(counted == 1, (counted.cumsum(axis=1) - 1) % 3, 1)
-    task.compile(keras.optimizers.Adam(0.1), **task.objective())
+    task.compile(keras.optimizers.Adam(0.1), **task.loss_and_metrics())
     first, last = contracts.learn(task, x, {"tags": tags}, {"tags": counted}, steps=100)
     assert first > 2.0 > 0.3 > last
     found = viterbi.decode(task.predict(x, verbose=0)[features.TAGS], counted)

@@ -55,7 +55,7 @@ def test_training(traces: list[tuple[int | None, ...]]) -> None:
         for position in range(examples.num_batches(epoch))
     }
     assert len(shapes) <= 4 < len(TEXTS)
-    task.compile(keras.optimizers.SGD(0.1), **task.objective())
+    task.compile(keras.optimizers.SGD(0.1), **task.loss_and_metrics())
     traces.clear()
     task.fit(dataset(examples), epochs=3, verbose=0)
     # One more where Keras builds metrics and optimizer before the first step.

@@ -34,11 +34,11 @@ def test_it_decays_on_no_backend_and_another_task_may_train_it(
     reader, task = SequenceClassifier(encoder, 2), MaskedLM(encoder)
     contracts.as_trained(reader)
     before = [contracts.numpy(weight).copy() for weight in pooler]
-    task.compile(optimizer(0.1, total_steps=10, weight_decay=0.5), **task.objective())
+    task.compile(optimizer(0.1, total_steps=10, weight_decay=0.5), **task.loss_and_metrics())
     x = contracts.batch(TINY, predictions=2)
     task.fit(x, {"mlm": x["mask_positions"]}, verbose=0)  # pyright: ignore[reportArgumentType]
     contracts.assert_close(contracts.numpy(pooler), before)
-    reader.compile(optimizer(0.1, total_steps=10), **reader.objective())
+    reader.compile(optimizer(0.1, total_steps=10), **reader.loss_and_metrics())
     reader.fit(contracts.inputs_of(reader), np.zeros(3), verbose=0)  # pyright: ignore[reportArgumentType]
     assert all((a != b).any() for a, b in zip(contracts.numpy(pooler), before, strict=True))
 

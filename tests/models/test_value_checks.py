@@ -172,7 +172,7 @@ def test_a_loss_that_is_the_users_own_takes_any_label() -> None:
         "sparse_categorical_crossentropy",
         keras.losses.sparse_categorical_crossentropy,
         keras.losses.SparseCategoricalCrossentropy(),
-        TokenClassifier(BertEncoder(TINY), 4).objective()["loss"]["tags"],
+        TokenClassifier(BertEncoder(TINY), 4).loss_and_metrics()["loss"]["tags"],
     ],
 )
 def test_losses_of_classes(loss: Any) -> None:

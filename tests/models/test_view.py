@@ -17,8 +17,8 @@ from tests.contracts import TINY, batch, numpy
 
 VIEWS: dict[str, Callable[[Task], TaskView]] = {
     "packed": lambda task: task.packed(),
-    "chunked": lambda task: task.in_chunks(2),
-    "both": lambda task: task.packed().in_chunks(2),
+    "chunked": lambda task: task.loss_chunks(2),
+    "both": lambda task: task.packed().loss_chunks(2),
 }
 
 
@@ -28,17 +28,17 @@ def test_variables_are_the_tasks(name: str, kind: Callable[[BertEncoder], Task])
     task = kind(BertEncoder(TINY))
     view = VIEWS[name](task)
     assert view.task is task
-    for names in ("weights", "trainable_variables", "non_trainable_weights", "unread"):
+    for names in ("weights", "trainable_variables", "non_trainable_weights", "unused_variables"):
         ours, theirs = ({id(each) for each in getattr(model, names)} for model in (view, task))
         assert ours == theirs, names
-    assert bool(task.unread) is (kind is MaskedLM)  # TINY has a pooler
+    assert bool(task.unused_variables) is (kind is MaskedLM)  # TINY has a pooler
 
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_loss_is_scaled_where_the_task_is_of_halves(name: str) -> None:
     view = VIEWS[name](MaskedLM(BertEncoder(TINY, dtype="mixed_float16")))
     assert view.dtype_policy.name == "mixed_float16"
-    view.compile(keras.optimizers.SGD(0.1), **view.objective())
+    view.compile(keras.optimizers.SGD(0.1), **view.loss_and_metrics())
     assert isinstance(view.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
@@ -49,7 +49,7 @@ def _distiller() -> tuple[Distiller, dict[str, np.ndarray], dict[str, np.ndarray
 
 def _chunked() -> tuple[TaskView, dict[str, np.ndarray], dict[str, np.ndarray]]:
     labels = np.arange(6, dtype="int32").reshape(3, 2)
-    view = MaskedLM(BertEncoder(TINY)).in_chunks(3)
+    view = MaskedLM(BertEncoder(TINY)).loss_chunks(3)
     return view, batch(TINY, predictions=2), {"mlm": labels}
 
 
@@ -57,7 +57,7 @@ def _chunked() -> tuple[TaskView, dict[str, np.ndarray], dict[str, np.ndarray]]:
 def test_a_saved_view_goes_on_with_its_loss(make: Callable, tmp_path: Path) -> None:
     """The loss of the loaded view reads the weights, and updates the metric, of that view."""
     view, x, y = make()
-    view.compile(keras.optimizers.SGD(0.1), **view.objective())
+    view.compile(keras.optimizers.SGD(0.1), **view.loss_and_metrics())
     view.save(tmp_path / "view.keras")
     loaded: Any = keras.models.load_model(tmp_path / "view.keras")
     assert type(loaded) is type(view)

@@ -112,7 +112,7 @@ def test_layers_wait_for_their_turn_in_fit(name: str):
         _optimizer(
             name, unfreeze_every=1, gradient_accumulation_steps=2, layer_decay=0.9, clip_norm=1.0
         ),
-        **task.objective(),
+        **task.loss_and_metrics(),
     )
     x = contracts.inputs_of(task)
     for batches in range(1, 9):
@@ -127,7 +127,7 @@ def test_layers_wait_for_their_turn_in_fit(name: str):
 
 def test_it_survives_the_config_and_a_reload(tmp_path):
     task = _task()
-    task.compile(_optimizer(layer_decay=0.7, unfreeze_every=2), **task.objective())
+    task.compile(_optimizer(layer_decay=0.7, unfreeze_every=2), **task.loss_and_metrics())
     _apply(task.optimizer, task, 0, 3)
     config = task.optimizer.get_config()
     assert (config["layer_decay"], config["unfreeze_every"]) == (0.7, 2)
@@ -145,7 +145,7 @@ def test_it_resumes_exactly(tmp_path):
     def new_task() -> Any:
         task = _task()
         optimizer = _optimizer(layer_decay=0.7, unfreeze_every=1, gradient_accumulation_steps=2)
-        task.compile(optimizer, **task.objective())
+        task.compile(optimizer, **task.loss_and_metrics())
         return task
 
     whole, resumed = new_task(), new_task()

@@ -60,7 +60,7 @@ def _compiled(name: str, number: int) -> MaskedLM:
     """Return a model with new weights and a new optimizer. Making a model takes longer."""
     policy, make, _ = CASES[name]
     task = contracts.as_trained(_model(policy, number), seed=number)
-    task.compile(make(), **task.objective())
+    task.compile(make(), **task.loss_and_metrics())
     task.optimizer.build(task.trainable_variables)
     return task
 

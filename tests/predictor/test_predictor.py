@@ -10,7 +10,6 @@ from bert_keras import features
 from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder, MaskedLM, Pretrainer
 from bert_keras.predictor import Fill, Predictor
-from bert_keras.predictor.predictor import _RENAMED
 from bert_keras.tokenizers import Tokenizer
 from tests.tokenizers import learners
 
@@ -147,7 +146,7 @@ def test_texts_that_cannot_be_filled(task, tokenizer):
 
 def test_earlier_names_are_answered_with_todays(task, tokenizer):
     predictor = Predictor(task, tokenizer)
-    for old, new in _RENAMED.items():
+    for old, new in Predictor.earlier_names.items():
         assert callable(getattr(predictor, new))
         with pytest.raises(AttributeError, match=rf"`Predictor\.{old}` is called `{new}` now"):
             getattr(predictor, old)

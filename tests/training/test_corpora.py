@@ -135,7 +135,7 @@ def test_a_prepared_corpus_without_held_out_documents(
 def test_the_examples_are_what_the_recipe_wants(recipe: PretrainRecipe, prepared: Path) -> None:
     corpora = _open(recipe, corpus=str(prepared))
     recipe = dataclasses.replace(
-        recipe, objective="sop", masking="span", max_predictions_per_seq=3, seed=7
+        recipe, loss="sop", masking="span", max_predictions_per_seq=3, seed=7
     )
     examples = corpora.examples(recipe)
     assert examples.corpus is corpora.train
@@ -166,18 +166,18 @@ def test_held_out_text_smaller_than_a_batch(recipe: PretrainRecipe, prepared: Pa
 
 
 @pytest.mark.parametrize(
-    ("documents", "objective", "needed"),
+    ("documents", "loss", "needed"),
     [(1, "mlm", 1), (1, "nsp", 2), (4, "nsp", 2), (0, "mlm", 1)],
 )
 def test_too_few_held_out_documents(
-    recipe: PretrainRecipe, tmp_path: Path, documents: int, objective: str, needed: int
+    recipe: PretrainRecipe, tmp_path: Path, documents: int, loss: str, needed: int
 ) -> None:
     """They are counted before the vocabulary is learned, and without splitting sentences."""
     text = tmp_path / "few.txt"
     text.write_text("A sentence.\nOne more.\n\n" * documents)
     values = {
         "corpus": str(text),
-        "objective": objective,
+        "loss": loss,
         "validation_split": 0.2,
         "layout": "text",
     }

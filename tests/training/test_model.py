@@ -43,7 +43,7 @@ def test_sizes_come_from_preset_recipe_and_vocabulary() -> None:
 
 
 @pytest.mark.parametrize(
-    ("objective", "kind", "pooler"),
+    ("loss", "kind", "pooler"),
     [
         ("nsp", Pretrainer, True),
         ("sop", Pretrainer, True),
@@ -51,16 +51,16 @@ def test_sizes_come_from_preset_recipe_and_vocabulary() -> None:
         ("rtd", ElectraPretrainer, False),
     ],
 )
-def test_objective(objective: str, kind: type, pooler: bool) -> None:
-    task = build(recipe(objective=objective), 50)
+def test_loss(loss: str, kind: type, pooler: bool) -> None:
+    task = build(recipe(loss=loss), 50)
     assert isinstance(task, kind)
     assert task.encoder.config.pooler is pooler
-    assert task.options.get("objective", objective) == objective
-    assert task.encoder.config.family == ("electra" if objective == "rtd" else "bert")
+    assert task.options.get("loss", loss) == loss
+    assert task.encoder.config.family == ("electra" if loss == "rtd" else "bert")
 
 
 def test_size_of_the_generator() -> None:
-    task = build(recipe(objective="rtd", generator_size=0.5), 50)
+    task = build(recipe(loss="rtd", generator_size=0.5), 50)
     assert task.to_generator().encoder.config.hidden_size == 64
 
 
@@ -112,9 +112,9 @@ def test_gradient_checkpointing() -> None:
         assert [block.checkpoints_gradients for block in task.encoder.blocks] == [on, on]
 
 
-@pytest.mark.parametrize("objective", ["nsp", "mlm"])
-def test_a_head_that_sees_nothing_guesses_by_frequency(objective: str) -> None:
-    task = build(recipe(objective=objective), 4)
+@pytest.mark.parametrize("loss", ["nsp", "mlm"])
+def test_a_head_that_sees_nothing_guesses_by_frequency(loss: str) -> None:
+    task = build(recipe(loss=loss), 4)
     shares = np.array([0.0, 0.5, 0.25, 0.25])  # the first is special
 
     with np.errstate(divide="ignore"):
@@ -134,11 +134,11 @@ def begun(tmp_path: Path) -> Path:
     return tmp_path / "begun"
 
 
-@pytest.mark.parametrize("objective", ["mlm", "nsp", "sop"])
-def test_going_on_from_a_checkpoint(begun: Path, objective: str) -> None:
-    task = build(recipe(init_checkpoint=str(begun), objective=objective, sequence_length=32), 50)
+@pytest.mark.parametrize("loss", ["mlm", "nsp", "sop"])
+def test_going_on_from_a_checkpoint(begun: Path, loss: str) -> None:
+    task = build(recipe(init_checkpoint=str(begun), loss=loss, sequence_length=32), 50)
     before = load_checkpoint(begun)
-    assert isinstance(task, MaskedLM if objective == "mlm" else Pretrainer)
+    assert isinstance(task, MaskedLM if loss == "mlm" else Pretrainer)
     contracts.assert_same_weights(task.encoder, before.encoder)
     bias = keras.ops.convert_to_numpy(task.mlm.bias)
     np.testing.assert_array_equal(bias, keras.ops.convert_to_numpy(before.mlm.bias))
@@ -149,7 +149,7 @@ def test_going_on_from_a_checkpoint(begun: Path, objective: str) -> None:
 def test_going_on_from_a_name_of_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`init_checkpoint=` takes weights and vocabulary: the name stands for the published ones."""
     hub.offline_cache(tmp_path, monkeypatch)
-    begun = recipe(init_checkpoint=hub.NAME, objective="nsp", sequence_length=8)
+    begun = recipe(init_checkpoint=hub.NAME, loss="nsp", sequence_length=8)
     tokenizer = open_tokenizer(begun.vocab, lowercase=True)
     assert tokenizer.vocab_size == len(hub.WORDS)
     contracts.assert_same_weights(build(begun, tokenizer.vocab_size), hub.published())
@@ -159,9 +159,9 @@ def test_heads_that_a_checkpoint_has_not_are_new(tmp_path: Path) -> None:
     encoder = BertEncoder(TINY.replace(vocab_size=50, max_positions=64, pooler=False))
     contracts.as_trained(TokenClassifier(encoder, 2)).save_to_preset(tmp_path)
     with pytest.raises(UsageError, match="Sentence pairs need a pooler"):
-        build(recipe(init_checkpoint=str(tmp_path), objective="nsp", sequence_length=32), 50)
+        build(recipe(init_checkpoint=str(tmp_path), loss="nsp", sequence_length=32), 50)
     (tmp_path / "bert_keras.json").unlink()  # which says that there is none
-    made = build(recipe(init_checkpoint=str(tmp_path), objective="nsp", sequence_length=32), 50)
+    made = build(recipe(init_checkpoint=str(tmp_path), loss="nsp", sequence_length=32), 50)
     assert made.encoder.pooler is not None
     trained = {w.path: w for w in encoder.weights}
     for weight in made.encoder.weights:
@@ -172,11 +172,11 @@ def test_heads_that_a_checkpoint_has_not_are_new(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_does_not_fit(begun: Path) -> None:
     with pytest.raises(UsageError, match=r"reads 50 pieces and 64 positions\. .* of 60"):
-        build(recipe(init_checkpoint=str(begun), objective="mlm", sequence_length=32), 60)
+        build(recipe(init_checkpoint=str(begun), loss="mlm", sequence_length=32), 60)
     with pytest.raises(UsageError, match="sequence_length=128"):
-        build(recipe(init_checkpoint=str(begun), objective="mlm"), 50)
-    with pytest.raises(UsageError, match="objective must be mlm, nsp or sop with init_checkpoint="):
-        recipe(init_checkpoint=str(begun), objective="rtd")
+        build(recipe(init_checkpoint=str(begun), loss="mlm"), 50)
+    with pytest.raises(UsageError, match="loss must be mlm, nsp or sop with init_checkpoint="):
+        recipe(init_checkpoint=str(begun), loss="rtd")
 
 
 def test_the_vocabulary_is_the_checkpoints(begun: Path) -> None:

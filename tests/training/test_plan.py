@@ -41,13 +41,13 @@ def change(**values: object) -> Plan:
 @pytest.mark.parametrize(
     "values",
     [
-        {"objective": "nsp"},
-        {"objective": "mlm", "max_positions": 64, "config": "bert_mini_uncased"},
-        {"objective": "sop", "max_positions": 64, "config": "electra_small_generator"},
-        {"objective": "mlm", "max_positions": 64, "config": "albert_base_v2"},
-        {"objective": "mlm", "max_positions": 64, "config": "distilbert_base_cased"},
-        {"objective": "rtd", "max_positions": 64, "config": "electra_small_discriminator"},
-        {"objective": "rtd", "generator_size": 0.5, "config": "bert_mini_uncased"},
+        {"loss": "nsp"},
+        {"loss": "mlm", "max_positions": 64, "config": "bert_mini_uncased"},
+        {"loss": "sop", "max_positions": 64, "config": "electra_small_generator"},
+        {"loss": "mlm", "max_positions": 64, "config": "albert_base_v2"},
+        {"loss": "mlm", "max_positions": 64, "config": "distilbert_base_cased"},
+        {"loss": "rtd", "max_positions": 64, "config": "electra_small_discriminator"},
+        {"loss": "rtd", "generator_size": 0.5, "config": "bert_mini_uncased"},
     ],
 )
 def test_parameters_are_those_of_the_model(values: dict) -> None:
@@ -63,7 +63,7 @@ def test_time_and_memory_follow_the_size() -> None:
     blocks = 2 * 12 * 128**2  # parameters of the matrices
     least = 6 * tokens * blocks / (1e9 * module.EFFICIENCY)
     assert least < found.seconds < 1.5 * least
-    assert found.seconds < change(objective="rtd", generator_size=0.5).seconds < 2 * found.seconds
+    assert found.seconds < change(loss="rtd", generator_size=0.5).seconds < 2 * found.seconds
     assert change(steps=2_000).seconds == pytest.approx(2 * found.seconds)
     assert change(batch_size=32).memory > found.memory > 16 * found.parameters
     assert change(precision="mixed_bfloat16").memory < found.memory

@@ -79,13 +79,13 @@ def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) 
     ("values", "measured"),
     [
         (
-            "objective=mlm masking=whole_word optimizer=lamb gradient_accumulation_steps=2 "
+            "loss=mlm masking=whole_word optimizer=lamb gradient_accumulation_steps=2 "
             "output_bias=zero",
             {"mlm"},
         ),
-        ("objective=sop masking=span precision=mixed_bfloat16 optimizer=muon", {"mlm", "sop"}),
-        ("objective=nsp packed_length=80 loss_chunks=3 short_seq_prob=0.9", {"mlm", "nsp"}),
-        ("objective=rtd generator_size=0.5", {"mlm", "rtd"}),
+        ("loss=sop masking=span precision=mixed_bfloat16 optimizer=muon", {"mlm", "sop"}),
+        ("loss=nsp packed_length=80 loss_chunks=3 short_seq_prob=0.9", {"mlm", "nsp"}),
+        ("loss=rtd generator_size=0.5", {"mlm", "rtd"}),
     ],
 )
 def test_values(values: str, measured: set[str], tiny: str, tmp_path: Path, call: Callable) -> None:

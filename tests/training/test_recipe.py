@@ -59,11 +59,11 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"sequence_length": 513}, "at most 512, the positions of bert_mini_uncased"),
         ({"sequence_length": 65, "max_positions": 64}, "at most 64, max_positions"),
         ({"packed_length": 127}, "packed_length must be 0, or at least sequence_length=128"),
-        ({"objective": "rtd", "packed_length": 128}, "packed_length must be 0 with objective=rtd"),
+        ({"loss": "rtd", "packed_length": 128}, "packed_length must be 0 with loss=rtd"),
         ({"loss_chunks": 0}, "loss_chunks must be at least 1"),
-        ({"objective": "rtd", "loss_chunks": 2}, "must be 1 with objective=rtd"),
+        ({"loss": "rtd", "loss_chunks": 2}, "must be 1 with loss=rtd"),
         ({"warmup_steps": 101}, "warmup_steps must be at most steps=100"),
-        ({"objective": "nps"}, r"must be one of nsp, sop, rtd, mlm. .*Did you mean 'nsp'\?"),
+        ({"loss": "nps"}, r"must be one of nsp, sop, rtd, mlm. .*Did you mean 'nsp'\?"),
         ({"config": "bert_minni_uncased"}, "Did you mean 'bert_mini_uncased'"),
         ({"config": "nowhere.json"}, "config must be a JSON file or a name of PRESETS"),
         ({"max_positions": 10**8}, "config does not fit: `max_positions` must be .* at most"),
@@ -73,7 +73,7 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"seed": -1}, "seed must be at least 0"),
         ({"config": "roberta_base"}, "must be mlm or rtd: roberta_base has no second segment"),
         (
-            {"objective": "rtd", "config": "albert_base_v2"},
+            {"loss": "rtd", "config": "albert_base_v2"},
             "rtd: albert_base_v2 shares its",
         ),
     ],
@@ -161,7 +161,7 @@ def test_choices_are_those_of_the_library() -> None:
     assert set(choices["schedule"]) <= set(optimization.SCHEDULES)
     assert set(choices["layout"]) == set(data.LAYOUTS)
     assert set(choices["masking"]) == set(masking.UNITS)
-    assert set(choices["objective"]) == set(pretraining.OBJECTIVES)
+    assert set(choices["loss"]) == set(pretraining.LOSSES)
 
 
 def _file(folder: Path, body: str) -> str:
@@ -219,12 +219,12 @@ def test_quicktest_keeps_what_makes_the_recipe_and_shrinks_the_rest() -> None:
         steps=100_000,
         warmup_steps=10_000,
         masking="span",
-        objective="sop",
+        loss="sop",
         out="runs/x",
     )
     quick = quicktest(recipe)
 
-    assert (quick.masking, quick.objective) == ("span", "sop")
+    assert (quick.masking, quick.loss) == ("span", "sop")
     assert (quick.corpus, quick.name, quick.out) == ("demo", "mine_quicktest", "")
     assert quick.steps <= 10
     assert quick.sequence_length <= 32

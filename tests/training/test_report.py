@@ -100,7 +100,7 @@ def test_a_bad_run_is_called_so(tmp_path: Path, facts: Report) -> None:
 def test_a_run_without_pairs_masks_and_picture(tmp_path: Path, facts: Report) -> None:
     bare = dataclasses.replace(
         facts,
-        objective="mlm",
+        loss="mlm",
         pair_balance=None,
         pair_accuracy=None,
         pair_count=0,
@@ -116,7 +116,7 @@ def test_a_run_without_pairs_masks_and_picture(tmp_path: Path, facts: Report) ->
 
 
 def test_replaced_tokens_have_their_own_yardstick(tmp_path: Path, facts: Report) -> None:
-    found = dataclasses.replace(facts, objective="rtd", rtd=(0.3, 0.931, 0.125))
+    found = dataclasses.replace(facts, loss="rtd", rtd=(0.3, 0.931, 0.125))
     text = write_report(tmp_path / "report.md", found).read_text(encoding="utf-8")
     assert "**RTD loss: 0.300 nats**, 0.077 nats under knowing their share alone." in text
     assert "**RTD accuracy: 93.1 %**, finding none would be right for 87.5 %." in text

@@ -35,7 +35,7 @@ class PairLabels(Labels):
         names = labels or []
         return SentencePairs(
             encoder,
-            objective_name="classification",
+            loss="classification",
             pooling=self.recipe.pooling,
             num_classes=len(names),
             labels=names,

@@ -42,7 +42,7 @@ class Retrieval(TextKind):
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Two texts at a time."""
         del labels
-        return SentencePairs(encoder, objective_name="in_batch", pooling=self.recipe.pooling)
+        return SentencePairs(encoder, loss="in_batch", pooling=self.recipe.pooling)
 
     def examples(
         self, tokenizer: Tokenizer, data: Texts, labels: Any, **options: Any

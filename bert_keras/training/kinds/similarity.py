@@ -33,7 +33,7 @@ class Similarity(TextKind):
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Two texts at a time."""
         del labels
-        return SentencePairs(encoder, objective_name="similarity", pooling=self.recipe.pooling)
+        return SentencePairs(encoder, loss="similarity", pooling=self.recipe.pooling)
 
     def examples(
         self, tokenizer: Tokenizer, data: Texts, labels: Any, **options: Any

@@ -13,4 +13,4 @@ import dataclasses
 
 from bert_keras.training.recipes import demo
 
-recipe = dataclasses.replace(demo.recipe, objective="rtd", generator_size=0.5)
+recipe = dataclasses.replace(demo.recipe, loss="rtd", generator_size=0.5)

@@ -11,4 +11,4 @@ import dataclasses
 
 from bert_keras.training.recipes import demo
 
-recipe = dataclasses.replace(demo.recipe, objective="sop")
+recipe = dataclasses.replace(demo.recipe, loss="sop")

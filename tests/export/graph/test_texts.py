@@ -68,7 +68,7 @@ def test_numbers(encoder, tokenizer, texts) -> None:
 
 
 def test_labels_of_texts_read_apart(encoder, tokenizer, texts) -> None:
-    task = SentencePairs(encoder(), objective_name="classification", num_classes=2)
+    task = SentencePairs(encoder(), loss="classification", num_classes=2)
     predictor, graph = both(task, tokenizer)
     expected = predictor.predict_labels(texts, texts[::-1])
     found = graph.labels(strings(texts), strings(texts[::-1]))

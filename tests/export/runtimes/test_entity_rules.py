@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import json
 import re
 from pathlib import Path
@@ -21,6 +22,7 @@ from bert_keras.models import BertEncoder, SequenceClassifier, TokenClassifier
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from examples.entity_client import EntityFinder
+from examples.short_entity_client import find_entities, load
 from tests.contracts import TINY, as_trained
 
 ROOT = Path(__file__).parents[3]
@@ -46,11 +48,13 @@ def _texts() -> list[str]:
     return [*drawn, *joined, *long, "", " ", "\x00", "[MASK] [SEP] the", "cat\u0301 's"]
 
 
-def _tagger(labels: list[str], *, crf: bool, lowercase: bool = True) -> Predictor:
+def _tagger(
+    labels: list[str], *, crf: bool, lowercase: bool = True, max_length: int = 12
+) -> Predictor:
     config = TINY.replace(vocab_size=len(VOCABULARY), max_positions=64)
     encoder = as_trained(BertEncoder(config))
     task = as_trained(TokenClassifier(encoder, len(labels), labels=labels, crf=crf))
-    return Predictor(task, Tokenizer(VOCABULARY, lowercase=lowercase), max_length=12)
+    return Predictor(task, Tokenizer(VOCABULARY, lowercase=lowercase), max_length=max_length)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +74,27 @@ def test_the_client_finds_what_the_predictor_finds(scheme: str, crf: bool, tmp_p
         assert [text[start:end] for _, start, end, _ in found] == [e.text for e in entities]
         scores = [each[3] for each in found]
         assert scores == pytest.approx([e.score for e in entities], abs=1e-5)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_short_client_finds_them_too(scheme: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    predictor = _tagger(SCHEMES[scheme], crf=False, lowercase=scheme != "bare", max_length=64)
+    runtime_model(predictor.task, predictor.tokenizer, tmp_path / "tagger", max_length=64)
+    opened = load(tmp_path / "tagger")
+    tokenizer = opened[1]
+    texts = [text for text in _texts() if len(tokenizer.encode(text).ids) < 64]
+    assert len(texts) > 20
+    for text, entities in zip(texts, predictor.predict_entities(texts), strict=True):
+        found = find_entities(text, *opened)
+        assert [each[:3] for each in found] == [(e.label, e.start, e.end) for e in entities], text
+        expected = pytest.approx([e.score for e in entities], abs=1e-5)
+        assert [each[3] for each in found] == expected
+
+
+def test_the_short_client_is_short() -> None:
+    name_and_docstring = 2
+    assert len(inspect.getsource(find_entities).splitlines()) - name_and_docstring <= 21
 
 
 def test_what_the_file_holds() -> None:
@@ -128,8 +153,9 @@ def test_the_patterns_are_ascii_and_take_no_flags(client: EntityFinder) -> None:
         assert client.words("x" * 20_000) == [(0, 20_000)]
 
 
-def test_the_client_needs_nothing_of_ours() -> None:
-    tree = ast.parse((ROOT / "examples" / "entity_client.py").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", ["entity_client", "short_entity_client"])
+def test_the_client_needs_nothing_of_ours(name: str) -> None:
+    tree = ast.parse((ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8"))
     names = {
         (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
         for node in ast.walk(tree)

@@ -52,7 +52,7 @@ def test_the_head_is_kept(kind, encoder, tokenizer, tmp_path) -> None:
     recipe = FinetuneRecipe(task="pair_classification", max_length=16)
     state = dict.fromkeys(("step", "best_step", "constant", "waited", "aside"), 0) | {"best": None}
     best = KeepBest(recipe, made, _DATA, tokenizer, tmp_path / "best", 1, state)
-    task.compile("sgd", **task.objective())
+    task.compile("sgd", **task.loss_and_metrics())
     best.set_model(task)
     best.set_params({"epochs": 1})
     best.on_epoch_end(0, {"loss": 0.5})

@@ -50,7 +50,7 @@ def test_pairs_are_needed(kind) -> None:
 def test_model(kind, encoder) -> None:
     model = kind("retrieval", pooling="cls").build(encoder, None)
     assert isinstance(model, SentencePairs)
-    assert model.options["objective_name"] == "in_batch"
+    assert model.options["loss"] == "in_batch"
     assert model.sentence_encoder.options["pooling"] == "cls"
 
 
