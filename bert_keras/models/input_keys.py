@@ -37,9 +37,13 @@ class InputKeys:
                 rank than expected; or a key is neither an input nor known to be irrelevant.
         """
         if not isinstance(batch, Mapping):
+            hint = (
+                "Text goes into `fit`, `evaluate` and `predict` of a task as a list or a column, "
+                "or in a tf.data.Dataset; a generator must yield batches of features. "
+            )
             raise ValueError(
                 f"Model {self._model!r} takes a dictionary with the keys {_listed(self._ranks)}. "
-                f"Received: {_described(batch)}"
+                f"{hint * isinstance(batch, str)}Received: {_described(batch)}"
             )
         selected = batch if batch.keys() == self._ranks.keys() else self._renamed(batch)
         for name, rank in self._ranks.items():

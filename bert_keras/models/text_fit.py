@@ -81,8 +81,8 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
 
         Text is tokenised once. Each epoch reads every example in an order of its own, in batches of
         texts of similar length. A task that was not compiled is compiled by its first `fit`: its
-        `loss`, and AdamW with warm-up and linear decay over the steps of this `fit`. Every
-        later `fit` begins a new schedule. One printed line says so.
+        `loss_and_metrics()`, and AdamW with warm-up and linear decay over the steps of this `fit`.
+        Every later `fit` begins a new schedule. One printed line says so.
 
         Args:
             x: text: a list, NumPy array, pandas Series, Arrow array, column of a

@@ -86,6 +86,12 @@ def test_what_is_no_batch_is_refused_by_name(name: str) -> None:
                 getattr(model, way)(batch)
 
 
+def test_a_generator_of_texts_is_told_where_text_goes() -> None:
+    texts = (text for text in ["a film", "a book"])
+    with pytest.raises(ValueError, match=r"Text goes into `fit`.* generator .*Received: a str"):
+        every_model.model("classifier").fit(texts, shuffle=False, verbose=0)
+
+
 # Names around those of the inputs, so that they sort before, between and after them.
 _names = st.one_of(
     st.sampled_from(sorted({*features.IGNORED_KEYS, *features.INPUT_ALIASES, *features.INPUTS})),
