@@ -134,40 +134,12 @@ def test_tasks_with_new_heads(folder: Path, masked_lm: MaskedLM, tmp_path: Path)
     assert task.tokenizer == Tokenizer(WORDS)
     answers = QuestionAnswerer.from_preset(folder, new_head=True)
     contracts.assert_same_weights(answers.encoder, masked_lm.encoder)
-    with pytest.raises(ArtifactError, match=r"allow_missing=\('span',\)"):
+    with pytest.raises(ArtifactError, match="nothing for span/.* new_head=True for a whole new"):
         QuestionAnswerer.from_preset(folder)
     without = contracts.as_trained(MODELS["no_pooler"]())
     write(without, tmp_path / "encoder")
     task = SequenceClassifier.from_preset(tmp_path, num_classes=3)
     contracts.assert_same_weights(task.encoder, without)
-
-
-def test_adapters_are_folded_in(tmp_path: Path) -> None:
-    model = contracts.as_trained(MaskedLM(BertEncoder(TINY)))
-    model.encoder.enable_lora(2, alpha=3.0)
-    contracts.as_trained(model)
-    opened = load_checkpoint(write(model, tmp_path / "encoder"))
-    model.encoder.merge_lora()
-    expected = contracts.weights(model)
-    for path, values in contracts.weights(opened).items():
-        np.testing.assert_allclose(values, expected[path], atol=1e-6, err_msg=path)
-
-
-def test_int8_weights_are_floats_again(tmp_path: Path) -> None:
-    model = contracts.as_trained(MaskedLM(BertEncoder(TINY)))
-    before = contracts.weights(model)
-    model.quantize("int8")
-    opened = load_checkpoint(write(model, tmp_path / "encoder"))
-    for path, values in contracts.weights(opened).items():
-        largest = np.abs(before[path]).max()
-        np.testing.assert_allclose(values, before[path], atol=largest / 127, err_msg=path)
-
-
-def test_other_types_are_refused(folder: Path, tmp_path: Path) -> None:
-    path = "block_0/attention/query/kernel"
-    place = changed(folder, tmp_path, lambda v: v.update(quantization={path: "int4"}))
-    with pytest.raises(ArtifactError, match=r"only int8 .* int4 of block_0.* `save_to_preset`"):
-        BertEncoder.from_preset(place)
 
 
 @pytest.mark.parametrize("start", ["", "encoder/"])
@@ -268,18 +240,4 @@ def test_damaged_files_are_refused(
     place = changed(folder, tmp_path, dict)
     (place / name).write_bytes(content)
     with pytest.raises(ArtifactError, match=message):
-        BertEncoder.from_preset(place)
-
-
-def test_a_checkpoint_without_objects_is_refused(folder: Path, tmp_path: Path) -> None:
-    place = changed(folder, tmp_path, dict)
-    shutil.rmtree(place / "variables")
-    (place / "variables").mkdir()
-    tf.raw_ops.SaveV2(
-        prefix=str(place / "variables" / "variables"),
-        tensor_names=["x"],
-        shape_and_slices=[""],
-        tensors=[tf.zeros(3)],
-    )
-    with pytest.raises(ArtifactError, match="It is of TensorFlow 1"):
         BertEncoder.from_preset(place)

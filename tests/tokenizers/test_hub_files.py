@@ -17,7 +17,7 @@ from tests.tokenizers.samples import VOCABULARY
 def write(folder: Path, tokenizer: Tokenizer, **changes: Any) -> Path:
     """Write the files of an exported encoder that tell its tokenizer."""
     content = vocabulary_text(tokenizer.vocabulary)
-    values: dict[str, Any] = dict.fromkeys(("options", "config", "variables"), {})
+    values: dict[str, Any] = {key: {} for key in ("options", "config", "variables")}
     told = hub_files.describe(tokenizer, content)
     told = {name: value for name, value in (told | changes).items() if value != "absent"}
     values |= {"format": 1, "class": "BertEncoder", "tokenizer": told}
