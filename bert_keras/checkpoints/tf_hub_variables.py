@@ -40,7 +40,7 @@ class ExportedVariables(VariableFile):
             stored = _listed_keys(graph, way) if values[name] else {}
             for variable, position in values[name].items():
                 key = stored.get(position)
-                if key not in self._stored:
+                if key is None or key not in self._stored:
                     raise ArtifactError(
                         f"{file}: {variable} is number {position} of {'.'.join(way)}, which "
                         f"{path} does not have. {TAKE_A_WHOLE_ONE}"
@@ -89,15 +89,25 @@ class ExportedVariables(VariableFile):
         if name not in self._adapters and name not in self._types:
             yield from super().rows(name)
             return
-        weight = self._read(self._keys[name]).astype("float32")
+        weight = self._numbers(name).astype("float32")
         if name in self._types:
-            scale = self._read(self._keys[name + _SCALE])
+            scale = self._numbers(name + _SCALE)
             # One scale for each column of a kernel, and for each row of a table.
             weight /= scale if _is_kernel(name) else scale[:, None]
         if name in self._adapters:
-            first, second = (self._read(self._keys[part]) for part in _lora(name))
+            first, second = map(self._numbers, _lora(name))
             weight += self._adapters[name] * (first @ second)
         yield 0, weight
+
+    def _numbers(self, name: str) -> np.ndarray:
+        """Return the values of one variable as they are stored."""
+        values = self._read(self._keys[name])
+        if values.dtype.kind not in "fiV":  # bfloat16 is of a kind of its own
+            raise ArtifactError(
+                f"{self.path}: {name}: expected numbers. Received: {values.dtype}. "
+                f"{TAKE_A_WHOLE_ONE}"
+            )
+        return values
 
 
 def _listed_keys(graph: Any, way: Iterable[str]) -> dict[int, str]:

@@ -109,8 +109,8 @@ def test_same_weights_config_and_outputs(name: str, tmp_path: Path) -> None:
 
 def test_the_pair_and_trust_are_taken(folder: Path, masked_lm: MaskedLM) -> None:
     for place in (folder, folder / "encoder"):
-        for options in ({}, {"trust": True}):
-            opened = BertEncoder.from_preset(place, **options)
+        for trust in (False, True):
+            opened = BertEncoder.from_preset(place, trust=trust)
             assert opened.config == masked_lm.encoder.config
             contracts.assert_same_weights(opened, masked_lm.encoder)
     new = BertEncoder.from_preset(folder, load_weights=False)
@@ -134,7 +134,7 @@ def test_tasks_with_new_heads(folder: Path, masked_lm: MaskedLM, tmp_path: Path)
     assert task.tokenizer == Tokenizer(WORDS)
     answers = QuestionAnswerer.from_preset(folder, new_head=True)
     contracts.assert_same_weights(answers.encoder, masked_lm.encoder)
-    with pytest.raises(ArtifactError, match="nothing for span/.* new_head=True for a whole new"):
+    with pytest.raises(ArtifactError, match=r"nothing for span/.* new_head=True for a whole new"):
         QuestionAnswerer.from_preset(folder)
     without = contracts.as_trained(MODELS["no_pooler"]())
     write(without, tmp_path / "encoder")
