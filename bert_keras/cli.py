@@ -23,7 +23,13 @@ from bert_keras.programs import (
     quiet,
     run_steps,
 )
-from bert_keras.tokenizers import Tokenizer, engine_files, keras_hub_files, sentence_files
+from bert_keras.tokenizers import (
+    Tokenizer,
+    engine_files,
+    hub_files,
+    keras_hub_files,
+    sentence_files,
+)
 from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
 
 app = typer.Typer(
@@ -106,10 +112,10 @@ def _tell_tokenizer(source: str, target: Path, format: str) -> None:  # noqa: A0
 
 def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A002
     """Copies a tokenizer's files, or writes them where the source has them in another form."""
-    inner = sentence_files.transformer_folder(source)
+    inner = hub_files.encoder_folder(sentence_files.transformer_folder(source))
     is_told = sentence_files.lowercases(inner)  # outside the tokenizer's own files
     names = [name for name in (*FILES, *engine_files.FILES) if (inner / name).is_file()]
-    if not names and not (source / "assets").is_dir():
+    if not names and not (inner / "assets").is_dir():
         return "none found"
     try:
         tokenizer = Tokenizer.from_preset(source)

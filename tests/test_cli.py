@@ -49,6 +49,18 @@ def test_convert_there_and_back(call, source: Path, tmp_path: Path) -> None:
     contracts.assert_same_weights(load_checkpoint(tmp_path / "back"), load_checkpoint(source))
 
 
+def test_convert_of_an_exported_pair(call, source: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    from tests.checkpoints.test_tf_hub_export import write
+
+    tokenizer = Tokenizer(hub.WORDS, lowercase=False)
+    write(load_checkpoint(source), tmp_path / "module" / "encoder", tokenizer)
+    done = call("convert", tmp_path / "module", tmp_path / "new")
+    assert done.code == 0, done.err
+    assert Tokenizer.from_preset(tmp_path / "new") == tokenizer
+    assert call("verify", source, tmp_path / "new", "--tolerance", 0).code == 0
+
+
 def test_a_name_of_a_preset(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stands for the published checkpoint, here in a cache of the hub."""
     hub.offline_cache(tmp_path / "cache", monkeypatch)

@@ -26,6 +26,7 @@ from bert_keras.checkpoints import (
     state_file,
     tensors,
     tf_hub,
+    tf_hub_export,
     transfer,
 )
 from bert_keras.checkpoints import manifest as manifests
@@ -43,7 +44,7 @@ from bert_keras.models import BertEncoder, Task
 from bert_keras.models.lora import plain_weights
 from bert_keras.models.task import class_names
 from bert_keras.presets import PRESETS
-from bert_keras.tokenizers import Tokenizer, sentence_files
+from bert_keras.tokenizers import Tokenizer, hub_files, sentence_files
 
 # What a repository is asked for. A pickle must be asked for in words.
 _FILES = (
@@ -51,6 +52,7 @@ _FILES = (
     *(tensors.INDEX, *keras_hub_folder.FILES),
     *(sentence_files.MODULES, *sentence_files.SENTENCE_CONFIGS, sentence_transformers.CONFIG),
     *(f"[0-9]*_*/{CONFIG}", f"[0-9]*_*/{WEIGHTS}", "tokenizer_config.json", tf_hub.INDEX),
+    *tf_hub_export.FILES,
 )
 OUR_FORMAT = "hugging_face"
 
@@ -344,6 +346,10 @@ def open_checkpoint(
             f"{str(handle)!r}: no such folder. Name a checkpoint's, or "
             f"hf://organisation/name{handles.nearest(os.fspath(handle))}"
         )
+    exported = hub_files.encoder_folder(directory)
+    if not (directory / CONFIG).is_file() and hub_files.is_one(exported):
+        handles.resolve(handle, tf_hub_export.WEIGHTS)  # a repository was asked for less
+        return tf_hub_export.ExportedFolder.open(exported)
     if not (directory / CONFIG).is_file() and tf_hub.is_one(directory):
         return tf_hub.HubFolder.open(directory, trust=trust)
     if not (directory / CONFIG).is_file() and google_tf1.is_one(directory):

@@ -92,6 +92,11 @@ class Names:
     redundant: Collection[str] = ()
     zeros: Collection[str] = ()
 
+    @staticmethod
+    def generic(path: str) -> str:
+        """Return a path of ours with `#` for its number, as the rows have it."""
+        return _BLOCK.sub("#", path)
+
     def entries(self, variables: Iterable[Any]) -> list[Entry]:
         """Every variable, which has a path and a shape, with the tensor it is stored in.
 
@@ -128,7 +133,7 @@ class Names:
 
     def _leaf(self, path: str) -> Leaf | None:
         """How the variable of this path is stored, by its whole name."""
-        generic, number = _BLOCK.sub("#", path), _BLOCK.search(path)
+        generic, number = self.generic(path), _BLOCK.search(path)
         module, _, name = generic.rpartition("/")
         leaf = self.whole.get(generic)
         if leaf is not None:

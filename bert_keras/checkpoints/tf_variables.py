@@ -111,17 +111,28 @@ class VariableFile(tensors.Tensors):
             if key not in _STEPS and key.rpartition("/")[2] not in _SLOTS
         }
 
-    def _objects(self) -> dict[str, str]:
-        """Keys and names, where both are written: a message that holds data, and runs nothing."""
+    def objects(self) -> Any:
+        """Return the objects of an object-based checkpoint: a message of data, which runs nothing.
+
+        Raises:
+            ArtifactError: it is damaged, or the checkpoint has names instead.
+        """
         from tensorflow.core.protobuf import trackable_object_graph_pb2
 
+        if _OBJECTS not in self._stored:
+            raise ArtifactError(f"{self.path}: has no {_OBJECTS}. It is of TensorFlow 1.")
         graph = trackable_object_graph_pb2.TrackableObjectGraph()
         content = self._read(_OBJECTS)
         try:
             graph.ParseFromString(content)
         except Exception as error:  # protobuf is TensorFlow's dependency, not ours
             raise ArtifactError(f"{self.path}: {_OBJECTS} is damaged ({error}).") from error
-        names = {each.checkpoint_key: each.full_name for o in graph.nodes for each in o.attributes}
+        return graph
+
+    def _objects(self) -> dict[str, str]:
+        """Return keys and names, where both are written."""
+        nodes = self.objects().nodes
+        names = {each.checkpoint_key: each.full_name for o in nodes for each in o.attributes}
         return {
             key: names.get(key) or key
             for key, shape in self._stored.items()

@@ -15,9 +15,10 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras import features
+from bert_keras.checkpoints import tf_hub_export
 from bert_keras.export.graph.texts import flat
 from bert_keras.export.saving import save
-from bert_keras.models import BertEncoder, Task
+from bert_keras.models import BertEncoder, MaskedLM, Pretrainer, Task
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.in_graph import InGraphTokenizer, cut
 from bert_keras.tokenizers.vocabulary_files import vocabulary_text
@@ -42,12 +43,25 @@ def write_encoder(task: Task | BertEncoder, tokenizer: Tokenizer, folder: Path) 
     """Writes an encoder into an existing empty folder; of a masked language model with its head."""
     with tempfile.TemporaryDirectory(prefix="bert_keras_") as scratch:
         vocabulary = Path(scratch, "vocab.txt")
-        vocabulary.write_bytes(vocabulary_text(tokenizer.vocabulary))
+        content = vocabulary_text(tokenizer.vocabulary)
+        vocabulary.write_bytes(content)
         root = _Encoder(task, str(vocabulary), is_lowercase=bool(tokenizer.lowercase))
         serve = tf.function(
             lambda **inputs: flat(root(inputs)), autograph=False
         ).get_concrete_function(**root.specs)
         save(root, folder, {"serving_default": serve})
+    tf_hub_export.write(task, tokenizer, content, _variables(task), folder)
+
+
+def _variables(task: Task | BertEncoder) -> dict[str, list[Any]]:
+    """Return the lists of variables that a SavedModel has, of the encoder and of the head."""
+    encoder = task if isinstance(task, BertEncoder) else task.encoder
+    lists = {"variables": list(encoder.variables)}
+    # Not of an ElectraPretrainer: its head belongs to the generator, not to this encoder.
+    if isinstance(task, MaskedLM | Pretrainer):
+        both = [*encoder.variables, *task.mlm.variables]  # the token table is in both
+        lists["mlm_variables"] = list({id(variable): variable for variable in both}.values())
+    return lists
 
 
 class _Module(_Trackable):
@@ -152,13 +166,14 @@ class _Encoder(_Module):
 
     def __init__(self, task: Task | BertEncoder, vocabulary: str, *, is_lowercase: bool):
         encoder = task if isinstance(task, BertEncoder) else task.encoder
-        super().__init__(encoder.variables)
+        variables = _variables(task)
+        super().__init__(variables["variables"])
         self.vocab_file = tf.saved_model.Asset(vocabulary)
         self.do_lower_case = tf.Variable(tf.constant(is_lowercase), trainable=False)
         self._run = _Run(encoder)
         self.specs = self._run.specs
-        if isinstance(task, Task) and features.MLM in task.output:
-            self.mlm = _MaskedLM(task, self._run)
+        if isinstance(task, MaskedLM | Pretrainer):
+            self.mlm = _MaskedLM(variables["mlm_variables"], _Run(encoder, task.mlm))
         for training in (False, True):
             self.__call__.get_concrete_function(self._run.specs, training=training)
 
@@ -170,10 +185,9 @@ class _Encoder(_Module):
 class _MaskedLM(_Module):
     """`encoder.mlm(inputs, training=False)`: with `masked_lm_positions`, also `mlm_logits`."""
 
-    def __init__(self, task: Any, run: _Run):
-        variables = [*task.encoder.variables, *task.mlm.variables]  # the token table is in both
-        super().__init__(list({id(variable): variable for variable in variables}.values()))
-        self._head, self._run = task.mlm, run
+    def __init__(self, variables: Sequence[Any], run: _Run):
+        super().__init__(variables)
+        self._run = run
         specs = {**run.specs, POSITIONS: tf.TensorSpec([None, None], tf.int32)}
         for training in (False, True):
             self.__call__.get_concrete_function(specs, training=training)
@@ -181,14 +195,18 @@ class _MaskedLM(_Module):
     @tf.function(autograph=False)
     def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
         outputs = self._run(inputs, training)
-        logits = self._head(outputs[features.SEQUENCE_OUTPUT], inputs[POSITIONS])
+        logits = self._run.head(outputs[features.SEQUENCE_OUTPUT], inputs[POSITIONS])
         return {**outputs, "mlm_logits": tf.cast(logits, tf.float32)}
 
 
 class _Run:
-    """An encoder under the API's names."""
+    """An encoder under the API's names.
 
-    def __init__(self, encoder: BertEncoder):
+    TensorFlow does not see the layers in it. Otherwise it would store their variables twice.
+    """
+
+    def __init__(self, encoder: BertEncoder, head: Any = None):
+        self.head = head
         self._model = encoder.with_outputs(hidden_states=True)
         # All three, whether or not the model tells segments apart.
         names = (features.TOKEN_IDS, features.PADDING_MASK, features.SEGMENT_IDS)

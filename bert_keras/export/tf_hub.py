@@ -34,8 +34,10 @@ def tf_hub(
     `path/preprocessor`: callable on strings, with `tokenize`, `bert_pack_inputs` and
     `get_special_tokens_dict`. `path/encoder`: callable on its outputs, to be trained; with
     `vocab_file`, `do_lower_case`, and of a masked language model `mlm`. Both open by
-    `tensorflow_hub.load` and in `hub.KerasLayer`; see `saved_models/README.md`. From the JAX and
-    PyTorch backends a second process exports with TensorFlow.
+    `tensorflow_hub.load` and in `hub.KerasLayer`; see `saved_models/README.md`. `from_preset` of
+    encoders, tasks and `Tokenizer` opens `path` as it was exported: `path/encoder` also holds the
+    config, in `assets.extra`. From the JAX and PyTorch backends a second process exports with
+    TensorFlow.
 
     Args:
         task_or_encoder: a `BertEncoder`, or a task, of which the encoder is taken; of a `MaskedLM`

@@ -314,7 +314,8 @@ class BertEncoder(EncoderView):
             allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there
                 are no safetensors files.
             trust: also read a SavedModel of TensorFlow Hub or Kaggle, one of Google's encoders, of
-                which none is run; what its variables do not tell: see `Task.from_preset`.
+                which none is run; what its variables do not tell: see `Task.from_preset`. One that
+                `export.tf_hub` wrote tells everything and needs no trust.
             options: `hidden_states`, `attentions`, `dtype`, `name`; and `plain`: with
                 plain=True adapters are merged, quantised weights are floats and nothing is frozen,
                 as other libraries read the folder. Without it the model is as it was saved.

@@ -111,7 +111,7 @@ def merge_lora(encoder: BertEncoder) -> None:
     _forget_graphs(encoder)
 
 
-def adapted(model: keras.Model) -> list[Any]:
+def adapted(model: keras.Layer) -> list[Any]:
     """The dense layers that have an adapter, anywhere in a model.
 
     Raises:
@@ -192,7 +192,23 @@ def plain_weights(model: keras.Model) -> list[Any]:
     return [plain.get(id(weight), weight) for weight in model.weights if id(weight) not in left_out]
 
 
-def quantised(model: keras.Model) -> list[Any]:
+def adapter_scales(model: keras.Layer) -> dict[str, float]:
+    """Return the factor of the product A @ B of each adapter, by the path of its kernel.
+
+    Raises:
+        UsageError: a layer other than a `Dense` has an adapter.
+    """
+    return {
+        _main_weight(layer).path: layer.lora_alpha / layer.lora_rank for layer in adapted(model)
+    }
+
+
+def quantised_weights(model: keras.Layer) -> dict[str, str]:
+    """Return the types of the quantised weights, by path."""
+    return {_main_weight(layer).path: layer.quantization_mode for layer in quantised(model)}
+
+
+def quantised(model: keras.Layer) -> list[Any]:
     """Return the layers whose weights are quantised, anywhere in a model."""
     return [layer for layer in model._flatten_layers() if layer.quantization_mode is not None]
 

@@ -178,7 +178,8 @@ class Task(EarlierNames, FitsText):
                 this program only the variables are read, and none of it is run; what they do not
                 tell is as Google published it: activation "gelu_tanh", layer_norm_epsilon 1e-12,
                 dropout 0.1 (ALBERT: 0), ALBERT's number of layers. A bert_config.json or
-                albert_config.json of Google's beside saved_model.pb is believed instead.
+                albert_config.json of Google's beside saved_model.pb is believed instead. One that
+                `export.tf_hub` wrote tells everything and needs no trust.
             dtype: a Keras dtype policy; None for the global one.
             options: the task's own arguments, where the checkpoint does not say; and `plain`, see
                 `BertEncoder.from_preset`. A folder of another class, or of other arguments, is

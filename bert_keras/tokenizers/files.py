@@ -11,7 +11,7 @@ from typing import Any
 from bert_keras import atomic, handles
 from bert_keras.errors import ArtifactError
 from bert_keras.strict_json import LARGE, read_object
-from bert_keras.tokenizers import engine_files, keras_hub_files, sentence_files
+from bert_keras.tokenizers import engine_files, hub_files, keras_hub_files, sentence_files
 from bert_keras.tokenizers.configs import (
     CONFIG,
     MODEL_CONFIG,
@@ -36,9 +36,8 @@ VOCABULARY = "vocab.txt"
 ENGINE = "tokenizer.json"
 FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # that WordPiece is written with
 # Those that a folder of any family may have.
-_ASSETS = "assets"
 KNOWN = (
-    *(*FILES, f"{_ASSETS}/{VOCABULARY}", MODEL_CONFIG),
+    *(*FILES, *hub_files.FILES, MODEL_CONFIG),
     *(*engine_files.FILES, *keras_hub_files.FILES),
     *(sentence_files.MODULES, *sentence_files.SENTENCE_CONFIGS),
 )
@@ -97,7 +96,9 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
             raise ArtifactError(f"{vocabulary}: not the vocabulary of {ENGINE}. Remove one.")
     elif vocabulary.is_file():
         found = {"vocabulary": read_vocabulary(vocabulary)}
-    elif (path := folder / _ASSETS / VOCABULARY).is_file():  # a SavedModel says nothing else
+    elif hub_files.is_one(exported := hub_files.encoder_folder(folder)):
+        return hub_files.read_tokenizer(exported)
+    elif (path := folder / hub_files.VOCABULARY).is_file():  # a SavedModel says nothing else
         pieces = read_vocabulary(path)
         return {"vocabulary": pieces, "lowercase": not any(map(_UPPERCASE.fullmatch, pieces))}
     elif (pieces := folder / engine_files.PIECES).is_file():

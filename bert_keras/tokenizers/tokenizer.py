@@ -120,7 +120,8 @@ class Tokenizer:
         tokenizer.json of byte-level BPE or a unigram model (RoBERTa, ALBERT, XLM-R); vocab.txt or
         tokenizer.json of WordPiece (BERT, DistilBERT, ELECTRA); vocab.json with merges.txt;
         spiece.model or sentencepiece.bpe.model, for which the extra `sentencepiece` is needed;
-        KerasHub's assets; assets/vocab.txt of a SavedModel, cased if its words are.
+        KerasHub's assets; what `export.tf_hub` wrote, with the switches of the exported tokenizer;
+        assets/vocab.txt of another SavedModel, cased if its words are.
         What tokenizer_config.json says of case, accents, Chinese characters and special tokens is
         honoured; without it WordPiece lower-cases, as it does in transformers.
 

@@ -8,9 +8,10 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.models import BertEncoder
+from bert_keras import load_checkpoint
+from bert_keras.models import BertEncoder, ElectraPretrainer
 from bert_keras.tokenizers import Tokenizer
-from tests.contracts import FAMILIES, as_trained, inputs_of
+from tests.contracts import FAMILIES, TINY, as_trained, assert_same_weights, inputs_of
 
 if keras.backend.backend() != "tensorflow":
     pytest.skip("SavedModels are written on the TensorFlow backend", allow_module_level=True)
@@ -37,3 +38,14 @@ def test_encoders(name: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found["pooled_output"], found["sequence_output"][:, 0])
     assert len(found["encoder_outputs"]) == config.num_layers
     assert not hasattr(model, "mlm")
+    opened = load_checkpoint(tmp_path)
+    assert opened.get_config() == encoder.get_config()
+    assert_same_weights(opened, encoder)
+
+
+def test_a_generators_head_is_not_the_encoders(tmp_path: Path) -> None:
+    task = as_trained(ElectraPretrainer(BertEncoder(TINY.replace(pooler=False))))
+    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(45))])
+    hub.write_encoder(task, tokenizer, tmp_path)
+    assert not hasattr(tf.saved_model.load(str(tmp_path)), "mlm")
+    assert_same_weights(load_checkpoint(tmp_path), task.encoder)

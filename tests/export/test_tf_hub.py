@@ -12,9 +12,9 @@ import pytest
 from bert_keras.errors import UsageError
 from bert_keras.export import tf_hub
 from bert_keras.features import TF_HUB
-from bert_keras.models import BertEncoder, Pretrainer
+from bert_keras.models import BertEncoder, MaskedLM, Pretrainer, SequenceClassifier
 from bert_keras.tokenizers import Tokenizer
-from tests.contracts import TINY, as_trained
+from tests.contracts import TINY, as_trained, assert_same_weights, numpy, weights
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -26,7 +26,7 @@ OURS = {name: TF_HUB[name] for name in ("token_ids", "padding_mask", "segment_id
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer(VOCABULARY)
+    return Tokenizer(VOCABULARY, strip_accents=False)  # which no vocabulary tells
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +158,32 @@ def test_masked_language_model(preprocessor, encoder, task) -> None:
     assert None not in tape.gradient(loss, moving)
     of_pair = len(task.pair.trainable_variables)  # not of `mlm`
     assert len(moving) == len(task.trainable_variables) - of_pair
+
+
+@pytest.mark.parametrize("place", ["", "encoder"])
+def test_from_preset_opens_the_same_model(place: str, folder: Path, task, tokenizer) -> None:
+    opened = BertEncoder.from_preset(folder / place)
+    assert opened.config == task.encoder.config
+    assert_same_weights(opened, task.encoder)
+    inputs = tokenizer(TEXTS, max_length=10)
+    found, expected = (numpy(model.predict_on_batch(inputs)) for model in (opened, task.encoder))
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values)
+    assert Tokenizer.from_preset(folder / place) == tokenizer
+    classifier = SequenceClassifier.from_preset(folder / place, labels=["bad", "good"])
+    assert_same_weights(classifier.encoder, task.encoder)
+    assert classifier.tokenizer == tokenizer
+
+
+def test_from_preset_opens_the_masked_language_model(folder: Path, task, tokenizer) -> None:
+    opened = MaskedLM.from_preset(folder)
+    assert opened.tokenizer == tokenizer
+    expected = weights(task)
+    for path, values in weights(opened).items():
+        np.testing.assert_array_equal(values, expected[path], err_msg=path)
+    inputs = {**tokenizer(TEXTS, max_length=10), "mask_positions": np.ones((4, 2), np.int32)}
+    found, theirs = (numpy(model.predict_on_batch(inputs)["mlm"]) for model in (opened, task))
+    np.testing.assert_allclose(found, theirs, atol=1e-6)
 
 
 def test_signatures(folder: Path) -> None:
