@@ -29,8 +29,12 @@ def test_the_rate_of_a_task(task: str) -> None:
     rate = FINETUNING.tags_learning_rate if is_tags else FINETUNING.learning_rate
     assert FINETUNING.learning_rate_of(task) == rate
     assert FinetuneRecipe(task=task).learning_rate == 0.0  # which is the default
-    for width, share in ((64, 1.0), (WIDTH, 1.0), (768, 0.25)):
-        assert FINETUNING.learning_rate_of(task, width) == pytest.approx(share * rate)
+    base = FINETUNING.base_tags_learning_rate if is_tags else FINETUNING.base_learning_rate
+    for width, expected in ((64, rate), (WIDTH, rate), (768, base)):
+        assert FINETUNING.learning_rate_of(task, width) == pytest.approx(expected)
+    rates = [FINETUNING.learning_rate_of(task, width) for width in (384, 512, 768, 1024)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == pytest.approx(1.93e-5 if is_tags else 1.41e-5, rel=0.01)
 
 
 def test_a_token_classifier_has_the_rate_of_its_task(capsys: pytest.CaptureFixture[str]) -> None:

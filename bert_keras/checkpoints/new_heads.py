@@ -54,6 +54,25 @@ def check_is_any(class_name: str, head: tuple[str, ...]) -> None:
         )
 
 
+def check_is_described(model_class: Any, options: Mapping[str, Any], directory: Path) -> None:
+    """Refuse a new head of labels that nobody described.
+
+    Args:
+        model_class: of the task.
+        options: of the caller and of the checkpoint.
+        directory: of the checkpoint, for the message.
+
+    Raises:
+        ValueError: the task has labels, and neither they nor their number are known.
+    """
+    has_labels = takes_labels(model_class) and model_class.head_layers_for(options)
+    if has_labels and not is_described(options):
+        raise ValueError(
+            f"{directory} has no head of a {model_class.__name__}. For a new one pass labels=[…] "
+            "or num_classes=…."
+        )
+
+
 def count_labels(head: tuple[str, ...], names: Names, shapes: Shapes) -> int | None:
     """Return the number of labels of the head in the tensors; None where it cannot be told."""
     for layer in head:

@@ -61,7 +61,7 @@ def compile_for(
     setters = [each for each in _listed(callbacks) if isinstance(each, _SETS_THE_RATE)]
     if setters:
         rule = optimizer(rate, **common)
-        told = f"a rate of {rate:g}, which {type(setters[0]).__name__} sets"
+        told = f"a constant rate of {rate:g} until {type(setters[0]).__name__} sets another"
     elif steps is None:
         rule = optimizer(
             rate,

@@ -146,7 +146,16 @@ class SentencePairs(LabelMethods, Task):
         """Encode pairs, and their scores or labels; see `FitsText.examples_of`.
 
         Of "in_batch" there are no targets: the second texts belong to the first ones.
+
+        Raises:
+            ValueError: targets for "in_batch".
         """
+        if y is not None and features.MATCH in self.output:
+            raise ValueError(
+                "loss='in_batch' learns from pairs that belong together, and reads no targets. "
+                "Make the task with loss='similarity' for scores, or with loss='classification' "
+                "and `labels`, or leave the targets out. Received: y"
+            )
         firsts, seconds = self.two_columns(columns)
         labels = self.options.get("labels")
         problem = "single_label" if labels else "regression"

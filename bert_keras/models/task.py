@@ -229,6 +229,8 @@ def class_names(num_classes: int | None, labels: Sequence[str] | None) -> list[s
     Raises:
         ValueError: neither is given, the two contradict each other, or two names are the same.
     """
+    if isinstance(labels, str):
+        raise ValueError(f"`labels` must be a list of names. Received: labels={labels!r:.100}")
     if num_classes is None:
         if labels is None:
             raise ValueError("Pass `labels` or `num_classes`. Received: neither.")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bert_keras.data.columns import is_text
 from bert_keras.models.data_checks import is_a
 
@@ -37,18 +39,27 @@ def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
         names: of the columns that the task reads, in its order.
 
     Raises:
-        ValueError: a table of text with columns that the task does not read.
+        ValueError: an empty list, rows of several texts in place of columns, or a table of text
+            with columns that the task does not read.
     """
+    if isinstance(x, list | tuple) and not x:
+        raise ValueError(f"No texts. Received: an empty {type(x).__name__}")
     if is_a("tensorflow", "data.Dataset", x):
         return _read_dataset(x, names) if _is_of_strings(x) else None
     if hasattr(x, "columns") and hasattr(x, "iloc"):  # a pandas DataFrame
         x = {str(name): x[name] for name in x.columns}
+    elif isinstance(getattr(x, "column_names", None), list):  # a table of Arrow or datasets
+        x = {str(name): x[name] for name in x.column_names}
     if isinstance(x, Mapping):
         if not x or not all(is_text(column) for column in x.values()):
             return None
         return TextColumns(tuple(x[name] for name in _order(x, names)))
-    is_tuple = isinstance(x, tuple) and len(x) > 1 and len(names) > 1
-    if is_tuple and all(_is_column(each) for each in x):
+    if len(names) > 1 and _is_rows(x):
+        raise ValueError(
+            f"The task reads columns, {' and '.join(names)}, and not rows of both: pass "
+            f"`tuple(zip(*rows))`. Received: a {type(x).__name__} of rows"
+        )
+    if isinstance(x, tuple) and min(len(x), len(names)) > 1 and all(map(_is_column, x)):
         return TextColumns(x)
     return TextColumns((x,)) if is_text(x) else None
 
@@ -67,6 +78,14 @@ def _order(table: Mapping[str, Any], names: Sequence[str]) -> list[str]:
             "Pass the columns of text alone as `x`, such as table[['text']], and targets as `y`."
         )
     return known or others
+
+
+def _is_rows(x: Any) -> bool:
+    """Return whether `x` has rows of several texts in place of one column of each."""
+    if isinstance(x, np.ndarray):
+        return x.ndim > 1 and is_text(x)
+    first = x[0] if isinstance(x, list) and x else None
+    return isinstance(first, tuple | list) and bool(first) and isinstance(first[0], str)
 
 
 def _is_column(value: Any) -> bool:

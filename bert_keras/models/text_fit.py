@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -118,6 +119,11 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
             DataError: a row that is no text, or a bad target; names the row.
             ValueError: text for a task without a tokenizer.
         """
+        if isinstance(x, types.GeneratorType) and y is not None:
+            raise ValueError(
+                "Targets beside a generator are not read. Pass text as a list, such as "
+                "`list(texts)`; a generator must yield batches of features with their targets."
+            )
         found = find_text(x, self.text_inputs)
         arguments: dict[str, Any] = {
             "epochs": epochs,

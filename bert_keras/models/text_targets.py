@@ -96,10 +96,15 @@ def weights_by_name(
             `class_numbers`, by which targets of text are read too.
 
     Raises:
-        ValueError: a key that is neither.
+        ValueError: no dictionary, or a key that is neither.
     """
     if class_weight is None:
         return None
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            "`class_weight` must be a dictionary from labels to weights, such as "
+            f"{{{labels[0]!r}: 2.0}}. Received: class_weight={class_weight!r:.100}"
+        )
     numbers = class_numbers(labels) if numbers is None else numbers
     names: dict[Any, str] = {number: labels[index] for number, index in numbers.items()}
     names |= {name: name for name in labels}

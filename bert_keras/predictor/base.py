@@ -27,13 +27,19 @@ class Base(abc.ABC):
     def __init__(
         self,
         task: Task | BertEncoder,
-        tokenizer: Tokenizer,
+        tokenizer: Tokenizer | None = None,
         *,
         batch_size: int = 32,
         max_length: int | None = None,
         options: Mapping[str, Any] | None = None,
         pairs: bool = False,
     ):
+        tokenizer = tokenizer or getattr(task, "tokenizer", None)
+        if tokenizer is None:
+            raise ValueError(
+                f"This {type(task).__name__} has no tokenizer: pass one, such as "
+                "`Predictor(model, bert_keras.Tokenizer.from_preset(...))`."
+            )
         self.encoder = encoder_of(task, tokenizer)
         self.max_length = checked_length(max_length, self.encoder)
         check_batch_size(batch_size)

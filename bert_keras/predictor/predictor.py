@@ -40,7 +40,7 @@ class Predictor(
 
     Args:
         task: any task but `ElectraPretrainer`, or a `BertEncoder`.
-        tokenizer: the one the model was trained with.
+        tokenizer: the one the model was trained with; None for that of the task.
         batch_size: how many texts run together.
         max_length: most tokens of a text or pair, [CLS] and [SEP] counted; None for as many as the
             model has positions. A model has learned no more than the length it was trained with.

@@ -370,6 +370,13 @@ def test_labels_imply_the_number_of_classes(name: str) -> None:
         task_class(BertEncoder(TINY), **more)
 
 
+@pytest.mark.parametrize("name", _LABELLED)
+def test_a_new_head_without_labels_is_refused_with_the_folder(name: str, saved: Path) -> None:
+    message = rf"{saved} has no head of a {name}\. For a new one pass labels="
+    with pytest.raises(ValueError, match=message):
+        _TASKS[name].from_preset(saved, allow_unused=("mlm", "nsp"))
+
+
 def test_labels_and_a_number_that_contradict_each_other_are_refused(saved: Path) -> None:
     with pytest.raises(ValueError, match="`labels` must be 2 different names"):
         SequenceClassifier.from_preset(saved, num_classes=2, labels=_NAMES)

@@ -15,6 +15,7 @@ from bert_keras import (
     features,
     load_checkpoint,
 )
+from bert_keras.tokenizers import Tokenizer
 from tests import contracts
 from tests.contracts import TINY, numpy
 
@@ -147,3 +148,13 @@ def test_options_of_vectors_are_trained_and_kept(loss: str, tmp_path):
     y = {name: np.zeros(rows, "int32") for name in task.output}
     task.fit(x, y, batch_size=rows, verbose=0)
     assert np.abs(numpy(dense.value) - before).max() > 0
+
+
+def test_in_batch_takes_no_targets() -> None:
+    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"])
+    task = SentencePairs(BertEncoder(TINY), tokenizer=tokenizer)
+    pairs = (["a", "b"], ["b", "a"])
+    for way in (task.fit, task.evaluate):
+        with pytest.raises(ValueError, match=r"loss='in_batch' .* reads no targets.*similarity"):
+            way(pairs, [1.0, 0.0], verbose=0)
+    assert len(task.fit(pairs, verbose=0).history["loss"]) == 1

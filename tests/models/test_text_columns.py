@@ -32,10 +32,10 @@ class Frame:
         (tuple(TEXTS), 1),
         (np.array(TEXTS), 1),
         (pa.array(TEXTS), 1),
-        ([["a", "word"], ["b"]], 1),
         ((TEXTS, SECONDS), 2),
         ({"text": TEXTS}, 1),
         (Frame({"left": TEXTS, "right": SECONDS}), 2),
+        (pa.table({"pair": SECONDS, "text": TEXTS}), 2),
     ],
 )
 def test_text_is_found(x: Any, count: int) -> None:
@@ -43,6 +43,27 @@ def test_text_is_found(x: Any, count: int) -> None:
     assert found is not None
     assert len(found.columns) == count
     assert len(found.columns[0]) in (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ([], "No texts. Received: an empty list"),
+        ((), "No texts. Received: an empty tuple"),
+        (list(zip(TEXTS, SECONDS, strict=True)), r"reads columns, text and pair, .*zip\(\*rows\)"),
+        ([list(TEXTS)], "Received: a list of rows"),
+        (np.array([TEXTS, SECONDS]).T, "Received: a ndarray of rows"),
+    ],
+)
+def test_rows_and_nothing_are_refused(x: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        find_text(x, ("text", "pair"))
+
+
+def test_lists_of_words_are_one_column() -> None:
+    found = find_text([["a", "word"], ["b"]], ("words",))
+    assert found is not None
+    assert found.columns == ([["a", "word"], ["b"]],)
 
 
 def test_a_tuple_of_sentences_is_one_column_for_a_task_that_reads_one() -> None:

@@ -195,7 +195,7 @@ def test_a_callback_may_set_the_rate(
 ) -> None:
     task, rule = classifier(), callback()
     task.fit(TEXTS, LABELS, batch_size=4, epochs=3, callbacks=[rule], verbose=2)
-    assert f"which {type(rule).__name__} sets" in capsys.readouterr().out
+    assert f"a constant rate of 0.0001 until {type(rule).__name__} sets" in capsys.readouterr().out
     is_scheduler = isinstance(rule, keras.callbacks.LearningRateScheduler)
     expected = 3e-3 if is_scheduler else FINETUNING.learning_rate * 0.25
     assert float(keras.ops.convert_to_numpy(task.optimizer.learning_rate)) == pytest.approx(
@@ -314,6 +314,11 @@ def test_a_task_of_features_alone_says_so(name: str) -> None:
 
 
 # === What is refused ===
+
+
+def test_a_generator_with_targets_beside_it_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Pass text as a list, .* a generator must yield"):
+        classifier().fit((text for text in ["a", "b"]), ["bad", "good"], verbose=0)
 
 
 def test_bad_rows_are_named() -> None:

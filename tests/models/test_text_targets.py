@@ -67,6 +67,8 @@ def test_class_weights_have_names_or_indices() -> None:
     for key in (3, "other"):
         with pytest.raises(ValueError, match="names or indices of the labels bad, good, so"):
             weights_by_name({key: 1.0}, LABELS)
+    with pytest.raises(ValueError, match=r"a dictionary .* \{'bad': 2.0\}. Received: .*'balanced'"):
+        weights_by_name("balanced", LABELS)  # pyright: ignore[reportArgumentType]
 
 
 def test_texts_come_alone_or_in_pairs() -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from tests.contracts import TINY
 
 
 @pytest.mark.parametrize("kind", ["answers", "vectors"])
@@ -46,3 +49,12 @@ def test_progress_is_told_after_every_batch(task, tokenizer) -> None:
     predictor.progress = lambda done, total: told.append((done, total))
     predictor(["a", "b", "c"])
     assert told == [(2, 3), (3, 3)]
+
+
+def test_the_tokenizer_of_the_task_is_the_default() -> None:
+    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
+    task = SequenceClassifier(BertEncoder(TINY), 2)
+    with pytest.raises(ValueError, match="This SequenceClassifier has no tokenizer: pass one"):
+        Predictor(task)
+    task.tokenizer = tokenizer
+    assert Predictor(task).tokenizer is tokenizer
