@@ -90,11 +90,20 @@ def test_the_short_client_finds_them_too(scheme: str, tmp_path: Path) -> None:
         assert [each[:3] for each in found] == [(e.label, e.start, e.end) for e in entities], text
         expected = pytest.approx([e.score for e in entities], abs=1e-5)
         assert [each[3] for each in found] == expected
+    with pytest.raises(ValueError, match=r"A text of \d+ tokens: use entity_client.py"):
+        find_entities("the cat " * 40, *opened)
+
+
+def test_the_short_client_refuses_a_crf(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "entities.json").write_text('{"crf": true}')
+    with pytest.raises(ValueError, match=r"has a CRF: use entity_client\.py"):
+        load(tmp_path)
 
 
 def test_the_short_client_is_short() -> None:
     name_and_docstring = 2
-    assert len(inspect.getsource(find_entities).splitlines()) - name_and_docstring <= 21
+    assert len(inspect.getsource(find_entities).splitlines()) - name_and_docstring <= 23
 
 
 def test_what_the_file_holds() -> None:
