@@ -161,7 +161,8 @@ class Checkpoint(abc.ABC):
                     )
                     count = new_heads.count_labels(head, names, shapes)
                     new_heads.check_labels(class_name, saved, count, options, path)
-                new_heads.check_is_described(model_class, saved | options, self.directory)
+                if not saved and issubclass(model_class, Task):
+                    new_heads.check_is_described(model_class, options, self.directory)
                 _check_classes(saved, path, source if load_weights else None)
                 _check_dense(saved, path, config, source if load_weights else None)
                 is_filled = load_weights and not set(allow_missing) - set(head)

@@ -59,7 +59,7 @@ def check_is_described(model_class: Any, options: Mapping[str, Any], directory: 
 
     Args:
         model_class: of the task.
-        options: of the caller and of the checkpoint.
+        options: of the caller; the checkpoint has none of this class.
         directory: of the checkpoint, for the message.
 
     Raises:
