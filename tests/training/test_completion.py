@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bert_keras.training.completion import complete_words
 from bert_keras.training import finetune_recipe, recipe, recipe_files
+from bert_keras.training.completion import complete_words
 
 _MASKING = ("token", "whole_word", "span")
 _ROOT = Path(__file__).parents[2]

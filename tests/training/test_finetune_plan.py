@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bert_keras.errors import UsageError
 from bert_keras.training import FinetuneRecipe
 from bert_keras.training.finetune import main
 from bert_keras.training.finetune_folder import recipe_of
@@ -53,3 +55,55 @@ def test_the_program_writes_nothing(finetuned, tmp_path: Path, call) -> None:
     done = call(main, "sst2", "--dry-run", "--quicktest")
     assert done.code == 2
     assert "leave --quicktest out" in done.err
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["max_length=65"], "`max_length` must be from 3 to 64, the model's positions"),
+        (["layers=5"], "layers=5: "),
+        (["representation=concat_last_4"], "encoder="),
+        (["freeze=true", "layer_decay=0.9"], "layer_decay is of the encoder's blocks"),
+        (["alpha=0.9"], "alpha=0.9 compares with a teacher"),
+        (["schedule=slanted_triangular"], "give warmup=0"),
+        (["metric=acuracy"], "metric must be one of "),
+        (["teacher=nowhere"], "nowhere"),
+        (["encoder=nowhere"], "encoder=nowhere"),
+        (["out=taken"], "taken is not the folder of a run"),
+    ],
+)
+def test_the_plan_refuses_what_the_run_refuses(
+    values: list[str], message: str, finetuned, tmp_path: Path, call
+) -> None:
+    recipe = _recipe(finetuned("text_classification"))
+    named = {word.partition("=")[0] for word in values}
+    files = [name for name in ("train", "dev", "encoder") if name not in named]
+    words = [f"{name}={getattr(recipe, name)}" for name in files]
+    words += [word for word in ("max_length=32", "out=run") if word.partition("=")[0] not in named]
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "mine.txt").touch()
+    command = ("sst2", *words, "text=text", "positive=", *values)
+    planned, done = call(main, *command, "--dry-run"), call(main, *command)
+    assert (planned.code, planned.err) == (done.code, done.err.removeprefix("seed 0\n"))
+    assert done.code != 0
+    assert message in planned.err
+
+
+def test_a_plan_of_another_run_in_its_folder(finetuned, call) -> None:
+    folder = finetuned("text_classification")
+    recipe = _recipe(folder)
+    words = [f"{name}={getattr(recipe, name)}" for name in ("train", "dev", "encoder")]
+    done = call(main, "sst2", *words, f"out={folder}", "--dry-run")
+    assert done.code == 2
+    assert "holds a run with other values" in done.err
+
+
+def test_metrics_and_layers_of_the_plan(finetuned) -> None:
+    recipe = _recipe(finetuned("token_classification"))
+    whole = plan(dataclasses.replace(recipe, metric="precision"))
+    assert plan(dataclasses.replace(recipe, layers="0")).parameters < whole.parameters
+    assert whole.labels is not None
+    entity = next(tag.partition("-")[2] for tag in whole.labels if "-" in tag)
+    plan(dataclasses.replace(recipe, metric=f"{entity}_f1"))
+    with pytest.raises(UsageError, match="metric must be one of"):
+        plan(dataclasses.replace(recipe, metric="accurate"))

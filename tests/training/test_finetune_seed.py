@@ -21,7 +21,7 @@ from bert_keras import Tokenizer
 from bert_keras.defaults import FINETUNING, FinetuningDefaults
 from bert_keras.errors import UsageError
 from bert_keras.models import SequenceClassifier, auto_compile
-from bert_keras.training import finetune_best, finetune_seed
+from bert_keras.training import finetune_best, finetune_model
 from bert_keras.training.finetune import main
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_folder import QUICKTEST, recipe_of
@@ -130,12 +130,12 @@ def test_a_name_of_a_preset_is_an_encoder_and_a_teacher(
     recipe = FinetuneRecipe(
         task="text_classification", encoder=hub.NAME, teacher=hub.NAME, max_length=8
     )
-    encoder = finetune_seed._encoder(recipe)
+    encoder = finetune_model.open_encoder(recipe)
     contracts.assert_same_weights(encoder, hub.published().encoder)
     tokenizer = Tokenizer.from_preset(recipe.encoder)
     task = SequenceClassifier(encoder, 2)
     with pytest.raises(UsageError, match=f"teacher={hub.NAME}: .*Pretrainer"):
-        finetune_seed._taught(recipe, task, tokenizer)
+        finetune_model.distiller_of(recipe, task, tokenizer)
 
 
 class _Stop(finetune_best.KeepBest):
