@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) ->
 
     Args:
         words: the command line without `--help`: nothing, a key, or a recipe; all behind a recipe
-            is not read.
+            is not read. A value of a key, as whole_word, is answered with the key.
         kind: the class of its recipes.
         folder: where its recipes are.
         usage: the docstring of the program.
@@ -78,8 +78,10 @@ def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) ->
     if name in known:
         recipe = recipe_files.load(name, kind, folder)
         return f"{header_of(folder / f'{name}.py').text}\n\n{_values(recipe)}"
+    if holders := [pair for pair in fields.values() if name in pair[1].choices]:
+        return "\n\n".join(_explained(*pair) for pair in holders)
     raise UsageError(
-        f"Neither a key nor a recipe. Received: {name!r}.{nearest(name, [*fields, *known])}"
+        f"Neither a key, a value of one, nor a recipe. Received: {name!r}.{nearest(name, [*fields, *known])}"
     )
 
 
@@ -108,15 +110,19 @@ def _assignment(name: str, value: object) -> str:
 
 def _meaning(field: dataclasses.Field[Any], rule: Rule) -> str:
     """Return the meaning, with the words that a value may be, or its type."""
-    kind = "" if str(field.type) == "str" else KINDS[str(field.type)].removeprefix("a ")
+    kind = KINDS[str(field.type)].removeprefix("a ")
+    if words := [word for word in rule.choices if word]:
+        kind = f"{', '.join(words[:-1])} or {words[-1]}"
     needed = "must be given" if field.default is dataclasses.MISSING else ""
-    notes = ", ".join(filter(None, (*rule.choices, kind, needed)))
-    return f"{rule.meaning} ({notes})" if notes else rule.meaning
+    notes = "; ".join(filter(None, (kind, needed)))
+    return f"{rule.meaning} ({notes})"
 
 
 def _explained(field: dataclasses.Field[Any], rule: Rule) -> str:
     """Return the help of one key."""
     lines = [_assignment(field.name, field.default), _wrapped(_meaning(field, rule))]
+    if isinstance(rule.choices, Mapping):
+        lines += [_row(word, meaning) for word, meaning in rule.choices.items()]
     kind = str(field.type)
     if kind == "int":
         lines.append(_wrapped(f"from {rule.least:,} to {rule.bound - 1:,}"))

@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from bert_keras.errors import UsageError
+from bert_keras.models import BertEncoder
+from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import FinetuneRecipe
 from bert_keras.training.finetune import main
 from bert_keras.training.finetune_folder import recipe_of
@@ -98,10 +100,19 @@ def test_a_plan_of_another_run_in_its_folder(finetuned, call) -> None:
     assert "holds a run with other values" in done.err
 
 
-def test_metrics_and_layers_of_the_plan(finetuned) -> None:
+def test_the_plan_counts_the_layers_that_are_kept(finetuned, tmp_path: Path) -> None:
+    recipe = _recipe(finetuned("text_classification"))
+    config = BertEncoder.from_preset(recipe.encoder).config.replace(num_layers=2)
+    BertEncoder(config).save_to_preset(tmp_path)
+    Tokenizer.from_preset(recipe.encoder).save_to_preset(tmp_path)
+    whole = dataclasses.replace(recipe, encoder=str(tmp_path))
+    kept = dataclasses.replace(whole, layers="0")
+    assert plan(kept).parameters == plan(recipe).parameters < plan(whole).parameters
+
+
+def test_metrics_of_entity_types(finetuned) -> None:
     recipe = _recipe(finetuned("token_classification"))
     whole = plan(dataclasses.replace(recipe, metric="precision"))
-    assert plan(dataclasses.replace(recipe, layers="0")).parameters < whole.parameters
     assert whole.labels is not None
     entity = next(tag.partition("-")[2] for tag in whole.labels if "-" in tag)
     plan(dataclasses.replace(recipe, metric=f"{entity}_f1"))
