@@ -17,10 +17,12 @@ from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine
 from bert_keras.training.finetune_best import measure, metric_of
 from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_folder import FinetuneFolder
 from bert_keras.training.finetune_model import build_task, distiller_of, tokenizer_of
 from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.finetune_report import STEPS
 from bert_keras.training.kinds import Kind, kind_of
-from bert_keras.training.plan import EFFICIENCY, matrix_product_speed
+from bert_keras.training.plan import EFFICIENCY, files_of_steps, matrix_product_speed
 from bert_keras.training.progress import clock
 
 _SAMPLE = 1_000  # examples that are tokenised
@@ -133,6 +135,18 @@ def _memory(recipe: FinetuneRecipe, encoder: Any, length: int) -> int:
     return int(moving * _FLOAT * encoder.count_params() + width * activations)
 
 
+def files_of_run(recipe: FinetuneRecipe) -> list[str]:
+    """Return what a run writes into its folder, files and folders, in the order of writing."""
+    folder, kind = FinetuneFolder(recipe), kind_of(recipe)
+    seeds = [folder.of_seed(recipe.seed + number).name for number in range(recipe.seeds)]
+    if len(seeds) > _SHOWN:
+        seeds = [seeds[0], "…", seeds[-1]]
+    left_out = () if kind.has_confusion else ("confusion matrix",)
+    last = files_of_steps([step for step in STEPS if step.name not in left_out])
+    last = [f"predictions.{kind.extension}" if "predictions." in name else name for name in last]
+    return [folder.run.name, *seeds, *last]
+
+
 def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> None:
     """Print what `bert-keras finetune` would do with this recipe; write nothing.
 
@@ -180,5 +194,7 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
     table.add_row(
         "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"
     )
-    table.add_row("run folder", recipe.out or f"runs/{recipe.name}", "model, report, predictions")
+    table.add_row(
+        "run folder", recipe.out or f"runs/{recipe.name}", ", ".join(files_of_run(recipe))
+    )
     (console or escaping.console()).print(table)

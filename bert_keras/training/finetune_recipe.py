@@ -30,6 +30,12 @@ _LABELLED = (
 _TOKENS = ("text_classification", "multi_label_classification", "text_regression", *_TAGS)
 _WITH_DROPOUT = (*_TOKENS, *_QUESTIONS, *_CHOICES)
 
+
+def _rate(rate: float) -> str:
+    """Return a learning rate as papers write it: 1e-4."""
+    return f"{rate:.0e}".replace("e-0", "e-")
+
+
 _data, _files, _model = Section("Task and data"), Section("Files"), Section("Model")
 _teacher, _optimization, _run = Section("Distillation"), Section("Optimization"), Section("Run")
 
@@ -237,8 +243,9 @@ class FinetuneRecipe:
         tasks=_TOKENS,
     )
     learning_rate: float = _optimization(
-        f"peak learning rate; 0: the default, {FINETUNING.learning_rate:g} (token_classification: "
-        f"{FINETUNING.tags_learning_rate:g}), lower for encoders wider than {WIDTH}",
+        f"peak learning rate; 0: the default, {_rate(FINETUNING.learning_rate)} "
+        f"(token_classification: {_rate(FINETUNING.tags_learning_rate)}), lower for encoders "
+        f"wider than {WIDTH}",
         0.0,
         is_share=False,
     )

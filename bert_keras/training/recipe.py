@@ -140,7 +140,7 @@ class PretrainRecipe:
         "name of the optimizer", "adamw", choices=("adamw", "lamb", "muon")
     )
     gradient_accumulation_steps: int = _optimization(
-        "batches whose gradients are added up for one update", 1
+        "batches whose gradients are accumulated for one update", 1
     )
     ema_momentum: float = _optimization(
         "momentum of an exponential moving average of the weights, which is saved; 0: off", 0.0
@@ -196,6 +196,11 @@ class PretrainRecipe:
         if self.warmup_steps > self.steps:
             fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
 
+    @property
+    def own_sizes(self) -> dict[str, int]:
+        """The sizes of a new model that the recipe gives itself, in place of those of `config`."""
+        return {name: getattr(self, name) for name in _SIZES if getattr(self, name)}
+
     def sizes(self) -> BertConfig:
         """Return the sizes of a new model: those of `config`, with the recipe's own values.
 
@@ -208,9 +213,8 @@ class PretrainRecipe:
             sizes = self._sizes_in(path)
         else:
             fail("config", "must be a JSON file or a name of PRESETS", self.config, PRESETS)
-        own = {name: getattr(self, name) for name in _SIZES if getattr(self, name)}
         try:
-            return sizes.replace(vocab_size=self.vocab_size, **own)
+            return sizes.replace(vocab_size=self.vocab_size, **self.own_sizes)
         except ValueError as error:
             fail("config", f"does not fit: {error}", self.config)
 

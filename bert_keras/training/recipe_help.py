@@ -81,7 +81,8 @@ def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) ->
     if holders := [pair for pair in fields.values() if name in pair[1].choices]:
         return "\n\n".join(_explained(*pair) for pair in holders)
     raise UsageError(
-        f"Neither a key, a value of one, nor a recipe. Received: {name!r}.{nearest(name, [*fields, *known])}"
+        f"Neither a recipe, a key, nor a value of a key. Received: {name!r}."
+        f"{nearest(name, [*fields, *known])}"
     )
 
 

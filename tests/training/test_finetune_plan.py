@@ -15,9 +15,10 @@ from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import FinetuneRecipe
 from bert_keras.training.finetune import main
-from bert_keras.training.finetune_folder import recipe_of
-from bert_keras.training.finetune_plan import plan, print_plan
+from bert_keras.training.finetune_folder import QUICKTEST, recipe_of
+from bert_keras.training.finetune_plan import files_of_run, plan, print_plan
 from bert_keras.training.finetune_recipe import KINDS
+from bert_keras.training.finetune_report import STEPS
 
 
 def _recipe(folder: Path) -> FinetuneRecipe:
@@ -36,6 +37,15 @@ def test_examples_and_steps_are_those_of_the_run(task: str, finetuned) -> None:
     last = max(json.loads(line)["step"] for line in log)
     assert found.steps * recipe.epochs == last
     assert found.parameters > 0 < found.memory
+    # === Files ===
+    patterns = {step.name: step.writes for step in STEPS}
+    written = {path.name for path in folder.iterdir()} - {"LOCK", QUICKTEST}
+    listed = set()
+    for name in files_of_run(recipe):
+        matched = {path.name for each in patterns.get(name, [name]) for path in folder.glob(each)}
+        assert matched, f"{name} is not written"
+        listed |= matched
+    assert written == listed
     assert found.seconds > 0
 
 
