@@ -166,6 +166,17 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def is_pretraining_run(folder: Path) -> bool:
+    """Return whether a folder is that of a pretraining run, which is a checkpoint too.
+
+    Raises:
+        ArtifactError: run.json is damaged.
+    """
+    path = folder / "run.json"
+    values = strict_json.read_object(path).get("recipe") if path.is_file() else None
+    return isinstance(values, dict) and "corpus" in values
+
+
 def recipe_of(folder: Path) -> FinetuneRecipe | None:
     """The values of the run in a folder; None where there is no run.json.
 

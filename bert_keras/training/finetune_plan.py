@@ -154,7 +154,7 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
         UsageError, DataError, ArtifactError: as for `plan`.
     """
     found = plan(recipe)
-    columns = "", "value", Column("remark", overflow="fold")
+    columns = "", *(Column(name, overflow="fold") for name in ("value", "remark"))
     table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
     train, dev = found.examples
     table.add_row("task", recipe.task, f"precision {recipe.precision}")

@@ -75,7 +75,7 @@ def print_plan(
     """
     found = plan(recipe)
     check_held_out(recipe)
-    columns = "", "value", Column("remark", overflow="fold")
+    columns = "", *(Column(name, overflow="fold") for name in ("value", "remark"))
     table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
     text = f"{found.text_bytes / 1e6:,.1f} MB"
     table.add_row("text", text, recipe.corpus)

@@ -218,11 +218,12 @@ def _columns_and_reading(
     model: str, values: dict[str, Any]
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Return the names of columns, and options of tables: those given, else those of the run."""
-    from bert_keras.training.finetune_folder import recipe_of
+    from bert_keras.training.finetune_folder import is_pretraining_run, recipe_of
     from bert_keras.training.finetune_recipe import usual_values
     from bert_keras.training.kinds.texts import table_options
 
-    recipe = recipe_of(atomic.expanded(model))
+    folder = atomic.expanded(model)
+    recipe = None if is_pretraining_run(folder) else recipe_of(folder)
     usual, merged = usual_values(), dict(values)
     for name in (*_COLUMNS, *_READING):
         if recipe is not None and values[name] == _DEFAULTS[name] and name in usual:

@@ -98,7 +98,8 @@ def _values(recipe: Any) -> str:
             lines += ["", f"{rule.section}:"]
             section = rule.section
         value = getattr(recipe, field.name) if is_one else field.default
-        lines.append(_row(_assignment(field.name, value), _meaning(field, rule)))
+        meaning = _meaning(field, rule, is_given=is_one)
+        lines.append(_row(_assignment(field.name, value), meaning))
     return "\n".join(lines[1:])
 
 
@@ -109,12 +110,16 @@ def _assignment(name: str, value: object) -> str:
     return f"{name}={shown}"
 
 
-def _meaning(field: dataclasses.Field[Any], rule: Rule) -> str:
-    """Return the meaning, with the words that a value may be, or its type."""
+def _meaning(field: dataclasses.Field[Any], rule: Rule, *, is_given: bool = False) -> str:
+    """Return the meaning, with the words that a value may be, or its type.
+
+    A value that a recipe has to give, and that is not given, is marked.
+    """
     kind = KINDS[str(field.type)].removeprefix("a ")
     if words := [word for word in rule.choices if word]:
         kind = f"{', '.join(words[:-1])} or {words[-1]}"
-    needed = "must be given" if field.default is dataclasses.MISSING else ""
+    is_needed = field.default is dataclasses.MISSING and not is_given
+    needed = "must be given" if is_needed else ""
     notes = "; ".join(filter(None, (kind, needed)))
     return f"{rule.meaning} ({notes})"
 

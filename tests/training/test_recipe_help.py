@@ -59,6 +59,7 @@ def test_help_shows_a_recipe(program, kind, folder: Path) -> None:
         shown = program.describe([name, "learning_rate=3"])
         assert shown.startswith(header_of(folder / f"{name}.py").title)
         assert f"\n    name={name} " in shown
+        assert "must be given" not in shown
 
 
 def test_a_recipe_shows_the_values_of_its_task_alone() -> None:
