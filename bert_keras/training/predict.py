@@ -34,6 +34,7 @@ Examples:
     bert-keras predict runs/sst2 "A fine film."
     bert-keras predict runs/sst2 reviews.csv text=review out=labels.csv
     cat reviews.txt | bert-keras predict runs/sst2
+    bert-keras predict runs/demo "The [MASK] of France is Paris."
     bert-keras predict runs/squad squad/dev.json out=answers.json form=official
 
 Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 a damaged model, 5 no space.

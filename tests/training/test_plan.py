@@ -175,6 +175,19 @@ def test_the_files_of_a_run_are_listed(tiny: str, tmp_path: Path, call) -> None:
     assert {path.name for path in folder.iterdir()} - {"LOCK"} == matched
 
 
+def test_a_folder_that_the_run_would_refuse(tiny: str, tmp_path: Path, call) -> None:
+    assert call(pretrain.main, tiny, "out=run", "steps=2").code == 0
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "mine.txt").touch()
+    for out, message in (("run", "holds a run with other values"), ("taken", "is not the folder")):
+        words = (tiny, f"out={out}", "seed=3")
+        planned, done = call(pretrain.main, *words, "--dry-run"), call(pretrain.main, *words)
+        assert (planned.code, planned.err) == (done.code, done.err)
+        assert done.code == 2
+        assert message in planned.err
+    assert call(pretrain.main, tiny, "out=run", "steps=2", "--dry-run").code == 0
+
+
 def test_own_sizes_are_named() -> None:
     assert " bert_tiny_uncased, but num_layers=3" in _printed(num_layers=3)
     assert "but" not in _printed()
