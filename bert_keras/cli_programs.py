@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
@@ -19,7 +20,17 @@ PROGRAMS = {
     "evaluate": ("evaluate", "Measure a fine-tuned model on labelled examples.", USE),
     "fill-mask": ("fill_mask", "Fill the masks of texts with an exported SavedModel.", USE),
 }
-_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+_PASS_ON = {"ignore_unknown_options": True}
+
+
+def _complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    from bert_keras.training.completion import complete_words
+
+    words = context.params.get("words") or ()
+    return complete_words(context.info_name or "", list(words), incomplete)
+
+
+_Words = Annotated[list[str] | None, typer.Argument(autocompletion=_complete)]
 
 
 def register(app: typer.Typer) -> None:
@@ -34,13 +45,14 @@ def register(app: typer.Typer) -> None:
         )(_command(module))
 
 
-def _command(name: str) -> Callable[[typer.Context], None]:
-    def run_program(context: typer.Context) -> None:
+def _command(name: str) -> Callable[..., None]:
+    def run_program(words: _Words = None) -> None:
+        arguments = list(words or ())
         program = importlib.import_module(f"bert_keras.training.{name}")
         if name == "fill_mask":  # a program of its own kind: users copy it
-            sys.exit(program.main(context.args))
+            sys.exit(program.main(arguments))
         from bert_keras.training.run import run
 
-        run(program.main, context.args, describe=getattr(program, "describe", None))
+        run(program.main, arguments, describe=getattr(program, "describe", None))
 
     return run_program

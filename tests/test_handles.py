@@ -27,7 +27,7 @@ from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.errors import ArtifactError
 from bert_keras.models import Task
 from bert_keras.presets import HANDLES
-from bert_keras.training import finetune_seed
+from bert_keras.training import finetune_model
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.model import build
 from bert_keras.training.recipe import PretrainRecipe
@@ -107,7 +107,7 @@ def test_every_task_opens_by_a_name(class_name: str, cache: Path) -> None:
 
 def _encoder(handle: str, cache: Path) -> None:
     recipe = FinetuneRecipe(task="text_classification", encoder=handle)
-    contracts.assert_same_weights(finetune_seed._encoder(recipe), hub.published().encoder)
+    contracts.assert_same_weights(finetune_model.open_encoder(recipe), hub.published().encoder)
 
 
 def _teacher(handle: str, cache: Path) -> None:
@@ -123,7 +123,7 @@ def _teacher(handle: str, cache: Path) -> None:
             Tokenizer(hub.WORDS).save_to_preset(folder)
         recipe = FinetuneRecipe(task=task_name, encoder=handle, teacher=handle, max_length=8)
         student = make(BertEncoder(every_model.TINY))
-        distiller = finetune_seed._taught(recipe, student, Tokenizer(hub.WORDS))
+        distiller = finetune_model.distiller_of(recipe, student, Tokenizer(hub.WORDS))
         contracts.assert_same_weights(distiller.teacher, published)
 
 
@@ -143,7 +143,7 @@ _OPENS = re.compile(r"(?:from_preset|open_checkpoint|load_checkpoint)\(\s*recipe
 
 def test_every_key_that_takes_a_checkpoint_is_here() -> None:
     """The sources tell: the calls that open a checkpoint, and the meanings of the keys."""
-    folder = Path(finetune_seed.__file__).parent
+    folder = Path(finetune_model.__file__).parent
     opened = {
         key
         for path in folder.rglob("*.py")

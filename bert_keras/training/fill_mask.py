@@ -79,7 +79,8 @@ def load(folder: Path) -> Fill:
         ValueError: there is no such SavedModel.
     """
     if not (folder / "saved_model.pb").is_file():
-        raise ValueError(f"{folder}: not a SavedModel: there is no saved_model.pb in it")
+        found = f"{folder}: not a SavedModel: there is no saved_model.pb in it."
+        raise ValueError(f"{found} {_cure(folder)}")
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  the model holds operations of it
 
@@ -99,6 +100,15 @@ def load(folder: Path) -> Fill:
         return {name: value.numpy() for name, value in outputs.items()}
 
     return fill
+
+
+def _cure(folder: Path) -> str:
+    """Return what to do with a folder that is not a SavedModel."""
+    if (folder / "config.json").is_file():
+        return f'It is a checkpoint: bert-keras predict {folder} "a text with {MASK}"'
+    if versions := sorted(path.parent for path in folder.glob("*/saved_model.pb")):
+        return f"Name the folder of a version: {versions[-1]}"
+    return "Name a folder that bert-keras pretrain or export wrote: saved_models/NAME/VERSION"
 
 
 def show(texts: Sequence[str], fills: Mapping[str, Any], console: Console) -> None:
@@ -141,7 +151,7 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _fail(error: Exception, code: int) -> int:
-    print(error, file=sys.stderr)
+    print(f"error: {error}", file=sys.stderr)
     return code
 
 

@@ -29,7 +29,7 @@ import sys
 import tempfile
 from typing import Any
 
-from bert_keras.errors import ArtifactError, NumericError, UsageError
+from bert_keras.errors import NumericError, UsageError
 from bert_keras.training import machine, recipe_help
 from bert_keras.training.finetune_recipe import FOLDER, FinetuneRecipe, load_finetuning, quicktest
 from bert_keras.training.recipe_files import read_command
@@ -68,6 +68,11 @@ def main(arguments: list[str]) -> int:
 
         if is_quick:
             raise UsageError("--dry-run is of the recipe's own files: leave --quicktest out.")
+        import keras
+
+        folder = FinetuneFolder(recipe)
+        folder.check()
+        folder.require_same(recipe, keras.backend.backend())
         print_plan(recipe)
         return 0
     if is_quick and not recipe.out:  # every test is a new run
@@ -86,8 +91,8 @@ def main(arguments: list[str]) -> int:
 def _finetune(recipe: FinetuneRecipe, folder: Any, arguments: list[str]) -> int:
     import keras
 
-    from bert_keras.tokenizers import Tokenizer
     from bert_keras.training.finetune_data import Data
+    from bert_keras.training.finetune_model import tokenizer_of
     from bert_keras.training.finetune_report import finish
     from bert_keras.training.finetune_seed import Stopped, run_seed
     from bert_keras.training.health import versions
@@ -96,10 +101,7 @@ def _finetune(recipe: FinetuneRecipe, folder: Any, arguments: list[str]) -> int:
     folder.claim(recipe, keras.backend.backend(), versions())
     kind = kind_of(recipe)
     data = Data.read(recipe, kind)
-    try:
-        tokenizer = Tokenizer.from_preset(recipe.encoder)
-    except ArtifactError as error:
-        raise ArtifactError(f"encoder={recipe.encoder}: {error}") from error
+    tokenizer = tokenizer_of(recipe)
     seeds = range(recipe.seed, recipe.seed + recipe.seeds)
     try:
         results = [

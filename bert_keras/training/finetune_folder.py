@@ -90,6 +90,24 @@ class FinetuneFolder:
             UsageError: the folder holds another run.
         """
         self.check()
+        files = self.require_same(recipe, backend)
+        card = {
+            "recipe": self.values(recipe),
+            "backend": backend,
+            "files": files,
+            "versions": versions,
+        }
+        atomic.write_json(self.run, card)
+
+    def require_same(self, recipe: FinetuneRecipe, backend: str) -> dict[str, dict[str, str]]:
+        """Check that a run which is begun in this folder is that of a recipe.
+
+        Returns:
+            The digests of the files that the recipe names.
+
+        Raises:
+            UsageError: the folder holds another run.
+        """
         values, files = self.values(recipe), _digests(recipe)
         files_then: dict[str, dict[str, str]] = {}
         # Whoever mistyped a value corrects it, as long as nothing was done with it.
@@ -116,11 +134,7 @@ class FinetuneFolder:
                 changed.append(f"  backend: {before.get('backend')} then, {backend} now")
             require_unchanged(self.path, changed)
         # One that is missing now is known all the same.
-        files = {
-            name: files_then.get(name, {}) | files.get(name, {}) for name in files_then | files
-        }
-        card = {"recipe": values, "backend": backend, "files": files, "versions": versions}
-        atomic.write_json(self.run, card)
+        return {name: files_then.get(name, {}) | files.get(name, {}) for name in files_then | files}
 
     def _is_begun(self) -> bool:
         return any(any(self.path.glob(f"seed-*/{name}")) for name in ("checkpoints", "result.json"))
@@ -150,6 +164,17 @@ def _files(folder: Path) -> set[Path]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_pretraining_run(folder: Path) -> bool:
+    """Return whether a folder is that of a pretraining run, which is a checkpoint too.
+
+    Raises:
+        ArtifactError: run.json is damaged.
+    """
+    path = folder / "run.json"
+    values = strict_json.read_object(path).get("recipe") if path.is_file() else None
+    return isinstance(values, dict) and "corpus" in values
 
 
 def recipe_of(folder: Path) -> FinetuneRecipe | None:

@@ -13,16 +13,20 @@ from rich.text import Text
 
 from bert_keras import escaping
 from bert_keras.defaults import FINETUNING
-from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine
+from bert_keras.training.finetune_best import measure, metric_of
 from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_folder import FinetuneFolder
+from bert_keras.training.finetune_model import build_task, distiller_of, tokenizer_of
 from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.finetune_report import STEPS
 from bert_keras.training.kinds import Kind, kind_of
-from bert_keras.training.plan import EFFICIENCY, matrix_product_speed
+from bert_keras.training.plan import EFFICIENCY, files_of_steps, matrix_product_speed
 from bert_keras.training.progress import clock
 
 _SAMPLE = 1_000  # examples that are tokenised
+_MEASURED = 16  # examples of dev that tell the names of the metrics
 _SHOWN = 8  # names of labels
 _FLOAT = 4  # bytes
 
@@ -56,14 +60,21 @@ def plan(recipe: FinetuneRecipe) -> Plan:
     """Read the files and a sample's tokens; estimate the rest.
 
     Raises:
-        UsageError: values of the recipe that do not fit the files.
+        UsageError: values of the recipe that do not fit the files or the encoder: what the run
+            refuses before its first step.
         DataError: a bad row; names file and line.
-        ArtifactError: no such encoder.
+        ArtifactError: no such encoder or teacher.
     """
     kind = kind_of(recipe)
     data = Data.read(recipe, kind)
-    encoder = BertEncoder.from_preset(recipe.encoder, load_weights=False)
-    tokenizer = Tokenizer.from_preset(recipe.encoder)
+    tokenizer = tokenizer_of(recipe)
+    task = build_task(recipe, kind, data.labels, tokenizer, load_weights=False)
+    if recipe.teacher:
+        distiller_of(recipe, task, tokenizer, load_weights=False)
+    if recipe.metric and not _is_of_an_entity_type(recipe.metric, data.labels):
+        part = kind.take(data.dev, range(min(len(data.dev), _MEASURED)))
+        metric_of(recipe, measure(kind, task, tokenizer, part).metrics)
+    encoder = task.encoder
     lengths, rows = _lengths(recipe, kind, data, tokenizer, encoder)
     per_batch: float = recipe.batch_size
     if recipe.packing:  # as many rows of max_length as hold about batch_size examples
@@ -86,6 +97,12 @@ def plan(recipe: FinetuneRecipe) -> Plan:
         _memory(recipe, encoder, int(np.percentile(lengths, 95))),
         operations / (matrix_product_speed() * EFFICIENCY),
     )
+
+
+def _is_of_an_entity_type(metric: str, tags: list[str] | None) -> bool:
+    """Return whether a metric is of one type of entity, which a few examples may not have."""
+    types = {tag.partition("-")[2] for tag in tags or ()} - {""}
+    return metric.rpartition("_")[0] in types
 
 
 def _lengths(
@@ -118,6 +135,18 @@ def _memory(recipe: FinetuneRecipe, encoder: Any, length: int) -> int:
     return int(moving * _FLOAT * encoder.count_params() + width * activations)
 
 
+def files_of_run(recipe: FinetuneRecipe) -> list[str]:
+    """Return what a run writes into its folder, files and folders, in the order of writing."""
+    folder, kind = FinetuneFolder(recipe), kind_of(recipe)
+    seeds = [folder.of_seed(recipe.seed + number).name for number in range(recipe.seeds)]
+    if len(seeds) > _SHOWN:
+        seeds = [seeds[0], "…", seeds[-1]]
+    left_out = () if kind.has_confusion else ("confusion matrix",)
+    last = files_of_steps([step for step in STEPS if step.name not in left_out])
+    last = [f"predictions.{kind.extension}" if "predictions." in name else name for name in last]
+    return [folder.run.name, *seeds, *last]
+
+
 def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> None:
     """Print what `bert-keras finetune` would do with this recipe; write nothing.
 
@@ -125,7 +154,7 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
         UsageError, DataError, ArtifactError: as for `plan`.
     """
     found = plan(recipe)
-    columns = "", "value", Column("remark", overflow="fold")
+    columns = "", *(Column(name, overflow="fold") for name in ("value", "remark"))
     table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
     train, dev = found.examples
     table.add_row("task", recipe.task, f"precision {recipe.precision}")
@@ -165,5 +194,7 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
     table.add_row(
         "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"
     )
-    table.add_row("run folder", recipe.out or f"runs/{recipe.name}", "model, report, predictions")
+    table.add_row(
+        "run folder", recipe.out or f"runs/{recipe.name}", ", ".join(files_of_run(recipe))
+    )
     (console or escaping.console()).print(table)

@@ -30,6 +30,12 @@ _LABELLED = (
 _TOKENS = ("text_classification", "multi_label_classification", "text_regression", *_TAGS)
 _WITH_DROPOUT = (*_TOKENS, *_QUESTIONS, *_CHOICES)
 
+
+def _rate(rate: float) -> str:
+    """Return a learning rate as papers write it: 1e-4."""
+    return f"{rate:.0e}".replace("e-0", "e-")
+
+
 _data, _files, _model = Section("Task and data"), Section("Files"), Section("Model")
 _teacher, _optimization, _run = Section("Distillation"), Section("Optimization"), Section("Run")
 
@@ -43,17 +49,22 @@ class FinetuneRecipe:
     """
 
     # === Task and data ===
-    task: str = _data("kind of examples and model", choices=KINDS)
-    train: str = _data("file of examples to learn from", "")
-    dev: str = _data("file to measure on; empty: validation_split of train", "")
+    task: str = _data("task to fine-tune for", choices=KINDS)
+    train: str = _data("file of examples to train on", "")
+    dev: str = _data("file of examples to evaluate on; empty: validation_split of train", "")
     validation_split: float = _data(
-        "share of train to measure on where there is no dev", 0.1, above_zero=True
+        "share of train to evaluate on where there is no dev", 0.1, above_zero=True
     )
-    rows: int = _data("examples of train to learn from; 0: all", 0, least=0)
-    draw: bool = _data("draw those rows by data_seed; else take the first ones", True)
-    dev_rows: int = _data("the first examples of dev to measure on; 0: all", 0, least=0)
+    rows: int = _data("examples of train to train on; 0: all", 0, least=0)
+    draw: bool = _data("draw those rows at random, by data_seed; false: take the first rows", True)
+    dev_rows: int = _data(
+        "evaluate on this many examples of dev, the first ones; 0: all", 0, least=0
+    )
     data_seed: int = _data(
-        "seed of that draw: the same rows for every seed of the run", 0, least=0, bound=_SEEDS
+        "seed that draws the rows: the same rows for every seed of the run",
+        0,
+        least=0,
+        bound=_SEEDS,
     )
     # === Files ===
     format: str = _files(
@@ -63,18 +74,22 @@ class FinetuneRecipe:
         tasks=_TABLES,
     )
     header: bool = _files(
-        "a table names its columns; else they are numbers from 0", True, tasks=_TABLES
+        "the first row of a table names its columns; false: they are numbered from 0",
+        True,
+        tasks=_TABLES,
     )
     quoting: str = _files(
-        "quotes hold fields of a table together; auto: in CSV",
+        "fields of a table may be in quotes; auto: in CSV alone",
         "auto",
         choices=("auto", "true", "false"),
         tasks=_TABLES,
     )
     separator: str = _files(
-        "separator of the fields of a table; empty: comma in CSV, tab in TSV", "", tasks=_TABLES
+        "separator of the columns of a table; empty: comma in CSV, tab in TSV", "", tasks=_TABLES
     )
-    encoding: str = _files("encoding of tables", "utf-8", tasks=(*_TABLES, "token_classification"))
+    encoding: str = _files(
+        "text encoding of the files", "utf-8", tasks=(*_TABLES, "token_classification")
+    )
     text: str = _files("column of the text", "text", tasks=_TEXTS)
     pair: str = _files("column of the second text; empty: there is none", "", tasks=_TEXTS)
     label: str = _files(
@@ -89,93 +104,119 @@ class FinetuneRecipe:
         "column of the text that an option is chosen for; empty: none", "prompt", tasks=_CHOICES
     )
     options: str = _files(
-        "column with a list of options; or columns with commas, one option each",
+        "column with a list of options; or several columns, separated by commas, an option each",
         "options",
         tasks=_CHOICES,
     )
     lead: str = _files(
-        "column of the words that every option begins with; empty: none", "", tasks=_CHOICES
+        "column of words to put before every option; empty: none", "", tasks=_CHOICES
     )
     answer: str = _files(
-        "column of the right option's number from 0, or letter", "answer", tasks=_CHOICES
+        "column of the right option: its number from 0, or its letter", "answer", tasks=_CHOICES
     )
     labels: str = _files(
-        "names of the labels in order, or of the types of entities, with commas; "
+        "names of the labels, or of the entity types, in order and separated by commas; "
         "empty: those of train, sorted",
         "",
         tasks=_LABELLED,
     )
-    positive: str = _files("label that the binary F1 counts; empty: the second", "", tasks=_CLASSES)
+    positive: str = _files(
+        "positive label of the binary F1; empty: the second label", "", tasks=_CLASSES
+    )
     word_column: int = _files(
         "column of the words in files of tagged words, from 0", 0, least=0, tasks=_TAGS
     )
     tag_column: int = _files("column of the tags; -1: the last", -1, least=-(2**31), tasks=_TAGS)
     numbered_characters: bool = _files(
-        "each word is a character and its number, as in Weibo NER", False, tasks=_TAGS
+        "words are characters with a number behind each, as in Weibo NER", False, tasks=_TAGS
     )
     scheme: str = _files(
-        "scheme of the tags",
+        "tagging scheme; auto: found from the tags",
         "auto",
         choices=("auto", "iob1", "bio", "bioes", "bilou", "bmes"),
         tasks=_TAGS,
     )
     repair: bool = _files(
-        "read broken spans of bioes, bilou and bmes as conlleval does", False, tasks=_TAGS
+        "accept invalid tag sequences of bioes, bilou and bmes, as conlleval does",
+        False,
+        tasks=_TAGS,
     )
     max_score: float = _files(
-        "the score of two texts that mean the same",
+        "highest score of the data, that of two texts with the same meaning",
         1.0,
         above_zero=True,
         is_share=False,
         tasks=("sentence_similarity",),
     )
     language: str = _files(
-        "language of answers; zh compares characters", "en", choices=("en", "zh"), tasks=_QUESTIONS
+        "language of the answers; zh: the metrics compare characters",
+        "en",
+        choices=("en", "zh"),
+        tasks=_QUESTIONS,
     )
     # === Model ===
     encoder: str = _model(
-        "checkpoint to begin with: a folder, a run, a name of PRESETS, or hf://organisation/name",
+        "checkpoint to start from: a folder, a run, a name of PRESETS, or hf://organisation/name",
         "",
     )
     dropout: float = _model("dropout rate of the head", 0.1, tasks=_WITH_DROPOUT)
     freeze: bool = _model(
-        "train the head alone", False, tasks=(*_WITH_DROPOUT, "pair_classification")
+        "freeze the encoder; train only the head",
+        False,
+        tasks=(*_WITH_DROPOUT, "pair_classification"),
     )
     representation: str = _model(
-        "layers that the head reads",
+        "encoder layers that the head reads",
         "last",
-        choices=("last", "concat_last_4", "mix"),
+        choices={
+            "last": "the last layer",
+            "concat_last_4": "the last four layers, concatenated",
+            "mix": "a learned average of all layers, as ELMo",
+        },
         tasks=_TOKENS,
     )
-    crf: bool = _model(
-        "choose the tags of a text together (conditional random field)", False, tasks=_TAGS
-    )
+    crf: bool = _model("conditional random field (CRF) over the tags of a text", False, tasks=_TAGS)
     lora: int = _model(
-        "rank of LoRA adapters, which alone move in the encoder; 0: none", 0, least=0
+        "rank of LoRA adapters; the encoder's own weights are then frozen; 0: no LoRA", 0, least=0
     )
     all_pieces: bool = _model(
-        "every piece of a word has its tag, not only the first", False, tasks=_TAGS
+        "tag every token of a word; false: the first token alone", False, tasks=_TAGS
     )
     pooling: str = _model(
-        "pooling of the vectors of tokens to one of the text",
+        "pooling of the token vectors to one vector of the text",
         "mean",
-        choices=("mean", "max", "cls", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"),
+        choices={
+            "mean": "mean of the token vectors",
+            "max": "maximum of the token vectors, by dimension",
+            "cls": "vector of [CLS]",
+            "mean_sqrt_len_tokens": "sum of the token vectors over the root of their number",
+            "weightedmean": "mean of the token vectors, later tokens weigh more",
+            "lasttoken": "vector of the last token",
+        },
         tasks=_VECTORS,
     )
-    max_length: int = _model("most tokens of a row", FINETUNING.max_length, least=8)
-    stride: int = _model(
-        "doc stride: pieces from one part of a text to the next", 128, tasks=_QUESTIONS
+    max_length: int = _model(
+        "most tokens of an example; longer texts are cut", FINETUNING.max_length, least=8
     )
-    max_question: int = _model("most pieces of a question", 64, tasks=_QUESTIONS)
-    max_answer: int = _model("most pieces of an answer", 30, tasks=_QUESTIONS)
-    no_answer: bool = _model("a question may have no answer", False, tasks=_QUESTIONS)
+    stride: int = _model(
+        "doc stride: tokens from the start of one window of a long text to the next",
+        128,
+        tasks=_QUESTIONS,
+    )
+    max_question: int = _model("most tokens of a question", 64, tasks=_QUESTIONS)
+    max_answer: int = _model("most tokens of an answer", 30, tasks=_QUESTIONS)
+    no_answer: bool = _model(
+        "some questions have no answer, as in SQuAD 2.0", False, tasks=_QUESTIONS
+    )
     # === Distillation ===
     layers: str = _teacher(
-        "layers of the encoder that are left, with commas, from 0; empty: all", ""
+        "encoder layers to keep, by index from 0, separated by commas; empty: all", ""
     )
-    teacher: str = _teacher("checkpoint of a fine-tuned model of the same labels; empty: none", "")
+    teacher: str = _teacher(
+        "checkpoint of a fine-tuned model with the same labels to learn from; empty: none", ""
+    )
     temperature: float = _teacher(
-        "divisor of all logits before they are compared",
+        "softmax temperature of the distillation loss",
         2.0,
         above_zero=True,
         is_share=False,
@@ -183,69 +224,95 @@ class FinetuneRecipe:
             task for task in KINDS if task not in ("text_regression", "sentence_similarity")
         ),
     )
-    alpha: float = _teacher("share of the loss that is the teacher's", 0.5, is_share=False)
+    alpha: float = _teacher(
+        "weight of the distillation loss, from 0 to 1; the loss of the labels has the rest",
+        0.5,
+        is_share=False,
+    )
     hidden: float = _teacher(
-        "weight of the distance of last states; 0: they are not compared", 0.0, is_share=False
+        "weight of the distance between the last hidden states of both models; 0: none",
+        0.0,
+        is_share=False,
     )
     # === Optimization ===
-    epochs: int = _optimization("passes over the examples", 3)
+    epochs: int = _optimization("passes over the training examples", 3)
     batch_size: int = _optimization("examples of a batch", FINETUNING.batch_size)
     packing: bool = _optimization(
-        "several examples in a row of max_length, without padding", False, tasks=_TOKENS
+        "sequence packing: several examples in a row of max_length, without padding",
+        False,
+        tasks=_TOKENS,
     )
     learning_rate: float = _optimization(
-        f"learning rate at the end of the warm-up; 0: {FINETUNING.learning_rate:g}, of "
-        f"token_classification {FINETUNING.tags_learning_rate:g}, and for encoders wider than "
-        f"{WIDTH} lower by the square of the width",
+        f"peak learning rate; 0: the default, {_rate(FINETUNING.learning_rate)} "
+        f"(token_classification: {_rate(FINETUNING.tags_learning_rate)}), lower for encoders "
+        f"wider than {WIDTH}",
         0.0,
         is_share=False,
     )
     warmup: float = _optimization(
-        "share of the steps in which the rate rises from 0", FINETUNING.warmup
+        "share of the steps in which the learning rate rises from 0", FINETUNING.warmup
     )
     schedule: str = _optimization(
-        "fall of the rate; slanted_triangular has its own rise",
+        "decay of the learning rate; slanted_triangular has a warm-up of its own",
         FINETUNING.schedule,
         choices=("linear", "cosine", "polynomial", "constant", "slanted_triangular"),
     )
     weight_decay: float = _optimization(
-        "weight decay of kernels and tables", FINETUNING.weight_decay, is_share=False
+        "weight decay of kernels and embeddings", FINETUNING.weight_decay, is_share=False
     )
     clip_norm: float = _optimization(
-        "largest norm of the gradient; 0: any", FINETUNING.clip_norm, is_share=False
+        "largest norm of the gradient; 0: no clipping", FINETUNING.clip_norm, is_share=False
     )
     optimizer: str = _optimization(
         "name of the optimizer", "adamw", choices=("adamw", "lamb", "muon")
     )
     layer_decay: float = _optimization(
-        "each block's rate as a share of that above it; 0: one rate", 0.0
+        "learning rate of each layer as a share of that of the layer above; 0: one rate for all",
+        0.0,
     )
     unfreeze_every: int = _optimization(
-        "updates until the next block below moves too; 0: all at once", 0, least=0
+        "gradual unfreezing: updates until the next lower layer trains too; 0: all at once",
+        0,
+        least=0,
     )
     class_weights: str = _optimization(
-        "balanced: rare labels count more", "none", choices=("none", "balanced"), tasks=_CLASSES
+        "weights of the labels in the loss",
+        "none",
+        choices={"none": "all labels weigh the same", "balanced": "rare labels weigh more"},
+        tasks=_CLASSES,
     )
     precision: str = _optimization(
         "Keras dtype policy", "float32", choices=("float32", "mixed_bfloat16", "mixed_float16")
     )
-    gradient_checkpointing: bool = _optimization("compute each block twice, for less memory", False)
+    gradient_checkpointing: bool = _optimization(
+        "recompute activations in the backward pass: less memory, more time", False
+    )
     # === Run ===
-    seed: int = _run("the first seed, of new weights, dropout and order", 0, least=0, bound=_SEEDS)
-    seeds: int = _run("number of seeds; each trains a model", 1)
-    evaluations: int = _run("evaluations in each epoch", 1)
+    seed: int = _run(
+        "first seed, of new weights, dropout and the order of the examples",
+        0,
+        least=0,
+        bound=_SEEDS,
+    )
+    seeds: int = _run("number of seeds; each trains a model, and the best one is kept", 1)
+    evaluations: int = _run("evaluations on dev in each epoch", 1)
     keep: str = _run(
-        "weights to keep: of the best evaluation, or the last ones",
+        "weights to keep",
         "best",
-        choices=("best", "last"),
+        choices={
+            "best": "those of the best evaluation on dev",
+            "last": "those of the last step",
+        },
     )
     patience: int = _run(
-        "evaluations without a gain after which a run ends; 0: it never does", 0, least=0
+        "stop early after this many evaluations without improvement; 0: never", 0, least=0
     )
-    metric: str = _run("metric that chooses the best weights; empty: the task's first", "")
+    metric: str = _run("metric that chooses the best weights; empty: the first one of the task", "")
     checkpoint_every: int = _run("evaluations between checkpoints", 1)
     workers: int = _run("threads that prepare batches", 2)
-    jit_compile: str = _run("compile with XLA; auto: by device", "auto", choices=tuple(JIT))
+    jit_compile: str = _run(
+        "compile with XLA; auto: as the backend and device allow", "auto", choices=tuple(JIT)
+    )
     out: str = _run("folder of the run; empty: runs/<name>", "")
     name: str = _run("name of the run; empty: that of the recipe file", "")
 

@@ -148,7 +148,7 @@ def _print(trained: _Trained) -> None:
 
 
 _MODEL_FILES = (
-    *("model.safetensors", "*config.json", "bert_keras.json", "predictor.json", "vocab.txt"),
+    *("model.safetensors", "*config*.json", "bert_keras.json", "predictor.json", "vocab.txt"),
     *("*token*.json", "modules.json", "1_Pooling"),
 )
 STEPS = (

@@ -10,23 +10,16 @@ from typing import Any
 import keras
 
 from bert_keras import atomic, strict_json
-from bert_keras.checkpoints import load_checkpoint, load_opened, open_checkpoint
-from bert_keras.checks import checked_length, encoder_of
+from bert_keras.checkpoints import load_checkpoint
 from bert_keras.defaults import FINETUNING
-from bert_keras.errors import NumericError, UsageError
-from bert_keras.models import (
-    BertEncoder,
-    Distiller,
-    PackedTask,
-    SentenceEncoder,
-    SentencePairs,
-    Task,
-)
+from bert_keras.errors import NumericError
+from bert_keras.models import Distiller, PackedTask, Task
 from bert_keras.optimization import optimizer
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine
 from bert_keras.training.finetune_best import KeepBest
 from bert_keras.training.finetune_data import Data, training_examples
+from bert_keras.training.finetune_model import build_task, distiller_of
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.fitting import Fitting
 from bert_keras.training.kinds import Kind
@@ -103,25 +96,17 @@ def _train(
     start = perf_counter()
     # === Model and batches ===
     keras.utils.set_random_seed(seed)
-    encoder = _encoder(recipe)
-    _check(recipe, encoder, tokenizer)
-    encoder.trainable = not recipe.freeze
-    if recipe.lora:
-        encoder.enable_lora(recipe.lora)
-    try:
-        task = kind.build(encoder, data.labels)
-    except ValueError as error:
-        raise UsageError(f"encoder={recipe.encoder}: {error}") from error
+    task = build_task(recipe, kind, data.labels, tokenizer)
     model: Any = task.packed() if recipe.packing else task
     if recipe.teacher:
-        model = _taught(recipe, task, tokenizer)
+        model = distiller_of(recipe, task, tokenizer)
     opened = perf_counter() - start
     examples = training_examples(recipe, kind, data, tokenizer, task, seed)
     log_every = math.ceil(examples.num_batches() / recipe.evaluations)
     # The last report may be begun for a few steps: it is made as long as the others.
     reports = math.ceil(recipe.epochs * examples.num_batches() / log_every)
     rate = recipe.learning_rate
-    rate = rate or FINETUNING.learning_rate_of(recipe.task, encoder.config.hidden_size)
+    rate = rate or FINETUNING.learning_rate_of(recipe.task, task.encoder.config.hidden_size)
     _compile(recipe, model, rate, reports * log_every)
     # === Resume ===
     fitting = Fitting(
@@ -160,56 +145,6 @@ def _train(
 def _note(recipe: FinetuneRecipe, seed: int, step: int) -> str:
     many = f" ({seed - recipe.seed + 1} of {recipe.seeds})" if recipe.seeds > 1 else ""
     return f"seed {seed}{many}" + (f": going on after step {step:,}" if step else "")
-
-
-def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -> None:
-    """Looks whether encoder, tokenizer and values fit together, before anything is computed."""
-    try:
-        encoder_of(encoder, tokenizer)
-        checked_length(recipe.max_length, encoder)
-    except ValueError as error:
-        raise UsageError(f"encoder={recipe.encoder}: {error}") from error
-    for name in ("layer_decay", "unfreeze_every", "lora"):
-        if getattr(recipe, name) and recipe.freeze:
-            raise UsageError(f"{name} is of the encoder's blocks, which freeze=true leaves alone.")
-    if (name := recipe.of_a_teacher) and not recipe.teacher:
-        value = getattr(recipe, name)
-        raise UsageError(f"{name}={value:g} compares with a teacher: name teacher=HANDLE.")
-    if recipe.schedule == "slanted_triangular" and recipe.warmup:
-        raise UsageError("schedule=slanted_triangular rises by itself: give warmup=0 with it.")
-
-
-def _encoder(recipe: FinetuneRecipe) -> BertEncoder:
-    # What is frozen or adapted is the recipe's decision.
-    encoder = BertEncoder.from_preset(recipe.encoder, dtype=recipe.precision, plain=True)
-    if recipe.layers:
-        try:
-            encoder = encoder.keep_layers([int(number) for number in recipe.layers.split(",")])
-        except ValueError as error:
-            raise UsageError(f"layers={recipe.layers}: {error}") from error
-    encoder.checkpoint_gradients(recipe.gradient_checkpointing)
-    return encoder
-
-
-def _taught(recipe: FinetuneRecipe, task: Task, tokenizer: Tokenizer) -> Distiller:
-    """The task as the student of the recipe's teacher."""
-    opened = open_checkpoint(recipe.teacher)
-    is_encoder_of_pairs = opened.class_name == SentenceEncoder.__name__
-    if isinstance(task, SentencePairs) and is_encoder_of_pairs:  # all that such runs keep
-        loss = task.options["loss"]
-        teacher: Any = SentencePairs.from_preset(recipe.teacher, dtype=recipe.precision, loss=loss)
-    else:
-        teacher = load_opened(opened, dtype=recipe.precision)
-    if Tokenizer.from_preset(recipe.teacher) != tokenizer:
-        raise UsageError(f"teacher={recipe.teacher}: reads other tokens than {recipe.encoder}.")
-    if not isinstance(teacher, Task):
-        raise UsageError(f"teacher={recipe.teacher}: an encoder, which has no answers.")
-    values = {"temperature": recipe.temperature, "alpha": recipe.alpha, "hidden": recipe.hidden}
-    try:
-        checked_length(recipe.max_length, teacher.encoder)
-        return Distiller(task, teacher, **values)
-    except ValueError as error:
-        raise UsageError(f"teacher={recipe.teacher}: {error}") from error
 
 
 def _compile(

@@ -36,6 +36,25 @@ RENAMED_TASKS = {
     "similarity": "sentence_similarity",
     "pair_labels": "pair_classification",
 }
+# Names of such keys in other libraries -> ours, the first of which a program has is suggested.
+ALIASES: dict[str, tuple[str, ...]] = {
+    "batch": ("batch_size",),
+    "checkpoint": ("encoder", "init_checkpoint"),
+    "data": ("train", "corpus"),
+    "lr": ("learning_rate",),
+    "max_grad_norm": ("clip_norm",),
+    "max_seq_len": ("max_length", "sequence_length"),
+    "max_seq_length": ("max_length", "sequence_length"),
+    "max_steps": ("steps", "epochs"),
+    "mlm_probability": ("mask_rate",),
+    "model": ("encoder", "init_checkpoint"),
+    "num_epochs": ("epochs", "steps"),
+    "num_train_epochs": ("epochs", "steps"),
+    "output_dir": ("out",),
+    "seq_len": ("max_length", "sequence_length"),
+    "seq_length": ("max_length", "sequence_length"),
+    "warmup_ratio": ("warmup", "warmup_steps"),
+}
 # What a value must be, by the name of its type.
 KINDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 
@@ -96,6 +115,8 @@ _PARSERS = {
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """A sentence that suggests the known word most like `word`; empty where none is."""
-    found = difflib.get_close_matches(word.lstrip("-"), known, n=1)
+    """Return a sentence that suggests the known word most like `word`; empty where none is."""
+    word = word.lstrip("-")
+    found = [name for name in ALIASES.get(word, ()) if name in known]
+    found = found or difflib.get_close_matches(word, known, n=1)
     return f" Did you mean {found[0]!r}?" if found else ""

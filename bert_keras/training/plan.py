@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
@@ -15,11 +16,13 @@ from bert_keras import escaping
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, read
 from bert_keras.features import PAIR_LOSSES
-from bert_keras.training import demo_corpus, machine
+from bert_keras.programs import Step
+from bert_keras.training import demo_corpus, machine, pretrain
 from bert_keras.training.corpora import check_held_out
 from bert_keras.training.prepare import find_prepared, open_tokenizer
 from bert_keras.training.progress import clock
 from bert_keras.training.recipe import PretrainRecipe
+from bert_keras.training.run_folder import RunFolder
 
 _BYTES_PER_TOKEN = 4.5  # of English in a vocabulary learned from it
 _GZIP = 2.8  # how much text packs
@@ -72,14 +75,14 @@ def print_plan(
     """
     found = plan(recipe)
     check_held_out(recipe)
-    columns = "", "value", Column("remark", overflow="fold")
+    columns = "", *(Column(name, overflow="fold") for name in ("value", "remark"))
     table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
     text = f"{found.text_bytes / 1e6:,.1f} MB"
     table.add_row("text", text, recipe.corpus)
     origin = recipe.vocab or ("prepared" if _prepared(recipe) else "learned from the text")
     table.add_row("vocabulary", f"{found.vocab_size:,} pieces", origin)
     table.add_row(
-        "model", f"{found.parameters:,} parameters", recipe.init_checkpoint or recipe.config
+        "model", f"{found.parameters:,} parameters", recipe.init_checkpoint or _sizes(recipe)
     )
     table.add_row(
         "examples",
@@ -97,19 +100,46 @@ def print_plan(
         "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"
     )
     folder = recipe.out or ("a temporary folder" if is_quicktest else f"runs/{recipe.name}")
-    table.add_row("run folder", folder, ", ".join(_written(recipe)))
-    if recipe.export and importlib.util.find_spec("tensorflow_text") is not None:
+    table.add_row("run folder", folder, ", ".join(files_of_run(recipe)))
+    if _exports(recipe):
         path = f"saved_models/{recipe.name}/<version>"
         table.add_row("SavedModel", path, "in the run folder" if is_quicktest else "")
     (console or escaping.console()).print(table)
 
 
-def _written(recipe: PretrainRecipe) -> list[str]:
-    """Return what the run will write into its folder."""
-    corpus = [] if _prepared(recipe) else ["corpus"]
-    picture = ["loss.png"] if importlib.util.find_spec("matplotlib") is not None else []
-    events = ["tensorboard"] if recipe.tensorboard else []
-    return [*corpus, "checkpoints", "model", "tokenizer", "report.md", *picture, *events]
+def files_of_run(recipe: PretrainRecipe) -> list[str]:
+    """Return what a run writes into its folder, files and folders, in the order of writing."""
+    folder = RunFolder(recipe)
+    demo = ["demo.txt"] if recipe.corpus == "demo" else []
+    corpus = [] if _prepared(recipe) else [*demo, folder.corpus.name]
+    training = [path.name for path in (folder.checkpoints, folder.metrics, folder.speed)]
+    left_out = set()
+    if not _exports(recipe):
+        left_out.add("SavedModel")
+    if importlib.util.find_spec("matplotlib") is None:
+        left_out.add("picture")
+    if not recipe.tensorboard:
+        left_out.add("TensorBoard")
+    last = files_of_steps([step for step in pretrain.STEPS if step.name not in left_out])
+    last = [name for name in last if name != "saved_models"]  # has a row of its own in the plan
+    return [folder.run.name, *corpus, *training, *last]
+
+
+def files_of_steps(steps: Sequence[Step]) -> list[str]:
+    """Return what the last steps of a training write; a model or a tokenizer is one name."""
+    names: list[str] = []
+    for step in steps:
+        names += [step.name] if step.name in ("model", "tokenizer") else step.writes
+    return names
+
+
+def _exports(recipe: PretrainRecipe) -> bool:
+    return recipe.export and importlib.util.find_spec("tensorflow_text") is not None
+
+
+def _sizes(recipe: PretrainRecipe) -> str:
+    own = ", ".join(f"{name}={value}" for name, value in recipe.own_sizes.items())
+    return f"{recipe.config}, but {own}" if own else recipe.config
 
 
 def _config(recipe: PretrainRecipe, vocab_size: int) -> BertConfig:

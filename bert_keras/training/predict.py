@@ -11,27 +11,30 @@ quotes, a file, or - for standard input; without one, standard input. A file is 
     overwrite=false       replace the file of out=
     text=                 column or key of the text; that of the run, else text
     pair=                 column or key of a second text; that of the run, else none of a table
-    question= context=    those of questions; prompt= options= lead= of choices
+    question= context=    columns or keys of question answering
+    prompt= options=      columns or keys of multiple choice; lead= is one too
     format=               tsv, csv, jsonl, parquet or label_text; empty: by the file's ending
     header=true           a table names its columns; else they are numbers from 0
-    quoting=auto          quotes hold fields of a table together; auto: in CSV
-    separator=            of the fields of a table; empty: comma in CSV, tab in TSV
-    encoding=utf-8        of tables
+    quoting=auto          fields of a table may be in quotes; auto: in CSV alone
+    separator=            separator of the columns of a table; empty: comma in CSV, tab in TSV
+    encoding=utf-8        text encoding of tables
     max_length=0          most tokens of a text; 0: what the model's folder says
-    batch_size=32         texts that run together
-    threshold=0.5         of several labels: those at least so probable
-    null_threshold=       of questions: no answer where that is likelier by more than this
-    prompt_name=          of vectors: the model's prompt of this name, before each text
+    batch_size=32         texts in a batch
+    threshold=0.5         multi-label classification: return the labels at least this probable
+    null_threshold=       question answering: return no answer if its score exceeds the best
+                          span's by more than this
+    prompt_name=          sentence vectors: put the model's prompt of this name before each text
     allow_pickle=false    read a pytorch_model.bin where there is no other
     trust=false           read the variables of a SavedModel of Google's
-    form=rows             official: the form of the task's benchmark, GLUE's table, CoNLL's columns
-                          or SQuAD's JSON, from a file of that benchmark; more keys then, as of
-                          bert-keras evaluate
+    form=rows             output format: rows, or official (GLUE table, CoNLL columns, SQuAD JSON;
+                          the input is then a file of that benchmark, with the keys of
+                          `bert-keras evaluate`)
 
 Examples:
     bert-keras predict runs/sst2 "A fine film."
     bert-keras predict runs/sst2 reviews.csv text=review out=labels.csv
     cat reviews.txt | bert-keras predict runs/sst2
+    bert-keras predict runs/demo "The [MASK] of France is Paris."
     bert-keras predict runs/squad squad/dev.json out=answers.json form=official
 
 Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 a damaged model, 5 no space.
@@ -216,11 +219,12 @@ def _columns_and_reading(
     model: str, values: dict[str, Any]
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Return the names of columns, and options of tables: those given, else those of the run."""
-    from bert_keras.training.finetune_folder import recipe_of
+    from bert_keras.training.finetune_folder import is_pretraining_run, recipe_of
     from bert_keras.training.finetune_recipe import usual_values
     from bert_keras.training.kinds.texts import table_options
 
-    recipe = recipe_of(atomic.expanded(model))
+    folder = atomic.expanded(model)
+    recipe = None if is_pretraining_run(folder) else recipe_of(folder)
     usual, merged = usual_values(), dict(values)
     for name in (*_COLUMNS, *_READING):
         if recipe is not None and values[name] == _DEFAULTS[name] and name in usual:

@@ -6,14 +6,15 @@
     out=                   the folder to make
     layout=text            running text, a paragraph per line, or sentences, one per line; a blank
                            line ends a document. A line of a .jsonl file is a document
-    language=en            ISO code, for the splitting of running text into sentences
+    language=en            ISO code of the language: its rules split running text into sentences
     field=text             key of the text in .jsonl files
     vocab=                 a vocab.txt, or a folder with one; without it, a vocabulary is learned
-    vocab_size=16000       entries to learn, from the documents that are not held out
-    lowercase=true         for a vocabulary that is learned or given as a file
-    validation_split=0.02  share of the documents that are kept for evaluation, rounded to one of
-                           every two, three, four, and so on; 0: none
-    workers=2              processes
+    vocab_size=16000       entries of a vocabulary that is learned; held-out documents are left out
+    lowercase=true         convert text to lower case, without accents; a folder of vocab= decides
+                           this by itself
+    validation_split=0.02  share of the documents to hold out: one document in N, N = 1 /
+                           validation_split; 0: none
+    workers=2              processes that prepare the text
     overwrite=false        replace the corpus that is in the folder
 
 Examples:

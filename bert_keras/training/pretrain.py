@@ -66,16 +66,13 @@ def main(arguments: list[str]) -> int:
         "pretrain",
         named="the folders of run and SavedModel",
     )
-    if "--dry-run" in flags:
-        from bert_keras.training.plan import print_plan
-
-        print_plan(recipe, is_quicktest="--quicktest" in flags)
-        return 0
     if recipe.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise UsageError(
             "tensorboard=true needs tensorboard. Install bert-keras[tensorboard], or leave it "
             "out: metrics.jsonl has the same numbers."
         )
+    if "--dry-run" in flags:
+        return _plan(recipe, is_quicktest="--quicktest" in flags)
     machine.order_for_memory()
     # Keras and its backend take seconds to import: after the command is known to be good.
     from bert_keras.resume import RunLock
@@ -88,6 +85,21 @@ def main(arguments: list[str]) -> int:
     folder.check()  # before the lock puts a file into it
     with RunLock(folder.path):
         return _pretrain(recipe, folder, arguments)
+
+
+def _plan(recipe: PretrainRecipe, *, is_quicktest: bool) -> int:
+    from bert_keras.training.plan import print_plan
+    from bert_keras.training.run_folder import RunFolder
+
+    if recipe.out or not is_quicktest:  # else the folder is a new one
+        folder = RunFolder(recipe)
+        folder.check()
+        if folder.run.exists():
+            import keras  # takes seconds
+
+            folder.require_same(recipe, keras.backend.backend())
+    print_plan(recipe, is_quicktest=is_quicktest)
+    return 0
 
 
 def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -> int:

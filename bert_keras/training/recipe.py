@@ -32,14 +32,17 @@ class PretrainRecipe:
         "demo: the English that CPython ships"
     )
     layout: str = _text(
-        "running text, or sentences: one a line, a blank line between documents",
+        "how the text is written in the files",
         "text",
-        choices=("text", "sentences"),
+        choices={
+            "text": "running text, a paragraph on each line; it is split into sentences",
+            "sentences": "one sentence on each line, a blank line between documents",
+        },
     )
-    language: str = _text("ISO code of the language, for the splitting into sentences", "en")
+    language: str = _text("ISO code of the language: its rules split text into sentences", "en")
     field: str = _text("key of the text in .jsonl files", "text")
     validation_split: float = _text(
-        "share of the documents for evaluation: one of every round(1 / validation_split)",
+        "share of the documents to hold out: one document in N, N = 1 / validation_split",
         0.02,
         above_zero=True,
     )
@@ -47,11 +50,11 @@ class PretrainRecipe:
     vocab: str = _vocabulary(
         "vocab.txt, or a folder with a tokenizer; empty: learned from the corpus", ""
     )
-    vocab_size: int = _vocabulary("pieces to learn", 16_000)
-    lowercase: bool = _vocabulary("drop case and accents", True)
+    vocab_size: int = _vocabulary("entries of a vocabulary that is learned", 16_000)
+    lowercase: bool = _vocabulary("convert text to lower case, without accents", True)
     # === Model ===
     init_checkpoint: str = _model(
-        "checkpoint to go on from; it gives sizes, dropout and vocabulary", ""
+        "checkpoint to continue pretraining from; it gives sizes, dropout and vocabulary", ""
     )
     config: str = _model(
         "sizes of a new model: a name in bert_keras.PRESETS, or a JSON file of `BertConfig.save`",
@@ -72,68 +75,97 @@ class PretrainRecipe:
     )
     initializer_range: float = _model("standard deviation of new weights", 0.02, above_zero=True)
     output_bias: str = _model(
-        "first bias of the masked language model",
+        "initial bias of the masked language model's output",
         "frequency",
-        choices=("frequency", "zero"),
+        choices={
+            "frequency": "the logarithm of each token's share of the corpus",
+            "zero": "0 for every token",
+        },
     )
     # === Examples ===
     sequence_length: int = _examples("tokens of an example, with [CLS] and [SEP]", 128, least=8)
     loss: str = _examples(
-        "beside masked tokens: next sentence (nsp), sentence order (sop), "
-        "replaced tokens (rtd, ELECTRA), or nothing (mlm)",
+        "pretraining loss",
         "nsp",
-        choices=("nsp", "sop", "rtd", "mlm"),
+        choices={
+            "nsp": "masked tokens and next sentence prediction, as BERT",
+            "sop": "masked tokens and the order of two sentences, as ALBERT",
+            "rtd": "replaced token detection with a small generator, as ELECTRA",
+            "mlm": "masked tokens alone, as RoBERTa",
+        },
     )
-    masking: str = _examples("unit of masking", "token", choices=("token", "whole_word", "span"))
-    mask_rate: float = _examples("share of the tokens that are masked", 0.15, above_zero=True)
+    masking: str = _examples(
+        "which tokens are masked together",
+        "token",
+        choices={
+            "token": "each token by itself, as the first BERT",
+            "whole_word": "all tokens of a word together",
+            "span": "several neighbouring words together, as SpanBERT",
+        },
+    )
+    mask_rate: float = _examples("share of the tokens to mask", 0.15, above_zero=True)
     max_predictions_per_seq: int = _examples(
-        "most masks of an example; 0: what mask_rate gives for its length", 0, least=0
+        "most masked tokens of an example; 0: as many as mask_rate gives", 0, least=0
     )
     generator_size: float = _examples(
-        "width of the generator of rtd, as a share of the model's", 0.25, above_zero=True
+        "width of the generator of loss=rtd, as a share of the model's", 0.25, above_zero=True
     )
-    short_seq_prob: float = _examples("share of the examples that aim at a shorter length", 0.1)
+    short_seq_prob: float = _examples("share of the examples that are made shorter", 0.1)
     packed_length: int = _examples(
-        "tokens of rows of several examples, without padding; 0: one example in a row", 0, least=0
+        "sequence packing: tokens of a row that holds several examples; 0: one example in a row",
+        0,
+        least=0,
     )
     # === Optimization ===
     batch_size: int = _optimization("examples of a batch", 32)
-    steps: int = _optimization("batches to train on, a multiple of log_every")
+    steps: int = _optimization("number of training batches, a multiple of log_every")
     learning_rate: float = _optimization(
-        "learning rate at the end of the warm-up", 1e-4, above_zero=True, is_share=False
+        "peak learning rate, at the end of the warm-up", 1e-4, above_zero=True, is_share=False
     )
-    warmup_steps: int = _optimization("steps of the linear rise from 0", 0, least=0)
+    warmup_steps: int = _optimization("steps in which the learning rate rises from 0", 0, least=0)
     schedule: str = _optimization(
-        "fall of the rate after the warm-up", "linear", choices=("linear", "cosine", "polynomial")
+        "decay of the learning rate after the warm-up",
+        "linear",
+        choices=("linear", "cosine", "polynomial"),
     )
     weight_decay: float = _optimization(
-        "weight decay of kernels and tables; biases and LayerNorm have none", 0.01, is_share=False
+        "weight decay of kernels and embeddings; biases and LayerNorm have none",
+        0.01,
+        is_share=False,
     )
-    clip_norm: float = _optimization("largest norm of the gradient; 0: any", 1.0, is_share=False)
+    clip_norm: float = _optimization(
+        "largest norm of the gradient; 0: no clipping", 1.0, is_share=False
+    )
     optimizer: str = _optimization(
         "name of the optimizer", "adamw", choices=("adamw", "lamb", "muon")
     )
-    gradient_accumulation_steps: int = _optimization("batches whose gradients make one update", 1)
+    gradient_accumulation_steps: int = _optimization(
+        "batches whose gradients are accumulated for one update", 1
+    )
     ema_momentum: float = _optimization(
-        "momentum of the averaged weights that are saved; 0: off", 0.0
+        "momentum of an exponential moving average of the weights, which is saved; 0: off", 0.0
     )
     precision: str = _optimization(
         "Keras dtype policy", "float32", choices=("float32", "mixed_bfloat16", "mixed_float16")
     )
-    gradient_checkpointing: bool = _optimization("compute each block twice, for less memory", False)
+    gradient_checkpointing: bool = _optimization(
+        "recompute activations in the backward pass: less memory, more time", False
+    )
     loss_chunks: int = _optimization(
-        "parts of the vocabulary in the loss, each computed twice, for less memory", 1
+        "compute the loss in this many parts of the vocabulary: less memory, more time", 1
     )
     # === Run ===
     seed: int = _run("seed of weights, dropout and data", 0, least=0, bound=2**32)
-    log_every: int = _run("steps of a line in metrics.jsonl", 50)
+    log_every: int = _run("steps between two lines of metrics.jsonl", 50)
     evaluate_every: int = _run("lines of metrics.jsonl between evaluations", 10)
-    eval_examples: int = _run("held-out examples of an evaluation", 2_000)
+    eval_examples: int = _run("held-out examples to evaluate on", 2_000)
     checkpoint_every: int = _run("lines of metrics.jsonl between checkpoints", 10)
     workers: int = _run("threads or processes that prepare data", 2)
-    tensorboard: bool = _run("write event files of TensorBoard too", False)
+    tensorboard: bool = _run("also write event files for TensorBoard", False)
     export: bool = _run("write a SavedModel at the end", True)
-    jit_compile: str = _run("compile with XLA; auto: by device", "auto", choices=tuple(JIT))
+    jit_compile: str = _run(
+        "compile with XLA; auto: as the backend and device allow", "auto", choices=tuple(JIT)
+    )
     out: str = _run("folder of the run; empty: runs/<name>", "")
     name: str = _run(
         "name of the run and of its folder in saved_models; empty: that of the recipe file", ""
@@ -164,6 +196,11 @@ class PretrainRecipe:
         if self.warmup_steps > self.steps:
             fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
 
+    @property
+    def own_sizes(self) -> dict[str, int]:
+        """The sizes of a new model that the recipe gives itself, in place of those of `config`."""
+        return {name: getattr(self, name) for name in _SIZES if getattr(self, name)}
+
     def sizes(self) -> BertConfig:
         """Return the sizes of a new model: those of `config`, with the recipe's own values.
 
@@ -176,9 +213,8 @@ class PretrainRecipe:
             sizes = self._sizes_in(path)
         else:
             fail("config", "must be a JSON file or a name of PRESETS", self.config, PRESETS)
-        own = {name: getattr(self, name) for name in _SIZES if getattr(self, name)}
         try:
-            return sizes.replace(vocab_size=self.vocab_size, **own)
+            return sizes.replace(vocab_size=self.vocab_size, **self.own_sizes)
         except ValueError as error:
             fail("config", f"does not fit: {error}", self.config)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import runpy
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from bert_keras.escaping import require_utf8
 from bert_keras.training.overrides import RENAMED, nearest, parse_overrides
 
 _Recipe = TypeVar("_Recipe", bound=Any)
+# Python's message about a keyword argument that the class named in {} does not have.
+_UNKNOWN = r"^{}\.__init__\(\) got an unexpected keyword argument '(\w+)'"
 
 
 def known(folder: Path) -> list[str]:
@@ -47,16 +50,24 @@ def load(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
     except SyntaxError as error:
         raise UsageError(f"{path}, line {error.lineno}: not Python: {error.msg}") from error
     except Exception as error:
-        names = [name for name in RENAMED if f"argument '{name}'" in str(error)]
-        today = "".join(f" {name}= is called {RENAMED[name]}= now." for name in names)
+        if unknown := re.search(_UNKNOWN.format(kind.__name__), str(error)):
+            raise UsageError(f"{path}: {_unknown(unknown[1], kind)}") from error
+        cure = ""
         if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("training"):
-            today = ". Write: from bert_keras.training import PretrainRecipe, FinetuneRecipe"
-        raise UsageError(f"{path}: {type(error).__name__}: {error}{today}") from error
+            cure = ". Write: from bert_keras.training import PretrainRecipe, FinetuneRecipe"
+        raise UsageError(f"{path}: {type(error).__name__}: {error}{cure}") from error
     if not isinstance(recipe, kind):
         raise UsageError(
             f"{path}: must define recipe = {kind.__name__}(…). Received: recipe={recipe!r}"
         )
     return dataclasses.replace(recipe, name=recipe.name or path.stem)
+
+
+def _unknown(key: str, kind: type[Any]) -> str:
+    """Return the message about a key that a class of recipes does not have."""
+    known = [field.name for field in dataclasses.fields(kind)]
+    today = f" It is called {RENAMED[key]}= now." if RENAMED.get(key) in known else ""
+    return f"{kind.__name__} has no key {key}=.{today or nearest(key, known)}"
 
 
 def require_no_flags(

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) ->
 
     Args:
         words: the command line without `--help`: nothing, a key, or a recipe; all behind a recipe
-            is not read.
+            is not read. A value of a key, as whole_word, is answered with the key.
         kind: the class of its recipes.
         folder: where its recipes are.
         usage: the docstring of the program.
@@ -78,8 +78,11 @@ def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) ->
     if name in known:
         recipe = recipe_files.load(name, kind, folder)
         return f"{header_of(folder / f'{name}.py').text}\n\n{_values(recipe)}"
+    if holders := [pair for pair in fields.values() if name in pair[1].choices]:
+        return "\n\n".join(_explained(*pair) for pair in holders)
     raise UsageError(
-        f"Neither a key nor a recipe. Received: {name!r}.{nearest(name, [*fields, *known])}"
+        f"Neither a recipe, a key, nor a value of a key. Received: {name!r}."
+        f"{nearest(name, [*fields, *known])}"
     )
 
 
@@ -95,7 +98,8 @@ def _values(recipe: Any) -> str:
             lines += ["", f"{rule.section}:"]
             section = rule.section
         value = getattr(recipe, field.name) if is_one else field.default
-        lines.append(_row(_assignment(field.name, value), _meaning(field, rule)))
+        meaning = _meaning(field, rule, is_given=is_one)
+        lines.append(_row(_assignment(field.name, value), meaning))
     return "\n".join(lines[1:])
 
 
@@ -106,17 +110,25 @@ def _assignment(name: str, value: object) -> str:
     return f"{name}={shown}"
 
 
-def _meaning(field: dataclasses.Field[Any], rule: Rule) -> str:
-    """Return the meaning, with the words that a value may be, or its type."""
-    kind = "" if str(field.type) == "str" else KINDS[str(field.type)].removeprefix("a ")
-    needed = "must be given" if field.default is dataclasses.MISSING else ""
-    notes = ", ".join(filter(None, (*rule.choices, kind, needed)))
-    return f"{rule.meaning} ({notes})" if notes else rule.meaning
+def _meaning(field: dataclasses.Field[Any], rule: Rule, *, is_given: bool = False) -> str:
+    """Return the meaning, with the words that a value may be, or its type.
+
+    A value that a recipe has to give, and that is not given, is marked.
+    """
+    kind = KINDS[str(field.type)].removeprefix("a ")
+    if words := [word for word in rule.choices if word]:
+        kind = f"{', '.join(words[:-1])} or {words[-1]}"
+    is_needed = field.default is dataclasses.MISSING and not is_given
+    needed = "must be given" if is_needed else ""
+    notes = "; ".join(filter(None, (kind, needed)))
+    return f"{rule.meaning} ({notes})"
 
 
 def _explained(field: dataclasses.Field[Any], rule: Rule) -> str:
     """Return the help of one key."""
     lines = [_assignment(field.name, field.default), _wrapped(_meaning(field, rule))]
+    if isinstance(rule.choices, Mapping):
+        lines += [_row(word, meaning) for word, meaning in rule.choices.items()]
     kind = str(field.type)
     if kind == "int":
         lines.append(_wrapped(f"from {rule.least:,} to {rule.bound - 1:,}"))

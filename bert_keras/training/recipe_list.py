@@ -39,6 +39,7 @@ def main(arguments: list[str]) -> int:
         return 0
     for program, kind, folder, task in _PROGRAMS:
         escaping.console().print(_table(program, kind, folder, task))
+    print('Where a result ends with "…", `bert-keras recipes NAME` shows all of it.')
     return 0
 
 
@@ -57,7 +58,8 @@ def _one(name: str) -> str:
 
 
 def _table(program: str, kind: type[Any], folder: Path, task: str) -> Table:
-    columns = (*(Column(name, no_wrap=True) for name in ("recipe", task)), "data", "result")
+    names = (Column(name, no_wrap=True) for name in ("recipe", task))
+    columns = (*names, *(Column(name, overflow="fold") for name in ("data", "result")))
     table = Table(*columns, title=f"bert-keras {program} RECIPE", show_lines=True)
     for name in recipe_files.known(folder):
         header = recipe_help.header_of(folder / f"{name}.py")

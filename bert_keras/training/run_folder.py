@@ -71,8 +71,20 @@ class RunFolder:
             UsageError: the folder holds another run, or something else.
         """
         self.check()
-        values = dataclasses.asdict(recipe)
-        sizes = None if recipe.init_checkpoint else recipe.sizes().to_dict()
+        self.require_same(recipe, backend)
+        if not self.checkpoints.exists():
+            values = dataclasses.asdict(recipe)
+            sizes = _sizes(recipe)
+            card = {"recipe": values, "sizes": sizes, "backend": backend, "versions": versions}
+            atomic.write_json(self.run, card)
+
+    def require_same(self, recipe: PretrainRecipe, backend: str) -> None:
+        """Check that a run which is begun in this folder is that of a recipe.
+
+        Raises:
+            UsageError: the folder holds another run.
+        """
+        values, sizes = dataclasses.asdict(recipe), _sizes(recipe)
         is_trained = self.checkpoints.exists()
         if self.run.exists():
             before = self._read()
@@ -87,9 +99,6 @@ class RunFolder:
             if is_trained and sizes and before["sizes"] not in (None, sizes):
                 changed.append(f"  config: {recipe.config} holds other sizes than then")
             require_unchanged(self.path, changed)
-        if not is_trained:
-            card = {"recipe": values, "sizes": sizes, "backend": backend, "versions": versions}
-            atomic.write_json(self.run, card)
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -108,6 +117,10 @@ class RunFolder:
                 f"{self.run} is not of a pretraining run. Choose another folder with out=FOLDER."
             )
         return found
+
+
+def _sizes(recipe: PretrainRecipe) -> dict[str, Any] | None:
+    return None if recipe.init_checkpoint else recipe.sizes().to_dict()
 
 
 def require_run_folder(path: Path, ours: Collection[str]) -> None:

@@ -23,7 +23,8 @@ class Rule:
     Attributes:
         section: the heading that help shows the value under.
         meaning: a phrase for help.
-        choices: the words that a text may be; () for any text.
+        choices: the words that a text may be, or a dictionary of them and their meanings; () for
+            any text.
         least: of a whole number.
         bound: a whole number stays below it.
         above_zero: a number must not be 0.
@@ -33,7 +34,7 @@ class Rule:
 
     section: str
     meaning: str
-    choices: tuple[str, ...] = ()
+    choices: Collection[str] = ()
     least: int = 1
     bound: int = 2**31
     above_zero: bool = False

@@ -88,7 +88,19 @@ def test_a_model_that_does_something_else(saved_model, monkeypatch, capsys):
 
 def test_a_folder_that_is_no_model(tmp_path, monkeypatch, capsys):
     assert run([str(tmp_path), "[MASK]"], monkeypatch) == 4
-    assert f"{tmp_path}: not a SavedModel" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"error: {tmp_path}: not a SavedModel")
+    assert "saved_models/NAME/VERSION" in printed
+
+
+def test_a_folder_of_another_kind_is_answered_with_what_to_do(tmp_path, monkeypatch, capsys):
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / "saved_model.pb").touch()
+    assert run([str(tmp_path), "[MASK]"], monkeypatch) == 4
+    assert f"Name the folder of a version: {tmp_path / '2'}\n" in capsys.readouterr().err
+    (tmp_path / "config.json").touch()
+    assert run([str(tmp_path), "[MASK]"], monkeypatch) == 4
+    assert f"bert-keras predict {tmp_path} " in capsys.readouterr().err
 
 
 def test_a_damaged_model(tmp_path, monkeypatch, capsys):

@@ -17,18 +17,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from bert_keras import Tokenizer
 from bert_keras.defaults import FINETUNING, FinetuningDefaults
-from bert_keras.errors import UsageError
 from bert_keras.models import SequenceClassifier, auto_compile
-from bert_keras.training import finetune_best, finetune_seed
+from bert_keras.training import finetune_best
 from bert_keras.training.finetune import main
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_folder import QUICKTEST, recipe_of
-from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.finetune_seed import open_best
 from bert_keras.training.kinds import kind_of
-from tests import contracts, hub
 
 _ROOT = Path(__file__).parents[2]
 _EPOCHS = 6
@@ -120,22 +116,6 @@ def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -
     assert 0 < _reports(folder) < _EPOCHS, "killed too late: this tests nothing"
     assert main(command) == 0
     _check_same(folder, whole)
-
-
-def test_a_name_of_a_preset_is_an_encoder_and_a_teacher(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both keys take weights: the name stands for the published ones."""
-    hub.offline_cache(tmp_path, monkeypatch)
-    recipe = FinetuneRecipe(
-        task="text_classification", encoder=hub.NAME, teacher=hub.NAME, max_length=8
-    )
-    encoder = finetune_seed._encoder(recipe)
-    contracts.assert_same_weights(encoder, hub.published().encoder)
-    tokenizer = Tokenizer.from_preset(recipe.encoder)
-    task = SequenceClassifier(encoder, 2)
-    with pytest.raises(UsageError, match=f"teacher={hub.NAME}: .*Pretrainer"):
-        finetune_seed._taught(recipe, task, tokenizer)
 
 
 class _Stop(finetune_best.KeepBest):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from bert_keras.errors import UsageError
-from bert_keras.training.overrides import parse_overrides
+from bert_keras.training import FinetuneRecipe, PretrainRecipe
+from bert_keras.training.overrides import ALIASES, RENAMED, nearest, parse_overrides
 
 _DEFAULTS = {"corpus": "demo", "steps": 100, "learning_rate": 1e-4, "lowercase": True, "out": ""}
 
@@ -46,6 +49,7 @@ def test_truth_values(text: str) -> None:
         ("steps", "Expected key=value. Received: 'steps'"),
         ("stpes=3", "Unknown key. Received: 'stpes=3'. Did you mean 'steps'"),
         ("--steps=3", "Did you mean 'steps'"),
+        ("lr=1e-4", "Did you mean 'learning_rate'"),
         ("zzzzz=3", "Known keys: corpus, steps"),
         ("steps=ten", "steps must be a whole number. Received: 'ten'"),
         ("steps=1.5", "steps must be a whole number. Received: '1.5'"),
@@ -64,3 +68,17 @@ def test_a_bad_override_is_named(argument: str, message: str) -> None:
 def test_a_key_given_twice() -> None:
     with pytest.raises(UsageError, match=r"steps is given twice[.] Received: 'steps=2'"):
         parse_overrides(["steps=1", "steps=2"], _DEFAULTS)
+
+
+def test_names_of_other_libraries_are_suggested() -> None:
+    pretraining, finetuning = (
+        {field.name for field in dataclasses.fields(kind)}
+        for kind in (PretrainRecipe, FinetuneRecipe)
+    )
+    assert nearest("batch", finetuning) == " Did you mean 'batch_size'?"
+    assert nearest("--max_seq_length", finetuning) == " Did you mean 'max_length'?"
+    assert nearest("max_seq_length", pretraining) == " Did you mean 'sequence_length'?"
+    assert nearest("model", finetuning) == " Did you mean 'encoder'?"
+    for alias, names in ALIASES.items():
+        assert alias not in pretraining | finetuning | RENAMED.keys()
+        assert set(names) <= pretraining | finetuning

@@ -11,10 +11,11 @@ from rich.console import Console
 
 from bert_keras.errors import DataError, UsageError
 from bert_keras.training import plan as module
+from bert_keras.training import pretrain
 from bert_keras.training.model import build
 from bert_keras.training.plan import Plan, plan, print_plan
 from bert_keras.training.prepare import prepare
-from bert_keras.training.recipe import PretrainRecipe
+from bert_keras.training.recipe import PretrainRecipe, load_recipe
 
 RECIPE = PretrainRecipe(
     corpus="text.txt",
@@ -145,14 +146,51 @@ def test_only_what_will_be_written_is_listed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         module.importlib.util, "find_spec", lambda name: name not in missing or None
     )
-    folder = "corpus, checkpoints, model, tokenizer, report.md, loss.png"
+    folder = "run.json, corpus, checkpoints, metrics.jsonl, speed.jsonl, model, tokenizer"
     assert folder in _printed(export=True)
     assert "saved_models/mine/" in _printed(export=True)
     assert "saved_models" not in _printed(export=False)
-    assert f"{folder}, tensorboard" in _printed(tensorboard=True)
+    for name in ("exported.json", "loss.png", "report.md"):
+        assert name in _printed(export=True)
+    assert "tensorboard" in _printed(tensorboard=True)
+    assert "tensorboard" not in _printed(tensorboard=False)
     missing |= {"tensorflow_text", "matplotlib"}
     assert "saved_models" not in _printed(export=True)
     assert "loss.png" not in _printed(export=True)
+    assert "exported.json" not in _printed(export=True)
+
+
+def test_the_files_of_a_run_are_listed(tiny: str, tmp_path: Path, call) -> None:
+    recipe = load_recipe(tiny)
+    folder = tmp_path / "run"
+    done = call(pretrain.main, tiny, f"out={folder}", "steps=4")
+    assert done.code == 0, done.err
+    told = module.files_of_run(recipe)
+    patterns = {step.name: step.writes for step in pretrain.STEPS}
+    matched = set()
+    for name in told:
+        found = {path.name for each in patterns.get(name, [name]) for path in folder.glob(each)}
+        assert found, f"{name} is not written"
+        matched |= found
+    assert {path.name for path in folder.iterdir()} - {"LOCK"} == matched
+
+
+def test_a_folder_that_the_run_would_refuse(tiny: str, tmp_path: Path, call) -> None:
+    assert call(pretrain.main, tiny, "out=run", "steps=2").code == 0
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "mine.txt").touch()
+    for out, message in (("run", "holds a run with other values"), ("taken", "is not the folder")):
+        words = (tiny, f"out={out}", "seed=3")
+        planned, done = call(pretrain.main, *words, "--dry-run"), call(pretrain.main, *words)
+        assert (planned.code, planned.err) == (done.code, done.err)
+        assert done.code == 2
+        assert message in planned.err
+    assert call(pretrain.main, tiny, "out=run", "steps=2", "--dry-run").code == 0
+
+
+def test_own_sizes_are_named() -> None:
+    assert " bert_tiny_uncased, but num_layers=3" in _printed(num_layers=3)
+    assert "but" not in _printed()
 
 
 def test_a_quick_test_writes_into_its_folder() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from bert_keras import Predictor
 from bert_keras.training import predict as module
+from bert_keras.training import pretrain
 from bert_keras.training.finetune_recipe import KINDS
 from bert_keras.training.predict import main
 
@@ -243,3 +244,14 @@ def test_tables_of_questions_and_choices(finetuned, tmp_path: Path, call: Callab
     done = call(main, str(finetuned("multiple_choice")), "c.csv", "prompt=p", "options=a,b")
     assert done.code == 0, done.err
     assert json.loads(done.out)["text"] in ("good", "bad")
+
+
+def test_masks_are_filled_by_a_pretraining_run(tiny: str, tmp_path: Path, call: Callable) -> None:
+    assert call(pretrain.main, tiny, "out=run", "steps=2").code == 0
+    done = call(main, "run", "a [MASK]")
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)
+    assert answer, "no answer to a text with a mask"
+    (tmp_path / "rows.csv").write_text("text\na [MASK]\n")
+    done = call(main, "run", "rows.csv", "text=text")
+    assert json.loads(done.out) == answer

@@ -44,7 +44,9 @@ def test_help_explains_one_key(program, kind, folder: Path) -> None:
         words = " ".join(shown.split())
         for told in (rule.meaning, *rule.choices, *rule.tasks):
             assert told in words
-        assert str(field.type) == "str" or KINDS[str(field.type)].removeprefix("a ") in words
+        assert rule.choices or KINDS[str(field.type)].removeprefix("a ") in words
+        for meaning in rule.choices.values() if isinstance(rule.choices, dict) else ():
+            assert meaning in words
     for old, name in RENAMED.items():
         if name in {field.name for field in dataclasses.fields(kind)}:
             assert program.describe([old]) == program.describe([name])
@@ -57,6 +59,7 @@ def test_help_shows_a_recipe(program, kind, folder: Path) -> None:
         shown = program.describe([name, "learning_rate=3"])
         assert shown.startswith(header_of(folder / f"{name}.py").title)
         assert f"\n    name={name} " in shown
+        assert "must be given" not in shown
 
 
 def test_a_recipe_shows_the_values_of_its_task_alone() -> None:
@@ -68,8 +71,23 @@ def test_a_recipe_shows_the_values_of_its_task_alone() -> None:
 def test_no_recipe_is_called_as_a_key(program, kind, folder: Path) -> None:
     keys = {field.name for field in dataclasses.fields(kind)}
     assert not keys.intersection(recipe_files.known(folder))
-    with pytest.raises(UsageError, match=r"Neither a key nor a recipe.*'learning_rate'\?"):
+    with pytest.raises(UsageError, match=r"Neither a recipe, a key, nor.*'learning_rate'\?"):
         program.describe(["lerning_rate"])
+
+
+def test_a_value_of_a_key_is_answered_with_the_key() -> None:
+    assert pretrain.describe(["whole_word"]) == pretrain.describe(["masking"])
+    assert "span                            several neighbouring" in pretrain.describe(["span"])
+    shown = finetune.describe(["true"])  # a value of several keys
+    assert "quoting=auto\n" in shown
+    assert "jit_compile=auto\n" in shown
+
+
+def test_every_key_has_a_type_or_words() -> None:
+    shown = " ".join(finetune.describe([]).split())
+    assert "file of examples to train on (text)" in shown
+    assert "weights to keep (best or last)" in shown
+    assert "0: the default, 1e-4 (token_classification: 5e-4), lower" in shown
 
 
 def test_the_header_of_a_recipe(tmp_path: Path) -> None:

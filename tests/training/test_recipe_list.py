@@ -17,6 +17,15 @@ def test_all_recipes_are_listed(call, monkeypatch) -> None:
     assert "question_answering" in done.out
 
 
+def test_cut_results_say_how_to_see_all(call, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = call(main)
+    *tables, last = done.out.splitlines()
+    assert any("…" in line for line in tables)
+    assert "`bert-keras recipes NAME`" in last
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
 def test_one_recipe(call) -> None:
     done = call(main, "sst2")
     assert done.code == 0

@@ -67,6 +67,10 @@ class Evaluation:
         }
 
 
+# Tasks with one label for each text or token.
+_ONE_LABEL = ("text_classification", "pair_classification", "token_classification")
+
+
 class Kind(abc.ABC):
     """A kind of fine-tuning, with a recipe's values.
 
@@ -85,6 +89,11 @@ class Kind(abc.ABC):
     def options(self) -> dict[str, Any]:
         """Options of the predictor's method besides the texts."""
         return {}
+
+    @property
+    def has_confusion(self) -> bool:
+        """True where an evaluation has a confusion matrix."""
+        return self.recipe.task in _ONE_LABEL
 
     def predictor(self, task: Task, tokenizer: Tokenizer) -> Predictor:
         """Return the predictor of a model of this kind."""

@@ -1,17 +1,22 @@
 """The small BERT of d2l.ai: 50 steps on WikiText-2, with settings that learn more in them.
 
-Command:  python -m benchmarks.d2l --data ../shared/data/wikitext2 --prepare corpora/d2l
-          bert-keras pretrain d2l_wikitext2 corpus=corpora/d2l
+Command:  bert-keras pretrain d2l_wikitext2 corpus=PATH/valid.txt
 Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
 Time:     2.9 minutes of training, beside other work, 2026-11-27
 Result:   on test.txt, mean of three seeds (`python -m benchmarks.d2l`): MLM loss 5.658 nats, 0.50
           under the cross-entropy of word frequencies (6.161); NSP loss 0.583, accuracy 64.0 % on
           4,864 pairs. The settings of d2l.ai: MLM loss 6.208, NSP loss 0.697, accuracy 50.0 %
 
+PATH is the folder of WikiText-2. Name the file valid.txt, not the folder: its other files would be
+trained on too, and test.txt is kept for measuring. The recipe then learns a subword vocabulary and
+holds out a tenth of the documents of valid.txt.
+
 The size, the batch and the number of steps are those of the book "Dive into Deep Learning". The
-first command writes its text and vocabulary: valid.txt to train on, test.txt held out. With
-corpus=../shared/data/wikitext2/valid.txt the recipe learns a subword vocabulary instead, and holds
-out a tenth of the documents of that file.
+result above is of the book's own text and vocabulary. In a clone of the repository, these commands
+write them as a corpus (valid.txt to train on, test.txt held out), and train on it:
+
+    python -m benchmarks.d2l --data PATH --prepare corpora/d2l
+    bert-keras pretrain d2l_wikitext2
 """
 
 from bert_keras.training import PretrainRecipe

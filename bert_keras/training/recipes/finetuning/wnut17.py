@@ -1,4 +1,4 @@
-"""Entities that no one has heard of, in tweets: WNUT-17.
+"""Rare and emerging entities in tweets: WNUT-17.
 
 Command:  bert-keras finetune wnut17 train=wnut17train.conll dev=emerging.dev.conll
           encoder=HANDLE
