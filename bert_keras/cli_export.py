@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -81,7 +80,7 @@ def export(
         raise UsageError(f"{', '.join(taken)}: exists already and is not written over.")
     tables: list[Any] = []
     try:
-        with _status(f"{source}: reading") as say:
+        with _Status(f"{source}: reading") as say:
             predictor = open_preset(
                 source, task=task, max_length=max_length, allow_pickle=allow_pickle, trust=trust
             )
@@ -89,7 +88,7 @@ def export(
             def write(wanted_format: Any, path: Path) -> None:
                 say(f"{path}: writing")
                 _export(export_as, wanted_format, predictor, path)
-                typer.echo(f"{path}/")
+                say.print(f"{path}/")
 
             steps = [
                 Step(str(path), lambda _, each=each, path=path: write(each, path))
@@ -148,7 +147,7 @@ def serve_check(
     from bert_keras.export import serve_check as checking
     from bert_keras.export.clients import open_client
 
-    with _status(f"{folder}: loading"):
+    with _Status(f"{folder}: loading"):
         try:
             client = open_client(folder)
         except (UsageError, ArtifactError, ImportError):
@@ -217,10 +216,32 @@ def _checked(value: Any, name: str, what: str) -> Any:
     return [text_value(each, what) for each in value]
 
 
-@contextmanager
-def _status(text: str) -> Iterator[Any]:
-    """Show what is being done, on a terminal only."""
-    from rich.text import Text
+class _Status:
+    """Spinner on stderr, on a terminal only, that shows what is being done.
 
-    with escaping.console(stderr=True).status(Text(text)) as status:
-        yield lambda more: status.update(Text(more))
+    Args:
+        text: what it shows first.
+    """
+
+    def __init__(self, text: str):
+        from rich.text import Text
+
+        self._text = Text
+        self._status = escaping.console(stderr=True).status(Text(text))
+
+    def __enter__(self) -> _Status:
+        self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+    def __call__(self, text: str) -> None:
+        """Show another text."""
+        self._status.update(self._text(text))
+
+    def print(self, line: str) -> None:
+        """Print a line to stdout; the spinner, which may be on its line, makes way."""
+        self._status.stop()
+        typer.echo(line)
+        self._status.start()

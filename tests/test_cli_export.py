@@ -8,7 +8,9 @@ from typing import Any
 
 import keras
 import pytest
+import typer
 
+from bert_keras import cli_export
 from bert_keras.errors import ResourceError
 from bert_keras.export import preset
 from bert_keras.models import BertEncoder, SequenceClassifier
@@ -126,3 +128,18 @@ def test_a_format_that_fails_takes_no_other_with_it(
     assert "demo-onnx/1: written, but does not open" in done.err
     assert "demo-openvino/1: written, but does not open" in done.err
     assert f"Predictor ({BACKEND})" in done.out
+
+
+def test_a_printed_line_does_not_stand_behind_the_spinner(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    with cli_export._Status("writing") as status:
+        is_live = []
+        monkeypatch.setattr(
+            typer, "echo", lambda line: is_live.append((line, status._status._live.is_started))
+        )
+        status.print("models/demo/1/")
+        assert is_live == [("models/demo/1/", False)]
+        assert status._status._live.is_started
+    assert "writing" in capsys.readouterr().err
