@@ -243,7 +243,7 @@ def class_names(num_classes: int | None, labels: Sequence[str] | None) -> list[s
         )
     if labels is None:
         return [f"LABEL_{i}" for i in range(num_classes)]
-    names = [] if isinstance(labels, str) else [_name(label) for label in labels]
+    names = [_name(label) for label in labels]
     if len(names) != num_classes or len(set(names)) != num_classes or None in names:
         raise ValueError(
             f"`labels` must be {num_classes} different names. Received: labels={labels!r}"

@@ -77,7 +77,8 @@ def test_labels_become_names_as_plain_str(labels: Any, names: list[str]):
 
 @pytest.mark.parametrize("labels", ["ab", [0.5, 1.5], [None, "a"], [True, False], [1, "1"]])
 def test_what_is_no_name_is_refused(labels: Any):
-    with pytest.raises(ValueError, match="`labels` must be 2 different names"):
+    needed = "a list of names" if isinstance(labels, str) else "2 different names"
+    with pytest.raises(ValueError, match=f"`labels` must be {needed}"):
         SequenceClassifier(BertEncoder(TINY), 2, labels=labels)
 
 
