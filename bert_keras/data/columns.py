@@ -203,8 +203,8 @@ def _text(value: Any) -> str:
 
 
 def _label(value: Any) -> Any:
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = value.item()  # a scalar of NumPy, or a tensor of one number
+    if getattr(value, "shape", None) == () and hasattr(value, "__array__"):
+        value = np.asarray(value).item()  # a scalar of NumPy, or a tensor of one number
     if isinstance(value, str | bytes):
         return _text(value)
     _require_value(value)
