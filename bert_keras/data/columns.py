@@ -204,7 +204,8 @@ def _text(value: Any) -> str:
 
 def _label(value: Any) -> Any:
     if getattr(value, "shape", None) == () and hasattr(value, "__array__"):
-        value = np.asarray(value).item()  # a scalar of NumPy, or a tensor of one number
+        # A scalar of NumPy, or a tensor of one number; tensors of TensorFlow have no `item`.
+        value = value.item() if hasattr(value, "item") else np.asarray(value).item()
     if isinstance(value, str | bytes):
         return _text(value)
     _require_value(value)
