@@ -45,7 +45,7 @@ def started(starter: str, **options: Any) -> Round:
 
 
 def importing(base: str, package: str, names: Sequence[str]) -> Stages:
-    """What a package is built on, the package, and names of it, which may come at their first use.
+    """Time the imports of a base, of a package on it, and of names, which may load at first use.
 
     Args:
         base: a module.

@@ -46,7 +46,7 @@ def at_length(size: Size, length: int) -> dict[str, int]:
 
 
 def predictions_of(length: int) -> int:
-    """How many tokens of a row are predicted."""
+    """Return the number of predicted tokens of a row."""
     return round(0.15 * length)
 
 

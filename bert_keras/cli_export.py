@@ -226,7 +226,6 @@ class _Status:
     def __init__(self, text: str):
         from rich.text import Text
 
-        self._text = Text
         self._status = escaping.console(stderr=True).status(Text(text))
 
     def __enter__(self) -> _Status:
@@ -238,7 +237,9 @@ class _Status:
 
     def __call__(self, text: str) -> None:
         """Show another text."""
-        self._status.update(self._text(text))
+        from rich.text import Text
+
+        self._status.update(Text(text))
 
     def print(self, line: str) -> None:
         """Print a line to stdout; the spinner, which may be on its line, makes way."""

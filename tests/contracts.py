@@ -1,4 +1,4 @@
-"""What every layer, encoder, task and checkpoint format promises, said once."""
+"""Checks that every layer, encoder, task and checkpoint format must pass."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.contracts import numpy
 
 
 def step_of(model: Any, batch: Any) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """What a step of training tells, and the gradient of every weight by its path.
+    """Return the logs of a training step, and the gradient of every weight by its path.
 
     The weights are as before.
     """

@@ -1,4 +1,4 @@
-"""How the names and layouts of another library's tensors follow from our variables' paths.
+"""Rules from the paths of our variables to the names and layouts of another library's tensors.
 
 A format is a few rows: *modules* (whole layer paths, `#` for the block's number) and *leaves* (what
 a layer calls its variables, and whether the matrix lies the other way round). The same rows serve
@@ -34,7 +34,7 @@ class Leaf:
 
     @property
     def same_rows(self) -> bool:
-        """Whether some rows of theirs are those rows of ours."""
+        """True where the rows of their tensor are the rows of our variable."""
         return not self.transposed
 
     def shape(self, ours: Shape) -> Shape:
@@ -115,7 +115,7 @@ class Names:
                 variable.assign(np.zeros(variable.shape))
 
     def knows(self, path: str) -> bool:
-        """Whether there is a row for the variable of this path."""
+        """Return whether the format has a row for the variable of this path."""
         return self._leaf(path) is not None
 
     def owners(self, tensor: str) -> list[str]:
@@ -132,7 +132,7 @@ class Names:
         return found
 
     def _leaf(self, path: str) -> Leaf | None:
-        """How the variable of this path is stored, by its whole name."""
+        """Return the layout of a variable under its whole name; None where there is no row."""
         generic, number = self.generic(path), _BLOCK.search(path)
         module, _, name = generic.rpartition("/")
         leaf = self.whole.get(generic)
@@ -153,5 +153,5 @@ class Names:
 
 
 def begins(path: str, beginnings: Iterable[str]) -> bool:
-    """Whether the path is one of these layers, or of something within one."""
+    """Return whether a path is that of one of these layers, or of a part of one."""
     return any(path == start or path.startswith(f"{start}/") for start in beginnings)

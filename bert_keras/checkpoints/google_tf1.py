@@ -42,7 +42,7 @@ _REQUIRED = ("inner_group_num", "net_structure_type")  # values: `config_keys.RE
 
 
 def is_one(directory: Path) -> bool:
-    """Whether a folder looks like such a checkpoint."""
+    """Return whether a folder looks like such a checkpoint."""
     return any(any(directory.glob(name)) for name in (*CONFIGS.values(), "*.index"))
 
 
@@ -119,7 +119,7 @@ def class_of(shapes: Shapes) -> str:
 
 
 def has_pooler(shapes: Shapes) -> bool:
-    """Whether there is a pooler among the variables."""
+    """Return whether there is a pooler among the variables."""
     return "bert/pooler/dense/kernel" in shapes
 
 

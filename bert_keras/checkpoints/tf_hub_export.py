@@ -26,19 +26,18 @@ from bert_keras.checkpoints import tensors
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
 from bert_keras.checkpoints.format import Leaf, Names
 from bert_keras.checkpoints.manifest import json_bytes
+from bert_keras.checkpoints.tf_hub import INDEX, VARIABLES
 from bert_keras.checkpoints.tf_hub_variables import LISTS, ExportedVariables
 from bert_keras.config import BertConfig
-from bert_keras.earlier_names import saved_options
 from bert_keras.errors import ArtifactError
 from bert_keras.models import BertEncoder, MaskedLM, Pretrainer, Task
 from bert_keras.models.lora import adapter_scales, quantised_weights
 from bert_keras.tokenizers import Tokenizer, hub_files
 from bert_keras.tokenizers.hub_files import TAKE_A_WHOLE_ONE
 
-VARIABLES = Path("variables", "variables")
 # Files of a repository: the small ones to know an export by, then the weights.
-FILES = (*hub_files.FILES, f"encoder/{VARIABLES.as_posix()}.index")
-WEIGHTS = tuple(f"{start}{VARIABLES.as_posix()}.data-*" for start in ("", "encoder/"))
+FILES = (*hub_files.FILES, f"encoder/{INDEX}")
+WEIGHTS = tuple(f"{start}{VARIABLES}.data-*" for start in ("", "encoder/"))
 
 
 def write(
@@ -64,10 +63,10 @@ def write(
     if isinstance(task, MaskedLM):
         options = task.options
     parts = [encoder, *([task.mlm] if has_head and isinstance(task, MaskedLM | Pretrainer) else [])]
+    weights = {id(weight) for part in parts for weight in part.weights}
     positions: dict[str, dict[str, int]] = {}
     for name, listed in variables.items():
         known = {path for paths in positions.values() for path in paths}
-        weights = {id(weight) for part in parts for weight in part.weights}
         # The seeds of dropout are variables too, and no weights.
         found = {v.path: i for i, v in enumerate(listed) if id(v) in weights}
         positions[name] = {path: i for path, i in found.items() if path not in known}
@@ -132,7 +131,7 @@ class ExportedFolder(Checkpoint):
                 raise ArtifactError(
                     f"{path}: `{key}` must hold {what}. Received: {bad!r:.200}. {TAKE_A_WHOLE_ONE}"
                 )
-        return cls(directory, {**values, "options": saved_options(values["options"])})
+        return cls(directory, values)
 
     @property
     def _path(self) -> Path:

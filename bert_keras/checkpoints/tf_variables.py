@@ -177,7 +177,7 @@ def write(path: Path, entries: Iterable[Entry]) -> None:
 
 
 def _slice(shape: Shape, start: int, count: int) -> str:
-    """What TensorFlow calls some rows of a variable; "" is all of it."""
+    """Return TensorFlow's text for some rows of a variable; "" for all of them."""
     if count == shape[0]:
         return ""
     sizes = " ".join(map(str, shape))

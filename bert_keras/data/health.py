@@ -1,4 +1,4 @@
-"""What is in the batches: the figures of a report, counted, not assumed."""
+"""Statistics of the batches of a corpus, counted for the report."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ attributes are in a SavedModel, not properties: so whoever loads one finds `vari
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +45,13 @@ def write_encoder(task: Task | BertEncoder, tokenizer: Tokenizer, folder: Path) 
         vocabulary = Path(scratch, "vocab.txt")
         content = vocabulary_text(tokenizer.vocabulary)
         vocabulary.write_bytes(content)
-        root = _Encoder(task, str(vocabulary), is_lowercase=bool(tokenizer.lowercase))
+        variables = _variables(task)
+        root = _Encoder(task, variables, str(vocabulary), is_lowercase=bool(tokenizer.lowercase))
         serve = tf.function(
             lambda **inputs: flat(root(inputs)), autograph=False
         ).get_concrete_function(**root.specs)
         save(root, folder, {"serving_default": serve})
-    tf_hub_export.write(task, tokenizer, content, _variables(task), folder)
+    tf_hub_export.write(task, tokenizer, content, variables, folder)
 
 
 def _variables(task: Task | BertEncoder) -> dict[str, list[Any]]:
@@ -65,7 +66,7 @@ def _variables(task: Task | BertEncoder) -> dict[str, list[Any]]:
 
 
 class _Module(_Trackable):
-    """What `hub.KerasLayer` looks for."""
+    """Base of an exported object: the attributes that `hub.KerasLayer` reads."""
 
     def __init__(self, variables: Sequence[Any] = ()):
         super().__init__()
@@ -164,9 +165,15 @@ class _Preprocessor(_Module):
 class _Encoder(_Module):
     """`encoder(inputs, training=False)`, with the vocabulary and how it is read."""
 
-    def __init__(self, task: Task | BertEncoder, vocabulary: str, *, is_lowercase: bool):
+    def __init__(
+        self,
+        task: Task | BertEncoder,
+        variables: Mapping[str, Sequence[Any]],
+        vocabulary: str,
+        *,
+        is_lowercase: bool,
+    ):
         encoder = task if isinstance(task, BertEncoder) else task.encoder
-        variables = _variables(task)
         super().__init__(variables["variables"])
         self.vocab_file = tf.saved_model.Asset(vocabulary)
         self.do_lower_case = tf.Variable(tf.constant(is_lowercase), trainable=False)

@@ -103,7 +103,7 @@ class Distiller(TaskView):
         return self.teacher.variables
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """The losses of the student's own loss, each with the teacher's part; no metrics."""
+        """Return the student's own losses, each with the teacher's part; no metrics."""
         own = self.student.loss_and_metrics()
         losses = {
             name: DistillationLoss(loss, temperature=self.temperature, alpha=self.alpha)
@@ -214,7 +214,7 @@ def _view(task: Task, name: str, hidden: float) -> keras.Model:
 
 
 def _last_state(task: Task) -> Any:
-    """What the task's encoder makes of all tokens, within the task.
+    """Return the encoder's output for all tokens, in the graph of the task.
 
     Raises:
         ValueError: the task reads something else.

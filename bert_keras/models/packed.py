@@ -107,7 +107,7 @@ class MeanOfExamples(keras.losses.Loss):
         return mean_weight * self.loss(y_true, y_pred, weights)
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` rebuilds the loss from."""
+        """Return the arguments of `from_config`."""
         return {"loss": keras.saving.serialize_keras_object(self.loss), "name": self.name}
 
     @classmethod

@@ -119,11 +119,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
             DataError: a row that is no text, or a bad target; names the row.
             ValueError: text for a task without a tokenizer.
         """
-        if isinstance(x, types.GeneratorType) and y is not None:
-            raise ValueError(
-                "Targets beside a generator are not read. Pass text as a list, such as "
-                "`list(texts)`; a generator must yield batches of features with their targets."
-            )
+        _refuse_targets_of_a_generator(x, y)
         found = find_text(x, self.text_inputs)
         arguments: dict[str, Any] = {
             "epochs": epochs,
@@ -205,6 +201,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
             "return_dict": return_dict,
             **kwargs,
         }
+        _refuse_targets_of_a_generator(x, y)
         found = find_text(x, self.text_inputs)
         if found is None:
             return super().evaluate(x, y, batch_size, sample_weight=sample_weight, **options)
@@ -330,6 +327,14 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
             known = self.predictor_config.max_length or FINETUNING.max_length
             max_length = min(known, self.encoder.config.max_positions)
         return checked_length(max_length, self.encoder)
+
+
+def _refuse_targets_of_a_generator(x: Any, y: Any) -> None:
+    if isinstance(x, types.GeneratorType) and y is not None:
+        raise ValueError(
+            "Targets beside a generator are not read. Pass text as a list, such as "
+            "`list(texts)`; a generator must yield batches of features with their targets."
+        )
 
 
 def _with_targets(

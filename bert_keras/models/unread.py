@@ -1,4 +1,4 @@
-"""What all models that are fitted share: variables that nothing reads do not train."""
+"""Base of all models that are fitted: variables that no output depends on do not train."""
 
 from __future__ import annotations
 

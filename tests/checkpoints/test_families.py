@@ -65,7 +65,7 @@ def test_sentence_order_of_albert_is_read_as_such(transformers: Any, tmp_path: P
 
 @pytest.mark.parametrize("family", reference.HUGGING_FACE)
 def test_groups_offsets_and_fixed_positions(family: str, transformers: Any, tmp_path: Path) -> None:
-    """What a config of each family can say beyond sizes."""
+    """A config of each family can say more than sizes."""
     changes: dict[str, Any] = {
         "bert": {"type_vocab_size": 3, "hidden_act": "relu"},
         "roberta": {"type_vocab_size": 2, "hidden_act": "relu", "pad_token_id": 4},

@@ -21,7 +21,7 @@ def corpus(*documents: list[int]) -> Corpus:
 
 
 def table(sentence_starts: np.ndarray, document_starts: np.ndarray) -> Any:
-    """What `sentences` reads of a corpus."""
+    """Return a corpus with the two arrays that `sentences` reads."""
     return SimpleNamespace(sentence_starts=sentence_starts, document_starts=document_starts)
 
 

@@ -1,4 +1,4 @@
-"""What a SavedModel's signatures take and give, for models of every kind."""
+"""Inputs and outputs of the signatures of SavedModels, for models of every kind."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_each_block_is_computed_again_by_xla() -> None:
 
 
 def _products_of_gradients(encoder: BertEncoder) -> int:
-    """How many matrix products of blocks JAX traces for a gradient."""
+    """Return the number of matrix products of blocks that JAX traces for a gradient."""
     import jax
 
     inputs = batch(CONFIG)

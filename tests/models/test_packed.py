@@ -223,7 +223,7 @@ def test_mixed_precision(policy: str) -> None:
 
 @pytest.mark.parametrize("feed", [py_dataset, tf_dataset])
 def test_learns_and_is_saved(feed: Any, tmp_path) -> None:
-    """What is kept is the task: its folder has what its view has learned."""
+    """The folder of the task has the weights that its view has learned."""
     if feed is tf_dataset:
         pytest.importorskip("tensorflow")
     keras.utils.set_random_seed(0)

@@ -1,4 +1,4 @@
-"""What heads read of an encoder, and encoders that are not trained."""
+"""Encoder outputs that heads read, and encoders that are not trained."""
 
 from __future__ import annotations
 

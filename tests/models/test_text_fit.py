@@ -316,9 +316,10 @@ def test_a_task_of_features_alone_says_so(name: str) -> None:
 # === What is refused ===
 
 
-def test_a_generator_with_targets_beside_it_is_refused() -> None:
+@pytest.mark.parametrize("way", ["fit", "evaluate"])
+def test_a_generator_with_targets_beside_it_is_refused(way: str) -> None:
     with pytest.raises(ValueError, match=r"Pass text as a list, .* a generator must yield"):
-        classifier().fit((text for text in ["a", "b"]), ["bad", "good"], verbose=0)
+        getattr(classifier(), way)((text for text in ["a", "b"]), ["bad", "good"], verbose=0)
 
 
 def test_bad_rows_are_named() -> None:

@@ -99,7 +99,7 @@ def test_options_that_are_not_used_are_not_written():
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_gradient_of_the_loss(jit: bool):
-    """That of every potential, also where XLA compiles it: its chance, less 1 if it is right."""
+    """The gradient of a potential is its marginal probability, less 1 where the pair is right."""
     values = potentials(4, 5, 3)
     tags = np.random.default_rng(0).integers(0, 3, (4, 5))
     expected = np.zeros_like(values, dtype="float64")

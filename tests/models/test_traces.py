@@ -1,4 +1,4 @@
-"""What is compiled is traced for a shape of a batch, not for every length of a text."""
+"""Compiled functions are traced for each shape of a batch, not for each length of a text."""
 
 from __future__ import annotations
 
