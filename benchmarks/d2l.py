@@ -34,7 +34,7 @@ from rich.table import Table
 
 from benchmarks import report
 from benchmarks.d2l_network import book_network, compile_as_book
-from bert_keras import Tokenizer, atomic, data
+from bert_keras import Tokenizer, data, file_io
 from bert_keras.data import Corpus, PretrainingExamples
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 from bert_keras.training import PretrainRecipe, unigram
@@ -120,7 +120,7 @@ class Parts:
                 values.tofile(folder / name / file)
             counts = {**corpus.manifest["counts"], "text_bytes": int(lengths[corpus.tokens].sum())}
             manifest = {**corpus.manifest, "tokenizer": made_by, "counts": counts}
-            atomic.write_json(folder / name / data.MANIFEST, manifest)
+            file_io.write_json(folder / name / data.MANIFEST, manifest)
         self.tokenizer.save_to_preset(folder)
 
 

@@ -10,7 +10,7 @@ from keras import ops
 
 from bert_keras.layers import MaskedLMHead, PairHead, Pooler, TransformerBlock
 from bert_keras.layers.core import ReversibleEmbedding
-from bert_keras.models.token_loss import TokenAccuracy, TokenLoss
+from bert_keras.models.fill_mask import TokenAccuracy, TokenLoss
 
 _LENGTH, _WIDTH, _INNER, _HEADS, _BLOCKS, _DROPOUT, _EPSILON = 64, 128, 256, 2, 2, 0.2, 1e-5
 

@@ -30,9 +30,9 @@ from rich.table import Table
 
 from benchmarks import report
 from benchmarks.embedder_files import mini_lm
-from bert_keras import SequenceClassifier, TokenClassifier, atomic, metrics
+from bert_keras import SequenceClassifier, TokenClassifier, file_io, metrics
 from bert_keras.data import label_names, read_conll, read_table
-from bert_keras.defaults import FINETUNING
+from bert_keras.task_names import FINETUNING
 
 RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
@@ -276,7 +276,7 @@ def main(arguments: list[str]) -> int:
         if str(seed) not in seeds:
             seeds[str(seed)] = trained(jobs[task], options.encoder, rate, seed, options.epochs)
             keras.utils.clear_session()
-            atomic.write_text(options.out, json.dumps(record, indent=1) + "\n")
+            file_io.write_text(options.out, json.dumps(record, indent=1) + "\n")
         scores = seeds[str(seed)]["scores"].items()
         console.print("  " + ", ".join(f"{name} {score:.4f}" for name, score in scores))
     show(compared(record["runs"], DEFAULTS), console)

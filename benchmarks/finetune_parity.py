@@ -32,7 +32,7 @@ from rich.table import Table
 from benchmarks import report
 from benchmarks.embedder_files import mini_lm
 from benchmarks.programs import OURS
-from bert_keras import atomic
+from bert_keras import file_io
 from bert_keras.training import finetune_quicktest, machine
 from bert_keras.training.finetune_recipe import FinetuneRecipe, load_finetuning
 
@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> int:
             for side in (OURS, PEER, MIXED) if options.mixed else (OURS, PEER):
                 if str(seed) not in runs.setdefault(side, {}):
                     runs[side][str(seed)] = _in_a_process(side, task, seed, arguments)
-                    atomic.write_text(path, json.dumps(record, indent=2) + "\n")
+                    file_io.write_text(path, json.dumps(record, indent=2) + "\n")
                 found = runs[side][str(seed)]
                 figures = f"{found['score']:.4f}, {found['seconds']:.1f} s"
                 console.print(f"{task}, seed {seed}, {side}: {figures}")

@@ -32,7 +32,7 @@ from rich.table import Table
 
 from benchmarks import report
 from bert_keras import Tokenizer
-from bert_keras.tokenizers.in_graph import InGraphTokenizer
+from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 
 ENGINES = {"fast": False, "portable": True}
 BATCH, ROUNDS, TIMED = 256, 5, 2_000_000  # lines, rounds, bytes of each corpus

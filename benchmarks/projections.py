@@ -64,7 +64,7 @@ def _ways(rows: int, width: int) -> dict[str, tuple[Function, list[np.ndarray]]]
     """Both, with their arguments: the rows, kernels and biases."""
     from keras import activations, ops
 
-    from bert_keras.layers import kernels
+    from bert_keras import kernels
 
     draw = np.random.default_rng(0)
     x, kernel = (draw.standard_normal((size, 3 * width), np.float32) for size in (rows, width))

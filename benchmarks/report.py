@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.process_facts import machine
-from bert_keras.atomic import write_text
+from bert_keras.file_io import write_text
 
 # What of the environment changes a figure.
 VARIABLES = ("KERAS_BACKEND", "XLA_FLAGS", "OMP_NUM_THREADS", "JAX_PLATFORMS")

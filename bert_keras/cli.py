@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -12,25 +13,73 @@ from typing import Annotated, Any
 
 import typer
 
-from bert_keras import cli_export, cli_programs, escaping, handles, strict_json
-from bert_keras.errors import ArtifactError, DataError, UsageError
-from bert_keras.programs import (
+from bert_keras import cli_export, escaping, file_io, presets
+from bert_keras.errors import (
+    ArtifactError,
+    DataError,
     Step,
     StepsFailedError,
+    UsageError,
     exit_code_of,
     forget_output,
     message_of,
     quiet,
     run_steps,
 )
-from bert_keras.tokenizers import (
-    Tokenizer,
-    engine_files,
-    hub_files,
-    keras_hub_files,
-    sentence_files,
-)
+from bert_keras.tokenizers import Tokenizer, backend_files, files, tokenizer_config
 from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
+
+TRAIN, USE = "Train", "Use a model"
+# Command -> its module in bert_keras.training; its line and its group in `bert-keras --help`.
+PROGRAMS = {
+    "prepare": ("prepare", "Write a corpus: a vocabulary, and the tokens of a text.", TRAIN),
+    "pretrain": ("pretrain", "Pretrain a model on text by a recipe.", TRAIN),
+    "finetune": ("finetune", "Fine-tune a model on labelled examples by a recipe.", TRAIN),
+    "recipes": ("recipe_list", "List the recipes: task, data, measured result.", TRAIN),
+    "predict": ("predict", "Label, tag, answer or encode texts, tables and lines.", USE),
+    "evaluate": ("evaluate", "Measure a fine-tuned model on labelled examples.", USE),
+    "fill-mask": ("fill_mask", "Fill the masks of texts with an exported SavedModel.", USE),
+}
+_PASS_ON = {"ignore_unknown_options": True}
+
+
+def _complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    from bert_keras.training.completion import complete_words
+
+    words = context.params.get("words") or ()
+    return complete_words(context.info_name or "", list(words), incomplete)
+
+
+_Words = Annotated[list[str] | None, typer.Argument(autocompletion=_complete)]
+
+
+def register_programs(app: typer.Typer) -> None:
+    """Add the commands to an app; the module of a command is imported when it is called."""
+    for command, (module, summary, panel) in PROGRAMS.items():
+        app.command(
+            command,
+            help=summary,
+            rich_help_panel=panel,
+            add_help_option=False,  # the program has a help of its own
+            context_settings=_PASS_ON,
+        )(_command(module))
+
+
+def _command(name: str) -> Callable[..., None]:
+    def run_program(words: _Words = None) -> None:
+        arguments = list(words or ())
+        program = importlib.import_module(f"bert_keras.training.{name}")
+        if name == "fill_mask":  # a program of its own kind: users copy it
+            sys.exit(program.main(arguments))
+        from bert_keras.training.run import run
+
+        run(program.main, arguments, describe=getattr(program, "describe", None))
+
+    return run_program
+
+
+# === `bert-keras`: the one command of this package.
+
 
 app = typer.Typer(
     help="Pretrain, fine-tune, open, convert, ask and export models of the BERT family.",
@@ -39,7 +88,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 _CHECKPOINTS, _PRODUCTION = "Checkpoints", "Production"
-cli_programs.register(app)
+register_programs(app)
 app.command(rich_help_panel=_PRODUCTION)(cli_export.export)
 app.command(rich_help_panel=_PRODUCTION)(cli_export.serve_check)
 
@@ -106,15 +155,15 @@ def convert(
 
 
 def _tell_tokenizer(source: str, target: Path, format: str) -> None:  # noqa: A002
-    found = _take_tokenizer(handles.resolve(source, KNOWN), target, format)
+    found = _take_tokenizer(presets.resolve_handle(source, KNOWN), target, format)
     typer.echo(f"Tokenizer: {found}")
 
 
 def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A002
     """Copies a tokenizer's files, or writes them where the source has them in another form."""
-    inner = hub_files.encoder_folder(sentence_files.transformer_folder(source))
-    is_told = sentence_files.lowercases(inner)  # outside the tokenizer's own files
-    names = [name for name in (*FILES, *engine_files.FILES) if (inner / name).is_file()]
+    inner = tokenizer_config.encoder_folder(files.transformer_folder(source))
+    is_told = files.lowercases(inner)  # outside the tokenizer's own files
+    names = [name for name in (*FILES, *backend_files.FILES) if (inner / name).is_file()]
     if not names and not (inner / "assets").is_dir():
         return "none found"
     try:
@@ -124,9 +173,7 @@ def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A0
     if format == "keras_hub":  # whose tokenizer.json is another thing
         return "not taken along: KerasHub's has files of its own"
     engine = inner / ENGINE
-    is_theirs = engine.is_file() and keras_hub_files.is_one(
-        strict_json.read_object(engine, strict_json.LARGE)
-    )
+    is_theirs = engine.is_file() and files.is_keras_hub(file_io.read_object(engine, file_io.LARGE))
     if not names or is_theirs or is_told:
         tokenizer.save_to_preset(target)
         names = [name for name in FILES if (target / name).is_file()]
@@ -163,7 +210,7 @@ def verify(
             api.load_checkpoint(each, allow_pickle=allow_pickle, trust=trust)
             for each in (first, second)
         ]
-    largest = report.print_comparison(*models, folder=handles.resolve(first, KNOWN))
+    largest = report.print_comparison(*models, folder=presets.resolve_handle(first, KNOWN))
     if not largest <= tolerance:
         typer.echo(f"They differ by up to {largest:.3g}, more than {tolerance:g}.")
         raise typer.Exit(1)
@@ -175,7 +222,7 @@ def _progress() -> Iterator[None]:
     """Shows how far the reading and writing of checkpoints is; nothing where nobody looks."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-    from bert_keras.checkpoints import transfer
+    from bert_keras.checkpoints import streaming
 
     tasks: dict[str, Any] = {}
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn()
@@ -188,7 +235,7 @@ def _progress() -> Iterator[None]:
                 tasks[what] = display.add_task(what, total=total)
             display.update(tasks[what], completed=done, total=total)
 
-        with transfer.reported(show):
+        with streaming.reported(show):
             yield
 
 

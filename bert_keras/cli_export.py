@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from bert_keras import cli_measure, escaping
-from bert_keras.errors import ArtifactError, DataError, UsageError
-from bert_keras.programs import Step, run_steps
+from bert_keras.errors import ArtifactError, DataError, Step, UsageError, run_steps
 
 _Formats = Annotated[
     list[str],
@@ -60,8 +59,8 @@ def export(
     The name of other formats than saved_model has the format and the quantisation in it, as
     demo-onnx-int8, and that of another task the task. No version is written over.
     """
-    from bert_keras.export.preset import AS, export_as, open_preset, require_libraries
-    from bert_keras.export.versions import next_version
+    from bert_keras.export.export_folder import next_version
+    from bert_keras.export.export_preset import AS, export_as, open_preset, require_libraries
 
     if measure_seconds is not None and not (measure and 0 < measure_seconds < math.inf):
         needs = "must be above 0" if measure else "limits --measure, which is not given"
@@ -112,7 +111,7 @@ def export(
 
 def _wanted(formats: Sequence[str], quantizations: Sequence[str], *, portable: bool) -> Iterator:
     """Each format in each quantisation; those that have none only without, where that is asked."""
-    from bert_keras.export.preset import Wanted
+    from bert_keras.export.export_preset import Wanted
     from bert_keras.export.runtimes.formats import FORMATS
 
     asked = list(dict.fromkeys(quantizations))
@@ -144,7 +143,7 @@ def serve_check(
     """
     from rich.text import Text
 
-    from bert_keras.export import serve_check as checking
+    from bert_keras.export import measurement as checking
     from bert_keras.export.clients import open_client
 
     with _Status(f"{folder}: loading"):
@@ -180,7 +179,7 @@ def serve_check(
 
 def _read(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
     """The columns of a file of texts or JSON objects."""
-    from bert_keras.data.text_files import numbered_lines
+    from bert_keras.data.documents import numbered_lines
 
     found: dict[str, list[Any]] = {name: [] for name in names}
     for number, line in numbered_lines(path):
@@ -207,7 +206,7 @@ def _read(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
 
 def _checked(value: Any, name: str, what: str) -> Any:
     """A text; of "options" a list of two or more."""
-    from bert_keras.data.text_files import text_value
+    from bert_keras.data.documents import text_value
 
     if name != "options":
         return text_value(value, what)

@@ -38,16 +38,16 @@ def measure(
     """
     from rich.table import Column, Table
 
-    from bert_keras.export import measured
+    from bert_keras.export import measurement
 
-    columns = ["size", "difference", *(f"batch of {size}" for size in measured.BATCHES)]
-    calls = " and ".join(str(calls) for calls in measured.CALLS.values())
+    columns = ["size", "difference", *(f"batch of {size}" for size in measurement.BATCHES)]
+    calls = " and ".join(str(calls) for calls in measurement.CALLS.values())
     table = Table(
         Column("file", overflow="fold"),
         *(Column(name, no_wrap=True) for name in columns),
         caption=(
-            f"{measured.TEXTS} texts: the largest difference to what the model predicts; text in, "
-            f"answer out, milliseconds, p50 / p99 of {calls} calls. In brackets: how many "
+            f"{measurement.TEXTS} texts: the largest difference to what the model predicts; text "
+            f"in, answer out, milliseconds, p50 / p99 of {calls} calls. In brackets: how many "
             "there were when the time was up"
         ),
     )
@@ -77,12 +77,12 @@ class _Measuring:
         """Time the model itself."""
         import keras
 
-        from bert_keras.export import requests
+        from bert_keras.export import clients
 
         predictor, name = self._predictor, f"Predictor ({keras.backend.backend()})"
         kind = type(predictor.task).__name__
-        mask = requests.mask_of(kind, predictor.tokenizer)
-        texts = self._texts(requests.names_of(kind, predictor.pairs), mask)
+        mask = clients.mask_token_of(kind, predictor.tokenizer)
+        texts = self._texts(clients.input_names(kind, predictor.pairs), mask)
         self._progress.tell(name)
         with suppress(ValueError):  # an ELECTRA discriminator answers no texts
             end = monotonic() + seconds
@@ -95,11 +95,11 @@ class _Measuring:
         Raises:
             ArtifactError: it does not open or answer.
         """
-        from bert_keras.export import measured
+        from bert_keras.export import measurement
         from bert_keras.export.clients import open_client
 
         name, end = str(path), monotonic() + seconds
-        size = f"{measured.size_of(path) / 1e6:.1f} MB"
+        size = f"{measurement.size_of(path) / 1e6:.1f} MB"
         self._progress.tell(f"{name}: opening")
         try:
             client = open_client(path)
@@ -119,32 +119,32 @@ class _Measuring:
         self._table.add_row(name, size, gap, *times)
 
     def _texts(self, names: Sequence[str], mask: str) -> Any:
-        from bert_keras.export import measured, requests
+        from bert_keras.export import clients, measurement
 
-        return requests.made_up(names, self._predictor.tokenizer, measured.TEXTS, mask)
+        return clients.example_texts(names, self._predictor.tokenizer, measurement.TEXTS, mask)
 
     def _difference(self, name: str, client: Any, texts: Any, end: float) -> str:
-        from bert_keras.export import measured, requests
+        from bert_keras.export import clients, measurement
 
         gap, done = 0.0, 0
-        while done < measured.TEXTS and (not done or monotonic() < end):
-            self._progress.tell(f"{name}: compared {done}/{measured.TEXTS} texts")
-            part = requests.part(texts, done, done + _TOGETHER)
-            gap = max(gap, measured.difference(client, self._predictor, part))
-            done = min(done + _TOGETHER, measured.TEXTS)
-        return f"{gap:.2g}" + (f" ({done})" if done < measured.TEXTS else "")
+        while done < measurement.TEXTS and (not done or monotonic() < end):
+            self._progress.tell(f"{name}: compared {done}/{measurement.TEXTS} texts")
+            part = clients.part_of_columns(texts, done, done + _TOGETHER)
+            gap = max(gap, measurement.difference(client, self._predictor, part))
+            done = min(done + _TOGETHER, measurement.TEXTS)
+        return f"{gap:.2g}" + (f" ({done})" if done < measurement.TEXTS else "")
 
     def _times(self, name: str, answer: Any, texts: Any, end: float) -> list[str]:
-        from bert_keras.export import measured
+        from bert_keras.export import measurement
 
         def progress(size: int, done: int, total: int) -> None:
             self._progress.tell(f"{name}: batch of {size}, {done}/{total} calls")
 
         seconds = max(0.0, end - monotonic())
-        times = measured.latencies(answer, texts, seconds=seconds, progress=progress)
+        times = measurement.latencies(answer, texts, seconds=seconds, progress=progress)
         cells = []
         for size, time in times.items():
-            short = f" ({time.calls})" if time.calls < measured.CALLS[size] else ""
+            short = f" ({time.calls})" if time.calls < measurement.CALLS[size] else ""
             cells.append(f"{time.p50:.1f} / {time.p99:.1f}{short}")
         return cells
 

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic, strict_json
+from bert_keras import file_io
 
 FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
 POSITION_EMBEDDINGS = ("absolute", "sinusoidal", "relative_key", "relative_key_query")
@@ -209,7 +209,7 @@ class BertConfig:
 
     def save(self, path: str | Path) -> None:
         """Write the values as JSON, atomically."""
-        atomic.write_json(path, self.to_dict())
+        file_io.write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> BertConfig:
@@ -219,7 +219,7 @@ class BertConfig:
             ArtifactError: no such file, or not a JSON object.
             ValueError: an unknown name, or a value that is out of range.
         """
-        return cls.from_dict(strict_json.read_object(Path(path)))
+        return cls.from_dict(file_io.read_object(Path(path)))
 
 
 _CHOICES = {

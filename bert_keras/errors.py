@@ -1,8 +1,22 @@
-"""Errors that a program turns into an exit code: what the user can mend, by kind.
+"""Errors that a user can mend, their exit codes, and the edge of all programs.
 
 A library call with a bad argument raises the plain `ValueError` or `TypeError`; these are for
 inputs that come from outside the process: command lines, corpora, saved artefacts, the machine.
 """
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bert_keras import hooks
 
 
 class UsageError(ValueError):
@@ -33,3 +47,138 @@ class NumericError(RuntimeError):
     """Training produced numbers that are not finite. Exit code 6."""
 
     exit_code = 6
+
+
+# === The edge of all programs: exit codes, messages, and steps that fail one by one.
+
+
+# What the machine refuses: a full disk, a place that may not be written, or that there cannot be.
+_REFUSALS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
+    *(errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
+)
+_BUG = 1  # exit code of an error that the user cannot mend
+_BACKENDS = ("tensorflow", "jax", "torch")
+
+
+def exit_code_of(error: BaseException) -> int | None:
+    """The exit code of an error that the user can mend; None of a fault of the program."""
+    is_refusal = isinstance(error, OSError) and error.errno in _REFUSALS
+    if is_refusal or isinstance(error, MemoryError):
+        return ResourceError.exit_code
+    if missing_backend(error):
+        return UsageError.exit_code
+    code = getattr(error, "exit_code", None)
+    return code if isinstance(code, int) else None
+
+
+def message_of(error: BaseException) -> str:
+    """Return what a program tells its user of an error that the user can mend."""
+    message = missing_backend(error) or str(error)
+    if isinstance(error, MemoryError):
+        message = f"out of memory{f': {error}' if message else ''}"
+    return "\n".join([message, *getattr(error, "__notes__", ())])
+
+
+def forget_output() -> None:
+    """Discard unwritable output of stdout: the interpreter would try again at exit, and fail."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def missing_backend(error: BaseException) -> str:
+    """Return the cure where Keras's backend is not installed; "" for any other error."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    if name not in _BACKENDS or name in sys.modules:
+        return ""
+    others = [other for other in _BACKENDS if importlib.util.find_spec(other)]
+    instead = f", or set KERAS_BACKEND={others[0]} in the environment" if others else ""
+    return f'{name} is not installed. Install with: pip install "bert-keras[{name}]"{instead}.'
+
+
+def quiet() -> None:
+    """Keep messages of TensorFlow off stderr that no user of a program can act on.
+
+    They are about oneDNN and CUDA when it is imported, about devices, and about functions that are
+    traced again because lengths differ. BERT_KERAS_VERBOSE=1 in the environment shows all.
+    """
+    if os.environ.get("BERT_KERAS_VERBOSE") == "1":
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    logging.getLogger("tensorflow").addFilter(lambda record: "retracing" not in str(record.msg))
+    hooks.install()
+
+
+class Step(NamedTuple):
+    """A step of a program that may fail without the others.
+
+    Attributes:
+        name: of what it makes, for messages.
+        run: called with what `run_steps` is given.
+        needs: names of earlier steps; this one is left out where one of them failed.
+        writes: names or globs of the files that it writes into the program's folder.
+    """
+
+    name: str
+    run: Callable[[Any], object]
+    needs: Sequence[str] = ()
+    writes: Sequence[str] = ()
+
+
+class StepsFailedError(RuntimeError):
+    """Some steps failed. The exit code is that of the first."""
+
+    def __init__(self, message: str, exit_code: int):
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def run_steps(steps: Sequence[Step], results: Any, *, done: str, again: str) -> None:
+    """Run all steps in order; a failure ends its own step and those that need it.
+
+    Args:
+        steps: the steps, what is most worth keeping first.
+        results: what every step is called with.
+        done: the beginning of the message: what is done before the steps.
+        again: the end of the message: what to do.
+
+    Raises:
+        StepsFailedError: at the end, one message about all that failed.
+        BrokenPipeError: nobody reads standard output any more, and nothing else failed.
+        Exception: the error of the only step that was run.
+    """
+    failures: dict[str, Exception] = {}
+    left_out: dict[str, str] = {}
+    for step in steps:
+        missing = [name for name in step.needs if name in failures or name in left_out]
+        if missing:
+            left_out[step.name] = missing[0]
+            continue
+        try:
+            step.run(results)
+        except Exception as error:
+            failures[step.name] = error
+    if not failures:
+        return
+    first = next(iter(failures.values()))
+    is_alone = len(failures) == 1 == len(steps) - len(left_out)
+    if is_alone or all(isinstance(error, BrokenPipeError) for error in failures.values()):
+        raise first
+    lines = [
+        f"{done}, but {len(failures)} of {len(steps)} last steps failed:",
+        *(f"  {name}: {_reason(error)}" for name, error in failures.items()),
+        *(f"  {name}: left out, it needs: {other}" for name, other in left_out.items()),
+        f"All the rest is written. {again}",
+    ]
+    raise StepsFailedError("\n".join(lines), exit_code_of(first) or _BUG) from first
+
+
+def _reason(error: Exception) -> str:
+    """Return the message of an error; of a bug also its class and its place."""
+    if exit_code_of(error) is not None:
+        return message_of(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(place.filename).name}:{place.lineno}"
+    return f"{type(error).__name__}: {error} ({where}; BERT_KERAS_TRACEBACK=1 shows the traceback)"

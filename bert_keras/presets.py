@@ -1,4 +1,4 @@
-"""Published models by name: `PRESETS[name]` is the config, `HANDLES[name]` the checkpoint.
+"""Published models by name, and handles: a local folder, a preset's name or a hub repository.
 
 A name stands for its published weights wherever a handle is taken: `from_preset`, `Predictor`, the
 recipe keys `encoder=`, `teacher=` and `init_checkpoint=`. For a new, random model of the same sizes
@@ -7,9 +7,16 @@ build it from the config: `BertEncoder(PRESETS[name])`.
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
 from types import MappingProxyType
 
+from bert_keras import file_io
 from bert_keras.config import BertConfig
+from bert_keras.errors import ArtifactError
 
 # Vocabulary sizes of the vocab.txt files that Google published with the checkpoints.
 _UNCASED, _CASED, _CHINESE, _MULTILINGUAL = 30_522, 28_996, 21_128, 119_547
@@ -176,3 +183,80 @@ _PUBLISHED: dict[str, tuple[BertConfig, str]] = {
 PRESETS = MappingProxyType({name: config for name, (config, _) in _PUBLISHED.items()})
 # Where the weights are: repositories of their authors on the Hugging Face hub.
 HANDLES = MappingProxyType({name: f"hf://{where}" for name, (_, where) in _PUBLISHED.items()})
+
+
+# === Handles: a local folder, a name of `PRESETS`, or a repository of the Hugging Face hub.
+# Only `huggingface_hub` downloads: into its cache, with its progress, its login and its offline
+# mode. It is called for a name of `PRESETS` or an hf:// handle, and for nothing else.
+
+
+_REPOSITORY = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
+
+
+def is_preset(handle: str | os.PathLike[str]) -> bool:
+    """Return whether a handle is a name of `PRESETS`; a local file or folder of that name wins."""
+    text = os.fspath(handle)
+    return text in HANDLES and not Path(text).exists()
+
+
+def resolve_handle(handle: str | os.PathLike[str], files: Iterable[str]) -> Path:
+    """Return the folder or file of a handle; download what is not in the cache yet.
+
+    Args:
+        handle: a path; a name of `PRESETS`, which stands for its published checkpoint unless there
+            is a local folder of that name; or "hf://organisation/name" with or without "@revision".
+        files: names or globs of the files that are needed.
+
+    Raises:
+        ArtifactError: an empty handle, no such repository, or neither network nor cache.
+    """
+    text = os.fspath(handle)
+    if not text:
+        raise ArtifactError(
+            "The handle is empty. Name a folder ('.' for this one), a preset, or "
+            "hf://organisation/name."
+        )
+    if is_preset(text):
+        return _download(text, HANDLES[text], list(files))
+    if "://" in text:
+        return _download(text, text, list(files))
+    return file_io.expanded(text)
+
+
+def nearest_name(name: str) -> str:
+    """Return the end of a message about an unknown name: the presets that look like it, or "."."""
+    near = " or ".join(map(repr, get_close_matches(name, HANDLES)))
+    return f"; or a preset, such as {near}?" if near else "."
+
+
+def _download(name: str, handle: str, files: list[str]) -> Path:
+    """Return the snapshot of a repository; `name`: what the caller gave."""
+    # Before the import: otherwise each request tells the versions of Python and its libraries.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    from huggingface_hub import snapshot_download
+
+    match = _REPOSITORY.fullmatch(handle)
+    if match is None or ".." in handle:
+        raise ArtifactError(
+            f"{handle!r}: expected a folder, or hf://organisation/name or "
+            "hf://organisation/name@revision."
+        )
+    repository, revision = match.groups()
+    try:
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=files))
+    except (OSError, ValueError, RuntimeError) as error:  # the bases of all errors of the library
+        page = f"https://huggingface.co/{repository}/tree/{revision or 'main'}"
+        reason = str(error).strip().partition("\n")[0]
+        stands = f", which stands for {handle}," if name != handle else ""
+        random = (
+            " For new, random weights of this size: load_weights=False, or "
+            f"BertEncoder(PRESETS[{name!r}])."
+            if name != handle
+            else ""
+        )
+        raise ArtifactError(
+            f"{name}{stands} is not in the cache and cannot be downloaded: "
+            f"{type(error).__name__}: {reason} With a network, run this again. Without one, copy "
+            f"from {page} those of these files that are there, {', '.join(files)}, into a folder, "
+            f"and give that folder instead.{random}"
+        ) from error

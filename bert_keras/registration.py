@@ -22,8 +22,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from bert_keras import export_hook
-from bert_keras.import_hooks import WatchedLoader, find_spec
+from bert_keras import hooks
+from bert_keras.hooks import WatchedLoader, find_spec
 
 _KERAS, _LIBRARY = "keras", "bert_keras"
 # Importing these pages registers every class. None of them imports a framework but Keras's backend.
@@ -49,11 +49,11 @@ def register_export_writer() -> None:
     """Set what `export` of our models calls; it is imported at the first call."""
 
     def write(*args: Any, **kwargs: Any) -> bool:
-        from bert_keras.export import keras_export
+        from bert_keras.export import runtime_model
 
-        return keras_export.is_written(*args, **kwargs)
+        return runtime_model.is_written(*args, **kwargs)
 
-    export_hook.set_writer(write)
+    hooks.set_export_writer(write)
 
 
 class _AfterKeras:

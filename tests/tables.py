@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bert_keras.data.faults import Faults
-from bert_keras.data.table_rows import read_rows
+from bert_keras.data.columns import ErrorCollector
+from bert_keras.data.table_files import read_rows
 
 
 def rows_of(path: Path, columns: Sequence[str | int], **options: Any) -> list[Any]:
     """All of them; raises what is wrong with the others."""
     rows: list[Any] = []
-    with Faults().whole() as faults:
+    with ErrorCollector().whole() as faults:
         rows += read_rows(path, columns, faults, **options)
     return rows

@@ -12,7 +12,7 @@ import typer
 
 from bert_keras import cli_export
 from bert_keras.errors import ResourceError
-from bert_keras.export import preset
+from bert_keras.export import export_preset
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
@@ -107,8 +107,8 @@ def test_a_format_that_fails_takes_no_other_with_it(
             raise ResourceError(f"{path}: could not be written: No space left on device.")
         path.mkdir(parents=True)
 
-    monkeypatch.setattr(preset, "require_libraries", lambda _: None)
-    monkeypatch.setattr(preset, "export_as", export_as)
+    monkeypatch.setattr(export_preset, "require_libraries", lambda _: None)
+    monkeypatch.setattr(export_preset, "export_as", export_as)
     options = ("--folder", tmp_path)
     failing = {"saved_model", "onnx"}
     three = [part for name in ("onnx", "saved_model", "torch") for part in ("--format", name)]

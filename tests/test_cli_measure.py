@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bert_keras import cli_measure
 from bert_keras.errors import ArtifactError
-from bert_keras.export import clients, measured, requests
+from bert_keras.export import clients, measurement
 
 
 class Clock:
@@ -29,15 +29,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Every answer takes a second, and comparing 32 texts two."""
     clock = Clock()
     monkeypatch.setattr(cli_measure, "monotonic", clock)
-    monkeypatch.setattr(measured.time, "perf_counter", clock)
-    monkeypatch.setattr(requests, "made_up", lambda *_: {"text": ["a"] * measured.TEXTS})
-    monkeypatch.setattr(requests, "mask_of", lambda *_: "")
+    monkeypatch.setattr(measurement.time, "perf_counter", clock)
+    monkeypatch.setattr(clients, "example_texts", lambda *_: {"text": ["a"] * measurement.TEXTS})
+    monkeypatch.setattr(clients, "mask_token_of", lambda *_: "")
 
     def difference(*_: Any) -> float:
         clock.now += 2.0
         return 0.25
 
-    monkeypatch.setattr(measured, "difference", difference)
+    monkeypatch.setattr(measurement, "difference", difference)
     monkeypatch.setattr(clients, "open_client", lambda path: _client(clock, path))
     return clock
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from rich.table import Table
 
-from bert_keras import atomic, escaping
+from bert_keras import escaping, file_io
 from bert_keras.errors import UsageError
 from tests.names import NAMES, PARTS, as_line, shown_by_markdown
 
@@ -39,9 +39,9 @@ def test_a_block_of_markdown_ends_where_it_should(name: str) -> None:
 def test_json_keeps_a_name(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     path = tmp_path_factory.getbasetemp() / "names.json"
     written = name.encode("utf-16", "surrogatepass")  # two halves in a row are one character
-    atomic.write_json(path, {"name": name})
+    file_io.write_json(path, {"name": name})
     assert json.loads(path.read_bytes())["name"].encode("utf-16", "surrogatepass") == written
-    atomic.write_text(path, json.dumps({"name": name}, ensure_ascii=False))
+    file_io.write_text(path, json.dumps({"name": name}, ensure_ascii=False))
     assert json.loads(path.read_bytes())["name"].encode("utf-16", "surrogatepass") == written
 
 

@@ -13,7 +13,7 @@ import pytest
 import bert_keras as bk
 from bert_keras import data
 from bert_keras.errors import UsageError
-from bert_keras.inference import results as answers
+from bert_keras.inference import base as answers
 from bert_keras.training import finetuned, predict
 from bert_keras.training.finetune_recipe import (
     KINDS,

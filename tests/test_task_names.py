@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 import bert_keras as bk
-from bert_keras.models import Task
-from bert_keras.task_names import FINETUNED, PRETRAINED, names_of
+from bert_keras import BertEncoder, SequenceClassifier, TokenClassifier, Tokenizer
+from bert_keras.models import Task, compiling, text_fit
+from bert_keras.task_names import FINETUNED, FINETUNING, PRETRAINED, WIDTH, names_of
 from bert_keras.training.finetune_recipe import KINDS, FinetuneRecipe
 from bert_keras.training.overrides import RENAMED_TASKS
 from bert_keras.training.values import rules_of
+from tests.models.test_text_fit import CONFIG
+from tests.tokenizers.samples import VOCABULARY
 
 _CLASSES = sorted(
     name
@@ -39,3 +43,70 @@ def test_recipes_have_these_names() -> None:
     (rule,) = (rule for field, rule in rules_of(FinetuneRecipe) if field.name == "task")
     assert rule.choices == KINDS
     assert dataclasses.fields(FinetuneRecipe)[0].name == "task"
+
+
+# === Recipes and `fit` have the same default values.
+
+
+_NAMES = [field.name for field in dataclasses.fields(FINETUNING)]
+
+
+@pytest.mark.parametrize("name", [name for name in _NAMES if "learning_rate" not in name])
+def test_a_recipe_has_the_default(name: str) -> None:
+    recipe = FinetuneRecipe(task="text_classification")
+    assert getattr(recipe, name) == getattr(FINETUNING, name)
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_the_rate_of_a_task(task: str) -> None:
+    is_tags = task == "token_classification"
+    rate = FINETUNING.tags_learning_rate if is_tags else FINETUNING.learning_rate
+    assert FINETUNING.learning_rate_of(task) == rate
+    assert FinetuneRecipe(task=task).learning_rate == 0.0  # which is the default
+    base = FINETUNING.base_tags_learning_rate if is_tags else FINETUNING.base_learning_rate
+    for width, expected in ((64, rate), (WIDTH, rate), (768, base)):
+        assert FINETUNING.learning_rate_of(task, width) == pytest.approx(expected)
+    rates = [FINETUNING.learning_rate_of(task, width) for width in (384, 512, 768, 1024)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == pytest.approx(1.93e-5 if is_tags else 1.41e-5, rel=0.01)
+
+
+def test_a_token_classifier_has_the_rate_of_its_task(capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer = Tokenizer(VOCABULARY)
+    task = TokenClassifier(BertEncoder(CONFIG), labels=["O", "B-X"], tokenizer=tokenizer)
+    task.fit([["hello", "mask"]], [["O", "B-X"]], verbose=2)
+    assert f"a rate of {FINETUNING.tags_learning_rate:g} with" in capsys.readouterr().out
+
+
+def test_fit_has_the_defaults() -> None:
+    assert compiling.FINETUNING is text_fit.FINETUNING is FINETUNING
+
+
+def test_fit_reads_texts_by_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = CONFIG.replace(max_positions=2 * FINETUNING.max_length)
+    tokenizer = Tokenizer(VOCABULARY)
+    task = SequenceClassifier(BertEncoder(config), 2, labels=["bad", "good"], tokenizer=tokenizer)
+    encoded: dict[str, Any] = {}
+
+    def encode(self: Any, *_: Any, **options: Any) -> Any:
+        encoded.update(options)
+        raise InterruptedError
+
+    monkeypatch.setattr(text_fit.FitsText, "_encoded", encode)
+    with pytest.raises(InterruptedError):
+        task.fit(["hello", "mask"], ["good", "bad"], verbose=0)
+    assert encoded["max_length"] == FINETUNING.max_length
+    assert encoded["batch_size"] == FINETUNING.batch_size
+
+
+def test_fit_updates_by_the_defaults() -> None:
+    tokenizer = Tokenizer(VOCABULARY)
+    task = SequenceClassifier(BertEncoder(CONFIG), 2, labels=["bad", "good"], tokenizer=tokenizer)
+    task.fit(["hello", "mask"] * 10, ["good", "bad"] * 10, batch_size=1, verbose=0)
+    rule = task.optimizer.get_config()
+    schedule = rule["learning_rate"]["config"]
+    assert schedule["learning_rate"] == FINETUNING.learning_rate
+    assert schedule["warmup_steps"] == round(FINETUNING.warmup * 20)
+    assert schedule["schedule"] == FINETUNING.schedule
+    assert rule["weight_decay"] == FINETUNING.weight_decay
+    assert rule["global_clipnorm"] == FINETUNING.clip_norm

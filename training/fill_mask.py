@@ -2,7 +2,7 @@
 
 import sys
 
-from bert_keras.programs import quiet
+from bert_keras.errors import quiet
 from bert_keras.training.fill_mask import main
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from bert_keras.checkpoints.api import (
     open_checkpoint,
     save_checkpoint,
 )
-from bert_keras.checkpoints.head_options import family_head
+from bert_keras.checkpoints.hugging_face import family_head
 from bert_keras.checkpoints.keras_hub import from_keras_hub, to_keras_hub
 
 __all__ = [

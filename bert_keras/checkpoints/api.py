@@ -12,45 +12,45 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic, features, handles, models, strict_json
+from bert_keras import features, file_io, models, presets
 from bert_keras.checkpoints import (
     google_tf1,
-    head_options,
     hugging_face,
-    keras_hub_folder,
-    keras_hub_writer,
+    hugging_face_folder,
+    keras_hub_preset,
     new_heads,
-    safetensors_file,
     sentence_transformers,
     sentence_transformers_writer,
-    state_file,
+    streaming,
     tensors,
     tf_hub,
     tf_hub_export,
-    transfer,
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint
-from bert_keras.checkpoints.folder import ADAPTER, Folder
-from bert_keras.checkpoints.format import begins
+from bert_keras.checkpoints.hugging_face_folder import ADAPTER, Folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS, WEIGHTS
-from bert_keras.checkpoints.predictor_config import read_predictor_config, write_predictor_config
+from bert_keras.checkpoints.name_mapping import begins
+from bert_keras.checkpoints.sentence_transformers import (
+    read_predictor_config,
+    write_predictor_config,
+)
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.inference.predictor_config import PredictorConfig
+from bert_keras.inference.base import PredictorConfig
 from bert_keras.layers import to_be_filled
 from bert_keras.layers.state import get_state
 from bert_keras.models import BertEncoder, Task
-from bert_keras.models.lora import plain_weights
+from bert_keras.models.adaptation import plain_weights
 from bert_keras.models.task import class_names
 from bert_keras.presets import PRESETS
-from bert_keras.tokenizers import Tokenizer, hub_files, sentence_files
+from bert_keras.tokenizers import Tokenizer, files, tokenizer_config
 
 # What a repository is asked for. A pickle must be asked for in words.
 _FILES = (
     *(CONFIG, MANIFEST, ADAPTER, "model*.safetensors", STATE_WEIGHTS),
-    *(tensors.INDEX, *keras_hub_folder.FILES),
-    *(sentence_files.MODULES, *sentence_files.SENTENCE_CONFIGS, sentence_transformers.CONFIG),
+    *(tensors.INDEX, *keras_hub_preset.FILES),
+    *(files.MODULES, *files.SENTENCE_CONFIGS, sentence_transformers.CONFIG),
     *(f"[0-9]*_*/{CONFIG}", f"[0-9]*_*/{WEIGHTS}", "tokenizer_config.json", tf_hub.INDEX),
     *tf_hub_export.FILES,
 )
@@ -105,7 +105,7 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     names = hugging_face.names_of(family, prefixed=has_head)
     entries = names.entries(plain_weights(model))
     state = get_state(model)
-    transfer.check([*entries, *state_file.entries(model, state)])
+    streaming.check([*entries, *hugging_face_folder.state_entries(model, state)])
     config = hugging_face.write_config(encoder.config, class_name, options)
     directory.mkdir(parents=True, exist_ok=True)
     is_theirs = isinstance(model, Task) and sentence_transformers_writer.is_theirs(
@@ -116,30 +116,30 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
         entry for entry in entries if is_theirs and begins(entry.path, (features.SENTENCE_VECTOR,))
     ]
     apart = {entry.tensor for entry in own}
-    digest = safetensors_file.write(
+    digest = streaming.write_safetensors(
         directory / WEIGHTS, [entry for entry in entries if entry.tensor not in apart]
     )
     if is_theirs:
         config |= sentence_transformers_writer.write_config(options)
-    atomic.write_bytes(directory / CONFIG, manifests.json_bytes(config))
+    file_io.write_bytes(directory / CONFIG, manifests.json_bytes(config))
     others: dict[str, str] = {}
     if is_theirs:
         lengths = encoder.config.hidden_size, encoder.config.max_positions
         others = sentence_transformers_writer.write(directory, class_name, options, own, *lengths)
     else:
         sentence_transformers_writer.remove(directory)
-    state_digest = state_file.write(model, state, directory)
+    state_digest = hugging_face_folder.write_state(model, state, directory)
     if state_digest is not None:
         others |= {STATE_WEIGHTS: state_digest}
     sizes = encoder.config.to_dict()
     manifest = manifests.describe(class_name, options, sizes, digest, others=others, state=state)
-    atomic.write_bytes(directory / MANIFEST, manifests.json_bytes(manifest))
+    file_io.write_bytes(directory / MANIFEST, manifests.json_bytes(manifest))
 
 
 _FORMATS = {
     OUR_FORMAT: _save_folder,
     "google_tf1": google_tf1.save,
-    "keras_hub": keras_hub_writer.save,
+    "keras_hub": keras_hub_preset.save,
 }
 
 
@@ -169,7 +169,7 @@ def load_checkpoint(
     Raises:
         ArtifactError: it cannot be read, is damaged, or is of a class we have not.
     """
-    if options.get("load_weights") is False and handles.is_preset(handle):
+    if options.get("load_weights") is False and presets.is_preset(handle):
         return load_encoder(handle, **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
     model = load_opened(opened, **options)
@@ -195,7 +195,7 @@ def load_encoder(
     **options: Any,
 ) -> BertEncoder:
     """See `BertEncoder.from_preset`."""
-    if not load_weights and handles.is_preset(handle):
+    if not load_weights and presets.is_preset(handle):
         return BertEncoder(PRESETS[os.fspath(handle)], **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
     return _encoder_of(
@@ -218,9 +218,9 @@ def load_task(
     **options: Any,
 ) -> Any:
     """See `Task.from_preset`."""
-    if not load_weights and handles.is_preset(handle):
+    if not load_weights and presets.is_preset(handle):
         config = PRESETS[os.fspath(handle)]
-        told = head_options.of_a_new_head(task_class.__name__, config)
+        told = hugging_face.new_head_options(task_class.__name__, config)
         told |= _described(task_class, options)
         return task_class(BertEncoder(config, dtype=dtype), **told)
     tokenizer = options.pop("tokenizer", None)
@@ -340,22 +340,22 @@ def open_checkpoint(
         *([tensors.PICKLE, f"[0-9]*_*/{tensors.PICKLE}"] if allow_pickle else []),
         *(tf_hub.FILES if trust else []),
     )
-    directory = handles.resolve(handle, (*_FILES, *more))
+    directory = presets.resolve_handle(handle, (*_FILES, *more))
     if not directory.is_dir():
         raise ArtifactError(
             f"{str(handle)!r}: no such folder. Name a checkpoint's, or "
-            f"hf://organisation/name{handles.nearest(os.fspath(handle))}"
+            f"hf://organisation/name{presets.nearest_name(os.fspath(handle))}"
         )
-    exported = hub_files.encoder_folder(directory)
-    if not (directory / CONFIG).is_file() and hub_files.is_one(exported):
-        handles.resolve(handle, tf_hub_export.WEIGHTS)  # a repository was asked for less
+    exported = tokenizer_config.encoder_folder(directory)
+    if not (directory / CONFIG).is_file() and tokenizer_config.is_one(exported):
+        presets.resolve_handle(handle, tf_hub_export.WEIGHTS)  # a repository was asked for less
         return tf_hub_export.ExportedFolder.open(exported)
     if not (directory / CONFIG).is_file() and tf_hub.is_one(directory):
         return tf_hub.HubFolder.open(directory, trust=trust)
     if not (directory / CONFIG).is_file() and google_tf1.is_one(directory):
         return google_tf1.GoogleFolder.open(directory)
     if (directory / CONFIG).is_file() and not (directory / MANIFEST).is_file():
-        values = strict_json.read_object(directory / CONFIG)
-        if keras_hub_folder.is_one(values):
-            return keras_hub_folder.KerasHubFolder.open(directory)
+        values = file_io.read_object(directory / CONFIG)
+        if keras_hub_preset.is_one(values):
+            return keras_hub_preset.KerasHubFolder.open(directory)
     return Folder.open(directory, allow_pickle=allow_pickle)

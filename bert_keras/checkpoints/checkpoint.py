@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import escaping
-from bert_keras.checkpoints import head_options, hugging_face, new_heads, tensors, transfer
-from bert_keras.checkpoints.format import Entry, Names, begins
+from bert_keras.checkpoints import hugging_face, new_heads, streaming, tensors
+from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec, begins
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 from bert_keras.layers import pooling, to_be_filled
@@ -61,7 +61,7 @@ class Checkpoint(abc.ABC):
         """The options of this class that the checkpoint tells, and the file that does."""
 
     @abc.abstractmethod
-    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
+    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
         """Return the names of this checkpoint for the variables of a model of this class."""
 
     def has_head(self, class_name: str, head: tuple[str, ...], shapes: Shapes) -> bool:
@@ -136,7 +136,7 @@ class Checkpoint(abc.ABC):
             new: tuple[str, ...] = ()
             if is_new:
                 new = head
-                if head_options.needs_pooler(class_name, config):
+                if hugging_face.needs_pooler(class_name, config):
                     new = (*new, "pooler")
                     config = self.read_config(shapes, (*allow_missing, *new))
                 allow_missing = (*allow_missing, *new)
@@ -148,7 +148,7 @@ class Checkpoint(abc.ABC):
                 saved, path = self.saved_options(class_name, config, shapes)
                 if is_new:
                     saved = new_heads.options_of(saved, options)
-                    saved = head_options.of_a_new_head(class_name, config) | saved
+                    saved = hugging_face.new_head_options(class_name, config) | saved
                 if issubclass(model_class, Task):
                     head = model_class.head_layers_for(saved | options)
                 if new_head:
@@ -246,8 +246,8 @@ class Checkpoint(abc.ABC):
         there = [entry for entry in entries if entry.tensor in source.shapes]
         not_finite = [
             entry.tensor
-            for entry in transfer.each(there, f"reading {source.path}")
-            if not transfer.fill(entry, source)
+            for entry in streaming.each(there, f"reading {source.path}")
+            if not streaming.fill(entry, source)
         ]
         if not_finite:
             names_of_some = ", ".join(not_finite[:_MOST_NAMES])
@@ -260,8 +260,8 @@ class Checkpoint(abc.ABC):
             )
 
     def _entries(
-        self, variables: Iterable[Any], names: Names, allow_missing: tuple[str, ...]
-    ) -> list[Entry]:
+        self, variables: Iterable[Any], names: NameMap, allow_missing: tuple[str, ...]
+    ) -> list[TensorSpec]:
         known = [v for v in variables if names.knows(v.path)]
         strangers = [v.path for v in variables if not names.knows(v.path)]
         refused = [path for path in strangers if not begins(path, (*allow_missing, *names.zeros))]
@@ -281,8 +281,8 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _hint_of_heads(
-    names: Names,
-    entries: list[Entry],
+    names: NameMap,
+    entries: list[TensorSpec],
     shapes: Shapes,
     expected: Shapes,
     allowed: Collection[str],
@@ -322,9 +322,9 @@ def _check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | 
         told = len(labels)
     if not isinstance(told, int) or isinstance(told, bool):
         return  # the class refuses it
-    if told > head_options.MOST_CLASSES:
+    if told > hugging_face.MOST_CLASSES:
         raise ArtifactError(
-            f"{path}: at most {head_options.MOST_CLASSES:,} classes can be opened. Received: {told}"
+            f"{path}: at most {hugging_face.MOST_CLASSES:,} classes can be opened. Received: {told}"
         )
     if source is None:
         return

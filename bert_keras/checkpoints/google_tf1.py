@@ -1,7 +1,4 @@
-"""Google's original checkpoints, of TensorFlow 1: BERT, ALBERT and ELECTRA, read and written.
-
-Names as in the code that was published with the papers: google-research/bert, albert and electra.
-"""
+"""Google's original TensorFlow 1 checkpoints of BERT, ALBERT and ELECTRA, both ways."""
 
 from __future__ import annotations
 
@@ -11,17 +8,141 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras import strict_json
-from bert_keras.checkpoints import config_keys, tensors, tf_variables, transfer
+from bert_keras import file_io
+from bert_keras.checkpoints import hugging_face_names, streaming, tensors, tf_checkpoint
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
-from bert_keras.checkpoints.families import CONSTANTS, SIZES
-from bert_keras.checkpoints.format import Names
-from bert_keras.checkpoints.google_tf1_names import CONFIGS, FAMILIES, HEADS, LEAVES, TOLD_BY
+from bert_keras.checkpoints.hugging_face_names import CONSTANTS, SIZES
+from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import BertEncoder, Task
-from bert_keras.models.lora import plain_weights
+from bert_keras.models.adaptation import plain_weights
+
+# The config file of each family. ELECTRA was published without one.
+CONFIGS = {name: f"{name}_config.json" for name in ("bert", "albert", "electra")}
+LEAVES = {
+    "kernel": LeafRule("kernel"),
+    "bias": LeafRule("bias"),
+    "embeddings": LeafRule(""),
+    "gamma": LeafRule("gamma"),
+    "beta": LeafRule("beta"),
+}
+HEADS = ("mlm", "nsp", "sop", "label", "span", "rtd", "generator")
+_GENERATOR, _DISCRIMINATOR = "generator_predictions/output_bias", "discriminator_predictions/dense"
+# The variables by which a class is known, all of them; the first that has them counts.
+TOLD_BY = (
+    ("Pretrainer", {"cls/seq_relationship/output_weights"}),
+    ("ElectraPretrainer", {_GENERATOR, f"{_DISCRIMINATOR}/kernel"}),
+    ("ReplacedTokenDetector", {f"{_DISCRIMINATOR}/kernel"}),
+    ("MaskedLM", {"cls/predictions/output_bias"}),
+    ("MaskedLM", {_GENERATOR}),
+    ("QuestionAnswerer", {"cls/squad/output_weights"}),
+    ("SequenceClassifier", {"output_weights"}),
+)
+
+_EMBEDDINGS = {
+    "embeddings/token": "embeddings/word_embeddings",
+    "embeddings/segment": "embeddings/token_type_embeddings",
+    "embeddings/position": "embeddings/position_embeddings",
+    "embeddings/layer_norm": "embeddings/LayerNorm",
+}
+_BLOCK = {
+    "block_#/attention/query": "encoder/layer_#/attention/self/query",
+    "block_#/attention/key": "encoder/layer_#/attention/self/key",
+    "block_#/attention/value": "encoder/layer_#/attention/self/value",
+    "block_#/attention/output": "encoder/layer_#/attention/output/dense",
+    "block_#/attention_layer_norm": "encoder/layer_#/attention/output/LayerNorm",
+    "block_#/feedforward/intermediate": "encoder/layer_#/intermediate/dense",
+    "block_#/feedforward/output": "encoder/layer_#/output/dense",
+    "block_#/feedforward_layer_norm": "encoder/layer_#/output/LayerNorm",
+}
+_MLM = {
+    "mlm/dense": "cls/predictions/transform/dense",
+    "mlm/layer_norm": "cls/predictions/transform/LayerNorm",
+}
+# Scores of classes: their matrix has a row per class.
+_CLASSIFIERS = {
+    "label/output/kernel": LeafRule("output_weights", transposed=True),
+    "label/output/bias": LeafRule("output_bias"),
+    "span/output/kernel": LeafRule("cls/squad/output_weights", transposed=True),
+    "span/output/bias": LeafRule("cls/squad/output_bias"),
+}
+
+
+def _pairs(name: str) -> dict[str, LeafRule]:
+    return {
+        "mlm/bias": LeafRule("cls/predictions/output_bias"),
+        f"{name}/dense/kernel": LeafRule("cls/seq_relationship/output_weights", transposed=True),
+        f"{name}/dense/bias": LeafRule("cls/seq_relationship/output_bias"),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class GoogleFamily:
+    """A family in Google's words.
+
+    Attributes:
+        prefix: of the encoder's variables.
+        modules: our layers -> theirs, `#` for the block's number.
+        whole: our variables -> theirs, where the rows do not say it.
+    """
+
+    prefix: str
+    modules: Mapping[str, str]
+    whole: Mapping[str, LeafRule]
+
+
+FAMILIES = {
+    "bert": GoogleFamily(
+        "bert/",
+        {**_EMBEDDINGS, **_BLOCK, "pooler/dense": "pooler/dense", **_MLM},
+        {**_pairs("nsp"), **_CLASSIFIERS},
+    ),
+    "albert": GoogleFamily(
+        "bert/",
+        {
+            **_EMBEDDINGS,
+            "embeddings/projection": "encoder/embedding_hidden_mapping_in",
+            **{
+                f"block_#/{ours}": f"encoder/transformer/group_#/inner_group_0/{theirs}"
+                for ours, theirs in {
+                    "attention/query": "attention_1/self/query",
+                    "attention/key": "attention_1/self/key",
+                    "attention/value": "attention_1/self/value",
+                    "attention/output": "attention_1/output/dense",
+                    "attention_layer_norm": "LayerNorm",
+                    "feedforward/intermediate": "ffn_1/intermediate/dense",
+                    "feedforward/output": "ffn_1/intermediate/output/dense",
+                    "feedforward_layer_norm": "LayerNorm_1",
+                }.items()
+            },
+            "pooler/dense": "pooler/dense",
+            **_MLM,
+        },
+        {**_pairs("sop"), **_CLASSIFIERS},
+    ),
+    "electra": GoogleFamily(
+        "electra/",
+        {
+            **_EMBEDDINGS,
+            "embeddings/projection": "embeddings_project",
+            **_BLOCK,
+            "mlm/dense": "generator_predictions/dense",
+            "mlm/layer_norm": "generator_predictions/LayerNorm",
+            "generator/projection": "generator/embeddings_project",
+            **{f"generator/{ours}": f"generator/{theirs}" for ours, theirs in _BLOCK.items()},
+            "rtd/dense": "discriminator_predictions/dense",
+            "rtd/output": "discriminator_predictions/dense_1",
+        },
+        {"mlm/bias": LeafRule("generator_predictions/output_bias")},
+    ),
+}
+
+
+# === Google's original checkpoints, of TensorFlow 1: BERT, ALBERT and ELECTRA, read and written.
+# Names as in the code that was published with the papers: google-research/bert, albert and electra.
+
 
 PREFIX = "bert_model.ckpt"
 # Hugging Face kept Google's words.
@@ -69,7 +190,7 @@ class GoogleFolder(Checkpoint):
         """
         for name in CONFIGS.values():
             if (directory / name).is_file():
-                return cls(directory, directory / name, strict_json.read_object(directory / name))
+                return cls(directory, directory / name, file_io.read_object(directory / name))
         raise ArtifactError(
             f"{directory}: a TensorFlow checkpoint without a config. Put one of "
             f"{', '.join(CONFIGS.values())} beside it (ELECTRA was published without: write its "
@@ -92,7 +213,7 @@ class GoogleFolder(Checkpoint):
                 f"{self.directory}: expected one checkpoint, a file that ends in .index and its "
                 f"data. Received: {found}"
             )
-        return tf_variables.VariableFile(prefixes[0])
+        return tf_checkpoint.VariableFile(prefixes[0])
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
         """The config; the family and whether there is a pooler are told by the variables."""
@@ -105,7 +226,7 @@ class GoogleFolder(Checkpoint):
         """The number of classes, and what a family's pairs are."""
         return options_of(class_name, config.family, shapes), self.config_path
 
-    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
+    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
         """By the family's rows."""
         return names_of(config.family, class_name, shapes)
 
@@ -148,10 +269,10 @@ def read_config(values: dict[str, Any], path: Path, family: str, *, pooler: bool
     Raises:
         ArtifactError: an unsupported value, or one that is missing.
     """
-    config_keys.require(values, path)
+    hugging_face_names.require_known_values(values, path)
     keys = {**_SIZES, **_MORE[family]}
-    strict_json.refuse_unknown(
-        path, values, {*keys.values(), *_REQUIRED, *config_keys.GOOGLE_IRRELEVANT}
+    file_io.refuse_unknown_keys(
+        path, values, {*keys.values(), *_REQUIRED, *hugging_face_names.GOOGLE_IRRELEVANT}
     )
     if missing := sorted(set(keys.values()) - set(values)):
         raise ArtifactError(f"{path}: missing: {', '.join(missing)}")
@@ -190,11 +311,11 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
             f"{class_name} cannot be written as a TF1 checkpoint."
         )
     entries = names.entries(weights)
-    transfer.check(entries)
+    streaming.check(entries)
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".tmp-") as folder:
-        there = transfer.each(entries, f"writing {directory}")
-        tf_variables.write(Path(folder, PREFIX), there)
+        there = streaming.each(entries, f"writing {directory}")
+        tf_checkpoint.write(Path(folder, PREFIX), there)
         Path(folder, CONFIGS[config.family]).write_bytes(manifests.json_bytes(values))
         old = set(directory.glob(f"{PREFIX}.data-*"))
         # The index comes last: without it there is no checkpoint.
@@ -233,7 +354,7 @@ def family_of(shapes: Shapes) -> str:
     return "electra" if is_electra else "bert"
 
 
-def names_of(family: str, class_name: str, shapes: Shapes) -> Names:
+def names_of(family: str, class_name: str, shapes: Shapes) -> NameMap:
     """The names of a family's variables; those of `shapes` are to be read, {} is to be written."""
     rows = FAMILIES[family]
     is_generator = class_name == "MaskedLM"
@@ -247,4 +368,4 @@ def names_of(family: str, class_name: str, shapes: Shapes) -> Names:
     if family != "electra" or class_name == "ElectraPretrainer":
         other = ()
     redundant = [name for name in shapes if name.startswith(other)]
-    return Names(rows.modules, LEAVES, "/", rows.whole, prefixes, redundant)
+    return NameMap(rows.modules, LEAVES, "/", rows.whole, prefixes, redundant)

@@ -1,26 +1,165 @@
-"""Hugging Face's checkpoints: their configs and names, both ways, by the tables of `families`."""
+"""Hugging Face's configs and checkpoints, both ways, by the tables of `hugging_face_names`."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bert_keras import features
-from bert_keras.checkpoints import config_keys, head_options
-from bert_keras.checkpoints.families import FAMILIES, NATIVE, Family
-from bert_keras.checkpoints.format import Leaf, Names
+from bert_keras.checkpoints import hugging_face_names
+from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE, Family
+from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.config import MOST, BertConfig
 from bert_keras.errors import ArtifactError
 
+MOST_CLASSES = 100_000  # without names, which would make the file as large
+_LABELLED = ("SequenceClassifier", "TokenClassifier")
+_OF_A_TEXT = ("SequenceClassifier", "MultipleChoice")  # heads over one vector
+# What only our heads can be, and what all others are.
+_OURS = {"crf": False, "representation": "last"}
+# ELECTRA's head over choices has them; ours is always so.
+_SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
+_PROBLEMS = {
+    "single_label": "single_label_classification",
+    "multi_label": "multi_label_classification",
+    "regression": "regression",
+}
+
+
+def write_head_options(
+    class_name: str, options: Mapping[str, Any], family: Family
+) -> dict[str, Any]:
+    """Return the entries of a config for a head: the names of its classes, the problem, dropout."""
+    values: dict[str, Any] = {}
+    if "labels" in options:
+        values["id2label"] = {str(i): name for i, name in enumerate(options["labels"])}
+        values["label2id"] = {name: i for i, name in enumerate(options["labels"])}
+    if "problem" in options:
+        values["problem_type"] = _PROBLEMS[options["problem"]]
+    key = family.head_dropout.get(class_name)
+    if key and options.get("dropout") is not None:
+        values[key] = options["dropout"]
+    return values
+
+
+def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
+    """Return the options of a family's head over [CLS]: `SequenceClassifier`, `MultipleChoice`."""
+    family = FAMILIES[config.family]
+    options: dict[str, Any] = {"hidden_activation": family.hidden_activation.get(class_name)}
+    if family.hidden_dropout is not None:
+        options["hidden_dropout"] = family.hidden_dropout
+    return options
+
+
+def needs_pooler(class_name: str, config: BertConfig) -> bool:
+    """Return whether a head of this class reads a pooler that the encoder does not have."""
+    if class_name == "Pretrainer":
+        return not config.pooler
+    if class_name not in _OF_A_TEXT or config.pooler:
+        return False
+    return family_head(class_name, config)["hidden_activation"] is None
+
+
+def new_head_options(class_name: str, config: BertConfig) -> dict[str, Any]:
+    """Return the options of a new head: those of its family, or a tanh layer without a pooler."""
+    if class_name not in _OF_A_TEXT:
+        return {}
+    options = family_head(class_name, config)
+    return options | ({"hidden_activation": "tanh"} if needs_pooler(class_name, config) else {})
+
+
+def are_theirs(options: Mapping[str, Any]) -> bool:
+    """Return whether other libraries have such a head: over the last layer, token by token."""
+    return all(options.get(name, plain) == plain for name, plain in _OURS.items())
+
+
+def read_head_options(
+    class_name: str, values: Mapping[str, Any], config: BertConfig, path: Path
+) -> dict[str, Any]:
+    """The options of one of our task classes, from a Hugging Face config.
+
+    Labels are read where the config is of that class; else they are the caller's to give.
+
+    Raises:
+        ArtifactError: `id2label` or `problem_type` cannot be used.
+    """
+    family = FAMILIES[config.family]
+    options: dict[str, Any] = {}
+    if class_name == "MaskedLM" and family.mlm_activation not in (None, config.activation):
+        options["activation"] = family.mlm_activation
+    if class_name == "Pretrainer":
+        options["loss"] = "nsp" if "nsp/dense" in family.heads else "sop"
+    if class_name in _OF_A_TEXT:
+        options |= family_head(class_name, config)
+    if class_name == "MultipleChoice":
+        for key, value in _SUMMARY.items():
+            if values.get(key, value) != value:
+                raise ArtifactError(f"{path}: not supported: {key}={values[key]!r:.100}")
+    key = family.head_dropout.get(class_name)
+    if key and values.get(key) is not None:
+        options["dropout"] = values[key]
+    told = values.get("architectures")
+    is_of_it = isinstance(told, list) and any(name in told for name in family.calls(class_name))
+    if class_name in _LABELLED and is_of_it:
+        options["labels"] = _labels(values, path)
+        options["num_classes"] = len(options["labels"])
+        if class_name == "SequenceClassifier" and values.get("problem_type") is not None:
+            options["problem"] = _problem(values["problem_type"], path)
+    return options
+
+
+def _labels(values: Mapping[str, Any], path: Path) -> list[str]:
+    told = values.get("id2label")
+    if told is None:
+        count = values.get("num_labels", 2)
+        if not isinstance(count, int) or not 0 < count <= MOST_CLASSES:
+            raise ArtifactError(
+                f"{path}: num_labels must be an integer from 1 to {MOST_CLASSES}. "
+                f"Received: {count!r}"
+            )
+        told = {str(i): f"LABEL_{i}" for i in range(count)}
+    names = [told.get(str(i)) for i in range(len(told))] if isinstance(told, dict) else []
+    labels = [name for name in names if isinstance(name, str)]
+    if not labels or len(labels) < len(names):
+        raise ArtifactError(
+            f"{path}: id2label must give a name to each of 0, 1, 2 and so on. "
+            f"Received: {str(told)[:200]}"
+        )
+    numbers = {name: i for i, name in enumerate(labels)}
+    contradicting = {
+        key: values[key]
+        for key, expected in (("label2id", numbers), ("num_labels", len(labels)))
+        if values.get("id2label") is not None and values.get(key) not in (None, expected)
+    }
+    if contradicting:
+        warnings.warn(
+            f"{path}: contradicts its id2label, which counts: {str(contradicting)[:200]}",
+            stacklevel=2,
+        )
+    return labels
+
+
+def _problem(theirs: Any, path: Path) -> str:
+    for ours, name in _PROBLEMS.items():
+        if name == theirs:
+            return ours
+    raise ArtifactError(f"{path}: not supported: problem_type={theirs!r}")
+
+
+# === Hugging Face's checkpoints: their configs and names, both ways, by the tables of
+# `families`.
+
+
 _LEAVES = {
-    "kernel": Leaf("weight", transposed=True),
-    "bias": Leaf("bias"),
-    "embeddings": Leaf("weight"),
-    "gamma": Leaf("weight"),
-    "beta": Leaf("bias"),
+    "kernel": LeafRule("weight", transposed=True),
+    "bias": LeafRule("bias"),
+    "embeddings": LeafRule("weight"),
+    "gamma": LeafRule("weight"),
+    "beta": LeafRule("bias"),
     # Of `crf` and `mix`, which none of their classes has.
-    **{name: Leaf(name) for name in ("transition", "start", "end", "scores", "scale")},
+    **{name: LeafRule(name) for name in ("transition", "start", "end", "scores", "scale")},
 }
 # Dense layers of vectors, whose tensors are in files of their own in folders of
 # sentence-transformers, by their number.
@@ -46,11 +185,11 @@ _ACTIVATIONS = {
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def names_of(family: Family, *, prefixed: bool) -> Names:
+def names_of(family: Family, *, prefixed: bool) -> NameMap:
     """The names of a family's variables; under a head the encoder has a name of its own."""
     heads = dict.fromkeys(HEADS, "")
     prefix = family.prefix if prefixed else ""
-    return Names(
+    return NameMap(
         {**family.encoder, **family.heads, **_VECTOR_LAYERS},
         _LEAVES,
         prefixes={**heads, "": prefix},
@@ -95,7 +234,7 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     """
     name = family_of(values, path)
     family = FAMILIES[name]
-    config_keys.require(values, path)
+    hugging_face_names.require_known_values(values, path)
     keys = {**family.sizes, **family.constants}
     told = {**family.defaults, **{key: value for key, value in values.items() if value is not None}}
     counts = {theirs for ours, theirs in keys.items() if ours in MOST}
@@ -153,7 +292,7 @@ def write_config(config: BertConfig, class_name: str, options: Mapping[str, Any]
     Where the family has no such model, `model_type` is ours, and their library refuses it.
     """
     family = family_for(config, class_name, options)
-    values = {**_values(config, class_name), **head_options.write(class_name, options, family)}
+    values = {**_values(config, class_name), **write_head_options(class_name, options, family)}
     if family is NATIVE:
         values |= {"architectures": [None], "model_type": NATIVE.model_types[0]}
     return values
@@ -178,7 +317,7 @@ def _values(config: BertConfig, class_name: str) -> dict[str, Any]:
 def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) -> Family:
     """The family whose names a model is written with: `NATIVE` where its own has no such model."""
     family = FAMILIES[config.family]
-    fits = class_name in family.classes and head_options.are_theirs(options)
+    fits = class_name in family.classes and are_theirs(options)
     fits = fits and _tells(_values(config, class_name), config)
     if class_name == "MaskedLM":
         mlm = options.get("activation") or config.activation

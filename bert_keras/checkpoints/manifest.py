@@ -8,12 +8,12 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras import strict_json
+from bert_keras import file_io
 from bert_keras.earlier_names import saved_options
 from bert_keras.errors import ArtifactError
 
 MANIFEST, CONFIG, WEIGHTS = "bert_keras.json", "config.json", "model.safetensors"
-STATE_WEIGHTS = "bert_keras.safetensors"  # see `state_file`
+STATE_WEIGHTS = "bert_keras.safetensors"  # see `state_entries`
 _FORMAT = 1
 _KEYS = ("format", "class", "options", "config", "state", "sha256")
 
@@ -56,7 +56,7 @@ def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
     path = directory / MANIFEST
     if not path.is_file():
         return None
-    manifest = strict_json.read_object(path)
+    manifest = file_io.read_object(path)
     if manifest.get("format") != _FORMAT:
         raise ArtifactError(
             f"{path}: format {manifest.get('format')!r} is not known; "
@@ -64,7 +64,7 @@ def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
         )
     if manifest.get("class") not in tuple(classes):
         raise ArtifactError(f"{path}: unknown class {manifest.get('class')!r}.")
-    strict_json.refuse_unknown(path, manifest, _KEYS)
+    file_io.refuse_unknown_keys(path, manifest, _KEYS)
     for key in ("options", "config", "sha256"):
         if not isinstance(manifest.get(key), dict):
             raise ArtifactError(f"{path}: `{key}` is not an object or missing.")
@@ -105,12 +105,12 @@ def check_header(weights: Path) -> None:
     """
     with weights.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if length > strict_json.SMALL:
+        if length > file_io.SMALL:
             raise ArtifactError(
-                f"{weights}: a header of at most {strict_json.SMALL:,} bytes can be opened. "
+                f"{weights}: a header of at most {file_io.SMALL:,} bytes can be opened. "
                 f"Received: {length:,} bytes"
             )
-        strict_json.parse(file.read(length), weights)
+        file_io.parse_json(file.read(length), weights)
 
 
 def json_bytes(values: Mapping[str, Any]) -> bytes:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import models
-from bert_keras.checkpoints.format import Names, begins
+from bert_keras.checkpoints.name_mapping import NameMap, begins
 from bert_keras.errors import ArtifactError, UsageError
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -73,7 +73,7 @@ def check_is_described(model_class: Any, options: Mapping[str, Any], directory: 
         )
 
 
-def count_labels(head: tuple[str, ...], names: Names, shapes: Shapes) -> int | None:
+def count_labels(head: tuple[str, ...], names: NameMap, shapes: Shapes) -> int | None:
     """Return the number of labels of the head in the tensors; None where it cannot be told."""
     for layer in head:
         bias = types.SimpleNamespace(path=f"{layer}/output/bias")
@@ -128,7 +128,7 @@ def check_task(
     class_name: str,
     head: tuple[str, ...],
     written: str | None,
-    names: Names,
+    names: NameMap,
     shapes: Shapes,
     path: Path,
     allow_missing: tuple[str, ...],

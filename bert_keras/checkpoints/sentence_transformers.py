@@ -1,4 +1,4 @@
-"""Reading the folders of sentence-transformers."""
+"""Folders of sentence-transformers, and the settings of a predictor that they and ours hold."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bert_keras import features, strict_json
-from bert_keras.checkpoints import sentence_transformers_keys as keys
+from bert_keras import features, file_io, presets
+from bert_keras.checkpoints import sentence_transformers_modules as keys
 from bert_keras.checkpoints import sentence_transformers_modules as modules
+from bert_keras.checkpoints.sentence_transformers_modules import max_length
 from bert_keras.errors import ArtifactError
-from bert_keras.tokenizers.sentence_files import (
-    MODULES,
-    SENTENCE_CONFIGS,
-    transformer_folder,
-    within,
-)
+from bert_keras.inference.base import FILE, PredictorConfig, read_length
+from bert_keras.tokenizers.files import MODULES, SENTENCE_CONFIGS, transformer_folder, within
 
 CONFIG = "config_sentence_transformers.json"
 _FIRST = (keys.TRANSFORMER, keys.POOLING)
@@ -82,10 +79,10 @@ def is_pair_scorer(directory: Path) -> bool:
     """Return whether a folder is one of a CrossEncoder, of any version."""
     if is_one(directory):
         path = directory / CONFIG
-        values = strict_json.read_object(path) if path.is_file() else {}
+        values = file_io.read_object(path) if path.is_file() else {}
         return values.get("model_type") == keys.SCORES
     path = directory / "config.json"
-    values = strict_json.read_object(path) if path.is_file() else {}
+    values = file_io.read_object(path) if path.is_file() else {}
     return any(values.get(key) is not None for key in keys.PAIR_KEYS)
 
 
@@ -145,7 +142,7 @@ def read(directory: Path) -> SentenceFolder:
 
 def _config(directory: Path) -> dict[str, Any]:
     path = directory / CONFIG
-    values = strict_json.read_object(path) if path.is_file() else {}
+    values = file_io.read_object(path) if path.is_file() else {}
     told = values.get("model_type", keys.VECTORS)
     modules.refuse_others(path, told)
     if told not in tuple(modules.TASKS):
@@ -157,7 +154,7 @@ def _config(directory: Path) -> dict[str, Any]:
 
 def _modules(directory: Path) -> list[Module]:
     path = directory / MODULES
-    rows = strict_json.read(path)
+    rows = file_io.read_json(path)
     is_list = isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
     names = [row.get(key) for row in rows for key in ("type", "path")] if is_list else [None]
     if not all(isinstance(name, str) for name in names):
@@ -235,7 +232,7 @@ def pair_options(directory: Path) -> dict[str, Any]:
         ArtifactError: a file says what changes answers and is not supported here.
     """
     path = directory / CONFIG
-    config = strict_json.read_object(path) if path.is_file() else {}
+    config = file_io.read_object(path) if path.is_file() else {}
     is_told = config.get("model_type") == keys.SCORES
     if is_told and is_one(directory):
         return read(directory).options
@@ -246,7 +243,7 @@ def _pair_activation(
     directory: Path, config: Mapping[str, Any], *, is_told: bool
 ) -> dict[str, Any]:
     path = transformer_folder(directory) / "config.json"
-    values = strict_json.read_object(path)
+    values = file_io.read_object(path)
     newer, oldest = (values.get(key) for key in keys.PAIR_KEYS)
     places = (
         (directory / CONFIG, config.get("activation_fn")),
@@ -311,3 +308,53 @@ def _told(options: Mapping[str, Any], name: str) -> Any:
     value = options.get(name, _VECTOR_DEFAULTS.get(name))
     # Their library writes prompts without a text of its own accord.
     return {key: text for key, text in value.items() if text} if name == "prompts" else value
+
+
+# === `predictor.json` in a checkpoint folder, beside what sentence-transformers says of the
+# length.
+
+
+_SENTENCES = SENTENCE_CONFIGS[0]  # of sentence-transformers, as this package writes it
+_FILES = (
+    *(FILE, MODULES, *SENTENCE_CONFIGS, CONFIG),
+    *("config.json", "tokenizer_config.json"),
+)
+_THEIR_LENGTH = "max_seq_length"
+
+
+def read_predictor_config(handle: str | Path) -> PredictorConfig:
+    """Read the settings of a folder; a folder without them has the defaults.
+
+    Args:
+        handle: see `BertEncoder.from_preset`.
+
+    Raises:
+        ArtifactError: a damaged file, or two files that say different lengths.
+    """
+    folder = presets.resolve_handle(handle, _FILES)
+    path = folder / FILE
+    if not path.is_file():
+        if not is_told(folder):
+            return PredictorConfig()
+        place, name, length = max_length(folder)
+        pairs = is_pair_scorer(folder)
+        return PredictorConfig(read_length(place, {name: length}, name), pairs=pairs)
+    config = PredictorConfig.read(path)
+    if is_told(folder):
+        place, name, theirs = max_length(folder)
+        is_said = place.name in SENTENCE_CONFIGS and None not in (config.max_length, theirs)
+        if is_said and config.max_length != theirs:
+            raise ArtifactError(
+                f"{path}: contradicts {place.name}: max_length is {config.max_length} here, {name} "
+                f"is {theirs!r:.100} there. Write the same number into both."
+            )
+    return config
+
+
+def write_predictor_config(folder: Path, config: PredictorConfig) -> None:
+    """Write the settings; the length also where sentence-transformers has it."""
+    theirs = folder / _SENTENCES
+    if config.max_length is not None and theirs.is_file():
+        length = {_THEIR_LENGTH: config.max_length}
+        file_io.write_json(theirs, file_io.read_object(theirs) | length)
+    config.write(folder / FILE)

@@ -1,4 +1,4 @@
-"""The small files of sentence-transformers' modules, one by one."""
+"""The small files of sentence-transformers' modules, and the names in them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,157 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras import strict_json
-from bert_keras.checkpoints import sentence_transformers_keys as keys
+from bert_keras import file_io
 from bert_keras.errors import ArtifactError
 from bert_keras.layers.pooling import MOST_POOLINGS, MOST_UNITS
-from bert_keras.tokenizers.sentence_files import SENTENCE_CONFIGS, transformer_folder
+from bert_keras.tokenizers.files import SENTENCE_CONFIGS, transformer_folder
+
+PACKAGE = "sentence_transformers"
+TRANSFORMER, POOLING, DENSE, NORMALIZE, DROPOUT = (
+    *("Transformer", "Pooling", "Dense"),
+    *("Normalize", "Dropout"),
+)
+
+# Kinds of model that the files name, with what their answers are. Ours are vectors and scores.
+VECTORS, SCORES = "SentenceTransformer", "CrossEncoder"
+OTHER_MODELS = {
+    "SparseEncoder": "SPLADE and its kin, whose vectors have a number for every token of the "
+    "vocabulary",
+    "MultiVectorEncoder": "ColBERT and its kin, which give a vector for every token",
+}
+# Other names of the same.
+SAME_MODELS = {"ColBERT": "MultiVectorEncoder"}
+# Parts of the names of modules that only those models have.
+PACKAGES_OF_OTHERS = {
+    "sparse_encoder": "SparseEncoder",
+    "multi_vector_encoder": "MultiVectorEncoder",
+    "pylate": "MultiVectorEncoder",
+}
+
+# The keys of each file, by its name, or by the kind of its module or model. A key with a reason
+# changes no answer; a key with "" is read; every other key is named in a warning or refused.
+_OF_A_MODEL = {
+    "model_type": "",
+    "__version__": "tells which versions wrote the folder",
+    "prompts": "",
+    "default_prompt_name": "",
+}
+KEYS: dict[str, dict[str, str]] = {
+    "modules.json": {
+        "idx": "modules stand in their order",
+        "name": "names modules in Python",
+        "path": "",
+        "type": "",
+        "kwargs": "names arguments of encode that are handed on, and encode takes none here",
+    },
+    VECTORS: {**_OF_A_MODEL, "similarity_fn_name": "", "truncate_dim": ""},
+    SCORES: {
+        **_OF_A_MODEL,
+        "activation_fn": "",
+        "keep_in_fp32_modules": "the head is computed in float32 here",
+    },
+    TRANSFORMER: {
+        "transformer_task": "",
+        "modality_config": "",
+        "module_output_name": "",
+        "processing_kwargs": "",
+        "unpad_inputs": "makes the computation faster",
+        "query_length": "",
+        "document_length": "",
+        "query_expansion": "",
+        "max_seq_length": "",
+        "do_lower_case": "",
+        "model_args": "",
+        "model_kwargs": "",
+        "config_args": "",
+        "config_kwargs": "",
+        "tokenizer_args": "",
+        "processor_kwargs": "",
+    },
+    POOLING: {"embedding_dimension": "", "pooling_mode": "", "include_prompt": ""},
+    DENSE: {
+        "in_features": "",
+        "out_features": "",
+        "bias": "",
+        "activation_function": "",
+        "module_input_name": "",
+        "module_output_name": "",
+        "use_residual": "",
+    },
+    NORMALIZE: {"module_input_name": "", "module_output_name": ""},
+    DROPOUT: {"dropout": "drops in training alone"},
+}
+# Keys under which the arguments of `from_pretrained` stand, and those that change no answer.
+ARGUMENTS = (
+    *("model_args", "model_kwargs", "config_args", "config_kwargs"),
+    *("tokenizer_args", "processor_kwargs"),
+)
+TOKENIZER_ARGUMENTS = ("processor_kwargs", "tokenizer_args")
+LOADING = {
+    **dict.fromkeys(("torch_dtype", "dtype"), "the precision, which `dtype` of this package sets"),
+    **dict.fromkeys(("attn_implementation", "use_memory_efficient_attention"), "a faster kernel"),
+    **dict.fromkeys(("device_map", "low_cpu_mem_usage", "use_cache"), "where and how it is loaded"),
+    **dict.fromkeys(("revision", "token", "cache_dir", "local_files_only"), "where files are"),
+    **dict.fromkeys(("use_safetensors", "use_fast"), "which of two equal files is read"),
+    "trust_remote_code": "code of a folder is never run",
+    "add_pooling_layer": "the pooler is not read for vectors",
+    **dict.fromkeys(("output_hidden_states", "output_attentions"), "outputs that nothing reads"),
+}
+LENGTH_ARGUMENT = "model_max_length"
+
+# Where config.json tells the activation of a CrossEncoder of before version 6, and of before 4.
+PAIR_KEYS = ("sentence_transformers", "sbert_ce_default_activation_function")
+
+# Keys of a pooling before version 5, in the order in which several were joined.
+POOLING_FLAGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+OLD_KEYS = {"word_embedding_dimension": "embedding_dimension"}
+
+# Their names of activations, which are classes of PyTorch, and ours.
+_ACTIVATIONS = {
+    "Identity": "linear",
+    "Tanh": "tanh",
+    "ReLU": "relu",
+    "GELU": "gelu",
+    "Sigmoid": "sigmoid",
+    "SiLU": "silu",
+    "ELU": "elu",
+    "SELU": "selu",
+    "CELU": "celu",
+    "Softplus": "softplus",
+    "Softsign": "softsign",
+    "Mish": "mish",
+    "ReLU6": "relu6",
+    "Hardtanh": "hard_tanh",
+    "Hardswish": "hard_silu",
+    "Hardsigmoid": "hard_sigmoid",
+    "LogSigmoid": "log_sigmoid",
+    "Softshrink": "soft_shrink",
+    "Hardshrink": "hard_shrink",
+    "Tanhshrink": "tanh_shrink",
+}
+# By whole names, the one that is written first.
+ACTIVATIONS = {
+    f"torch.nn.modules.{'linear' if name == 'Identity' else 'activation'}.{name}": ours
+    for name, ours in _ACTIVATIONS.items()
+} | {f"torch.nn.{name}": ours for name, ours in _ACTIVATIONS.items()}
+ACTIVATION_NAMES = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+
+
+# === The small files of sentence-transformers' modules, one by one.
+
 
 _VECTOR = "sentence_embedding"  # what modules of vectors read and give
 # By the kind of model: what its transformer is for, gives, and is called there.
 TASKS = {
-    keys.VECTORS: ("feature-extraction", "last_hidden_state", "token_embeddings"),
-    keys.SCORES: ("sequence-classification", "logits", "scores"),
+    VECTORS: ("feature-extraction", "last_hidden_state", "token_embeddings"),
+    SCORES: ("sequence-classification", "logits", "scores"),
 }
 OF_ENCODERS = "Its encoder alone opens with BertEncoder.from_preset."
 _DENSE_FLAGS = {"bias": True, "use_residual": False}
@@ -25,17 +165,17 @@ _DENSE_FLAGS = {"bias": True, "use_residual": False}
 
 def refuse_others(path: Path, model: Any) -> None:
     """Refuse by name the kinds of model that are not supported."""
-    name = keys.SAME_MODELS.get(model, model) if isinstance(model, str) else None
-    if name in keys.OTHER_MODELS:
+    name = SAME_MODELS.get(model, model) if isinstance(model, str) else None
+    if name in OTHER_MODELS:
         raise ArtifactError(
-            f"{path}: a {name} of sentence-transformers ({keys.OTHER_MODELS[name]}), which is not "
+            f"{path}: a {name} of sentence-transformers ({OTHER_MODELS[name]}), which is not "
             f"supported yet. {OF_ENCODERS}"
         )
 
 
 def warn_of_others(path: Path, values: Mapping[str, Any], kind: str) -> None:
     """Name keys that sentence-transformers itself passes over, and that nobody here knows."""
-    if others := sorted(set(values) - set(keys.KEYS[kind])):
+    if others := sorted(set(values) - set(KEYS[kind])):
         warnings.warn(
             f"{path}: not known here, and not read: {', '.join(others)}. Compare the answers with "
             "those of sentence-transformers.",
@@ -44,7 +184,7 @@ def warn_of_others(path: Path, values: Mapping[str, Any], kind: str) -> None:
 
 
 def _require_known(path: Path, values: Mapping[str, Any], kind: str) -> None:
-    if others := sorted(set(values) - set(keys.KEYS[kind])):
+    if others := sorted(set(values) - set(KEYS[kind])):
         raise ArtifactError(
             f"{path}: not supported: {', '.join(f'{key}={values[key]!r:.80}' for key in others)}"
         )
@@ -58,7 +198,7 @@ def _transformer_values(directory: Path) -> tuple[Path, dict[str, Any]]:
     folder = transformer_folder(directory)
     paths = [folder / name for name in SENTENCE_CONFIGS]
     path = next((path for path in paths if path.is_file()), paths[0])
-    return path, strict_json.read_object(path) if path.is_file() else {}
+    return path, file_io.read_object(path) if path.is_file() else {}
 
 
 def check_transformer(directory: Path, model: str) -> None:
@@ -72,7 +212,7 @@ def check_transformer(directory: Path, model: str) -> None:
         ArtifactError: it says what changes answers and is not supported here.
     """
     path, values = _transformer_values(directory)
-    _require_known(path, values, keys.TRANSFORMER)
+    _require_known(path, values, TRANSFORMER)
     task, output, name = TASKS[model]
     supported: dict[str, tuple[Any, ...]] = {
         "transformer_task": (task,),
@@ -88,10 +228,10 @@ def check_transformer(directory: Path, model: str) -> None:
                 f"{path}: of a {model} only {key}={allowed[0]!r} can be opened. "
                 f"Received: {values[key]!r:.200}"
             )
-    for key in keys.ARGUMENTS:
-        known = set(keys.LOADING)
-        if key in keys.TOKENIZER_ARGUMENTS:
-            known.add(keys.LENGTH_ARGUMENT)
+    for key in ARGUMENTS:
+        known = set(LOADING)
+        if key in TOKENIZER_ARGUMENTS:
+            known.add(LENGTH_ARGUMENT)
         arguments = values.get(key) or {}
         others = sorted(set(arguments) - known) if isinstance(arguments, dict) else [str(arguments)]
         if others:
@@ -115,16 +255,16 @@ def max_length(directory: Path) -> tuple[Path, str, Any]:
     text = processing.get("text") if isinstance(processing, dict) else None
     if isinstance(text, dict) and text.get("max_length") is not None:
         return path, "max_length", text["max_length"]
-    for key in keys.TOKENIZER_ARGUMENTS:
+    for key in TOKENIZER_ARGUMENTS:
         arguments = values.get(key)
-        if isinstance(arguments, dict) and keys.LENGTH_ARGUMENT in arguments:
-            return path, keys.LENGTH_ARGUMENT, arguments[keys.LENGTH_ARGUMENT]
+        if isinstance(arguments, dict) and LENGTH_ARGUMENT in arguments:
+            return path, LENGTH_ARGUMENT, arguments[LENGTH_ARGUMENT]
     if values.get("max_seq_length") is not None:
         return path, "max_seq_length", values["max_seq_length"]
     # From version 6 on the tokenizer's file alone says it.
     path = transformer_folder(directory) / "tokenizer_config.json"
-    value = strict_json.read_object(path) if path.is_file() else {}
-    return path, keys.LENGTH_ARGUMENT, value.get(keys.LENGTH_ARGUMENT)
+    value = file_io.read_object(path) if path.is_file() else {}
+    return path, LENGTH_ARGUMENT, value.get(LENGTH_ARGUMENT)
 
 
 def activation(path: Path, value: Any) -> str:
@@ -133,12 +273,12 @@ def activation(path: Path, value: Any) -> str:
     Raises:
         ArtifactError: it is not one of the table.
     """
-    if value not in tuple(keys.ACTIVATIONS):
-        names = ", ".join(dict.fromkeys(keys.ACTIVATION_NAMES.values()))
+    if value not in tuple(ACTIVATIONS):
+        names = ", ".join(dict.fromkeys(ACTIVATION_NAMES.values()))
         raise ArtifactError(
             f"{path}: not supported: the activation {value!r}. Only these are: {names}"
         )
-    return keys.ACTIVATIONS[value]
+    return ACTIVATIONS[value]
 
 
 # === Modules behind the transformer ===
@@ -146,8 +286,8 @@ def activation(path: Path, value: Any) -> str:
 
 def _module_values(path: Path, kind: str) -> dict[str, Any]:
     """The config of a module, by the keys of today."""
-    values = strict_json.read_object(path) if path.is_file() else {}
-    for old, new in keys.OLD_KEYS.items():
+    values = file_io.read_object(path) if path.is_file() else {}
+    for old, new in OLD_KEYS.items():
         if old in values:
             value = values[old]
             if values.get(new, value) != value:
@@ -157,7 +297,7 @@ def _module_values(path: Path, kind: str) -> dict[str, Any]:
                 )
             values = {key: value for key, value in values.items() if key != old}
             values[new] = value
-    if kind == keys.POOLING:
+    if kind == POOLING:
         values = _without_flags(path, values)
         _require_known(path, values, kind)
     else:
@@ -167,12 +307,12 @@ def _module_values(path: Path, kind: str) -> dict[str, Any]:
 
 def _without_flags(path: Path, values: dict[str, Any]) -> dict[str, Any]:
     """Write the flags of before version 5 as one key."""
-    flags = {key: values[key] for key in keys.POOLING_FLAGS if key in values}
+    flags = {key: values[key] for key in POOLING_FLAGS if key in values}
     if not flags:
         return values
     if any(not isinstance(flag, bool) for flag in flags.values()):
         raise ArtifactError(f"{path}: expected true or false. Received: {flags}")
-    chosen = [name for key, name in keys.POOLING_FLAGS.items() if flags.get(key)] or ["mean"]
+    chosen = [name for key, name in POOLING_FLAGS.items() if flags.get(key)] or ["mean"]
     others = {key: value for key, value in values.items() if key not in flags}
     value = others.setdefault("pooling_mode", chosen)
     names = [value] if isinstance(value, str) else value
@@ -190,10 +330,10 @@ def read_pooling(path: Path) -> tuple[int, dict[str, Any]]:
     Raises:
         ArtifactError: it is damaged, or says what is not known.
     """
-    values = _module_values(path, keys.POOLING)
+    values = _module_values(path, POOLING)
     size, value = values.get("embedding_dimension"), values.get("pooling_mode", "mean")
     names = [value] if isinstance(value, str) else value
-    known = tuple(keys.POOLING_FLAGS.values())
+    known = tuple(POOLING_FLAGS.values())
     is_known = isinstance(names, list) and names and all(name in known for name in names)
     if not is_known or len(names) > MOST_POOLINGS:
         raise ArtifactError(
@@ -235,7 +375,7 @@ def read_dense(path: Path, width: int) -> dict[str, Any]:
     Raises:
         ArtifactError: it is damaged, of another size, or says what is not supported.
     """
-    values = check_names(path, keys.DENSE)
+    values = check_names(path, DENSE)
     received, units = values.get("in_features"), values.get("out_features")
     if received != width or type(units) is not int or not 1 <= units <= MOST_UNITS:
         raise ArtifactError(

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic
-from bert_keras.checkpoints import safetensors_file
-from bert_keras.checkpoints import sentence_transformers_keys as keys
-from bert_keras.checkpoints.format import Entry
+from bert_keras import file_io
+from bert_keras.checkpoints import sentence_transformers_modules as keys
+from bert_keras.checkpoints import streaming
 from bert_keras.checkpoints.manifest import WEIGHTS
+from bert_keras.checkpoints.name_mapping import TensorSpec
 from bert_keras.checkpoints.sentence_transformers import CONFIG
 from bert_keras.checkpoints.sentence_transformers_modules import TASKS
 from bert_keras.features import COSINE
-from bert_keras.tokenizers.sentence_files import MODULES, SENTENCE_CONFIGS
+from bert_keras.tokenizers.files import MODULES, SENTENCE_CONFIGS
 
 _ALWAYS = 4  # flags of poolings that the oldest versions know
 
@@ -42,7 +42,7 @@ def write(
     directory: Path,
     class_name: str,
     options: Mapping[str, Any],
-    entries: list[Entry],
+    entries: list[TensorSpec],
     hidden_size: int,
     max_length: int,
 ) -> dict[str, str]:
@@ -91,7 +91,7 @@ def write(
             width = dense["units"]
             (directory / folder).mkdir(exist_ok=True)
             weights = [_renamed(entry, f"dense.{number}.") for entry in entries]
-            digests[f"{folder}/{WEIGHTS}"] = safetensors_file.write(
+            digests[f"{folder}/{WEIGHTS}"] = streaming.write_safetensors(
                 directory / folder / WEIGHTS, [entry for entry in weights if entry]
             )
         if options["normalize"]:
@@ -105,7 +105,7 @@ def write(
     ]
     for name, values in files.items():
         (directory / name).parent.mkdir(exist_ok=True)
-        atomic.write_text(directory / name, json.dumps(values, indent=2, allow_nan=False) + "\n")
+        file_io.write_text(directory / name, json.dumps(values, indent=2, allow_nan=False) + "\n")
     return digests
 
 
@@ -145,8 +145,8 @@ def _dense(options: Mapping[str, Any], width: int) -> dict[str, Any]:
     return {**values, "use_residual": True} if options["residual"] else values
 
 
-def _renamed(entry: Entry, start: str) -> Entry | None:
+def _renamed(entry: TensorSpec, start: str) -> TensorSpec | None:
     """The entry of a layer under the name that it has in the layer's own file."""
     if not entry.tensor.startswith(start):
         return None
-    return Entry(entry.variable, entry.tensor.removeprefix(start), entry.leaf)
+    return TensorSpec(entry.variable, entry.tensor.removeprefix(start), entry.leaf)

@@ -1,16 +1,6 @@
 """Google's BERT, ALBERT and ELECTRA encoders of TensorFlow Hub and Kaggle, read only.
 
-They are SavedModels, which are programs. Nothing of the program is opened here, not even
-saved_model.pb: TensorFlow's reader of checkpoints reads the variables, which tell every size. What
-they do not tell is as Google published it:
-
-- activation "gelu_tanh", which Google calls "gelu"; `layer_norm_epsilon` 1e-12;
-- `dropout` and `attention_dropout` 0.1, in ALBERT 0 (its version 2, the one that is there);
-- ALBERT's number of layers, which share one block, by its width: 12, 24, 24, 12 for 768, 1024, 2048
-  and 4096;
-- in modules of TensorFlow 1 the number of heads too: heads of 64, and ALBERT's 12, 16, 16, 64.
-
-A bert_config.json or albert_config.json of Google's beside saved_model.pb is believed instead.
+The names are those of TensorFlow's Model Garden (official/nlp/modeling), which exported them.
 """
 
 from __future__ import annotations
@@ -21,15 +11,98 @@ import types
 from pathlib import Path
 from typing import Any
 
-from bert_keras import strict_json
-from bert_keras.checkpoints import google_tf1, tensors, tf_hub_names, tf_variables
+from bert_keras import file_io
+from bert_keras.checkpoints import google_tf1, tensors, tf_checkpoint
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
-from bert_keras.checkpoints.format import Names
-from bert_keras.checkpoints.google_tf1_names import CONFIGS
+from bert_keras.checkpoints.google_tf1 import CONFIGS
+from bert_keras.checkpoints.keras_hub_names import LEAVES, split_heads
+from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 from bert_keras.models import BertEncoder
 from bert_keras.presets import PRESETS
+
+_BLOCK = {
+    "attention/query": "self_attention/query",
+    "attention/key": "self_attention/key",
+    "attention/value": "self_attention/value",
+    "attention/output": "self_attention/attention_output",
+    "attention_layer_norm": "self_attention_layer_norm",
+    "feedforward/intermediate": "intermediate",
+    "feedforward/output": "output",
+    "feedforward_layer_norm": "output_layer_norm",
+}
+_MODULES = {
+    "embeddings/token": "word_embeddings",
+    "embeddings/position": "position_embedding",
+    "embeddings/segment": "type_embeddings",
+    "embeddings/layer_norm": "embeddings/layer_norm",
+    "embeddings/projection": "embedding_projection",
+    "pooler/dense": "pooler_transform",
+    "mlm/dense": "cls/predictions/transform/dense",
+    "mlm/layer_norm": "cls/predictions/transform/LayerNorm",
+    "mlm": "cls/predictions/output_bias",
+}
+POOLER, HEAD = "pooler_transform/kernel", "cls/predictions/transform/dense/kernel"
+PROJECTION = "embedding_projection/kernel"
+# The first models of 2019 and 2020 -> those after them.
+_OLD = {
+    "embedding_postprocessor/type_embeddings": "type_embeddings/embeddings",
+    "embedding_postprocessor/position_embeddings": "position_embedding/embeddings",
+    "embedding_postprocessor/layer_norm/": "embeddings/layer_norm/",
+    "encoder/layer_": "transformer/layer_",
+    "/self_attention_output/": "/self_attention/attention_output/",
+}
+_STARTS = (
+    *("word_embeddings/", "position_embedding/", "type_embeddings/", "embeddings/layer_norm/"),
+    *("embedding_projection/", "embedding_postprocessor/", "encoder/layer_", "transformer/"),
+    *("pooler_transform/", "cls/predictions/"),
+)
+_MODEL = re.compile(rf"^(?:.*?/)?(?={'|'.join(map(re.escape, _STARTS))})")
+_MODULE = re.compile(r"^module(?:_\d+)?/")
+
+
+def current_name(variable: str) -> str:
+    """The name by which the tables know a variable that may be of a named model, or an old one."""
+    variable = _MODEL.sub("", variable)
+    for old, current in _OLD.items():
+        variable = variable.replace(old, current)
+    return variable
+
+
+def tf1_name(variable: str) -> str:
+    """The name by which `google_tf1` knows a variable of a module of TensorFlow 1."""
+    return _MODULE.sub("", variable)
+
+
+def names_of(num_heads: int, *, shared: bool) -> NameMap:
+    """The names of an encoder, with or without the head of a masked language model.
+
+    Args:
+        num_heads: of a block; their attention has an axis for the heads.
+        shared: whether all layers share one block, as in ALBERT.
+    """
+    block = "transformer" if shared else "transformer/layer_#"
+    blocks = {f"block_#/{ours}": f"{block}/{theirs}" for ours, theirs in _BLOCK.items()}
+    modules = {**_MODULES, **blocks}
+    whole: dict[str, LeafRule] = {**split_heads(modules, LEAVES, num_heads)}
+    return NameMap(modules, LEAVES, "/", whole)
+
+
+# === Google's BERT, ALBERT and ELECTRA encoders of TensorFlow Hub and Kaggle, read only.
+# They are SavedModels, which are programs. Nothing of the program is opened here, not even
+# saved_model.pb: TensorFlow's reader of checkpoints reads the variables, which tell every size.
+# What they do not tell is as Google published it:
+#
+# - activation "gelu_tanh", which Google calls "gelu"; `layer_norm_epsilon` 1e-12;
+# - `dropout` and `attention_dropout` 0.1, in ALBERT 0 (its version 2, the one that is there);
+# - ALBERT's number of layers, which share one block, by its width: 12, 24, 24, 12 for 768, 1024,
+#   2048
+#   and 4096;
+# - in modules of TensorFlow 1 the number of heads too: heads of 64, and ALBERT's 12, 16, 16, 64.
+#
+# A bert_config.json or albert_config.json of Google's beside saved_model.pb is believed instead.
+
 
 MODEL, VARIABLES = "saved_model.pb", "variables/variables"
 # What a repository is asked for: the index to know one by, the rest if it is trusted.
@@ -77,7 +150,7 @@ class HubFolder(Checkpoint):
             )
         for name in CONFIGS.values():
             if (path := directory / name).is_file():
-                return cls(directory, path, strict_json.read_object(path))
+                return cls(directory, path, file_io.read_object(path))
         return cls(directory, None, {})
 
     @property
@@ -86,21 +159,21 @@ class HubFolder(Checkpoint):
         with self.source() as source:
             if _is_tf1(source.shapes):
                 return google_tf1.class_of(source.shapes)
-            has_head = tf_hub_names.HEAD in source.shapes
+            has_head = HEAD in source.shapes
         return "MaskedLM" if has_head else BertEncoder.__name__
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Opens the variables."""
         del verify  # the reader checks what it reads
-        opened = tf_variables.VariableFile(self.directory / VARIABLES)
+        opened = tf_checkpoint.VariableFile(self.directory / VARIABLES)
         is_tf1 = _is_tf1(opened.shapes)
-        opened.rename(tf_hub_names.tf1_name if is_tf1 else tf_hub_names.current_name)
+        opened.rename(tf1_name if is_tf1 else current_name)
         return opened
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
         """The config, from Google's file if there is one, else from the shapes."""
         family = _family_of(shapes)
-        has_pooler = tf_hub_names.POOLER in shapes or google_tf1.has_pooler(shapes)
+        has_pooler = POOLER in shapes or google_tf1.has_pooler(shapes)
         pooler = has_pooler or "pooler" in allow_missing
         if self.config_path is not None:
             return google_tf1.read_config(self.values, self.config_path, family, pooler=pooler)
@@ -126,7 +199,7 @@ class HubFolder(Checkpoint):
         options = google_tf1.options_of(class_name, config.family, shapes) if is_tf1 else {}
         return options, self.directory / VARIABLES
 
-    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
+    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
         """By the Model Garden's rows, or by those of TensorFlow 1."""
         return _names(config.family, class_name, config.num_heads, shapes)
 
@@ -192,10 +265,10 @@ def _family_of(shapes: Shapes) -> str:
         name.startswith("transformer/layer_") for name in shapes
     ):
         return "albert"
-    return "electra" if tf_hub_names.PROJECTION in shapes else "bert"
+    return "electra" if PROJECTION in shapes else "bert"
 
 
-def _names(family: str, class_name: str, num_heads: int, shapes: Shapes) -> Names:
+def _names(family: str, class_name: str, num_heads: int, shapes: Shapes) -> NameMap:
     if _is_tf1(shapes):
         return google_tf1.names_of(family, class_name, shapes)
-    return tf_hub_names.names_of(num_heads, shared=family == "albert")
+    return names_of(num_heads, shared=family == "albert")

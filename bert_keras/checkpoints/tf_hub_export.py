@@ -1,42 +1,180 @@
-"""Encoders that `export.tf_hub` wrote, read exactly as they were exported.
-
-Such a SavedModel has the file `assets.extra/bert_keras.json` (`tokenizers.hub_files`) with the
-class, its options, the config, the tokenizer's switches, and the variables by path:
-
-- "variables": path -> position in the list `variables` of the SavedModel;
-- "mlm_variables": likewise, of the masked language model's head in `mlm.variables`;
-- "adapters": path of a kernel -> scale of its adapter's product;
-- "quantization": path of a kernel or table -> type.
-
-TensorFlow's reader of checkpoints reads the variables. Nothing else of the SavedModel is opened.
-Nothing is guessed, so no `trust` is needed. Adapters are folded into their kernels and int8 weights
-are floats again, as other libraries read them in a folder of ours.
-"""
+"""Encoders that `export.tf_hub` wrote, read exactly as they were exported."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic
+import numpy as np
+
+from bert_keras import file_io
 from bert_keras.checkpoints import tensors
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
-from bert_keras.checkpoints.format import Leaf, Names
 from bert_keras.checkpoints.manifest import json_bytes
+from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
+from bert_keras.checkpoints.tf_checkpoint import VariableFile
 from bert_keras.checkpoints.tf_hub import INDEX, VARIABLES
-from bert_keras.checkpoints.tf_hub_variables import LISTS, ExportedVariables
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 from bert_keras.models import BertEncoder, MaskedLM, Pretrainer, Task
-from bert_keras.models.lora import adapter_scales, quantised_weights
-from bert_keras.tokenizers import Tokenizer, hub_files
-from bert_keras.tokenizers.hub_files import TAKE_A_WHOLE_ONE
+from bert_keras.models.adaptation import adapter_scales, quantised_weights
+from bert_keras.tokenizers import Tokenizer, tokenizer_config
+from bert_keras.tokenizers.tokenizer_config import TAKE_A_WHOLE_ONE
+
+# Keys of the JSON file -> the attributes on the way from the SavedModel to the list of variables.
+LISTS = {"variables": ("variables",), "mlm_variables": ("mlm", "variables")}
+_LORA = ("lora_kernel_a", "lora_kernel_b")
+_SCALE = "_scale"
+_READABLE = "int8"
+
+
+class ExportedVariables(VariableFile):
+    """The weights of an exported encoder under our paths, as plain floats.
+
+    Args:
+        path: the prefix of the checkpoint.
+        file: the JSON file, for messages.
+        values: its checked content.
+
+    Raises:
+        ArtifactError: the checkpoint is not whole, or the file is of another one.
+        ImportError: TensorFlow is not installed.
+    """
+
+    def __init__(self, path: Path, file: Path, values: Mapping[str, Any]):
+        super().__init__(path)
+        graph = self.objects()
+        keys: dict[str, str] = {}
+        for name, way in LISTS.items():
+            stored = _listed_keys(graph, way) if values[name] else {}
+            for variable, position in values[name].items():
+                key = stored.get(position)
+                if key is None or key not in self._stored:
+                    raise ArtifactError(
+                        f"{file}: {variable} is number {position} of {'.'.join(way)}, which "
+                        f"{path} does not have. {TAKE_A_WHOLE_ONE}"
+                    )
+                keys[variable] = key
+        if len({*keys.values()}) < len(keys):
+            raise ArtifactError(f"{file}: two paths name one variable. {TAKE_A_WHOLE_ONE}")
+        self._file, self._keys = file, keys
+        self._adapters, self._types = values["adapters"], values["quantization"]
+        if others := {k: v for k, v in self._types.items() if v != _READABLE}:
+            name, kind = next(iter(others.items()))
+            raise ArtifactError(
+                f"{path}: only int8 weights can be read as floats. Received: {kind} of {name}. "
+                "Open the folder that `save_to_preset` wrote of this model."
+            )
+        parts = {part for name in self._adapters for part in _lora(name)}
+        parts |= {name + _SCALE for name in self._types}
+        self._sizes = {name: tuple(self._stored[key]) for name, key in keys.items()}
+        self.shapes = {name: shape for name, shape in self._sizes.items() if name not in parts}
+        for name in {*self._adapters, *self._types}:
+            self._check_parts(name)
+
+    def _check_parts(self, name: str) -> None:
+        """Compare the shapes of a changed weight with those of its adapter and of its scales.
+
+        Raises:
+            ArtifactError: they do not belong together.
+        """
+        shape = self.shapes.get(name, ())
+        expected: dict[str, tuple[int | None, ...]] = {}
+        if name in self._adapters:
+            first, second = _lora(name)
+            rank = (self._sizes.get(first) or (0,))[-1]
+            expected |= {first: (*shape[:1], rank), second: (rank, *shape[1:])}
+        if name in self._types:
+            expected[name + _SCALE] = shape[1:] if _is_kernel(name) else shape[:1]
+        found = {part: self._sizes.get(part) for part in expected}
+        if len(shape) != 2 or found != expected:
+            raise ArtifactError(
+                f"{self._file}: the adapter or the scales of {name} do not fit its shape "
+                f"{list(shape)}. Received: {found!r:.300}. {TAKE_A_WHOLE_ONE}"
+            )
+
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the values of one weight, in parts where it is large: first row, rows."""
+        if name not in self._adapters and name not in self._types:
+            yield from super().rows(name)
+            return
+        weight = self._numbers(name).astype("float32")
+        if name in self._types:
+            scale = self._numbers(name + _SCALE)
+            # One scale for each column of a kernel, and for each row of a table.
+            weight /= scale if _is_kernel(name) else scale[:, None]
+        if name in self._adapters:
+            first, second = map(self._numbers, _lora(name))
+            weight += self._adapters[name] * (first @ second)
+        yield 0, weight
+
+    def _numbers(self, name: str) -> np.ndarray:
+        """Return the values of one variable as they are stored."""
+        values = self._read(self._keys[name])
+        if values.dtype.kind not in "fiV":  # bfloat16 is of a kind of its own
+            raise ArtifactError(
+                f"{self.path}: {name}: expected numbers. Received: {values.dtype}. "
+                f"{TAKE_A_WHOLE_ONE}"
+            )
+        return values
+
+
+def _listed_keys(graph: Any, way: Iterable[str]) -> dict[int, str]:
+    """Return the keys of the variables in a list of the SavedModel, by position.
+
+    TensorFlow stores a variable once, under the first way to it, so the key of
+    `mlm.variables[0]` may be `variables/0/…`.
+
+    Args:
+        graph: the objects of the checkpoint, of which the first is the root.
+        way: names of attributes from the root to the list.
+    """
+    nodes = graph.nodes
+
+    def below(number: int) -> dict[str, int]:
+        children = nodes[number].children
+        return {c.local_name: c.node_id for c in children if 0 < c.node_id < len(nodes)}
+
+    number: int | None = 0 if len(nodes) else None
+    for name in way:
+        number = None if number is None else below(number).get(name)
+    found = {} if number is None else below(number)
+    return {
+        int(name): nodes[node].attributes[0].checkpoint_key
+        for name, node in found.items()
+        if name.isdecimal() and nodes[node].attributes
+    }
+
+
+def _lora(kernel: str) -> tuple[str, str]:
+    """Return the paths of the adapter of a kernel."""
+    layer = kernel.rpartition("/")[0]
+    return f"{layer}/{_LORA[0]}", f"{layer}/{_LORA[1]}"
+
+
+def _is_kernel(name: str) -> bool:
+    return name.endswith("/kernel")
+
+
+# === Encoders that `export.tf_hub` wrote, read exactly as they were exported.
+# Such a SavedModel has the file `assets.extra/bert_keras.json` (`tokenizers.tokenizer_config`) with
+# the class, its options, the config, the tokenizer's switches, and the variables by path:
+#
+# - "variables": path -> position in the list `variables` of the SavedModel;
+# - "mlm_variables": likewise, of the masked language model's head in `mlm.variables`;
+# - "adapters": path of a kernel -> scale of its adapter's product;
+# - "quantization": path of a kernel or table -> type.
+#
+# TensorFlow's reader of checkpoints reads the variables. Nothing else of the SavedModel is opened.
+# Nothing is guessed, so no `trust` is needed. Adapters are folded into their kernels and int8
+# weights are floats again, as other libraries read them in a folder of ours.
+
 
 # Files of a repository: the small ones to know an export by, then the weights.
-FILES = (*hub_files.FILES, f"encoder/{INDEX}")
+FILES = (*tokenizer_config.FILES, f"encoder/{INDEX}")
 WEIGHTS = tuple(f"{start}{VARIABLES}.data-*" for start in ("", "encoder/"))
 
 
@@ -75,17 +213,17 @@ def write(
         "quantization": {k: v for part in parts for k, v in quantised_weights(part).items()},
     }
     values = {
-        "format": hub_files.FORMAT,
+        "format": tokenizer_config.FORMAT,
         "class": MaskedLM.__name__ if has_head else BertEncoder.__name__,
         "options": dict(options) if has_head else {},
         "config": encoder.config.to_dict(),
-        "tokenizer": hub_files.describe(tokenizer, vocabulary),
+        "tokenizer": tokenizer_config.describe(tokenizer, vocabulary),
         **positions,
         **{key: change for key, change in changes.items() if change},
     }
-    path = folder / hub_files.FILE
+    path = folder / tokenizer_config.FILE
     path.parent.mkdir(exist_ok=True)
-    atomic.write_bytes(path, json_bytes(values))
+    file_io.write_bytes(path, json_bytes(values))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +245,7 @@ class ExportedFolder(Checkpoint):
         Raises:
             ArtifactError: it is damaged, or contradicts itself.
         """
-        path, values = directory / hub_files.FILE, hub_files.read(directory)
+        path, values = directory / tokenizer_config.FILE, tokenizer_config.read(directory)
         classes = (BertEncoder.__name__, MaskedLM.__name__)
         if values.get("class") not in classes:
             raise ArtifactError(
@@ -125,7 +263,7 @@ class ExportedFolder(Checkpoint):
             "quantization": (_is_name, "names of types"),
         }
         for key, (is_good, what) in rules.items():
-            hub_files.require_object(path, key, values.setdefault(key, {}))
+            tokenizer_config.require_object(path, key, values.setdefault(key, {}))
             bad = {name: value for name, value in values[key].items() if not is_good(value)}
             if bad:
                 raise ArtifactError(
@@ -135,7 +273,7 @@ class ExportedFolder(Checkpoint):
 
     @property
     def _path(self) -> Path:
-        return self.directory / hub_files.FILE
+        return self.directory / tokenizer_config.FILE
 
     @property
     def class_name(self) -> str:
@@ -172,12 +310,12 @@ class ExportedFolder(Checkpoint):
         del config, shapes
         return self.values["options"] if class_name == self.class_name else {}, self._path
 
-    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> Names:
+    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
         """Return our own paths, which are the names here."""
         del class_name, config
         paths = [path.rpartition("/") for path in shapes]
-        modules = {Names.generic(module): Names.generic(module) for module, _, _ in paths}
-        return Names(modules, {name: Leaf(name) for _, _, name in paths}, "/")
+        modules = {NameMap.generic(module): NameMap.generic(module) for module, _, _ in paths}
+        return NameMap(modules, {name: LeafRule(name) for _, _, name in paths}, "/")
 
 
 def _is_position(value: Any) -> bool:

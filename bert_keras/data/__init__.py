@@ -1,28 +1,27 @@
 """Text to batches: documents, token stores, pretraining examples; supervised data to examples."""
 
-from bert_keras.data.bins import fill_rows
-from bert_keras.data.choices import read_choices, read_swag
-from bert_keras.data.conll import read_conll, write_conll
 from bert_keras.data.corpus import MANIFEST, Corpus
 from bert_keras.data.corpus_writer import require_vacant, split_of, write
+from bert_keras.data.counter_rng import Draws, Stream
+from bert_keras.data.dataset import Batch, Examples, dataset, py_dataset, tf_dataset
 from bert_keras.data.documents import LAYOUTS, Documents, read
-from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
-from bert_keras.data.feeding import Batch, Examples, dataset, py_dataset, tf_dataset
-from bert_keras.data.labels import label_names
-from bert_keras.data.masked_texts import MaskedTexts
-from bert_keras.data.packed import Packable, PackedExamples
-from bert_keras.data.packed_batch import pack_batch
-from bert_keras.data.pair_targets import pair_examples
+from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts, label_names
+from bert_keras.data.fill_mask import MaskedTexts
+from bert_keras.data.model_inputs import EncodedTexts, encode
+from bert_keras.data.multiple_choice import choice_examples, read_choices, read_swag
 from bert_keras.data.pretraining import PretrainingExamples
-from bert_keras.data.question_targets import choice_examples, question_examples
-from bert_keras.data.rows import Rows, encode
-from bert_keras.data.sampling import Draws, Stream
-from bert_keras.data.splitting import rows_to_learn, validation_split
-from bert_keras.data.squad import SquadReport, read_squad
-from bert_keras.data.supervised import SupervisedExamples, length_multiple
-from bert_keras.data.tables import read_table
+from bert_keras.data.question_answering import SquadReport, question_examples, read_squad
+from bert_keras.data.sentence_similarity import pair_examples
+from bert_keras.data.sequence_packing import Packable, PackedExamples, fill_rows, pack_batch
+from bert_keras.data.supervised import (
+    SupervisedExamples,
+    length_multiple,
+    rows_to_learn,
+    validation_split,
+)
 from bert_keras.data.tag_schemes import from_bio, to_bio
-from bert_keras.data.targets import tag_examples, targets_of, text_examples
+from bert_keras.data.text_classification import read_table, targets_of, text_examples
+from bert_keras.data.token_classification import read_conll, tag_examples, write_conll
 
 __all__ = [
     "LAYOUTS",
@@ -33,13 +32,13 @@ __all__ = [
     "Corpus",
     "Documents",
     "Draws",
+    "EncodedTexts",
     "Examples",
     "MaskedTexts",
     "Packable",
     "PackedExamples",
     "PretrainingExamples",
     "Question",
-    "Rows",
     "SquadReport",
     "Stream",
     "SupervisedExamples",

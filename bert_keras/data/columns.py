@@ -1,21 +1,79 @@
-"""Columns of texts, labels and words, from any container that callers have.
-
-Lists, tuples, generators, NumPy arrays, and the columns of pandas, polars, pyarrow and Hugging
-Face's `datasets` become plain Python values. None of these libraries is imported: their objects
-are recognised by the module of their class, and read by their own methods.
-"""
+"""Columns of texts, labels and words from any container, and their errors told together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from bert_keras.data.faults import Faults
 from bert_keras.errors import DataError
+
+_SHOWN_ERRORS = 20
+
+
+class ErrorCollector:
+    """Gathers the bad rows of a file, so that one message names them all.
+
+    The first 20 are named, the others counted: a file read in the wrong way has one in every row.
+    """
+
+    def __init__(self) -> None:
+        self._first: list[DataError] = []
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self, error: DataError) -> None:
+        """Notes what is wrong with a row, which is then passed over."""
+        self._count += 1
+        if self._count <= _SHOWN_ERRORS:
+            self._first.append(error)
+
+    @contextmanager
+    def row(self) -> Iterator[None]:
+        """One row: its fault is noted, and reading goes on."""
+        try:
+            yield
+        except DataError as error:
+            self.add(error)
+
+    @contextmanager
+    def whole(self) -> Iterator[ErrorCollector]:
+        """The reading of a whole file.
+
+        Raises:
+            DataError: of all faults, at the end; what ended the reading before comes last.
+        """
+        with self.row():
+            yield self
+        self.check()
+
+    def check(self) -> None:
+        """Ends the reading.
+
+        Raises:
+            DataError: of all faults that there were.
+        """
+        if not self._count:
+            return
+        if self._count == 1:
+            raise self._first[0]
+        lines = [f"{self._count:,} faults:", *map(str, self._first)]
+        if self._count > _SHOWN_ERRORS:
+            lines.append(f"and {self._count - _SHOWN_ERRORS:,} more.")
+        raise DataError("\n".join(lines))
+
+
+# === Columns of texts, labels and words, from any container that callers have.
+# Lists, tuples, generators, NumPy arrays, and the columns of pandas, polars, pyarrow and Hugging
+# Face's `datasets` become plain Python values. None of these libraries is imported: their objects
+# are recognised by the module of their class, and read by their own methods.
+
 
 _LIBRARIES = frozenset({"cudf", "datasets", "modin", "pandas", "polars", "pyarrow"})
 _MISSING = frozenset({"NAType", "NaTType"})  # of pandas
@@ -70,7 +128,7 @@ def words_of_rows(name: str, column: Any, places: Sequence[str] = ()) -> list[li
     Raises:
         DataError: one str, or no column; rows that hold something else, the first 20 by name.
     """
-    faults = Faults()
+    faults = ErrorCollector()
     found: list[list[str]] = []
     row_name = _namer(places)
     for number, row in enumerate(values_of(name, column)):
@@ -106,7 +164,7 @@ def _converted(
     """The converted values of a column; a plain list is returned as it is."""
     if is_plain(column):
         return column if isinstance(column, list) else list(column)
-    faults = Faults()
+    faults = ErrorCollector()
     found = _each(convert, name, values_of(name, column, kind), _namer(places), faults)
     faults.check()
     return found
@@ -117,7 +175,7 @@ def _each(
     name: str,
     values: Iterable[Any],
     row_name: Callable[[int], str],
-    faults: Faults,
+    faults: ErrorCollector,
 ) -> list[Any]:
     """The converted values; those that cannot be converted are faults, and are left out."""
     found = []

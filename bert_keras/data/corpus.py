@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras import strict_json
+from bert_keras import file_io
 from bert_keras.errors import ArtifactError
 
 TOKENS, SENTENCES, DOCUMENTS = "tokens.bin", "sentences.bin", "documents.bin"
@@ -161,7 +161,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
         path.open("rb").close()  # for the reason why it cannot be opened
-        manifest = strict_json.read(path, strict_json.LARGE)  # it names every file of the corpus
+        manifest = file_io.read_json(path, file_io.LARGE)  # it names every file of the corpus
     except ArtifactError as error:
         raise ArtifactError(f"{error} Prepare the corpus again.") from None
     except OSError as error:

@@ -1,32 +1,166 @@
-"""Writing token stores: in bounded memory, and the same bytes for any number of workers.
+"""Writing token stores in bounded memory: the same bytes for any number of workers.
 
-The folder of a corpus appears under its name complete and on the disk, or not at all.
+Only a few blocks are in memory at a time, and their borders do not depend on who tokenises them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator
+import signal
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from bert_keras import atomic
+from bert_keras import file_io
 from bert_keras.data import corpus as store
-from bert_keras.data.blocks import Encoded, blocks, encode_all
+from bert_keras.data.corpus import token_dtype
 from bert_keras.data.documents import Documents, Progress
 from bert_keras.errors import DataError, ResourceError, UsageError
-from bert_keras.one_writer import one_writer
+from bert_keras.file_io import one_writer
 from bert_keras.tokenizers.files import FILES as TOKENIZER_FILES
 
 if TYPE_CHECKING:
     from bert_keras.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from bert_keras.tokenizers import Tokenizer
+
+BLOCK = 2**20  # characters of text that are tokenised at once
+WINDOW = 8  # blocks per worker that are on their way: while the first is slow the others go on
+_WAITING = 6  # of them per worker process, which must not wait while this one tokenises a block
+
+
+@dataclass
+class TextBlock:
+    """Sentences that follow each other in one split of the documents."""
+
+    split: str
+    texts: list[str] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)  # before which of the sentences documents end
+
+
+class EncodedBlock(NamedTuple):
+    """The token ids of a block."""
+
+    tokens: np.ndarray  # of token_dtype [tokens]
+    lengths: np.ndarray  # int64 [sentences], in tokens
+    text_bytes: int  # in UTF-8
+
+
+def text_blocks(
+    documents: Iterable[Iterable[str]], split_of: Callable[[int], str]
+) -> Iterator[TextBlock]:
+    """Packs documents into blocks of about `BLOCK` characters, each split on its own.
+
+    Args:
+        documents: of sentences. A long one goes on in the next block of its split.
+        split_of: the split of a document, from its index.
+    """
+    open_blocks: dict[str, TextBlock] = {}
+    sizes: dict[str, int] = defaultdict(int)
+    for index, document in enumerate(documents):
+        split = split_of(index)
+        block = open_blocks.setdefault(split, TextBlock(split))
+        for text in document:
+            block.texts.append(text)
+            sizes[split] += len(text) + 1  # empty ones take room too
+            if sizes[split] >= BLOCK:
+                yield open_blocks.pop(split)
+                block = open_blocks[split] = TextBlock(split)
+                sizes[split] = 0
+        block.ends.append(len(block.texts))
+    yield from open_blocks.values()
+
+
+def encode_block(tokenizer: Tokenizer, texts: list[str]) -> EncodedBlock:
+    """The ids of a block's sentences."""
+    ids, lengths = tokenizer.ragged_ids(texts)
+    tokens = ids.astype(token_dtype(tokenizer.vocab_size))
+    return EncodedBlock(tokens, lengths, len("".join(texts).encode(errors="surrogatepass")))
+
+
+def encode_blocks(
+    source: Iterable[TextBlock], tokenizer: Tokenizer, workers: int
+) -> Generator[tuple[TextBlock, EncodedBlock], None, None]:
+    """Tokenises blocks in `workers` processes, of which this is one; yields them in order.
+
+    This one reads, and takes what the others, which take a while to start, have no time for.
+
+    Raises:
+        ResourceError: a worker was killed or could not start.
+    """
+    if workers == 1:
+        for block in source:
+            yield block, encode_block(tokenizer, block.texts)
+        return
+    # Spawned: a fork of a process that runs a framework's threads may hang.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers - 1, context, _start_worker, (tokenizer,))
+    pending: deque[tuple[TextBlock, Future[EncodedBlock]]] = deque()
+    try:
+        for block in source:
+            if sum(not encoded.done() for _, encoded in pending) < _WAITING * (workers - 1):
+                future = pool.submit(_encode_in_worker, block.texts)
+            else:
+                future = _done(encode_block(tokenizer, block.texts))
+            pending.append((block, future))
+            while pending and (pending[0][1].done() or len(pending) == WINDOW * workers):
+                first, encoded = pending.popleft()
+                yield first, encoded.result()
+        for block, encoded in pending:
+            yield block, encoded.result()
+    except BrokenProcessPool as error:
+        raise ResourceError(
+            "A worker process was killed, perhaps for want of memory, or could not start "
+            '(a script needs `if __name__ == "__main__":`). Try fewer workers.'
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _done(encoded: EncodedBlock) -> Future[EncodedBlock]:
+    future: Future[EncodedBlock] = Future()
+    future.set_result(encoded)
+    return future
+
+
+_tokenizer: Tokenizer | None = None  # of a worker process
+
+
+def _start_worker(tokenizer: Tokenizer) -> None:
+    global _tokenizer
+    _tokenizer = tokenizer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A killed parent cannot end its workers, and they would wait for work for ever."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
+
+
+def _encode_in_worker(texts: list[str]) -> EncodedBlock:
+    assert _tokenizer is not None
+    return encode_block(_tokenizer, texts)
+
+
+# === Writing token stores: in bounded memory, and the same bytes for any number of workers.
+# The folder of a corpus appears under its name complete and on the disk, or not at all.
+
 
 TRAIN, HELD_OUT = "train", "held_out"
 
@@ -73,8 +207,8 @@ def write(
         tokenizer.save_to_preset(folder)
         stores = {name: _Store(folder / name, tokenizer.unk_id, files) for name in names}
         done = 0
-        source = blocks(documents, partial(split_of, validation_split=validation_split))
-        encoded_blocks = files.enter_context(closing(encode_all(source, tokenizer, workers)))
+        source = text_blocks(documents, partial(split_of, validation_split=validation_split))
+        encoded_blocks = files.enter_context(closing(encode_blocks(source, tokenizer, workers)))
         for block, encoded in encoded_blocks:
             stores[block.split].append(encoded, block.ends)
             done += len(block.ends)
@@ -146,7 +280,7 @@ class _Store:
         for name in (store.SENTENCES, store.DOCUMENTS):
             self._files[name].write(np.zeros(1, store.OFFSET).tobytes())
 
-    def append(self, block: Encoded, ends: list[int]) -> None:
+    def append(self, block: EncodedBlock, ends: list[int]) -> None:
         """Adds the sentences of a block; documents end before those in `ends`."""
         counts, filled = self.counts, block.lengths > 0
         sentence_ends = counts["tokens"] + np.cumsum(block.lengths[filled])
@@ -179,7 +313,7 @@ class _Store:
                 files[name] = (written.tell(), digest)
         manifest = store.make_manifest(dtype, self.counts, files, **about)
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
-        atomic.write_text(self._folder / store.MANIFEST, text)
+        file_io.write_text(self._folder / store.MANIFEST, text)
 
 
 @contextmanager
@@ -188,9 +322,9 @@ def _new_folder(target: Path, overwrite: bool) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with one_writer(target):
-            atomic.settle(target)
+            file_io.settle(target)
             require_vacant(target, overwrite)
-            with atomic.new_folder(target) as folder:
+            with file_io.new_folder(target) as folder:
                 yield folder
     except OSError as error:
         raise ResourceError(f"{target}: cannot be written: {error}.") from error

@@ -1,21 +1,20 @@
-"""Pretraining batches: a pure function of (seed, epoch, position), and what feeds them to `fit`."""
+"""Pretraining batches: a pure function of (seed, epoch, position), and their statistics."""
 
 from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bert_keras.data.feeding import Batch, later
-from bert_keras.data.health import statistics
-from bert_keras.data.masking import Masking
-from bert_keras.data.packing import WORD_BITS, front_share, pack, truncate
-from bert_keras.data.pairs import Plan, plan_epoch
-from bert_keras.data.sampling import Draws, Stream
-from bert_keras.data.sentences import check, sentences
-from bert_keras.data.several import Several
+from bert_keras.data.counter_rng import Draws, Stream
+from bert_keras.data.dataset import Batch, later
+from bert_keras.data.fill_mask import Masking
+from bert_keras.data.model_inputs import WORD_BITS, assemble, front_share, truncate
+from bert_keras.data.sentence_pairs import EpochPlan, check_sentences, plan_epoch, sentences
 from bert_keras.earlier_names import renamed
 from bert_keras.errors import DataError
 from bert_keras.features import (
@@ -31,8 +30,116 @@ from bert_keras.features import (
 )
 
 if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
     from bert_keras.data.corpus import Corpus
     from bert_keras.tokenizers import Tokenizer
+
+_KEPT = 4  # groups: readers in threads may be in several
+
+
+class BatchCache:
+    """Hands out batches one by one, each built with its neighbours. Safe for several threads.
+
+    Args:
+        build: makes the batches [first, last) of an epoch, as one with all their rows; called with
+            the epoch, first and last.
+        rows: of a batch.
+        size: batches of a group, at least 1.
+    """
+
+    def __init__(self, build: Callable[[int, int, int], Batch], *, rows: int, size: int):
+        self._build, self._rows, self._size = build, rows, size
+        self._groups: dict[tuple[int, int], Future[Batch]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, epoch: int, position: int, end: int) -> Batch:
+        """One batch, whose arrays are the caller's own.
+
+        Args:
+            epoch: of the batch,
+            position: and its number there.
+            end: batches of the epoch.
+        """
+        if self._size == 1:
+            return self._build(epoch, position, position + 1)
+        first = position - position % self._size
+        with self._lock:
+            group = self._groups.get((epoch, first))
+            if is_new := group is None:
+                group = self._groups[epoch, first] = Future()
+                while len(self._groups) > _KEPT:
+                    del self._groups[next(iter(self._groups))]
+        try:
+            if is_new:
+                group.set_result(self._build(epoch, first, min(first + self._size, end)))
+        except BaseException as error:
+            with self._lock:  # whoever asks again builds again
+                self._groups.pop((epoch, first), None)
+            group.set_exception(error)
+        begin = (position - first) * self._rows
+        return _copied(group.result(), slice(begin, begin + self._rows))
+
+
+def _copied(batch: Any, rows: slice) -> Any:
+    return tuple({name: part[rows].copy() for name, part in arrays.items()} for arrays in batch)
+
+
+# === Statistics of the batches of a corpus, counted for the report.
+
+
+def batch_statistics(examples: PretrainingExamples, epoch: int, batches: int) -> dict[str, float]:
+    """Counts over the first `batches` batches of an epoch, or all where it has fewer.
+
+    Returns:
+        batches: how many were read.
+        tokens: real tokens in them, special ones included.
+        padding_share: of all slots.
+        unknown_share: [UNK] among the text.
+        masks_per_row: predictions, in the mean.
+        mask_share: predictions among the text that could be predicted.
+        shown_share, replaced_share, kept_share: of predictions: as [MASK], as another token, as is.
+        nsp_share or sop_share: of rows, with label 1.
+        dropped_share: of the epoch's examples, left out so that labels are half and half.
+    """
+    tokenizer, count = examples.tokenizer, min(batches, examples.num_batches(epoch))
+    is_paired = examples.loss in PAIR_LOSSES
+    specials = 3 if is_paired else 2
+    slots = tokens = rows = unknown = predicted = shown = kept = positive = 0
+    for position in range(count):
+        x, y, weights = examples.batch(epoch, position)
+        used = weights[MLM] > 0
+        seen = np.take_along_axis(x[TOKEN_IDS], x[MASK_POSITIONS], axis=1)[used]
+        slots += x[TOKEN_IDS].size
+        rows += len(x[TOKEN_IDS])
+        tokens += int(x[PADDING_MASK].sum())
+        unknown += int((x[TOKEN_IDS] == tokenizer.unk_id).sum())
+        predicted += len(seen)
+        shown += int((seen == tokenizer.mask_id).sum())
+        kept += int((seen == y[MLM][used]).sum())
+        positive += int(y[examples.loss].sum()) if is_paired else 0
+    text, plan = tokens - specials * rows, examples.plan(epoch)
+    figures: dict[str, float] = {
+        "batches": count,
+        "tokens": tokens,
+        "padding_share": 1 - tokens / slots,
+        "unknown_share": unknown / max(text, 1),
+        "masks_per_row": predicted / rows,
+        "mask_share": predicted / max(text - unknown, 1),
+        "shown_share": shown / max(predicted, 1),
+        "replaced_share": (predicted - shown - kept) / max(predicted, 1),
+        "kept_share": kept / max(predicted, 1),
+        "dropped_share": plan.dropped / (len(plan) + plan.dropped),
+    }
+    if is_paired:
+        figures[f"{examples.loss}_share"] = positive / rows
+    return figures
+
+
+# === Pretraining batches: a pure function of (seed, epoch, position), and what feeds them to
+# `fit`.
+
 
 __all__ = ["LOSSES", "PretrainingExamples"]
 
@@ -116,14 +223,14 @@ class PretrainingExamples:
         self._room = room
         self._tokens = np.asarray(corpus.tokens)  # a memory map costs time at every index
         self._sentences = sentences(corpus, room)
-        check(corpus, self._sentences, loss)
-        self._plans: dict[int, Plan] = {}
+        check_sentences(corpus, self._sentences, loss)
+        self._plans: dict[int, EpochPlan] = {}
         self._counts: dict[int, int] = {}
         self._lock = threading.Lock()
         size = max(1, _TOKENS_AT_ONCE // (batch_size * sequence_length))
-        self._batches = Several(self._built, rows=batch_size, size=size)
+        self._batches = BatchCache(self._built, rows=batch_size, size=size)
 
-    def plan(self, epoch: int) -> Plan:
+    def plan(self, epoch: int) -> EpochPlan:
         """The examples of an epoch in reading order; the plans of two epochs are kept."""
         with self._lock:
             plan = self._plans.pop(epoch, None)
@@ -190,7 +297,7 @@ class PretrainingExamples:
         # At most the room and one more sentence go, or two more in "sop"; a bit for each.
         words = -(-2 * self._room // WORD_BITS)
         coins = draws.rows_at(Stream.CROP, examples, 2 * words)
-        rows = pack(
+        rows = assemble(
             self._tokens,
             plan.start_a[examples] + front_share(length_a - kept_a, coins[:, :words]),
             kept_a,
@@ -246,4 +353,4 @@ class PretrainingExamples:
 
     def statistics(self, epoch: int = 0, batches: int = 100) -> dict[str, float]:
         """Padding, masks, labels and [UNK], counted over some batches: see `health.statistics`."""
-        return statistics(self, epoch, batches)
+        return batch_statistics(self, epoch, batches)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from bert_keras.data.faults import Faults
+from bert_keras.data.columns import ErrorCollector
 from bert_keras.errors import DataError
 
 SCHEMES = ("iob1", "bio", "bioes", "bilou", "bmes")
@@ -50,7 +50,7 @@ def to_bio(
     *,
     repair: bool = False,
     place: Callable[[int], str] = "tag {}".format,
-    faults: Faults | None = None,
+    faults: ErrorCollector | None = None,
 ) -> list[str]:
     """The tags of a sentence in BIO.
 
@@ -73,7 +73,7 @@ def to_bio(
         ValueError: no such scheme.
         DataError: names every tag that the scheme has not, and every broken span.
     """
-    own = Faults() if faults is None else faults
+    own = ErrorCollector() if faults is None else faults
     scheme = detect_scheme(tags) if scheme == "auto" else scheme
     letters = _letters(scheme)
     strict = len(letters) == 4 and not repair

@@ -1,11 +1,11 @@
 """Models for other programs, and what they are worth there."""
 
 from bert_keras.export.clients import open_client
-from bert_keras.export.measured import difference, latencies, size_of
+from bert_keras.export.export_folder import next_version
+from bert_keras.export.measurement import difference, latencies, size_of
 from bert_keras.export.runtime_model import runtime_model
 from bert_keras.export.saved_model import saved_model
 from bert_keras.export.tf_hub import tf_hub
-from bert_keras.export.versions import next_version
 from bert_keras.layers import SavedModelLayer
 
 __all__ = [

@@ -9,13 +9,13 @@ from typing import Any
 
 import keras
 
-from bert_keras.export.checked import (
+from bert_keras.export.export_folder import (
     checked_predictor,
     new_export,
     require_pairs,
     require_tensorflow,
 )
-from bert_keras.export.second_process import with_backend
+from bert_keras.export.subprocess_export import with_backend
 from bert_keras.inference import check_top_k
 from bert_keras.models import (
     BertEncoder,
@@ -31,7 +31,7 @@ from bert_keras.models import (
 )
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.tokenizers.code_points import require_word_piece
+from bert_keras.tokenizers.basic_tokenizer import require_word_piece
 
 _OF_ONE_OR_TWO = (SequenceClassifier, SentenceEncoder, SentencePairs)
 _ANSWERING = (*_OF_ONE_OR_TWO, TokenClassifier, QuestionAnswerer, MultipleChoice, BertEncoder)
@@ -88,10 +88,10 @@ def saved_model(
     if keras.backend.backend() != "tensorflow":
         with_backend("tensorflow", predictor, path, "--portable" * portable)
         return path
-    from bert_keras.export import serving
+    from bert_keras.export.graph import signatures
 
     with new_export(path) as folder:
-        serving.write(predictor, folder, path, portable=portable)
+        signatures.write_saved_model(predictor, folder, path, portable=portable)
     return path
 
 

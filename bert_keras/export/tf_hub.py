@@ -6,16 +6,12 @@ from pathlib import Path
 
 import keras
 
-from bert_keras.checks import encoder_of
-from bert_keras.export.checked import (
-    checked_predictor,
-    new_export,
-    require_tensorflow,
-)
-from bert_keras.export.second_process import with_backend
+from bert_keras.compatibility import encoder_of
+from bert_keras.export.export_folder import checked_predictor, new_export, require_tensorflow
+from bert_keras.export.subprocess_export import with_backend
 from bert_keras.models import BertEncoder, Task
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.tokenizers.code_points import require_word_piece
+from bert_keras.tokenizers.basic_tokenizer import require_word_piece
 
 PREPROCESSOR, ENCODER = "preprocessor", "encoder"
 _USUAL = 128  # tokens, as the API has it
@@ -68,13 +64,13 @@ def tf_hub(
     if keras.backend.backend() != "tensorflow":
         with_backend("tensorflow", predictor, path, "--format=tf_hub", "--portable" * portable)
         return path
-    from bert_keras.export import hub
+    from bert_keras.export.graph import tf_hub
 
     with new_export(path) as folder:
         for name in (PREPROCESSOR, ENCODER):
             (folder / name).mkdir()
-        hub.write_preprocessor(
+        tf_hub.write_preprocessor(
             tokenizer, folder / PREPROCESSOR, max_length=max_length, portable=portable
         )
-        hub.write_encoder(task_or_encoder, tokenizer, folder / ENCODER)
+        tf_hub.write_encoder(task_or_encoder, tokenizer, folder / ENCODER)
     return path

@@ -1,12 +1,19 @@
 """From texts to answers with any model: rows run in batches, logits become words."""
 
-from bert_keras.inference.base import TextMethods
+from bert_keras.inference.base import (
+    Answer,
+    Choice,
+    Entity,
+    Fill,
+    Label,
+    TextMethods,
+    prompt_of,
+    prompt_options,
+)
+from bert_keras.inference.batching import Runner
 from bert_keras.inference.fill_mask import MaskMethods, PairMethods, check_top_k
 from bert_keras.inference.multiple_choice import ChoiceMethods
-from bert_keras.inference.prompts import prompt_of, prompt_options
 from bert_keras.inference.question_answering import AnswerMethods
-from bert_keras.inference.results import Answer, Choice, Entity, Fill, Label
-from bert_keras.inference.runner import Runner
 from bert_keras.inference.sentence_similarity import VectorMethods, prompt_length
 from bert_keras.inference.text_classification import LabelMethods
 from bert_keras.inference.token_classification import TagMethods, entity_tags

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from bert_keras import features
-from bert_keras.inference.base import TextMethods
-from bert_keras.inference.one_or_many import one_or_many
-from bert_keras.inference.results import Fill
-from bert_keras.inference.runner import Runner, softmax
+from bert_keras.inference.base import Fill, TextMethods, one_or_many
+from bert_keras.inference.batching import Runner, softmax
 from bert_keras.tokenizers import Tokenizer
 
 

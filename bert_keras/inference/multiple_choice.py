@@ -9,11 +9,9 @@ import numpy as np
 
 from bert_keras import features
 from bert_keras.data.examples import Choices
-from bert_keras.data.question_targets import choice_rows
-from bert_keras.inference.base import TextMethods
-from bert_keras.inference.one_or_many import one_or_many
-from bert_keras.inference.results import Choice
-from bert_keras.inference.runner import Runner, softmax
+from bert_keras.data.multiple_choice import choice_rows
+from bert_keras.inference.base import Choice, TextMethods, one_or_many
+from bert_keras.inference.batching import Runner, softmax
 
 
 def choices(

@@ -10,13 +10,11 @@ import numpy as np
 
 from bert_keras import features
 from bert_keras.data.examples import Question
-from bert_keras.data.question_targets import question_rows
-from bert_keras.data.rows import Rows
-from bert_keras.data.windows import Pieces, Window
-from bert_keras.inference.base import TextMethods
-from bert_keras.inference.one_or_many import one_or_many
-from bert_keras.inference.results import Answer
-from bert_keras.inference.runner import Runner, check_texts, softmax
+from bert_keras.data.model_inputs import EncodedTexts
+from bert_keras.data.question_answering import question_rows
+from bert_keras.data.sliding_windows import Pieces, Window
+from bert_keras.inference.base import Answer, TextMethods, one_or_many
+from bert_keras.inference.batching import Runner, check_texts, softmax
 
 _STRIDE, _MAX_QUESTION = 128, 64  # pieces
 
@@ -73,7 +71,7 @@ def _rows(
     contexts: Sequence[str],
     stride: int,
     max_question: int,
-) -> tuple[Rows, list[Window], list[Pieces]]:
+) -> tuple[EncodedTexts, list[Window], list[Pieces]]:
     """Return the rows of questions with the parts of their contexts; see `question_rows`."""
     asked = [Question("", q, context) for q, context in zip(questions, contexts, strict=True)]
     return question_rows(

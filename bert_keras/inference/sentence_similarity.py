@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras import features
-from bert_keras.inference.base import TextMethods
-from bert_keras.inference.one_or_many import one_or_many
-from bert_keras.inference.prompts import prompt_of
-from bert_keras.inference.runner import Runner, check_pairs
+from bert_keras.inference.base import TextMethods, one_or_many, prompt_of
+from bert_keras.inference.batching import Runner, check_pairs
 
 
 def own(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:

@@ -9,11 +9,8 @@ import keras
 import numpy as np
 
 from bert_keras import features
-from bert_keras.inference.base import TextMethods
-from bert_keras.inference.one_or_many import one_or_many
-from bert_keras.inference.prompts import prompt_of
-from bert_keras.inference.results import Label
-from bert_keras.inference.runner import sigmoid, softmax
+from bert_keras.inference.base import Label, TextMethods, one_or_many, prompt_of
+from bert_keras.inference.batching import sigmoid, softmax
 from bert_keras.inference.sentence_similarity import prompted
 
 REGRESSION = "regression"

@@ -1,23 +1,207 @@
-"""Tags of words, and the entities that tagged words make."""
+"""Tags of words, the entities that they make, and the best tags by Viterbi's algorithm.
+
+For the potentials of `TokenClassifier(crf=True)`: [batch, length, states, states], where the last
+state is the outside, before the first token and behind the last. Only counted tokens are tagged;
+the chain steps over the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from bert_keras import features, viterbi
-from bert_keras.data.labels import OUTSIDE
-from bert_keras.data.rows import Rows
-from bert_keras.data.windows import WordWindow, word_windows
-from bert_keras.inference.base import TextMethods
-from bert_keras.inference.one_or_many import one_or_many
-from bert_keras.inference.results import Entity, Label
-from bert_keras.inference.runner import Runner, softmax
-from bert_keras.inference.words import words_of
+from bert_keras import features
+from bert_keras.data.examples import OUTSIDE
+from bert_keras.data.model_inputs import EncodedTexts
+from bert_keras.data.sliding_windows import WordWindow, word_windows
+from bert_keras.inference.base import Entity, Label, TextMethods, one_or_many
+from bert_keras.inference.batching import Runner, softmax
 from bert_keras.metrics import entity_spans
+
+_NOWHERE = -1  # the tag of a token that does not count
+
+
+def decode(potentials: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """The tags with the highest score together (Viterbi, 1967).
+
+    Args:
+        potentials: float [batch, length, states, states].
+        counted: [batch, length], not 0 for the tokens to tag.
+
+    Returns:
+        int32 [batch, length]; -1 where a token does not count.
+    """
+    potentials, counted, best, outside = _started(potentials, counted)
+    rows = np.arange(len(potentials))
+    stay = np.arange(outside + 1)
+    came_from = np.zeros(potentials.shape[:3], np.intp)
+    for place, is_one in enumerate(counted.T):
+        scores = best[:, :, None] + potentials[:, place]
+        came_from[:, place] = np.where(is_one[:, None], scores.argmax(axis=1), stay)
+        best = np.where(is_one[:, None], _inside(scores.max(axis=1)), best)
+    tags = np.full(counted.shape, _NOWHERE, np.int32)
+    state = (best + potentials[:, 0, :, outside]).argmax(axis=1)
+    for place in reversed(range(counted.shape[1])):
+        tags[:, place] = np.where(counted[:, place], state, _NOWHERE)
+        state = came_from[rows, place, state]
+    return tags
+
+
+def marginals(potentials: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """The probability of each tag of each token, summed over all tags of the others.
+
+    Args:
+        potentials: float [batch, length, states, states].
+        counted: [batch, length], not 0 for the tokens to tag.
+
+    Returns:
+        float32 [batch, length, states - 1]; zeros where a token does not count.
+    """
+    potentials, counted, alpha, outside = _started(potentials, counted)
+    forward = np.zeros(potentials.shape[:3])
+    for place, is_one in enumerate(counted.T):
+        reached = _inside(_log_sum(alpha[:, :, None] + potentials[:, place], axis=1))
+        alpha = forward[:, place] = np.where(is_one[:, None], reached, alpha)
+    beta = potentials[:, 0, :, outside]
+    total = _log_sum(alpha + beta, axis=1)
+    found = np.zeros(potentials.shape[:3], np.float32)
+    for place in reversed(range(counted.shape[1])):
+        is_one = counted[:, place, None]
+        found[:, place] = np.where(is_one, np.exp(forward[:, place] + beta - total[:, None]), 0.0)
+        ahead = potentials[:, place] + _inside(beta.copy())[:, None, :]
+        beta = np.where(is_one, _log_sum(ahead, axis=2), beta)
+    return found[:, :, :outside]
+
+
+def _started(
+    potentials: np.ndarray, counted: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Both as they are worked with, the scores of the states before the text, and the outside."""
+    potentials = np.asarray(potentials, np.float64)
+    outside = potentials.shape[-1] - 1
+    if potentials.ndim != 4 or potentials.shape[:2] != np.shape(counted):
+        raise ValueError(
+            "Expected potentials [batch, length, states, states] and one value for each token. "
+            f"Received: shapes {potentials.shape} and {np.shape(counted)}"
+        )
+    scores = np.full((len(potentials), outside + 1), -np.inf)
+    scores[:, outside] = 0.0
+    return potentials, np.asarray(counted) != 0, scores, outside
+
+
+def _inside(scores: np.ndarray) -> np.ndarray:
+    """Scores [batch, states], where no path is at the outside."""
+    scores[:, -1] = -np.inf
+    return scores
+
+
+def _log_sum(scores: np.ndarray, axis: int) -> np.ndarray:
+    """The logarithm of the sum of exponentials; some of them may be zero, but not all."""
+    highest = scores.max(axis=axis, keepdims=True)
+    highest = np.where(np.isfinite(highest), highest, 0.0)
+    with np.errstate(divide="ignore"):
+        total = np.log(np.exp(scores - highest).sum(axis=axis, keepdims=True))
+    return np.squeeze(highest + total, axis=axis)
+
+
+# === Words of a text, as corpora of tagged words have them.
+
+
+# What parts a word wherever it stands: brackets, and marks of Chinese and Japanese;
+PARTING = re.compile(r"[()\[\]{}\u3001-\u3003\u3008-\u3011\u3014-\u301f！（）？［］｛｝｟-､]")
+# what does but between digits, and what does beside a letter.
+# The pattern `PARTED` is of them all.
+WIDE, INNER, QUOTES = "，：；", ",;\u2013\u2014", "'\u2019"
+PARTED = re.compile(
+    rf"{PARTING.pattern}|(?<!\d)[{WIDE}]|[{WIDE}](?!\d)"
+    rf"|(?<=[^\W\d])[{INNER}](?=\w)|(?<=\w)[{INNER}](?=[^\W\d])"
+)
+_POSSESSIVE = re.compile(rf"(?<=\w)[{QUOTES}][sS]\Z")
+# Chinese characters, as BERT's tokenizer splits them (google-research/bert, tokenization.py).
+CHINESE = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+def words_of(text: str) -> list[tuple[int, int]]:
+    """Return the beginnings and ends of the words of a text, as in corpora of tagged words.
+
+    White space parts words; punctuation around a word is a word for each mark; every Chinese
+    character is a word. What stands within a word ("U.S.-based", "don't", "1,000") stays, but for a
+    possessive 's and for marks that part words ("Rome,Paris"), which are words too. Accents,
+    joiners and selectors of a variant belong to the character before them.
+    """
+    found: list[tuple[int, int]] = []
+    run: list[tuple[int, int]] = []
+    for start, end in _characters(text):
+        if text[start].isspace() or is_chinese(text[start]):
+            found += _words(text, run)
+            run = []
+            found += [] if text[start].isspace() else [(start, end)]
+        else:
+            run.append((start, end))
+    return found + list(_words(text, run))
+
+
+def _characters(text: str) -> Iterator[tuple[int, int]]:
+    """Every character, with what belongs to it."""
+    start = 0
+    while start < len(text):
+        end = start + 1
+        if not text[start].isspace():
+            while end < len(text) and is_attached(text[end]):
+                end += 1
+        yield start, end
+        start = end
+
+
+def _words(text: str, run: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Of characters without white space or Chinese ones among them."""
+    letters = "".join(text[start] for start, _ in run)
+    bounds = {at for part in PARTED.finditer(letters) for at in part.span()}
+    for first, last in pairwise(sorted({0, *bounds, len(letters)})):
+        begin, stop = first, last
+        while begin < stop and is_mark(letters[begin]):
+            begin += 1
+        while stop > begin and is_mark(letters[stop - 1]):
+            stop -= 1
+        yield from run[first:begin]
+        owner = _POSSESSIVE.search(letters[begin:stop])
+        inner = begin + owner.start() if owner else stop
+        for a, b in ((begin, inner), (inner, stop)):
+            if a < b:
+                yield run[a][0], run[b - 1][1]
+        yield from run[stop:last]
+
+
+def is_chinese(character: str) -> bool:
+    """Return whether a character is a word by itself."""
+    return any(first <= ord(character) <= last for first, last in CHINESE)
+
+
+def is_attached(character: str) -> bool:
+    """Return whether a character belongs to the one before it."""
+    return not character.isascii() and unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")
+
+
+def is_mark(character: str) -> bool:
+    """Return whether a character is no part of a word that it stands before or behind."""
+    return unicodedata.category(character)[0] in "PS" or is_attached(character)
+
+
+# === Tags of words, and the entities that tagged words make.
+
 
 # The letters of tags, in those of `entity_spans`.
 _LETTERS = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S"}
@@ -46,7 +230,7 @@ def tags(
 
 def _windows(
     runner: Runner, sentences: Sequence[Sequence[str]]
-) -> tuple[list[WordWindow], Rows, np.ndarray]:
+) -> tuple[list[WordWindow], EncodedTexts, np.ndarray]:
     """Return the rows of sentences, and where the first piece of a word stands: bool [rows, T]."""
     windows = [
         window
@@ -54,7 +238,9 @@ def _windows(
         for window in word_windows(runner.tokenizer, number, words, max_length=runner.max_length)
     ]
     ids = [window.ids for window in windows]
-    rows = Rows.of(ids, [np.zeros(len(row), np.int32) for row in ids], runner.tokenizer.pad_id)
+    rows = EncodedTexts.of(
+        ids, [np.zeros(len(row), np.int32) for row in ids], runner.tokenizer.pad_id
+    )
     width = int(rows.lengths.max(initial=0))
     flags = np.concatenate([np.zeros(0, np.bool_), *(window.is_first for window in windows)])
     return windows, rows, rows.gather(flags, np.arange(len(rows)), width)
@@ -77,7 +263,7 @@ def word_logits(runner: Runner, sentences: Sequence[Sequence[str]]) -> list[np.n
 def _best(logits: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The best tags, and their probabilities: [batch, length] each."""
     if logits.ndim == 4:  # pairs of tags, of a conditional random field
-        best, shares = viterbi.decode(logits, counted), viterbi.marginals(logits, counted)
+        best, shares = decode(logits, counted), marginals(logits, counted)
     else:
         shares = softmax(logits)
         best = shares.argmax(axis=-1)

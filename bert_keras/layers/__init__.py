@@ -1,20 +1,16 @@
 """Bricks: Keras layers that take numbers and compute one thing."""
 
 from bert_keras.layers.attention import AttentionProbabilities, SelfAttention
-from bert_keras.layers.block import FirstToken, TokensOf, TransformerBlock
-from bert_keras.layers.choices import MergeChoices, SplitChoices
+from bert_keras.layers.core import to_be_filled
 from bert_keras.layers.crf import ConditionalRandomField, log_likelihood
-from bert_keras.layers.distance import HiddenDistance
-from bert_keras.layers.dropout import to_be_filled
+from bert_keras.layers.distillation import HiddenDistance
+from bert_keras.layers.electra import Generator, TokenReplacement
 from bert_keras.layers.embeddings import BertEmbeddings
-from bert_keras.layers.feedforward import FeedForward
-from bert_keras.layers.generator import Generator
 from bert_keras.layers.heads import ClassificationHead, MaskedLMHead, PairHead, Pooler
-from bert_keras.layers.packed import ExampleMask, TokensAt
-from bert_keras.layers.pooling import SentencePooling
-from bert_keras.layers.replacement import TokenReplacement
+from bert_keras.layers.packing import ExampleMask, MergeChoices, SplitChoices, TokensAt
+from bert_keras.layers.pooling import ScalarMix, SentencePooling
 from bert_keras.layers.saved_model_layer import SavedModelLayer
-from bert_keras.layers.scalar_mix import ScalarMix
+from bert_keras.layers.transformer_block import FeedForward, FirstToken, TokensOf, TransformerBlock
 
 __all__ = [
     "AttentionProbabilities",

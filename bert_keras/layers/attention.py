@@ -1,17 +1,81 @@
-"""Multi-head self-attention (Vaswani et al., 2017, §3.2; Devlin et al., 2019)."""
+"""Multi-head self-attention, with relative positions (Vaswani et al., 2017; Shaw et al., 2018)."""
 
 from __future__ import annotations
 
 import keras
 from keras import ops
 
-from bert_keras.layers import kernels
-from bert_keras.layers.core import Dense
-from bert_keras.layers.dropout import seeded_dropout, truncated_normal
-from bert_keras.layers.inner import freeze_with, inner
-from bert_keras.layers.masked import MASKED, lowest
-from bert_keras.layers.relative_positions import RELATIVE
+from bert_keras import kernels
+from bert_keras.kernels.mask_values import MASKED, lowest
+from bert_keras.layers.core import (
+    Dense,
+    call_sublayer,
+    freeze_with,
+    seeded_dropout,
+    truncated_normal,
+)
 from bert_keras.layers.serialization import SerializableLayer, build_once
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class RelativeKey(SerializableLayer):
+    """A vector for every distance, which queries are multiplied with as with one more key.
+
+    Shaw et al., 2018, §3.2; "method 2" of Huang et al., 2020. Axes as in `SelfAttention`.
+
+    Args:
+        max_positions: the longest sequence; distances go from 1 - max_positions to
+            max_positions - 1.
+        head_size: K.
+        initializer_range: standard deviation of the initial table.
+    """
+
+    def __init__(
+        self, max_positions: int, head_size: int, initializer_range: float = 0.02, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.max_positions = max_positions
+        self.head_size = head_size
+        self.initializer_range = initializer_range
+
+    def build(self, query_shape, key_shape=None):
+        self.embeddings = self.add_weight(
+            shape=(2 * self.max_positions - 1, self.head_size),
+            initializer=truncated_normal(self.initializer_range),
+            name="embeddings",
+        )
+        self.built = True
+
+    def call(self, query, key):
+        """Queries BTNK, keys BSNK -> scores BNTS, added to the keys' before these are scaled."""
+        return ops.einsum("BTNK,TSK->BNTS", query, self._vectors(query, key))
+
+    def compute_output_shape(self, query_shape, key_shape):
+        batch, length, heads, _ = query_shape
+        return (batch, heads, length, key_shape[1])
+
+    def _vectors(self, query, key):
+        places = (ops.arange(ops.shape(each)[1], dtype="int32") for each in (query, key))
+        places_T, places_S = places
+        distances_TS = places_T[:, None] - places_S[None, :] + self.max_positions - 1
+        return ops.cast(ops.take(self.embeddings, distances_TS, axis=0), self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class RelativeKeyQuery(RelativeKey):
+    """As `RelativeKey`, and keys are multiplied too ("method 4" of Huang et al., 2020)."""
+
+    def call(self, query, key):
+        """Queries BTNK, keys BSNK -> scores BNTS, added to the keys' before these are scaled."""
+        vectors_TSK = self._vectors(query, key)
+        by_query = ops.einsum("BTNK,TSK->BNTS", query, vectors_TSK)
+        return by_query + ops.einsum("BSNK,TSK->BNTS", key, vectors_TSK)
+
+
+RELATIVE = {"relative_key": RelativeKey, "relative_key_query": RelativeKeyQuery}
+
+
+# === Multi-head self-attention (Vaswani et al., 2017, §3.2; Devlin et al., 2019).
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -100,31 +164,31 @@ class SelfAttention(SerializableLayer):
         Returns:
             [batch, queries, hidden_size].
         """
-        query_BTNK = self._split(inner(self.query, x if queries is None else queries))
-        key_BSNK = self._split(inner(self.key, x))
-        value_BSNK = self._split(inner(self.value, x))
+        query_BTNK = self._split(call_sublayer(self.query, x if queries is None else queries))
+        key_BSNK = self._split(call_sublayer(self.key, x))
+        value_BSNK = self._split(call_sublayer(self.value, x))
         mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)
         if (training and self.dropout.rate) or not kernels.has_attention(self.compute_dtype):
             probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, mask_B11S)
-            probabilities_BNTS = inner(
+            probabilities_BNTS = call_sublayer(
                 self.dropout, probabilities_BNTS, training=training, seed=seed
             )
             context_BTNK = ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
         else:
             bias_BNTS = None
             if self.distance is not None:  # the kernels take a mask or a bias, not both
-                bias_BNTS = self._scale * inner(self.distance, query_BTNK, key_BSNK)
+                bias_BNTS = self._scale * call_sublayer(self.distance, query_BTNK, key_BSNK)
                 bias_BNTS = _masked(bias_BNTS, mask_B11S, lowest(self.compute_dtype))
                 mask_B11S = None
             context_BTNK = kernels.fused_attention(
                 query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask_B11S
             )
-        return inner(self.output_projection, kernels.merge_heads(context_BTNK))
+        return call_sublayer(self.output_projection, kernels.merge_heads(context_BTNK))
 
     def probabilities(self, x, padding_mask=None):
         """How much each token attends to each: [batch, num_heads, length, length], no dropout."""
-        query_BTNK = self._split(inner(self.query, x))
-        key_BSNK = self._split(inner(self.key, x))
+        query_BTNK = self._split(call_sublayer(self.query, x))
+        key_BSNK = self._split(call_sublayer(self.key, x))
         mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)
         return self._probabilities(query_BTNK, key_BSNK, mask_B11S)
 
@@ -141,7 +205,9 @@ class SelfAttention(SerializableLayer):
     def _probabilities(self, query_BTNK, key_BSNK, mask_B11S):
         scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * self._scale, key_BSNK)
         if self.distance is not None:
-            scores_BNTS = scores_BNTS + self._scale * inner(self.distance, query_BTNK, key_BSNK)
+            scores_BNTS = scores_BNTS + self._scale * call_sublayer(
+                self.distance, query_BTNK, key_BSNK
+            )
         # float16 has neither the range of the mask nor the precision of the sum.
         scores_BNTS = ops.cast(scores_BNTS, "float32")
         scores_BNTS = _masked(scores_BNTS, mask_B11S, MASKED)

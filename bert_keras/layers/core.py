@@ -1,15 +1,153 @@
-"""Dense layers and tables of Keras whose adapters are saved as adapters.
-
-Keras's own layers save an adapter folded into the kernel, and load it as zeros. Here the kernel and
-the adapter's two matrices are saved each by itself.
-"""
+"""Dense layers, embedding tables, layer normalisation and dropout, with fast calls."""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+import random
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import keras
+from keras import ops
+
+from bert_keras import kernels
+from bert_keras.kernels import onnx_friendly
+
+
+def call_sublayer(
+    layer: keras.layers.Layer,
+    *inputs: Any,
+    activation: Callable[[Any], Any] | None = None,
+    **options: Any,
+) -> Any:
+    """`layer(...)` of a built layer that is a part of the one that calls it, at less cost.
+
+    Keras prepares every call: checks, casts, scopes. A part's inputs are of its own policy and its
+    owner was prepared, so nothing of it is needed, but on PyTorch, where nothing is compiled, it
+    takes longer than a small layer. Where a part is quantised, has PyTorch's hooks, or its outputs
+    may be laid out over devices, Keras has its way.
+
+    Args:
+        layer: the part.
+        inputs: its inputs.
+        activation: a function of its output, one operation with it where the backend can.
+        options: of its `call`.
+    """
+    if _needs_keras(layer):
+        found = layer(*inputs, **options)
+    elif isinstance(layer, keras.layers.Dense) and layer.bias is not None:
+        (x,) = inputs
+        if activation is not None and layer.activation is keras.activations.linear:
+            return kernels.affine(x, layer.kernel, layer.bias, activation)
+        found = kernels.affine(x, layer.kernel, layer.bias, layer.activation)
+    elif isinstance(layer, keras.layers.Embedding) and onnx_friendly.is_asked() and not options:
+        found = keras.ops.cast(kernels.rows(layer.embeddings, *inputs), layer.compute_dtype)
+    else:
+        found = layer.call(*inputs, **options)
+    return found if activation is None else activation(found)
+
+
+def freeze_with(owner: keras.layers.Layer, *parts: keras.layers.Layer) -> None:
+    """Freeze layers that were given to a layer whose constructor was told `trainable=False`.
+
+    Keras does so where `trainable` is set later. It leaves what a constructor is given as it was:
+    then the layer reports no variable that trains, and the model around it trains all of them.
+    """
+    if not owner.trainable:
+        for part in parts:
+            part.trainable = False
+
+
+def _needs_keras(layer: keras.layers.Layer) -> bool:
+    return bool(
+        layer.quantization_mode is not None
+        or keras.distribution.distribution() is not None
+        or getattr(layer, "_forward_hooks", None)
+        or getattr(layer, "_forward_pre_hooks", None)
+    )
+
+
+# === Layer normalisation by the backend's quickest kernel (Ba et al., 2016).
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class LayerNorm(keras.layers.LayerNormalization):
+    """Keras's layer of the last axis, of which a model in training keeps less and waits less."""
+
+    def call(self, inputs, training=None):
+        """[..., width] -> [..., width]."""
+        outputs = kernels.layer_norm(inputs, self.gamma, self.beta, self.epsilon, bool(training))
+        return ops.cast(outputs, self.compute_dtype)
+
+
+# === Dropout whose randomness is a variable of the model, and initial weights.
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class SeededDropout(keras.layers.Dropout):
+    """Keras's layer, whose seed can be drawn apart from what it drops.
+
+    What is computed again for its gradient must drop the same again, and Keras allows no change of
+    a variable there.
+    """
+
+    def next_seed(self):
+        """A seed for one call; None where nothing is dropped."""
+        return self.seed_generator.next() if self.rate else None
+
+    def call(self, inputs, training=False, seed=None):
+        """Drops in training.
+
+        Args:
+            inputs: of any shape.
+            training: whether dropout is active.
+            seed: one of `next_seed`; None to draw one.
+        """
+        if not training or not self.rate:
+            return inputs
+        if self.rate == 1:
+            return keras.ops.zeros_like(inputs)
+        return kernels.dropped(inputs, self.rate, self.next_seed() if seed is None else seed)
+
+
+def seeded_dropout(rate: float, name: str, dtype: Any) -> SeededDropout:
+    """A Dropout layer with a seed of its own, drawn from Python's generator.
+
+    `keras.utils.set_random_seed` makes the seeds, and so a run, repeatable. Without an explicit
+    seed the PyTorch backend draws from its global generator, which no checkpoint holds.
+    """
+    seed = random.randint(1, 2**31 - 1)
+    return SeededDropout(rate, seed=seed, dtype=dtype, name=name)
+
+
+_is_to_be_filled: ContextVar[bool] = ContextVar("is_to_be_filled", default=False)
+
+
+@contextmanager
+def to_be_filled() -> Iterator[None]:
+    """While it lasts, new weights are zeros: a checkpoint's take their place.
+
+    Random numbers for all weights would cost time, and more memory than the weights.
+    """
+    token = _is_to_be_filled.set(True)
+    try:
+        yield
+    finally:
+        _is_to_be_filled.reset(token)
+
+
+def truncated_normal(standard_deviation: float) -> keras.initializers.Initializer:
+    """BERT's initial weights: normal, cut at two standard deviations."""
+    if _is_to_be_filled.get():
+        return keras.initializers.Zeros()
+    return keras.initializers.TruncatedNormal(stddev=standard_deviation)
+
+
+# === Dense layers and tables of Keras whose adapters are saved as adapters.
+# Keras's own layers save an adapter folded into the kernel, and load it as zeros. Here the kernel
+# and the adapter's two matrices are saved each by itself.
+
 
 # The name that an adapter's matrices have in a file; several adapters over one kernel would differ.
 ADAPTER = "default"

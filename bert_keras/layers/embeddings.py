@@ -11,11 +11,16 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_keras.layers import written_out
-from bert_keras.layers.core import Dense, Embedding, ReversibleEmbedding
-from bert_keras.layers.dropout import seeded_dropout, truncated_normal
-from bert_keras.layers.inner import inner
-from bert_keras.layers.layer_norm import LayerNorm
+from bert_keras.kernels import onnx_friendly
+from bert_keras.layers.core import (
+    Dense,
+    Embedding,
+    LayerNorm,
+    ReversibleEmbedding,
+    call_sublayer,
+    seeded_dropout,
+    truncated_normal,
+)
 from bert_keras.layers.serialization import SerializableLayer, build_once
 
 _is_training: ContextVar[bool] = ContextVar("is_training", default=False)
@@ -116,7 +121,7 @@ class BertEmbeddings(SerializableLayer):
     def call(self, token_ids, segment_ids=None, position_ids=None, training=None):
         """Embeds, and projects to `hidden_size`; see `embed`."""
         x = self.embed(token_ids, segment_ids, position_ids, training=training)
-        return x if self.projection is None else inner(self.projection, x)
+        return x if self.projection is None else call_sublayer(self.projection, x)
 
     def embed(self, token_ids, segment_ids=None, position_ids=None, training=None):
         """The normalised sum of the table rows.
@@ -148,8 +153,8 @@ class BertEmbeddings(SerializableLayer):
             if segment_ids is None:
                 segment_ids = ops.zeros_like(token_ids)
             x = x + self._rows(self.segment, segment_ids, training)
-        x = inner(self.layer_norm, x, training=training)
-        return inner(self.dropout, x, training=training)
+        x = call_sublayer(self.layer_norm, x, training=training)
+        return call_sublayer(self.dropout, x, training=training)
 
     def compute_output_spec(self, token_ids, segment_ids=None, position_ids=None, training=None):
         return keras.KerasTensor((*token_ids.shape, self.hidden_size), dtype=self.compute_dtype)
@@ -163,16 +168,18 @@ class BertEmbeddings(SerializableLayer):
         """
         if keras.backend.backend() == "jax" and (training or _is_training.get()):
             ids = ops.clip(ids, 0, table.input_dim - 1)
-        return inner(table, ids)
+        return call_sublayer(table, ids)
 
     def _positions(self, token_ids, position_ids=None, training=None):
         """Rows of the position table: [batch, length, width], or [1, length, width]."""
         if position_ids is not None:
             return self._rows(self.position, position_ids + self.position_offset, training)
-        if written_out.is_asked():
-            return inner(self.position, written_out.positions(token_ids) + self.position_offset)
+        if onnx_friendly.is_asked():
+            return call_sublayer(
+                self.position, onnx_friendly.positions(token_ids) + self.position_offset
+            )
         positions = ops.arange(ops.shape(token_ids)[1], dtype="int32") + self.position_offset
-        return inner(self.position, positions)[None]
+        return call_sublayer(self.position, positions)[None]
 
     def _table(
         self, rows: int, initializer: Any, name: str, table_class: type[Embedding] = Embedding

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from bert_keras.layers import kernels
-from bert_keras.layers.core import Dense
-from bert_keras.layers.dropout import seeded_dropout, truncated_normal
-from bert_keras.layers.feedforward import ACTIVATIONS
-from bert_keras.layers.inner import freeze_with, inner
-from bert_keras.layers.layer_norm import LayerNorm
-from bert_keras.layers.packed import tokens_at
+from bert_keras import kernels
+from bert_keras.layers.core import (
+    Dense,
+    LayerNorm,
+    call_sublayer,
+    freeze_with,
+    seeded_dropout,
+    truncated_normal,
+)
+from bert_keras.layers.packing import tokens_at
 from bert_keras.layers.serialization import SerializableLayer, build_once
+from bert_keras.layers.transformer_block import ACTIVATIONS
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -48,9 +54,9 @@ class Pooler(SerializableLayer):
             `every` [batch, length, hidden_size].
         """
         if every:
-            return inner(self.dense, x)
+            return call_sublayer(self.dense, x)
         first = x[:, 0] if first_positions is None else tokens_at(x, first_positions)
-        return inner(self.dense, first)
+        return call_sublayer(self.dense, first)
 
     def compute_output_spec(self, x, first_positions=None, every=False):
         if every:
@@ -124,14 +130,16 @@ class MaskedLMHead(SerializableLayer):
         x = self.vectors(x, mask_positions)
         if self.token_embedding.quantization_mode is None:
             return kernels.tied_logits(x, self.token_embedding.embeddings, self.bias)
-        logits = ops.cast(inner(self.token_embedding, x, reverse=True), "float32")
+        logits = ops.cast(call_sublayer(self.token_embedding, x, reverse=True), "float32")
         return logits + ops.cast(self.bias, "float32")
 
     def vectors(self, x, mask_positions=None):
         """What the token table is multiplied with: [batch, predictions, width of the table]."""
         if mask_positions is not None:
             x = tokens_at(x, mask_positions)
-        return inner(self.layer_norm, inner(self.dense, x, activation=self.activation))
+        return call_sublayer(
+            self.layer_norm, call_sublayer(self.dense, x, activation=self.activation)
+        )
 
     def compute_output_spec(self, x, mask_positions=None):
         read = x.shape[:-1] if mask_positions is None else mask_positions.shape
@@ -162,7 +170,7 @@ class PairHead(SerializableLayer):
 
     def call(self, x):
         """[..., hidden_size] -> float32 logits [..., 2]."""
-        return ops.cast(inner(self.dense, x), "float32")
+        return ops.cast(call_sublayer(self.dense, x), "float32")
 
     def compute_output_spec(self, x):
         return keras.KerasTensor((*x.shape[:-1], 2), dtype="float32")
@@ -225,10 +233,83 @@ class ClassificationHead(SerializableLayer):
     def call(self, x, training=None):
         """[..., hidden_size] -> float32 logits [..., num_classes]."""
         if self.dense is not None:
-            x = inner(self.hidden_dropout, x, training=training)
-            x = inner(self.dense, x, activation=self.activation)
-        x = inner(self.dropout, x, training=training)
-        return ops.cast(inner(self.output_projection, x), "float32")
+            x = call_sublayer(self.hidden_dropout, x, training=training)
+            x = call_sublayer(self.dense, x, activation=self.activation)
+        x = call_sublayer(self.dropout, x, training=training)
+        return ops.cast(call_sublayer(self.output_projection, x), "float32")
 
     def compute_output_spec(self, x, training=None):
         return keras.KerasTensor((*x.shape[:-1], self.num_classes), dtype="float32")
+
+
+# === The loss over a vocabulary in parts, so that there are never the logits of all of it.
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class MaskedVectors(SerializableLayer):
+    """A view of a `MaskedLMHead`: the vectors that its logits are products of."""
+
+    def __init__(self, head: MaskedLMHead, **kwargs):
+        kwargs.setdefault("dtype", head.dtype_policy)
+        super().__init__(**kwargs)
+        self.head = head
+        freeze_with(self, head)
+
+    def build(self, x_shape):
+        build_once(self.head, x_shape)
+        self.built = True
+
+    def call(self, x):
+        """[batch, predictions, hidden_size] -> [batch, predictions, width of the table]."""
+        return self.head.vectors(x)
+
+    def compute_output_spec(self, x):
+        shape = (*x.shape[:-1], self.head.token_embedding.output_dim)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+
+def token_losses_in_chunks(
+    labels: Any, x: Any, table: Any, bias: Any, *, chunks: int
+) -> tuple[Any, Any]:
+    """The negative log-likelihoods of labels in nats, and whether they had the highest logits.
+
+    What `kernels.token_losses` makes of `kernels.tied_logits`, part of the table by part; gradients
+    compute the logits of each part again.
+
+    Args:
+        labels: whole numbers [...], in [0, classes).
+        x: [..., width].
+        table: [classes, width].
+        bias: [classes].
+        chunks: in how many parts.
+
+    Returns:
+        float32 [...], and bool [...].
+    """
+    x, table, bias = (ops.cast(each, "float32") for each in (x, table, bias))
+    size = -(-table.shape[0] // chunks)
+    starts = list(range(0, table.shape[0], size))
+    tables, biases = [table], [bias]
+    if len(starts) > 1:
+        tables, biases = (ops.split(each, starts[1:]) for each in (table, bias))
+
+    def figures_from(start: int) -> Any:
+        def figures(x: Any, rows: Any, shifts: Any) -> Any:
+            """The log of the sum, the label's logit or 0, the highest: [..., 3]."""
+            logits = kernels.tied_logits(x, rows, shifts)
+            is_label = ops.arange(start, start + rows.shape[0]) == labels[..., None]
+            of_label = ops.sum(ops.where(is_label, logits, 0.0), axis=-1)
+            highest = ops.stop_gradient(ops.max(logits, axis=-1))
+            return ops.stack([ops.logsumexp(logits, axis=-1), of_label, highest], axis=-1)
+
+        return kernels.recomputed(figures)
+
+    found = ops.stack(
+        [
+            figures_from(start)(x, rows, shifts)
+            for start, rows, shifts in zip(starts, tables, biases, strict=True)
+        ]
+    )
+    of_label = ops.sum(found[..., 1], axis=0)
+    losses = ops.logsumexp(found[..., 0], axis=0) - of_label
+    return losses, of_label >= ops.max(found[..., 2], axis=0)

@@ -1,17 +1,15 @@
 """How good predictions are: labels, numbers, entities, answers. Needs no Keras."""
 
-from bert_keras.metrics.cmrc import cmrc_scores
-from bert_keras.metrics.entities import EntitySpan, entity_scores, entity_spans
-from bert_keras.metrics.scores import (
+from bert_keras.metrics.question_answering import cmrc_scores, squad_scores
+from bert_keras.metrics.sentence_similarity import pearson, spearman
+from bert_keras.metrics.text_classification import (
     accuracy,
     confusion_matrix,
     f1,
     matthews,
     multi_label_f1,
-    pearson,
-    spearman,
 )
-from bert_keras.metrics.squad import squad_scores
+from bert_keras.metrics.token_classification import EntitySpan, entity_scores, entity_spans
 
 __all__ = [
     "EntitySpan",

@@ -12,11 +12,11 @@ from bert_keras.layers import HiddenDistance, MergeChoices
 from bert_keras.layers.serialization import SerializableLayer
 from bert_keras.layers.sharing import described
 from bert_keras.models.encoder import EncoderView
-from bert_keras.models.sentence_pairs import InBatchLoss
+from bert_keras.models.sentence_similarity import InBatchLoss
 from bert_keras.models.task import Task
-from bert_keras.models.token_classifier import TagLoss
+from bert_keras.models.task_views import TaskView
+from bert_keras.models.token_classification import TagLoss
 from bert_keras.models.value_checks import label_classes
-from bert_keras.models.view import TaskView
 
 _STATE = "last_state"
 # What the logits of an output are; the others are one choice among the last axis.

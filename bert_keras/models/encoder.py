@@ -9,14 +9,12 @@ from typing import Any
 
 import keras
 
-from bert_keras import features
+from bert_keras import features, kernels
 from bert_keras.config import BertConfig
-from bert_keras.layers import kernels
 from bert_keras.layers.embeddings import in_training
 from bert_keras.layers.sharing import described, rebuilt
-from bert_keras.models.direct import DirectModel
-from bert_keras.models.encoder_inputs import encoder_inputs, packed_inputs
-from bert_keras.models.encoder_layers import EncoderLayers
+from bert_keras.models.base import DirectModel
+from bert_keras.models.encoder_layers import EncoderLayers, encoder_inputs, packed_inputs
 
 # The methods of `BertEncoder` that make a view. A config may name no other one.
 VIEWS = ("with_outputs", "first_token", "at_positions", "packed")
@@ -218,15 +216,15 @@ class BertEncoder(EncoderView):
 
     def prune_heads(self, heads: Mapping[int, Sequence[int]], **options: Any) -> BertEncoder:
         """A smaller encoder without some attention heads; see `surgery.prune_heads`."""
-        from bert_keras.models import surgery
+        from bert_keras.models import adaptation
 
-        return surgery.prune_heads(self, heads, **options)
+        return adaptation.prune_heads(self, heads, **options)
 
     def keep_layers(self, layers: int | Sequence[int], **options: Any) -> BertEncoder:
         """A shallower encoder with some of the layers; see `surgery.keep_layers`."""
-        from bert_keras.models import surgery
+        from bert_keras.models import adaptation
 
-        return surgery.keep_layers(self, layers, **options)
+        return adaptation.keep_layers(self, layers, **options)
 
     def enable_lora(
         self,
@@ -236,15 +234,15 @@ class BertEncoder(EncoderView):
         layers: Sequence[str] = ("query", "value"),
     ) -> None:
         """Adds low-rank adapters and freezes all else; see `lora.enable_lora`."""
-        from bert_keras.models import lora
+        from bert_keras.models import adaptation
 
-        lora.enable_lora(self, rank, alpha=alpha, layers=layers)
+        adaptation.enable_lora(self, rank, alpha=alpha, layers=layers)
 
     def merge_lora(self) -> None:
         """Folds the adapters in; see `lora.merge_lora`."""
-        from bert_keras.models import lora
+        from bert_keras.models import adaptation
 
-        lora.merge_lora(self)
+        adaptation.merge_lora(self)
 
     def checkpoint_gradients(self, on: bool = True) -> None:
         """Lets training keep each block's input alone, and compute the rest again.

@@ -1,4 +1,4 @@
-"""The layers of an encoder, made from its config, and the one pass over them."""
+"""The inputs and layers of an encoder, made from its config, and the pass over them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,26 @@ from bert_keras.layers import (
     TokensOf,
     TransformerBlock,
 )
+
+
+def encoder_inputs(config: BertConfig) -> dict[str, keras.KerasTensor]:
+    """New symbolic inputs of an encoder with this config."""
+    return _inputs(config, features.PADDING_MASK)
+
+
+def packed_inputs(config: BertConfig) -> dict[str, keras.KerasTensor]:
+    """New symbolic inputs of its view for rows of several examples."""
+    return _inputs(config, features.POSITION_IDS, features.EXAMPLE_IDS, features.FIRST_POSITIONS)
+
+
+def _inputs(config: BertConfig, *more: str) -> dict[str, keras.KerasTensor]:
+    names = [features.TOKEN_IDS, *more]
+    if config.num_segments > 1:
+        names.insert(1, features.SEGMENT_IDS)
+    return {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+
+
+# === The layers of an encoder, made from its config, and the one pass over them.
 
 
 def transformer_blocks(config: BertConfig, policy: keras.DTypePolicy) -> list[TransformerBlock]:

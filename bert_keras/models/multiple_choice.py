@@ -14,9 +14,9 @@ from bert_keras.data.columns import labels_of, texts_of, words_of_rows
 from bert_keras.inference import ChoiceMethods
 from bert_keras.inference.multiple_choice import choice_logits
 from bert_keras.layers import MergeChoices, SplitChoices
-from bert_keras.models.classifier import text_head, text_vector
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
+from bert_keras.models.text_classification import text_head, text_vector
 from bert_keras.tokenizers import Tokenizer
 
 

@@ -10,22 +10,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bert_keras import features
-from bert_keras.checks import checked_length
+from bert_keras.compatibility import checked_length
 from bert_keras.data import SupervisedExamples, dataset, length_multiple
 from bert_keras.data.columns import texts_of, values_of
-from bert_keras.data.splitting import validation_split as split_rows
-from bert_keras.defaults import FINETUNING
-from bert_keras.inference.predictor_config import PredictorConfig
-from bert_keras.models.auto_compile import compile_for, steps_of
-from bert_keras.models.class_weights import weighed
-from bert_keras.models.loss_checks import ChecksLosses
-from bert_keras.models.text_columns import TextColumns, find_text
-from bert_keras.models.text_targets import weights_by_name
-from bert_keras.models.unread import WithoutUnread
+from bert_keras.data.supervised import validation_split as split_rows
+from bert_keras.inference.base import PredictorConfig
+from bert_keras.models.base import WithoutUnused
+from bert_keras.models.compiling import ChecksLosses, compile_for, steps_of, with_class_weights
+from bert_keras.models.text_columns import TextColumns, find_text, weights_by_name
 from bert_keras.models.with_tokenizer import WithTokenizer
+from bert_keras.task_names import FINETUNING
 
 
-class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
+class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
     """Mixin of tasks: text in `fit`, `evaluate` and `predict`, and a compiled model by default."""
 
     text_inputs: ClassVar[tuple[str, ...]] = ("text",)  # names of the columns, in order
@@ -135,7 +132,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnread):
                 raise ValueError("`max_length` is for text. Received: features or a dataset")
             if class_weight is not None:
                 names = self._class_names()
-                x, sample_weight = weighed(x, y, sample_weight, class_weight, names)
+                x, sample_weight = with_class_weights(x, y, sample_weight, class_weight, names)
             arguments |= {
                 "batch_size": batch_size,
                 "validation_split": validation_split,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bert_keras.checks import check_tokenizer, checked_length
+from bert_keras.compatibility import check_tokenizer, checked_length
 from bert_keras.inference import Runner, VectorMethods
-from bert_keras.inference.predictor_config import FILE, PredictorConfig
+from bert_keras.inference.base import FILE, PredictorConfig
 from bert_keras.tokenizers import Tokenizer
 
 _BATCH_SIZE = 32  # of answers; `Predictor` has it as an option

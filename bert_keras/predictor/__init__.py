@@ -1,9 +1,12 @@
 """From texts to answers with a trained model."""
 
-from bert_keras.checkpoints.predictor_config import read_predictor_config, write_predictor_config
+from bert_keras.checkpoints.sentence_transformers import (
+    read_predictor_config,
+    write_predictor_config,
+)
 from bert_keras.inference import Answer, Choice, Entity, Fill, Label, entity_tags
-from bert_keras.inference.predictor_config import PredictorConfig
-from bert_keras.predictor.inputs import (
+from bert_keras.inference.base import PredictorConfig
+from bert_keras.predictor.files import (
     STANDARD_INPUT,
     TABLES,
     Row,
@@ -11,11 +14,15 @@ from bert_keras.predictor.inputs import (
     file_lines,
     keys_of,
     line_rows,
+    plain,
+    predict_lines,
+    predict_rows,
+    records,
+    require_new,
     standard_input,
     table_rows,
+    write,
 )
-from bert_keras.predictor.lines import plain, predict_lines, predict_rows
-from bert_keras.predictor.outputs import records, require_new, write
 from bert_keras.predictor.predictor import Predictor
 
 __all__ = [

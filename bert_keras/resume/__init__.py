@@ -2,8 +2,7 @@
 
 from bert_keras.resume.callbacks import SaveCheckpoint, StopOnSignal
 from bert_keras.resume.checkpoint import TrainingCheckpoints
-from bert_keras.resume.lock import RunLock
-from bert_keras.resume.metrics_log import MetricsLog
+from bert_keras.resume.run_files import MetricsLog, RunLock
 
 __all__ = [
     "MetricsLog",

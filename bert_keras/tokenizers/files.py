@@ -1,18 +1,20 @@
-"""A tokenizer's files, read and written: BERT's own here, the other kinds by `engine_files`."""
+"""Files of a tokenizer: BERT's own, and those of sentence-transformers and KerasHub."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bert_keras import atomic, handles
+from bert_keras import file_io, presets
 from bert_keras.errors import ArtifactError
-from bert_keras.strict_json import LARGE, read_object
-from bert_keras.tokenizers import engine_files, hub_files, keras_hub_files, sentence_files
-from bert_keras.tokenizers.configs import (
+from bert_keras.file_io import LARGE, read_json, read_object, refuse_unknown_keys
+from bert_keras.tokenizers import backend_files, tokenizer_config
+from bert_keras.tokenizers.backends import Engine
+from bert_keras.tokenizers.encoding import BERT, ROLES, special_token_places
+from bert_keras.tokenizers.tokenizer_config import (
     CONFIG,
     MODEL_CONFIG,
     MORE_TOKENS,
@@ -21,25 +23,167 @@ from bert_keras.tokenizers.configs import (
     TokenizerConfig,
     flags,
 )
-from bert_keras.tokenizers.engines import Engine
-from bert_keras.tokenizers.scheme import BERT, ROLES, places
 from bert_keras.tokenizers.vocabulary import (
     CONTINUATION,
     MAX_WORD_LENGTH,
     SPECIAL_TOKENS,
     check_vocabulary,
+    read_vocabulary,
 )
-from bert_keras.tokenizers.vocabulary_files import read_vocabulary
 from bert_keras.tokenizers.wordpiece import WordPiece
+
+MODULES = "modules.json"
+# Names that the transformer's own file has had; the first that is there counts.
+SENTENCE_CONFIGS = (
+    "sentence_bert_config.json",
+    *(
+        f"sentence_{name}_config.json"
+        for name in ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+    ),
+)
+_LOWERCASE = {"type": "Lowercase"}
+
+
+def transformer_folder(folder: Path) -> Path:
+    """Return where model and tokenizer are: the folder itself, or one within it.
+
+    Folders of sentence-transformers before version 3 may have them in "0_Transformer".
+
+    Raises:
+        ArtifactError: the path leads out of the folder.
+    """
+    path = folder / MODULES
+    modules = read_json(path) if path.is_file() else None
+    first = modules[0] if isinstance(modules, list) and modules else {}
+    name = first.get("path") if isinstance(first, dict) else None
+    return within(folder, name, path) if isinstance(name, str) else folder
+
+
+def within(folder: Path, name: str, path: Path) -> Path:
+    """Return the folder of a module, which lies in that of the model.
+
+    Args:
+        folder: of the model.
+        name: as the file says it.
+        path: of that file, for the message.
+
+    Raises:
+        ArtifactError: it lies elsewhere.
+    """
+    parts = PurePosixPath(name)
+    if parts.is_absolute() or ".." in parts.parts or "\\" in name or ":" in name:
+        raise ArtifactError(f"{path}: a module outside the folder. Received: path={name!r}")
+    return folder / name
+
+
+def lowercases(folder: Path) -> bool:
+    """Return whether texts are to be lower-cased whatever the tokenizer's own files say.
+
+    Args:
+        folder: of the transformer.
+
+    Raises:
+        ArtifactError: `do_lower_case` is neither true nor false.
+    """
+    path = next((folder / name for name in SENTENCE_CONFIGS if (folder / name).is_file()), None)
+    value = read_object(path).get("do_lower_case") if path else None
+    if value not in (None, True, False):
+        raise ArtifactError(f"{path}: do_lower_case must be true or false. Received: {value!r}")
+    return bool(value)
+
+
+def lowercased(found: dict[str, Any] | Engine) -> dict[str, Any] | Engine:
+    """Return a tokenizer that lower-cases a text before all else, as their library makes it.
+
+    Args:
+        found: arguments of `Tokenizer`, or an engine.
+    """
+    if isinstance(found, dict):
+        if found.get("lowercase", True):
+            return found
+        # Accents stay where they were kept before.
+        return {**found, "lowercase": True, "strip_accents": bool(found.get("strip_accents"))}
+    content = json.loads(found.json)
+    steps = content.get("normalizer")
+    if steps and steps["type"] == "Sequence":
+        steps = steps["normalizers"]
+    else:
+        steps = [steps] if steps else []
+    if _LOWERCASE in steps:
+        return found
+    content["normalizer"] = {"type": "Sequence", "normalizers": [_LOWERCASE, *steps]}
+    return Engine(json.dumps(content), found.scheme)
+
+
+# === The tokenizer of a KerasHub preset: a config, and the vocabulary among its assets.
+
+
+_ASSETS = Path("assets", "tokenizer")
+_OWN = "its own way of cutting texts: ids are those of the tokenizer that was published"
+_CALLER = "a default of calls: lengths are arguments here"
+# Keys of the tokenizer's config -> why they change no id.
+IRRELEVANT: Mapping[str, str] = {
+    **dict.fromkeys(("name", "trainable", "dtype"), "of the Keras object"),
+    **dict.fromkeys(("strip_accents", "split", "split_on_cjk", "suffix_indicator"), _OWN),
+    **dict.fromkeys(("oov_token", "special_tokens", "special_tokens_in_strings"), _OWN),
+    **dict.fromkeys(("unsplittable_tokens", "add_prefix_space", "config_file"), _OWN),
+    **dict.fromkeys(("sequence_length", "add_bos", "add_eos"), _CALLER),
+    **dict.fromkeys(("vocabulary", "merges", "proto"), "null: it lies among the assets"),
+}
+HONOURED = ("lowercase",)
+KERAS_HUB_FILES = (f"{_ASSETS.as_posix()}/*",)
+
+
+def is_keras_hub(content: Mapping[str, Any]) -> bool:
+    """Whether a tokenizer.json is a Keras config."""
+    return "registered_name" in content
+
+
+def read_keras_hub(folder: Path, content: Mapping[str, Any]) -> dict[str, Any] | Engine:
+    """Reads the arguments of `Tokenizer`, or an engine, of the tokenizer that was published.
+
+    KerasHub's own loses accents and splits otherwise; the vocabulary was learned by the original.
+
+    Args:
+        folder: the preset.
+        content: its parsed tokenizer.json.
+
+    Raises:
+        ArtifactError: no vocabulary that is known, or a damaged one.
+        DataError: the vocabulary is no use.
+    """
+    values = content.get("config")
+    values = values if isinstance(values, dict) else {}
+    refuse_unknown_keys(folder / "tokenizer.json", values, (*HONOURED, *IRRELEVANT))
+    config = TokenizerConfig(folder, values, {})
+    assets = folder / _ASSETS
+    if (assets / "vocabulary.txt").is_file():
+        vocabulary = read_vocabulary(assets / "vocabulary.txt")
+        return {"vocabulary": vocabulary, "lowercase": config.flag("lowercase", False)}
+    if (path := assets / "vocabulary.json").is_file():
+        ids = read_object(path, LARGE)
+        return backend_files.read_byte_level(path, assets / "merges.txt", ids, config)
+    if (path := assets / "vocabulary.spm").is_file():
+        is_fairseq = str(content.get("class_name")).startswith("XLM")
+        reader = backend_files.read_fairseq if is_fairseq else backend_files.read_albert
+        return reader(path, TokenizerConfig(folder, {}, {}))
+    raise ArtifactError(
+        f"{assets}: no vocabulary.txt, vocabulary.json or vocabulary.spm. "
+        f"Received: class_name={content.get('class_name')!r}"
+    )
+
+
+# === A tokenizer's files, read and written: BERT's own here, the other kinds by `backend_files`.
+
 
 VOCABULARY = "vocab.txt"
 ENGINE = "tokenizer.json"
 FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # that WordPiece is written with
 # Those that a folder of any family may have.
 KNOWN = (
-    *(*FILES, *hub_files.FILES, MODEL_CONFIG),
-    *(*engine_files.FILES, *keras_hub_files.FILES),
-    *(sentence_files.MODULES, *sentence_files.SENTENCE_CONFIGS),
+    *(*FILES, *tokenizer_config.FILES, MODEL_CONFIG),
+    *(*backend_files.FILES, *KERAS_HUB_FILES),
+    *(MODULES, *SENTENCE_CONFIGS),
 )
 
 _UPPERCASE = re.compile("[A-Z][A-Za-z]+")  # pieces that only a cased vocabulary has
@@ -71,21 +215,21 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
     if not folder.is_dir():
         raise ArtifactError(
             f"{folder}: no such folder. Expected one with a {VOCABULARY}, or "
-            f"hf://organisation/name{handles.nearest(str(folder))}"
+            f"hf://organisation/name{presets.nearest_name(str(folder))}"
         )
-    folder = sentence_files.transformer_folder(folder)
+    folder = transformer_folder(folder)
     config = TokenizerConfig.read(folder)
     found = _read_files(folder, config)
     config.warn_of_class()
-    return sentence_files.lowercased(found) if sentence_files.lowercases(folder) else found
+    return lowercased(found) if lowercases(folder) else found
 
 
 def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engine:
     """Read the first kind of tokenizer that the folder has."""
     content = read_object(folder / ENGINE, LARGE) if (folder / ENGINE).is_file() else None
     vocabulary = folder / VOCABULARY
-    if content is not None and keras_hub_files.is_one(content):
-        return keras_hub_files.read(folder, content)
+    if content is not None and is_keras_hub(content):
+        return read_keras_hub(folder, content)
     if content is not None:
         if not content:
             raise ArtifactError(f"{folder / ENGINE}: empty: {{}}. Remove it, or take a whole one.")
@@ -96,20 +240,20 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
             raise ArtifactError(f"{vocabulary}: not the vocabulary of {ENGINE}. Remove one.")
     elif vocabulary.is_file():
         found = {"vocabulary": read_vocabulary(vocabulary)}
-    elif hub_files.is_one(exported := hub_files.encoder_folder(folder)):
-        return hub_files.read_tokenizer(exported)
-    elif (path := folder / hub_files.VOCABULARY).is_file():  # a SavedModel says nothing else
+    elif tokenizer_config.is_one(exported := tokenizer_config.encoder_folder(folder)):
+        return tokenizer_config.read_tokenizer(exported)
+    elif (path := folder / tokenizer_config.VOCABULARY).is_file():  # a SavedModel says nothing else
         pieces = read_vocabulary(path)
         return {"vocabulary": pieces, "lowercase": not any(map(_UPPERCASE.fullmatch, pieces))}
-    elif (pieces := folder / engine_files.PIECES).is_file():
-        merges = folder / engine_files.MERGES
-        return engine_files.read_byte_level(pieces, merges, read_object(pieces, LARGE), config)
-    elif (model := folder / engine_files.ALBERT_MODEL).is_file():
-        return engine_files.read_albert(model, config)
-    elif (model := folder / engine_files.FAIRSEQ_MODEL).is_file():
-        return engine_files.read_fairseq(model, config)
+    elif (pieces := folder / backend_files.PIECES).is_file():
+        merges = folder / backend_files.MERGES
+        return backend_files.read_byte_level(pieces, merges, read_object(pieces, LARGE), config)
+    elif (model := folder / backend_files.ALBERT_MODEL).is_file():
+        return backend_files.read_albert(model, config)
+    elif (model := folder / backend_files.FAIRSEQ_MODEL).is_file():
+        return backend_files.read_fairseq(model, config)
     else:
-        expected = [VOCABULARY, ENGINE, *engine_files.FILES]
+        expected = [VOCABULARY, ENGINE, *backend_files.FILES]
         raise ArtifactError(f"{folder}: has none of {', '.join(expected)}.")
     _check_wordpiece(config)
     return found | config.switches()
@@ -131,7 +275,7 @@ def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
     texts[CONFIG] = json.dumps({**config, **roles}, indent=2)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        atomic.write_text(folder / name, text + "\n")
+        file_io.write_text(folder / name, text + "\n")
 
 
 def _check_wordpiece(config: TokenizerConfig) -> None:
@@ -162,7 +306,7 @@ def _read_engine(
     model = {"type": "WordPiece"} | _part(content, "model")  # older files do not say the type
     normalizer = _part(content, "normalizer")
     ids = model.pop("vocab", None)
-    switches = engine_files.NORMALIZER_SWITCHES
+    switches = backend_files.NORMALIZER_SWITCHES
     found = {
         "model": model,
         "normalizer": {k: v for k, v in normalizer.items() if k not in switches.values()},
@@ -173,10 +317,10 @@ def _read_engine(
     has_all = isinstance(ids, dict) and set(SPECIAL_TOKENS) <= ids.keys()
     is_told = any(token != getattr(BERT, role) for role, token in config.tokens.items())
     bert_places = {"separators": BERT.separators, "two_segments": BERT.two_segments}
-    is_placed = places(content.get("post_processor")) not in ({}, bert_places)
+    is_placed = special_token_places(content.get("post_processor")) not in ({}, bert_places)
     if found != _ENGINE_PARTS or others or not has_all or is_told or is_placed:
-        return engine_files.read_engine(path, content, config)
-    ids = engine_files.check_ids(path, ids)
+        return backend_files.read_engine(path, content, config)
+    ids = backend_files.check_ids(path, ids)
     vocabulary = sorted(ids, key=ids.__getitem__)
     check_vocabulary(vocabulary, str(path))
     return {"vocabulary": vocabulary, **flags(path, normalizer, switches)}

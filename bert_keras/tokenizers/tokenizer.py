@@ -10,13 +10,13 @@ from typing import Any, Literal, Never, final
 
 import numpy as np
 
-from bert_keras import handles
+from bert_keras import presets
 from bert_keras.tokenizers import files
+from bert_keras.tokenizers.backends import Engine
+from bert_keras.tokenizers.basic_tokenizer import list_of_texts, without_surrogates
 from bert_keras.tokenizers.encoding import Encoding, assemble, kept_lengths, pad
-from bert_keras.tokenizers.engines import Engine
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS, Progress, learn_vocabulary
 from bert_keras.tokenizers.wordpiece import WordPiece
-from bert_keras.tokenizers.words import list_of_texts, without_surrogates
 
 
 @final
@@ -59,7 +59,7 @@ class Tokenizer:
 
     @classmethod
     def from_engine(cls, engine: Engine) -> Tokenizer:
-        """A tokenizer of another kind than BERT's, as `tokenizers.engines` makes them."""
+        """A tokenizer of another kind than BERT's, as `tokenizers.backends` makes them."""
         self = cls.__new__(cls)
         self._use(engine)
         return self
@@ -136,7 +136,7 @@ class Tokenizer:
             ArtifactError: no such files, damaged ones, or those of another tokenizer.
             DataError: the vocabulary is no use: names file and line.
         """
-        found = files.read_folder(handles.resolve(handle, files.KNOWN))
+        found = files.read_folder(presets.resolve_handle(handle, files.KNOWN))
         if not isinstance(found, Engine):
             return cls(**found | switches)
         if switches:

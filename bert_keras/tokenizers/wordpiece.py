@@ -11,12 +11,11 @@ import numpy as np
 import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from bert_keras.tokenizers import engines
-from bert_keras.tokenizers.longest_match import LongestMatch
-from bert_keras.tokenizers.scheme import BERT
+from bert_keras.tokenizers import backends
+from bert_keras.tokenizers.basic_tokenizer import WordSplitter
+from bert_keras.tokenizers.encoding import BERT
 from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, check_vocabulary
-from bert_keras.tokenizers.word_table import WordTable
-from bert_keras.tokenizers.words import WordSplitter
+from bert_keras.tokenizers.word_cache import LongestMatch, WordTable
 
 
 class WordPiece:
@@ -78,7 +77,7 @@ class WordPiece:
         )
         engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         engine.decoder = decoders.WordPiece(prefix=CONTINUATION)
-        engine.post_processor = engines.template(engine, BERT)
+        engine.post_processor = backends.template(engine, BERT)
         return engine
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:

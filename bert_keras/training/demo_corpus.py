@@ -16,7 +16,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from bert_keras import atomic
+from bert_keras import file_io
 from bert_keras.errors import DataError
 
 # Tests, programs and bundled packages rather than the library.
@@ -73,7 +73,7 @@ def write(path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     texts = ("".join(line + "\n" for line in paragraphs) for paragraphs in documents())
-    atomic.write_text(path, "\n".join(texts))
+    file_io.write_text(path, "\n".join(texts))
     return path
 
 

@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bert_keras import atomic, escaping, strict_json
-from bert_keras.errors import UsageError
-from bert_keras.programs import Step, run_steps
+from bert_keras import escaping, file_io
+from bert_keras.errors import Step, UsageError, run_steps
 from bert_keras.training.run import run
 
 _MODELS = ("run.json", "config.json")  # what a folder of a run, or of a model, has
@@ -54,7 +53,7 @@ def main(arguments: list[str]) -> int:
         Step("folder", lambda _: out.mkdir(parents=True, exist_ok=True)),
         Step(
             "metrics",
-            lambda _: atomic.write_json(out / "metrics.json", {**card, "metrics": found.stored}),
+            lambda _: file_io.write_json(out / "metrics.json", {**card, "metrics": found.stored}),
             needs=("folder",),
         ),
         Step(
@@ -70,10 +69,10 @@ def main(arguments: list[str]) -> int:
 
 def _folder(model: str, data: str, out: str) -> Path:
     """Return the folder of the results."""
-    run_folder = atomic.expanded(model)
+    run_folder = file_io.expanded(model)
     if not out and not (run_folder / "run.json").is_file():
         raise UsageError("Name the folder for the results: out=FOLDER. Only a run has its own.")
-    path = atomic.expanded(out) if out else run_folder / "evaluation" / Path(data).name
+    path = file_io.expanded(out) if out else run_folder / "evaluation" / Path(data).name
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is a file. Choose a folder with out=FOLDER.")
     if path.resolve() == run_folder.resolve() or any((path / name).exists() for name in _MODELS):
@@ -86,13 +85,13 @@ def _require_own(out: Path, data: str) -> None:
     stored = out / "metrics.json"
     if not stored.is_file():
         return
-    of = strict_json.read_object(stored).get("data")
+    of = file_io.read_object(stored).get("data")
     if not isinstance(of, str) or _absolute(of) != _absolute(data):
         raise UsageError(f"{out} holds the results of {of}. Choose another with out=FOLDER.")
 
 
 def _absolute(path: str) -> Path:
-    return atomic.expanded(path).resolve()
+    return file_io.expanded(path).resolve()
 
 
 if __name__ == "__main__":

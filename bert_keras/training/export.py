@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bert_keras import atomic, export, strict_json
+from bert_keras import export, file_io
 from bert_keras.errors import ResourceError
 from bert_keras.models import Task
 from bert_keras.tokenizers import Tokenizer
@@ -50,13 +50,13 @@ def export_model(
     digest = _digest(weights) if weights.is_file() else None
     path = _recorded(record, digest)
     if path is None:
-        path = export.next_version(atomic.expanded(folder) / recipe.name)
+        path = export.next_version(file_io.expanded(folder) / recipe.name)
         export.saved_model(task, tokenizer, path, max_length=recipe.sequence_length)
         if path.is_relative_to(record.parent):  # the folder of a run, which may be temporary
             named = path.relative_to(record.parent)
         else:
             named = folder / recipe.name / path.name
-        atomic.write_json(record, {"saved_model": str(named), "sha256": digest})
+        file_io.write_json(record, {"saved_model": str(named), "sha256": digest})
     print(f"SavedModel: {path}/")
     return path
 
@@ -86,10 +86,10 @@ def _recorded(record: Path, digest: str | None) -> Path | None:
     """Return the folder of the exported model with this digest, if it is still there."""
     if digest is None or not record.is_file():
         return None
-    card = strict_json.read_object(record)
+    card = file_io.read_object(record)
     if card.get("sha256") != digest:
         return None
-    paths = record.parent / card["saved_model"], atomic.expanded(card["saved_model"])
+    paths = record.parent / card["saved_model"], file_io.expanded(card["saved_model"])
     return next((path for path in paths if path.is_dir()), None)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_keras import atomic
+from bert_keras import file_io
 from bert_keras.errors import ArtifactError, NumericError, UsageError
 from bert_keras.models import Distiller, PackedTask, SentencePairs, Task
 from bert_keras.tokenizers import Tokenizer
@@ -181,9 +181,9 @@ class KeepBest(keras.callbacks.Callback):
     def _save(self, step: int, metrics: Mapping[str, Any]) -> None:
         self._written = 0  # what a killed run wrote is no more
         kind = type(self._kind)(self._recipe, metrics)
-        with atomic.new_folder(self._folder) as folder:
+        with file_io.new_folder(self._folder) as folder:
             kind.predictor(_kept(self.model), self._tokenizer).save_to_preset(folder)
-            atomic.write_text(folder / _STEP, f"{step}\n")
+            file_io.write_text(folder / _STEP, f"{step}\n")
 
 
 def _step_of(folder: Path) -> int:

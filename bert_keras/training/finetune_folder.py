@@ -19,7 +19,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic, handles, strict_json
+from bert_keras import file_io, presets
 from bert_keras.checkpoints import open_checkpoint
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.training.finetune_recipe import FinetuneRecipe
@@ -48,7 +48,7 @@ class FinetuneFolder:
     def __init__(self, recipe: FinetuneRecipe, temporary: str = ""):
         self._temporary = temporary
         self.given = Path(temporary or recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
-        self.path = atomic.expanded(self.given)
+        self.path = file_io.expanded(self.given)
         self.run = self.path / "run.json"
         self.report = self.path / "report.md"
         self.curve = self.path / "curve.png"
@@ -97,7 +97,7 @@ class FinetuneFolder:
             "files": files,
             "versions": versions,
         }
-        atomic.write_json(self.run, card)
+        file_io.write_json(self.run, card)
 
     def require_same(self, recipe: FinetuneRecipe, backend: str) -> dict[str, dict[str, str]]:
         """Check that a run which is begun in this folder is that of a recipe.
@@ -112,7 +112,7 @@ class FinetuneFolder:
         files_then: dict[str, dict[str, str]] = {}
         # Whoever mistyped a value corrects it, as long as nothing was done with it.
         if self.run.exists() and self._is_begun():
-            before = strict_json.read_object(self.run)
+            before = file_io.read_object(self.run)
             told, known = before.get("recipe"), dataclasses.asdict(FinetuneRecipe(task=recipe.task))
             told = known | (
                 renamed(told) if isinstance(told, dict) else {}
@@ -147,8 +147,8 @@ def _digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
         handle = getattr(recipe, name)
         if not handle:
             continue
-        is_remote = "://" in handle or handles.is_preset(handle)  # a repository's local copy
-        path = open_checkpoint(handle).directory if is_remote else atomic.expanded(handle)
+        is_remote = "://" in handle or presets.is_preset(handle)  # a repository's local copy
+        path = open_checkpoint(handle).directory if is_remote else file_io.expanded(handle)
         files = [path] if name in ("train", "dev") else sorted(_files(path))
         # Whoever reads a file tells that it is missing.
         digests = {file.name: _sha256(file) for file in files if file.is_file()}
@@ -173,7 +173,7 @@ def is_pretraining_run(folder: Path) -> bool:
         ArtifactError: run.json is damaged.
     """
     path = folder / "run.json"
-    values = strict_json.read_object(path).get("recipe") if path.is_file() else None
+    values = file_io.read_object(path).get("recipe") if path.is_file() else None
     return isinstance(values, dict) and "corpus" in values
 
 
@@ -186,7 +186,7 @@ def recipe_of(folder: Path) -> FinetuneRecipe | None:
     path = folder / "run.json"
     if not path.is_file():
         return None
-    values = strict_json.read_object(path).get("recipe")
+    values = file_io.read_object(path).get("recipe")
     if not isinstance(values, dict) or "task" not in values:
         raise ArtifactError(f"{path}: not of a fine-tuning run")
     try:

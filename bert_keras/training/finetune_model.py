@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bert_keras.checkpoints import load_opened, open_checkpoint
-from bert_keras.checks import checked_length, encoder_of
+from bert_keras.compatibility import checked_length, encoder_of
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import BertEncoder, Distiller, SentenceEncoder, SentencePairs, Task
 from bert_keras.tokenizers import Tokenizer

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from bert_keras import escaping
-from bert_keras.defaults import FINETUNING
+from bert_keras.task_names import FINETUNING
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine
 from bert_keras.training.finetune_best import measure, metric_of

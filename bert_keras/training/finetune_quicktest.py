@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from bert_keras import atomic
+from bert_keras import file_io
 from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
@@ -29,7 +29,7 @@ def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
     Files and weights are the same every time, so that a run that was interrupted can go on. The
     recipe names them by the folder as it was given, for it is written to `run.json`.
     """
-    given, folder = folder, atomic.expanded(folder)
+    given, folder = folder, file_io.expanded(folder)
     folder.mkdir(parents=True, exist_ok=True)
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     pieces = dict.fromkeys(
@@ -70,7 +70,7 @@ def prepared(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
 
 def _table(folder: Path, rows: list[dict]) -> str:
     path = folder / "train.jsonl"
-    atomic.write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+    file_io.write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
 
 
@@ -112,7 +112,7 @@ def _pairs(folder: Path) -> dict[str, str]:
 def _entities(folder: Path) -> dict[str, str]:
     path = folder / "train.conll"
     sentences = ["Ada B-PER\nis O\nin O\nRome B-LOC\n", "the O\nfilm O\nwas O\nin O\nRome B-LOC\n"]
-    atomic.write_text(path, "\n".join(sentences * 4))
+    file_io.write_text(path, "\n".join(sentences * 4))
     return {"train": str(path)}
 
 
@@ -128,7 +128,7 @@ def _questions(folder: Path) -> dict[str, str]:
         paragraph["qas"] = [{**each, "id": f"{number} {each['id']}"} for each in qas]
     content = {"version": "1.1", "data": [{"title": "A", "paragraphs": paragraphs}]}
     path = folder / "train.json"
-    atomic.write_text(path, json.dumps(content))
+    file_io.write_text(path, json.dumps(content))
     return {"train": str(path)}
 
 

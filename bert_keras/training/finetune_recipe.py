@@ -6,8 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from bert_keras.defaults import FINETUNING, WIDTH
-from bert_keras.task_names import FINETUNED
+from bert_keras.task_names import FINETUNED, FINETUNING, WIDTH
 from bert_keras.training import recipe_files
 from bert_keras.training.overrides import RENAMED_TASKS
 from bert_keras.training.values import JIT, Section, check, fail

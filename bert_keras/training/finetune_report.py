@@ -13,9 +13,9 @@ from typing import Any
 import keras
 from rich.table import Table
 
-from bert_keras import atomic, escaping, strict_json
+from bert_keras import escaping, file_io
+from bert_keras.errors import Step, run_steps
 from bert_keras.escaping import markdown, markdown_block
-from bert_keras.programs import Step, run_steps
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine, progress
 from bert_keras.training.finetune_best import counting, goodness, measure
@@ -57,7 +57,7 @@ def finish(
             *_failures(results),
             *_how(folder.values(recipe), data, results, command),
         ]
-        atomic.write_text(folder.report, "\n".join([*lines, ""]))
+        file_io.write_text(folder.report, "\n".join([*lines, ""]))
         return
     name = counting(recipe, good[0]["metrics"])
     best = max(good, key=lambda result: goodness(name, result["metrics"].get(name)))
@@ -97,7 +97,7 @@ def _save_model(trained: _Trained) -> None:
 
 def _write_metrics(trained: _Trained) -> None:
     card = {name: trained.best[name] for name in ("seed", "metrics")}
-    atomic.write_json(trained.folder.metrics, card)
+    file_io.write_json(trained.folder.metrics, card)
 
 
 def _measure(trained: _Trained) -> None:
@@ -131,7 +131,7 @@ def _draw_confusion(trained: _Trained) -> None:
 
 
 def _write_report(trained: _Trained) -> None:
-    atomic.write_text(trained.folder.report, "\n".join([*_report(trained), ""]))
+    file_io.write_text(trained.folder.report, "\n".join([*_report(trained), ""]))
 
 
 def _print(trained: _Trained) -> None:
@@ -257,7 +257,7 @@ def _seeds(good: Sequence[Mapping[str, Any]]) -> str:
 
 def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:
     """Step, training loss and the metric of every report."""
-    records = [strict_json.parse(line, path) for line in path.read_bytes().splitlines()]
+    records = [file_io.parse_json(line, path) for line in path.read_bytes().splitlines()]
     values = [record.get(f"val_{metric}") for record in records]
     return [
         (record["step"], record["loss"], math.nan if value is None else value)

@@ -9,12 +9,12 @@ from typing import Any
 
 import keras
 
-from bert_keras import atomic, strict_json
+from bert_keras import file_io
 from bert_keras.checkpoints import load_checkpoint
-from bert_keras.defaults import FINETUNING
 from bert_keras.errors import NumericError
 from bert_keras.models import Distiller, PackedTask, Task
 from bert_keras.optimization import optimizer
+from bert_keras.task_names import FINETUNING
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine
 from bert_keras.training.finetune_best import KeepBest
@@ -63,7 +63,7 @@ def run_seed(
         Stopped: by a signal.
     """
     if (folder / RESULT).is_file():
-        return strict_json.read_object(folder / RESULT)
+        return file_io.read_object(folder / RESULT)
     folder.mkdir(parents=True, exist_ok=True)
     try:
         state = _train(recipe, kind, data, tokenizer, seed, folder)
@@ -79,7 +79,7 @@ def run_seed(
         }
     except NumericError as error:
         result = {"seed": seed, "failed": str(error)}
-    atomic.write_json(folder / RESULT, result)
+    file_io.write_json(folder / RESULT, result)
     return result
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic, strict_json
+from bert_keras import file_io
 from bert_keras.checkpoints import load_checkpoint
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import Task
@@ -81,7 +81,7 @@ def open_finetuned(
     own = dict.fromkeys((*needed, "out"), "")
     # Before anything is opened: keys that there are.
     _values(arguments[1:], own, FinetuneRecipe(task="text_classification"))
-    folder = atomic.expanded(arguments[0])
+    folder = file_io.expanded(arguments[0])
     recipe = recipe_of(folder)
     if recipe is not None and not (folder / "metrics.json").is_file():
         raise UsageError(f"{folder}: the run has not ended; the command that began it goes on.")
@@ -117,7 +117,7 @@ def require_apart(path: Path, inputs: Sequence[str]) -> None:
     Raises:
         UsageError: so it would be.
     """
-    if any(path.resolve() == atomic.expanded(name).resolve() for name in inputs):
+    if any(path.resolve() == file_io.expanded(name).resolve() for name in inputs):
         raise UsageError(f"{path} is what is read: choose another with out=")
 
 
@@ -152,5 +152,5 @@ def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
 
 def _measured(folder: Path) -> dict[str, Any]:
     path = folder / "metrics.json"
-    metrics = strict_json.read_object(path).get("metrics") if path.is_file() else {}
+    metrics = file_io.read_object(path).get("metrics") if path.is_file() else {}
     return metrics if isinstance(metrics, dict) else {}

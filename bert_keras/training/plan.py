@@ -15,8 +15,8 @@ from rich.text import Text
 from bert_keras import escaping
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, read
+from bert_keras.errors import Step
 from bert_keras.features import PAIR_LOSSES
-from bert_keras.programs import Step
 from bert_keras.training import demo_corpus, machine, pretrain
 from bert_keras.training.corpora import check_held_out
 from bert_keras.training.prepare import find_prepared, open_tokenizer

@@ -50,7 +50,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from bert_keras import atomic
+from bert_keras import file_io
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.training import progress
 from bert_keras.training.overrides import parse_overrides
@@ -107,7 +107,7 @@ def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
     from bert_keras.predictor import plain, predict_rows, records, require_new, write
     from bert_keras.training.finetuned import require_apart
 
-    out = atomic.expanded(values["out"]) if values["out"] else None
+    out = file_io.expanded(values["out"]) if values["out"] else None
     if out is not None:
         require_new(out, overwrite=values["overwrite"])
         require_apart(out, [word for word in inputs if word != "-"])
@@ -190,7 +190,7 @@ def _rows(
     columns, reading = _columns_and_reading(model, values)
     texts = 0
     for word in inputs:
-        path = atomic.expanded(word)
+        path = file_io.expanded(word)
         if word == "-":
             yield from line_rows(standard_input(), STANDARD_INPUT, keys, columns)
         elif not path.exists() and not _ENDINGS.fullmatch(word):
@@ -223,7 +223,7 @@ def _columns_and_reading(
     from bert_keras.training.finetune_recipe import usual_values
     from bert_keras.training.kinds.texts import table_options
 
-    folder = atomic.expanded(model)
+    folder = file_io.expanded(model)
     recipe = None if is_pretraining_run(folder) else recipe_of(folder)
     usual, merged = usual_values(), dict(values)
     for name in (*_COLUMNS, *_READING):
@@ -260,7 +260,7 @@ def _official(model: str, inputs: Sequence[str], assigned: Sequence[str]) -> int
         [model, f"data={inputs[0]}", *words], "predict", ("data", "out"), measures=False
     )
     kind, source = opened.kind, opened.own["data"]
-    out = atomic.expanded(opened.own["out"])
+    out = file_io.expanded(opened.own["out"])
     if out.is_dir():
         raise UsageError(f"{out} is a folder. Choose a file with out=FILE.")
     require_apart(out, [source])

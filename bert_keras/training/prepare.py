@@ -37,7 +37,7 @@ from typing import Any
 
 from rich.table import Table
 
-from bert_keras import Tokenizer, atomic, data, escaping, handles
+from bert_keras import Tokenizer, data, escaping, file_io, presets
 from bert_keras.errors import UsageError
 from bert_keras.training.machine import RSS_UNIT
 from bert_keras.training.overrides import parse_overrides
@@ -90,7 +90,7 @@ def prepare(
         ResourceError: no space, a killed worker, a folder in use.
     """
     _check(layout, language, vocab_size, validation_split, workers)
-    out = atomic.expanded(out)
+    out = file_io.expanded(out)
     data.require_vacant(out, overwrite)  # now, not when the vocabulary is learned
 
     def read(progress: Any) -> data.Documents:
@@ -131,7 +131,7 @@ DEFAULTS: dict[str, Any] = {
 
 def find_prepared(corpus: str) -> Path | None:
     """The folder that `prepare` made, if `corpus` names one."""
-    folder = atomic.expanded(corpus)
+    folder = file_io.expanded(corpus)
     return folder if (folder / "train" / data.MANIFEST).is_file() else None
 
 
@@ -151,8 +151,8 @@ def _check(
 
 def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
     """Opens a folder, whose switches count, or a vocab.txt."""
-    path = atomic.expanded(vocab)
-    if vocab.startswith("hf://") or handles.is_preset(vocab):
+    path = file_io.expanded(vocab)
+    if vocab.startswith("hf://") or presets.is_preset(vocab):
         return Tokenizer.from_preset(vocab)
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder (vocab=, or init_checkpoint=).")

@@ -34,8 +34,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from bert_keras.errors import UsageError
-from bert_keras.programs import Step, run_steps
+from bert_keras.errors import Step, UsageError, run_steps
 from bert_keras.training import machine, recipe_help
 from bert_keras.training.recipe import FOLDER, PretrainRecipe, load_recipe, quicktest
 from bert_keras.training.recipe_files import read_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from bert_keras import atomic, strict_json
+from bert_keras import file_io
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 from bert_keras.features import PAIR_LOSSES
@@ -209,7 +209,7 @@ class PretrainRecipe:
         """
         if self.config in PRESETS:
             sizes = PRESETS[self.config]
-        elif (path := atomic.expanded(self.config)).suffix == ".json" and path.is_file():
+        elif (path := file_io.expanded(self.config)).suffix == ".json" and path.is_file():
             sizes = self._sizes_in(path)
         else:
             fail("config", "must be a JSON file or a name of PRESETS", self.config, PRESETS)
@@ -220,7 +220,7 @@ class PretrainRecipe:
 
     def _sizes_in(self, path: Path) -> BertConfig:
         try:
-            values = strict_json.read_object(path)
+            values = file_io.read_object(path)
             return BertConfig.from_dict({"vocab_size": self.vocab_size, **values})
         except ArtifactError as error:
             fail("config", f"cannot be read: {error}", self.config)

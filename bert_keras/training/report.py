@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bert_keras import atomic, escaping
+from bert_keras import escaping, file_io
 from bert_keras.escaping import markdown, markdown_block
 from bert_keras.training import machine
 from bert_keras.training.progress import clock
@@ -97,7 +97,7 @@ def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
         lines += markdown_table(rows, ("text", "right", "best guesses"))
     lines += ["", "## How it was made", "", *markdown_block(facts.command), ""]
     lines += markdown_table(_origin(facts), ("", ""))
-    atomic.write_text(path, "\n".join([*lines, ""]))
+    file_io.write_text(path, "\n".join([*lines, ""]))
     return Path(path)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from bert_keras import escaping
-from bert_keras.programs import exit_code_of, forget_output, message_of, quiet
+from bert_keras.errors import exit_code_of, forget_output, message_of, quiet
 from bert_keras.training import machine
 
 # What to do where one of the last steps of a training failed.

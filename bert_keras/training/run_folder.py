@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic, strict_json
+from bert_keras import file_io
 from bert_keras.errors import UsageError
 from bert_keras.training.overrides import renamed
 from bert_keras.training.recipe import PretrainRecipe
@@ -43,7 +43,7 @@ class RunFolder:
 
     def __init__(self, recipe: PretrainRecipe, temporary: str = ""):
         self.given = Path(temporary or recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
-        self.path = atomic.expanded(self.given)
+        self.path = file_io.expanded(self.given)
         self.run = self.path / "run.json"
         self.corpus = self.path / "corpus"
         self.checkpoints = self.path / "checkpoints"
@@ -76,7 +76,7 @@ class RunFolder:
             values = dataclasses.asdict(recipe)
             sizes = _sizes(recipe)
             card = {"recipe": values, "sizes": sizes, "backend": backend, "versions": versions}
-            atomic.write_json(self.run, card)
+            file_io.write_json(self.run, card)
 
     def require_same(self, recipe: PretrainRecipe, backend: str) -> None:
         """Check that a run which is begun in this folder is that of a recipe.
@@ -102,7 +102,7 @@ class RunFolder:
 
     def _read(self) -> dict[str, Any]:
         try:
-            card = strict_json.read(self.run)
+            card = file_io.read_json(self.run)
             found = {
                 "recipe": renamed(card["recipe"]),
                 "backend": card["backend"],

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from bert_keras import (
+    BertConfig,
     BertEncoder,
     ElectraPretrainer,
     MaskedLM,
@@ -22,7 +23,9 @@ from bert_keras import (
     load_checkpoint,
     save_checkpoint,
 )
-from bert_keras.checkpoints import google_tf1, tf_variables
+from bert_keras.checkpoints import google_tf1, tf_checkpoint
+from bert_keras.checkpoints.google_tf1 import CONFIGS, FAMILIES, LEAVES
+from bert_keras.checkpoints.name_mapping import NameMap
 from bert_keras.errors import ArtifactError, NumericError, UsageError
 from tests import contracts, reference
 from tests.contracts import TINY
@@ -125,7 +128,7 @@ def test_in_several_files(tensorflow: Any, monkeypatch: pytest.MonkeyPatch, tmp_
     model = contracts.as_trained(_CASES["bert, Pretrainer"]())
     save_checkpoint(model, tmp_path, format="google_tf1")
     names = {path.name for path in tmp_path.iterdir()}
-    monkeypatch.setattr(tf_variables, "_SHARD", 2_000)
+    monkeypatch.setattr(tf_checkpoint, "_SHARD", 2_000)
     save_checkpoint(model, tmp_path, format="google_tf1")
     data = sorted(path.name for path in tmp_path.glob("*.data-*"))
     assert len(data) > 2
@@ -298,3 +301,28 @@ def test_weights_that_are_not_finite(tmp_path: Path) -> None:
     with pytest.raises(NumericError, match="is not finite"):
         save_checkpoint(encoder, tmp_path / "folder", format="google_tf1")
     assert not (tmp_path / "folder").exists()
+
+
+# === The tables are whole: every variable of every family has one name, and no other has it.
+
+
+_CONFIGS = {
+    "bert": TINY,
+    "albert": TINY.replace(family="albert", num_unique_layers=1, embedding_size=4),
+    "electra": TINY.replace(family="electra", embedding_size=4, pooler=False),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_name_for_each(family: str) -> None:
+    config: BertConfig = _CONFIGS[family]
+    rows = FAMILIES[family]
+    names = NameMap(rows.modules, LEAVES, "/", rows.whole, {"": rows.prefix})
+    entries = names.entries(BertEncoder(config).weights)
+    assert len({entry.tensor for entry in entries}) == len(entries)
+    for entry in entries:
+        assert entry.path.rpartition("/")[0] in names.owners(entry.tensor)
+
+
+def test_a_config_file_for_each() -> None:
+    assert len(CONFIGS) == len(FAMILIES)

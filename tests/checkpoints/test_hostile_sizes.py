@@ -26,15 +26,15 @@ from bert_keras import (
     load_checkpoint,
     save_checkpoint,
 )
-from bert_keras.checkpoints import families, google_tf1, open_checkpoint
+from bert_keras.checkpoints import google_tf1, hugging_face_names, open_checkpoint
 from bert_keras.checkpoints.keras_hub_names import BACKBONES
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.checkpoints.report import print_checkpoint
 from bert_keras.config import MOST, BertConfig
 from bert_keras.errors import ArtifactError
+from bert_keras.file_io import LARGE, SMALL
 from bert_keras.models import Task
 from bert_keras.models.encoder_layers import EncoderLayers
-from bert_keras.strict_json import LARGE, SMALL
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 from tests.contracts import TINY
 
@@ -83,7 +83,7 @@ def _with(path: Path, values: dict[str, Any], key: str, value: Any) -> None:
 
 
 def test_every_family_has_a_folder() -> None:
-    assert _FAMILIES.keys() == families.FAMILIES.keys()
+    assert _FAMILIES.keys() == hugging_face_names.FAMILIES.keys()
     assert set(MOST) == {
         name for name, kind in BertConfig.__annotations__.items() if kind in ("int", "int | None")
     }
@@ -97,7 +97,7 @@ def test_sizes_in_json(family: str, layout: str, tmp_path: Path, request: Any) -
     request.getfixturevalue("no_layers")
     if layout == "theirs":
         (tmp_path / MANIFEST).unlink()
-        path, rows = tmp_path / CONFIG, families.FAMILIES[family]
+        path, rows = tmp_path / CONFIG, hugging_face_names.FAMILIES[family]
         values = json.loads(path.read_text())
         keys = {theirs: ours for ours, theirs in {**rows.sizes, **rows.constants}.items()}
 

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from bert_keras import PRESETS, BertEncoder, Pretrainer
-from bert_keras.checkpoints import config_keys, families, hugging_face
+from bert_keras.checkpoints import hugging_face, hugging_face_names
 from bert_keras.checkpoints.manifest import WEIGHTS
 from bert_keras.config import ACTIVATIONS
 from bert_keras.errors import ArtifactError
@@ -115,7 +115,7 @@ def test_the_published_sizes_are_models_of_theirs(name: str):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("family", families.FAMILIES)
+@pytest.mark.parametrize("family", hugging_face_names.FAMILIES)
 def test_only_what_theirs_can_be_is_called_so(name: str, family: str):
     """Another library must not open a model that it would compute wrongly."""
     config = FAMILIES[name].replace(family=family)
@@ -180,7 +180,7 @@ def test_alberts_that_are_refused(changes: dict[str, Any], message: str):
 def test_code_of_its_own_is_not_run_and_said_so():
     values = hugging_face.write_config(TINY, "BertEncoder", {}) | {"auto_map": {"AutoModel": "x.X"}}
     with pytest.warns(UserWarning, match=r"config.json: auto_map names code .* never run"):
-        config_keys.warn_of_hugging_face(values, Path("config.json"))
+        hugging_face_names.warn_of_hugging_face(values, Path("config.json"))
     assert hugging_face.read_config(values, Path("config.json"), pooler=True) == TINY
 
 
@@ -192,3 +192,91 @@ def test_sizes_must_be_said_and_constants_may():
     del values["vocab_size"]
     with pytest.raises(ArtifactError, match=r"config.json: missing: vocab_size"):
         hugging_face.read_config(values, Path("config.json"), pooler=True)
+
+
+# === What configs say of heads. Labels that travel are in test_families.py.
+
+
+PATH = Path("config.json")
+
+
+def test_there_and_back():
+    options = {
+        "num_classes": 2,
+        "labels": ["a", "b"],
+        "problem": "multi_label",
+        "hidden_activation": None,
+        "dropout": 0.3,
+    }
+    values = hugging_face.write_config(TINY, "SequenceClassifier", options)
+    assert values["label2id"] == {"a": 0, "b": 1}
+    assert hugging_face.read_head_options("SequenceClassifier", values, TINY, PATH) == options
+
+
+def test_distilbert_drops_nothing_before_its_layer():
+    for name in ("SequenceClassifier", "MultipleChoice"):
+        options = hugging_face.read_head_options(name, {}, TINY.replace(family="distilbert"), PATH)
+        assert (options["hidden_activation"], options["hidden_dropout"]) == ("relu", 0.0)
+
+
+def test_labels_of_another_class_are_the_callers_to_give():
+    values = hugging_face.write_config(TINY, "TokenClassifier", {"labels": ["a", "b"]})
+    assert "labels" not in hugging_face.read_head_options("SequenceClassifier", values, TINY, PATH)
+
+
+@pytest.mark.parametrize(
+    "told", [{"1": "a", "2": "b"}, {"0": 1}, ["a", "b"], {}, {"0": "a", "1": None}]
+)
+def test_labels_that_are_none(told: Any):
+    values = hugging_face.write_config(TINY, "TokenClassifier", {"labels": ["a", "b"]})
+    values["id2label"] = told
+    with pytest.raises(ArtifactError, match="id2label must give a name"):
+        hugging_face.read_head_options("TokenClassifier", values, TINY, PATH)
+
+
+@pytest.mark.parametrize("told", [0, -1, 10**9, "3", 2.0])
+def test_a_number_of_labels_that_is_none(told: Any):
+    values = hugging_face.write_config(TINY, "TokenClassifier", {"labels": ["a", "b"]})
+    values |= {"id2label": None, "num_labels": told}
+    with pytest.raises(ArtifactError, match=r"num_labels must be an integer from 1 to 100000"):
+        hugging_face.read_head_options("TokenClassifier", values, TINY, PATH)
+    values["num_labels"] = 3
+    assert hugging_face.read_head_options("TokenClassifier", values, TINY, PATH)["num_classes"] == 3
+
+
+def test_classes_of_a_family_under_another_name():
+    values = hugging_face.write_config(
+        TINY.replace(family="roberta", num_segments=1, position_offset=2),
+        "TokenClassifier",
+        {"labels": ["a", "b"]},
+    )
+    config = hugging_face.read_config(values, PATH, pooler=False)
+    values |= {"model_type": "xlm-roberta", "architectures": ["XLMRobertaForTokenClassification"]}
+    assert hugging_face.read_config(values, PATH, pooler=False) == config
+    assert hugging_face.read_head_options("TokenClassifier", values, config, PATH)["labels"] == [
+        "a",
+        "b",
+    ]
+    for told in (None, 3, [{}], ["RobertaForMaskedLM"]):
+        values["architectures"] = told
+        assert "labels" not in hugging_face.read_head_options(
+            "TokenClassifier", values, config, PATH
+        )
+
+
+def test_a_problem_that_is_none():
+    values = hugging_face.write_config(TINY, "SequenceClassifier", {"labels": ["a", "b"]})
+    values["problem_type"] = "guessing"
+    with pytest.raises(ArtifactError, match="not supported: problem_type='guessing'"):
+        hugging_face.read_head_options("SequenceClassifier", values, TINY, PATH)
+
+
+def test_what_only_ours_can_be():
+    assert hugging_face.are_theirs({"num_classes": 2, "crf": False, "representation": "last"})
+    for options in ({"crf": True}, {"representation": "mix"}):
+        assert not hugging_face.are_theirs(options)
+        told = {"num_classes": 2, "labels": ["a", "b"], "dropout": None, **options}
+        values = hugging_face.write_config(TINY, "TokenClassifier", told)
+        # Their library refuses such a folder, instead of leaving a part of the model away.
+        assert (values["model_type"], values["architectures"]) == ("bert_keras", [None])
+        assert values["id2label"] == {"0": "a", "1": "b"}

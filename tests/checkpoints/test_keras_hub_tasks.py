@@ -15,7 +15,7 @@ from bert_keras import (
     load_checkpoint,
     save_checkpoint,
 )
-from bert_keras.checkpoints import keras_hub_tasks as module
+from bert_keras.checkpoints import keras_hub as module
 from bert_keras.checkpoints.keras_hub import from_keras_hub, to_keras_hub
 from bert_keras.checkpoints.keras_hub_names import BACKBONES
 from bert_keras.errors import UsageError
@@ -230,7 +230,7 @@ def test_no_class_of_theirs_is_left_out(keras_hub: Any) -> None:
     for name, each in vars(keras_hub.models).items():
         backbone = getattr(getattr(each, "backbone_cls", None), "__name__", None)
         if backbone in BACKBONES and issubclass(each, keras_hub.models.Task):
-            assert module.find(name) == (backbone, BACKBONES[backbone].heads[_ending(each)])
+            assert module.find_task(name) == (backbone, BACKBONES[backbone].heads[_ending(each)])
 
 
 def _ending(task_class: type) -> str:
@@ -238,10 +238,10 @@ def _ending(task_class: type) -> str:
 
 
 def test_find() -> None:
-    backbone, head = module.find("BertClassifier") or ("", None)
+    backbone, head = module.find_task("BertClassifier") or ("", None)
     assert backbone == "BertBackbone"
     assert head is BACKBONES["BertBackbone"].heads["TextClassifier"]
-    assert module.find("BertBackbone") is module.find(None) is None
+    assert module.find_task("BertBackbone") is module.find_task(None) is None
     assert {head.class_name for row in BACKBONES.values() for head in row.heads.values()} == {
         *("MaskedLM", "SentenceEncoder", "SequenceClassifier")
     }

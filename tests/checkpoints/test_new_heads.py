@@ -24,7 +24,7 @@ from bert_keras import (
     models,
     save_checkpoint,
 )
-from bert_keras.checkpoints.families import FAMILIES
+from bert_keras.checkpoints.hugging_face_names import FAMILIES
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST
 from bert_keras.checkpoints.new_heads import takes_labels
 from bert_keras.errors import ArtifactError, UsageError

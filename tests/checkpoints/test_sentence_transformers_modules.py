@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bert_keras.checkpoints import sentence_transformers_keys as keys
+from bert_keras.checkpoints import sentence_transformers_modules as keys
 from bert_keras.checkpoints import sentence_transformers_modules as module
 from bert_keras.errors import ArtifactError
 

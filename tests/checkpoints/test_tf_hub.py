@@ -19,8 +19,8 @@ from bert_keras import (
     SequenceClassifier,
     Tokenizer,
     features,
-    handles,
     load_checkpoint,
+    presets,
     save_checkpoint,
 )
 from bert_keras.checkpoints import google_tf1
@@ -233,7 +233,7 @@ def test_what_a_repository_is_asked_for(tmp_path: Path, monkeypatch: pytest.Monk
         asked.append(set(files))
         return tmp_path
 
-    monkeypatch.setattr(handles, "resolve", resolve)
+    monkeypatch.setattr(presets, "resolve_handle", resolve)
     (tmp_path / "variables").mkdir()
     (tmp_path / "variables" / "variables.index").touch()
     for trust in (False, True):

@@ -23,12 +23,12 @@ from bert_keras import (
     QuestionAnswerer,
     SequenceClassifier,
     Tokenizer,
-    handles,
     load_checkpoint,
+    presets,
 )
 from bert_keras.checkpoints import tf_hub_export
 from bert_keras.errors import ArtifactError
-from bert_keras.tokenizers.vocabulary_files import vocabulary_text
+from bert_keras.tokenizers.vocabulary import vocabulary_text
 from tests import contracts
 from tests.contracts import FAMILIES, TINY
 from tests.hub import WORDS
@@ -153,7 +153,7 @@ def test_what_a_repository_is_asked_for(
         asked.extend(files)
         return folder / start
 
-    monkeypatch.setattr(handles, "resolve", resolve)
+    monkeypatch.setattr(presets, "resolve_handle", resolve)
     BertEncoder.from_preset("hf://someone/bert")
     Tokenizer.from_preset("hf://someone/bert")
     names = ("variables/variables.index", "variables/variables.data-*", FILE, "assets/vocab.txt")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bert_keras import BertEncoder, MaskedLM
-from bert_keras.checkpoints import tf_hub_names
+from bert_keras.checkpoints import tf_hub
 from tests.contracts import TINY
 
 # Of an encoder with the sizes of TINY and the sub-object `mlm`, exported by tf-models-official
@@ -45,12 +45,12 @@ def test_names_are_the_model_gardens(shared: bool) -> None:
     task = MaskedLM(BertEncoder(TINY.replace(num_unique_layers=1 if shared else 2)))
     blocks = ["transformer"] if shared else ["transformer/layer_0", "transformer/layer_1"]
     expected = {
-        **{tf_hub_names.current_name(name): shape for name, shape in _HEADS.items()},
+        **{tf_hub.current_name(name): shape for name, shape in _HEADS.items()},
         **_EMBEDDINGS,
         **{f"{block}/{name}": shape for block in blocks for name, shape in _BLOCK.items()},
     }
     biases = {f"{block}/{name}": shape for block in blocks for name, shape in _BIASES.items()}
-    names = tf_hub_names.names_of(TINY.num_heads, shared=shared)
+    names = tf_hub.names_of(TINY.num_heads, shared=shared)
     found = {entry.tensor: entry.shape for entry in names.entries(task.weights)}
     assert len(found) == len(task.weights)
     assert expected.items() | biases.items() <= found.items()
@@ -84,10 +84,10 @@ def test_names_are_the_model_gardens(shared: bool) -> None:
     ],
 )
 def test_current_name(variable: str, expected: str) -> None:
-    assert tf_hub_names.current_name(variable) == expected
+    assert tf_hub.current_name(variable) == expected
 
 
 @pytest.mark.parametrize("start", ["", "module/", "module_1/"])
 def test_tf1_name(start: str) -> None:
     name = "bert/embeddings/word_embeddings"
-    assert tf_hub_names.tf1_name(start + name) == name
+    assert tf_hub.tf1_name(start + name) == name

@@ -14,7 +14,7 @@ import pytest
 
 from bert_keras.data.columns import is_plain, is_text, labels_of, texts_of, words_of_rows
 from bert_keras.data.examples import Choices, TaggedWords, Texts
-from bert_keras.data.targets import targets_of
+from bert_keras.data.text_classification import targets_of
 from bert_keras.errors import DataError
 
 TEXTS = ["good", "schön", "好"]

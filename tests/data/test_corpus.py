@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras import strict_json
+from bert_keras import file_io
 from bert_keras.data import Corpus, write
 from bert_keras.data.corpus import MANIFEST, token_dtype
 from bert_keras.errors import ArtifactError
@@ -127,7 +127,7 @@ def test_pickles_are_small_and_equal(store: Path) -> None:
 def test_a_corpus_of_very_many_files_opens(store: Path) -> None:
     file = {"name": "x" * 100, "size": 1}
     _edit(lambda manifest: manifest.update(origin={"files": [file] * 100_000}))(store)
-    assert (store / MANIFEST).stat().st_size > strict_json.SMALL
+    assert (store / MANIFEST).stat().st_size > file_io.SMALL
     assert _nested(Corpus.open(store)) == IDS
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bert_keras.data import Corpus, blocks, read, require_vacant, split_of, write
+from bert_keras.data import Corpus, corpus_writer, read, require_vacant, split_of, write
 from bert_keras.data.corpus_writer import stride
 from bert_keras.errors import DataError, ResourceError, UsageError
 from bert_keras.tokenizers import Tokenizer
@@ -54,7 +54,7 @@ def _sentences(corpus: Corpus, document: int) -> list[list[int]]:
 def test_the_stores_hold_the_documents(
     tmp_path: Path, validation_split: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "BLOCK", 200)
+    monkeypatch.setattr(corpus_writer, "BLOCK", 200)
     corpora = write(tmp_path / "c", _documents(100), TOKENIZER, validation_split=validation_split)
     expected: dict[str, list[list[list[int]]]] = {"train": [], "held_out": []}
     dropped = dict.fromkeys(expected, 0)
@@ -83,7 +83,7 @@ def test_the_stores_hold_the_documents(
 def test_any_number_of_workers_writes_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "BLOCK", 500)
+    monkeypatch.setattr(corpus_writer, "BLOCK", 500)
     for workers in (1, 2, 3):
         write(
             tmp_path / str(workers),
@@ -97,7 +97,7 @@ def test_any_number_of_workers_writes_the_same_bytes(
     assert _files(tmp_path / "2") == files
     assert _files(tmp_path / "3") == files
     # Nor do the borders of the blocks show.
-    monkeypatch.setattr(blocks, "BLOCK", 3)
+    monkeypatch.setattr(corpus_writer, "BLOCK", 3)
     write(tmp_path / "4", _documents(150), TOKENIZER, validation_split=0.1)
     assert _files(tmp_path / "4") == files
 

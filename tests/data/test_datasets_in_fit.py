@@ -14,9 +14,9 @@ import pytest
 from bert_keras import data
 from bert_keras.data import MaskedTexts, PackedExamples, PretrainingExamples, SupervisedExamples
 from bert_keras.data.corpus import Corpus
-from bert_keras.data.feeding import Batch, Examples, later, py_dataset, tf_dataset
-from bert_keras.data.rows import Rows
-from bert_keras.models.direct import DirectModel
+from bert_keras.data.dataset import Batch, Examples, later, py_dataset, tf_dataset
+from bert_keras.data.model_inputs import EncodedTexts
+from bert_keras.models.base import DirectModel
 from bert_keras.tokenizers import Tokenizer
 
 # Keras's backends answer NumPy 2's question for a view with a deprecation warning.
@@ -34,7 +34,7 @@ def supervised(count: int = 22, group: int | None = None) -> SupervisedExamples:
     """
     lengths = [1 + 7 * number % 20 for number in range(count * (group or 1))]
     ids = [np.arange(number, number + length) % 45 + 5 for number, length in enumerate(lengths)]
-    rows = Rows.of(ids, [row % 2 for row in ids], pad_id=0)
+    rows = EncodedTexts.of(ids, [row % 2 for row in ids], pad_id=0)
     labels = {"label": np.arange(count)}
     return SupervisedExamples(rows, labels, group=group, batch_size=4, seed=4)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tracemalloc
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_keras.data import documents
-from bert_keras.data.documents import MAX_SENTENCE, Documents, read, sentences_of
+from bert_keras.data.documents import (
+    MAX_SENTENCE,
+    Documents,
+    find_files,
+    names_as_given,
+    numbered_lines,
+    read,
+    sentences_of,
+    strict_lines,
+    text_value,
+)
 from bert_keras.errors import DataError
 
 
@@ -225,3 +238,232 @@ def test_real_text(shared_data: Path) -> None:
     lengths = [len(sentence) for document in found for sentence in document]
     assert 80 < sum(lengths) / len(lengths) < 200
     assert 20 < sum(map(len, found)) / len(found) < 400
+
+
+# === Finding text files, and every way in which their lines cannot be read.
+
+
+def _write(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("text\n")
+
+
+def _names(folder: Path, *sources: str | Path) -> list[str]:
+    return [file.relative_to(folder).as_posix() for file in find_files(list(sources))]
+
+
+def test_a_folder_gives_its_text_files_sorted(tmp_path: Path) -> None:
+    _write(tmp_path, "b.txt", "a/z.jsonl", "a/B.TXT.GZ", "a/c.gz", "d.jsonl.gz", "readme.md", "x")
+    _write(tmp_path, ".hidden.txt", ".git/a.txt", "a/.checkpoints/a.txt")
+    expected = ["a/B.TXT.GZ", "a/c.gz", "a/z.jsonl", "b.txt", "d.jsonl.gz"]
+    assert _names(tmp_path, tmp_path) == expected
+    assert find_files(str(tmp_path)) == find_files([tmp_path])
+
+
+def test_hidden_is_judged_below_the_folder_only(tmp_path: Path) -> None:
+    _write(tmp_path, ".cache/a.txt")
+    assert _names(tmp_path, tmp_path / ".cache") == [".cache/a.txt"]
+
+
+def test_globs_take_any_ending_and_folders_if_they_match_nothing_else(tmp_path: Path) -> None:
+    _write(tmp_path, "wiki/AB/w_2", "wiki/AA/w_1", "wiki/AA/w_0", "books/AA/b.txt", "a[1].txt")
+    assert _names(tmp_path, tmp_path / "wiki" / "**" / "w_*") == [
+        "wiki/AA/w_0",
+        "wiki/AA/w_1",
+        "wiki/AB/w_2",
+    ]
+    assert _names(tmp_path, tmp_path / "books" / "*") == ["books/AA/b.txt"]
+    assert _names(tmp_path, tmp_path / "a[1].txt") == ["a[1].txt"]
+
+
+def test_a_list_keeps_its_order(tmp_path: Path) -> None:
+    _write(tmp_path, "b.txt", "a.txt", "c/d.txt")
+    sources = [tmp_path / "c", tmp_path / "b.txt", tmp_path / "a.t?t"]
+    assert _names(tmp_path, *sources) == ["c/d.txt", "b.txt", "a.txt"]
+
+
+def test_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path, "b.txt")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_files("~/b.txt") == [tmp_path / "b.txt"]
+
+
+@pytest.mark.parametrize(
+    ("make", "source", "message"),
+    [
+        (None, "nothing.txt", r"nothing\.txt: no such file or folder"),
+        (None, "*.txt", r"\*\.txt: no file matches"),
+        (lambda p: _write(p, "d/x.md", "d/y"), "d", r"d: a folder without text. Received: 2 files"),
+        (lambda p: (p / "d").mkdir(), "d", "d: a folder without text. Received: 0 files"),
+        (lambda p: (p / "d").mkdir(), "?", "d: a folder without text"),
+        (lambda p: os.mkfifo(p / "pipe"), "pipe", "pipe: not a regular file or folder"),
+    ],
+)
+def test_sources_without_files(
+    tmp_path: Path, make: Callable[[Path], object] | None, source: str, message: str
+) -> None:
+    if make:
+        make(tmp_path)
+    with pytest.raises(DataError, match=message):
+        find_files(tmp_path / source)
+
+
+def test_no_source_and_a_file_named_twice(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"No files were named. Received: \[\]"):
+        find_files([])
+    _write(tmp_path, "a.txt", "b.txt")
+    with pytest.raises(DataError, match=r"a\.txt: named twice, before as"):
+        find_files([tmp_path / "a.txt", tmp_path / "*.txt"])
+    (tmp_path / "link.txt").symlink_to(tmp_path / "b.txt")
+    with pytest.raises(DataError, match=r"link\.txt: named twice, before as .*b\.txt"):
+        find_files(tmp_path)
+
+
+def _lines(tmp_path: Path, data: bytes, name: str = "file.txt") -> list[tuple[int, str]]:
+    path = tmp_path / name
+    path.write_bytes(data)
+    return list(numbered_lines(path))
+
+
+def test_line_ends(tmp_path: Path) -> None:
+    data = "\ufeffa\r\nb\rc\n\n\x0bd\x0c\x1c\x85\u2028\u2029e\x00\ufeff".encode()
+    assert _lines(tmp_path, data) == [
+        *[(1, "a\n"), (2, "b\n"), (3, "c\n"), (4, "\n")],
+        (5, "\x0bd\x0c\x1c\x85\u2028\u2029e\x00\ufeff"),
+    ]
+    assert _lines(tmp_path, b"") == []
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a"])
+def test_gzip_is_known_by_its_bytes(tmp_path: Path, name: str) -> None:
+    members = gzip.compress("Ärger\n".encode()) + gzip.compress(b"two")
+    assert _lines(tmp_path, members, name) == [(1, "Ärger\n"), (2, "two")]
+    assert _lines(tmp_path, b"plain\n", name) == [(1, "plain\n")]
+
+
+def _zip(path: Path) -> bytes:
+    with zipfile.ZipFile(path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", b"\xff\xfe" * 100)
+    return (path / "x.zip").read_bytes()
+
+
+_PACKED = gzip.compress(os.urandom(1000).hex().encode())
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        # Latin-1, and where the line ends are of three kinds.
+        (b"one\r\ntwo\rna caf\xe9 na\n", r"file\.txt:3: not UTF-8.*byte 7 of.* e9\..*café.*cp1252"),
+        ("中文。\n".encode("gb18030"), r":1: .* byte 1 .* d6 d0 ce\..*'中文。.*' in gb18030"),
+        ("text".encode("utf-16"), r":1: .* byte 1 .* ff fe\. The file looks like UTF-16"),
+        ("text".encode("utf-16-be").join([b"\xfe\xff", b""]), r":1: .*looks like UTF-16"),
+        (b"\xef\xbb\xbfgood\n" + "schön".encode()[:-2], r":2: .* byte 4 .* c3\. "),
+        (b"good\n" * 50_000 + b"\xed\xa0\x80\n", r":50001: .* ed a0 80\."),
+        (gzip.compress(b"good\n\xff"), r":2: not UTF-8"),
+        (_zip, r":\d+: .*looks like a zip archive"),
+        (b"\x28\xb5\x2f\xfd\x00\xff", r":1: .*looks like a zstd file"),
+        (_PACKED[:-20], r":1: the gzip data end or are damaged here: .*ended before"),
+        (_PACKED[:-8] + bytes(8), ":1: the gzip data end or are damaged here: CRC"),
+        (_PACKED[:30] + bytes(500) + _PACKED[530:], "the gzip data end or are damaged"),
+        (_PACKED + b"trailing", ":1: the gzip data end or are damaged here: Not a gzipped file"),
+        (_PACKED[:5], "the gzip data end or are damaged"),
+    ],
+)
+def test_unreadable_lines(
+    tmp_path: Path, data: bytes | Callable[[Path], bytes], message: str
+) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        _lines(tmp_path, data(tmp_path) if callable(data) else data)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MAX_LINE", 10)
+    assert _lines(tmp_path, b"123456789\n1234567890") == [(1, "123456789\n"), (2, "1234567890")]
+    with pytest.raises(DataError, match=r"file\.txt:2: a line of more than 10 characters"):
+        _lines(tmp_path, b"short\n" + b"\0" * 100)
+
+
+def test_a_file_that_vanishes(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone\.txt: cannot be read: No such file"):
+        list(numbered_lines(tmp_path / "gone.txt"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="as root every file can be read")
+def test_a_file_that_is_forbidden(tmp_path: Path) -> None:
+    _write(tmp_path, "secret.txt")
+    (tmp_path / "secret.txt").chmod(0)
+    with pytest.raises(DataError, match=r"secret\.txt: cannot be read: Permission denied"):
+        list(numbered_lines(tmp_path / "secret.txt"))
+
+
+def test_the_position_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("a line of text\n" * 10_000)
+    positions: list[int] = []
+    assert len(list(numbered_lines(path, positions.append))) == 10_000
+    assert positions == sorted(positions)
+    assert len(positions) > 10
+    assert 0 < positions[0] < positions[-1] <= path.stat().st_size
+
+
+def test_other_encodings(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    text = "aé\r\nb\u2028\n"
+    for encoding in ("utf-8", "UTF8", "utf-16", "utf-16-le", "gb18030"):
+        path.write_bytes(text.encode(encoding))
+        assert list(strict_lines(path, encoding)) == [(1, "aé\n"), (2, "b\u2028\n")]
+    path.write_bytes(b"\xef\xbb\xbfa\xe9")
+    assert list(strict_lines(path, "latin-1")) == [(1, "\xef\xbb\xbfa\xe9")]
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding", "message"),
+    [
+        (b"a\nb\xe9c\n", "utf8", r'a\.txt:2: not UTF-8.* name its encoding, such as .*"latin-1"'),
+        (b"a\n" * 50_000 + b"\xff\xff\n", "gb18030", r"a\.txt:50001: not gb18030: .*0xff"),
+        (b"a\nb\xe9\n", "ascii", r"a\.txt:2: not ascii: "),
+        (b"ab\nc", "utf-16", r"a\.txt:1: not utf-16: .*"),
+        (b"a\nb\0", "utf-8", r"a\.txt:2: a NUL character, number 2 of the line"),
+    ],
+)
+def test_lines_that_are_no_text(tmp_path: Path, data: bytes, encoding: str, message: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=message):
+        list(strict_lines(path, encoding))
+
+
+@pytest.mark.parametrize("encoding", ["latin-99", "rot13"])
+def test_unknown_encodings(tmp_path: Path, encoding: str) -> None:
+    with pytest.raises(ValueError, match="encoding must name a text encoding"):
+        list(strict_lines(tmp_path / "a.txt", encoding))
+
+
+def test_values_that_are_text() -> None:
+    assert text_value(" \u2028😀", "f:1: 'a'") == " \u2028😀"
+    for value, found in (
+        (None, r"\. Received: None"),
+        ("\0", ", without NUL"),
+        ("\ud800", ", without"),
+    ):
+        with pytest.raises(DataError, match=f"f:1: 'a' must be text{found}"):
+            text_value(value, "f:1: 'a'")
+
+
+def test_a_home_folder_stays_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "wiki").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "wiki" / name).write_text("x")
+    for source in ("~/wiki", "~/wiki/*.txt", ["~/wiki/a.txt", "~/wiki/b.txt"]):
+        files = find_files(source)
+        assert files == [tmp_path / "wiki" / name for name in ("a.txt", "b.txt")]
+        assert names_as_given(files, source) == ("~/wiki/a.txt", "~/wiki/b.txt")
+    files = find_files(tmp_path / "wiki")
+    assert names_as_given(files, tmp_path / "wiki") == tuple(map(str, files))

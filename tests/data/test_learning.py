@@ -21,13 +21,15 @@ from bert_keras import (
     Tokenizer,
     features,
 )
+from bert_keras.data.dataset import dataset
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
-from bert_keras.data.feeding import dataset
-from bert_keras.data.pair_targets import pair_examples
-from bert_keras.data.question_targets import choice_examples, question_examples
+from bert_keras.data.multiple_choice import choice_examples
+from bert_keras.data.question_answering import question_examples
+from bert_keras.data.sentence_similarity import pair_examples
 from bert_keras.data.supervised import SupervisedExamples
-from bert_keras.data.targets import tag_examples, text_examples
-from bert_keras.inference.words import words_of
+from bert_keras.data.text_classification import text_examples
+from bert_keras.data.token_classification import tag_examples
+from bert_keras.inference.token_classification import words_of
 from bert_keras.models import Task
 
 # Keras's backends answer NumPy 2's question for a view with a deprecation warning.

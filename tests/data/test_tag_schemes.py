@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.data.faults import Faults
+from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.tag_schemes import SCHEMES, detect_scheme, from_bio, to_bio
 from bert_keras.errors import DataError
 
@@ -132,7 +132,7 @@ def test_all_that_is_wrong_is_named() -> None:
     with pytest.raises(DataError) as caught:
         to_bio(["X-A", "O", "Y-A", "I-B"], "bioes")
     assert re.findall(r"tag (\d)", str(caught.value)) == ["0", "2", "3"]
-    faults = Faults()
+    faults = ErrorCollector()
     assert to_bio(["X-A", "B-A"], "bio", faults=faults) == ["O", "B-A"]
     with pytest.raises(DataError, match="tag 0: unknown tag 'X-A'"):
         faults.check()

@@ -10,11 +10,10 @@ import pytest
 
 from bert_keras import export
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.export import requests
+from bert_keras.export import clients
 from bert_keras.export.clients import HubClient, open_client
-from bert_keras.export.measured import difference
+from bert_keras.export.measurement import checks, difference
 from bert_keras.export.runtimes.formats import FORMATS
-from bert_keras.export.serve_check import checks
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
@@ -42,7 +41,7 @@ def test_runtimes(name: str, tmp_path: Path) -> None:
         pytest.importorskip(library)
     predictor = Predictor(as_trained(SequenceClassifier(BertEncoder(CONFIG), 2)), TOKENIZER)
     client = open_client(export.runtime_model(predictor.task, TOKENIZER, tmp_path / "1", name))
-    texts = requests.made_up(client.names, TOKENIZER, 40)
+    texts = clients.example_texts(client.names, TOKENIZER, 40)
     assert difference(client, predictor, texts) < 1e-5
     assert failed(client) == {}
 
@@ -54,7 +53,7 @@ def test_hub(pooler: bool, tmp_path: Path) -> None:
     path = export.tf_hub(encoder, TOKENIZER, tmp_path / "1", portable=True)
     client = open_client(path)
     assert isinstance(client, HubClient)
-    texts = requests.made_up(client.names, TOKENIZER, 40)
+    texts = clients.example_texts(client.names, TOKENIZER, 40)
     assert difference(client, Predictor(encoder, TOKENIZER), texts) < 1e-5
     assert failed(client) == {}
 

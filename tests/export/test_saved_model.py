@@ -180,12 +180,12 @@ def test_nothing_is_written_over(task, tokenizer, tmp_path):
 
 @pytest.mark.skipif(not ON_TENSORFLOW, reason="another backend runs it in a second process")
 def test_nothing_is_left_when_it_fails(task, tokenizer, tmp_path, monkeypatch):
-    from bert_keras.export import serving
+    from bert_keras.export.graph import signatures
 
     def fail(*args, **kwargs):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(serving.tf.saved_model, "save", fail)
+    monkeypatch.setattr(signatures.tf.saved_model, "save", fail)
     with pytest.raises(OSError, match="No space"):
         export.saved_model(task, tokenizer, tmp_path / "1")
     assert not any(tmp_path.iterdir())

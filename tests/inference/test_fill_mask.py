@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bert_keras.inference.batching import Runner
 from bert_keras.inference.fill_mask import check_top_k, fill_mask
-from bert_keras.inference.runner import Runner
 from bert_keras.models import MaskedLM
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.data.examples import Question
-from bert_keras.data.question_targets import question_rows
-from bert_keras.data.windows import Pieces, Window
+from bert_keras.data.question_answering import question_rows
+from bert_keras.data.sliding_windows import Pieces, Window
 from bert_keras.inference.question_answering import Span, best_answer, best_spans
 from bert_keras.predictor import Answer, Predictor
 

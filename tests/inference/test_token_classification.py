@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.data.windows import word_windows
-from bert_keras.inference.token_classification import entities_of, entity_tags
-from bert_keras.inference.words import words_of
-from bert_keras.metrics.entities import entity_spans
+from bert_keras.data.sliding_windows import word_windows
+from bert_keras.inference import token_classification
+from bert_keras.inference.token_classification import entities_of, entity_tags, words_of
+from bert_keras.metrics.token_classification import entity_spans
 from bert_keras.predictor import Entity, Label, Predictor
+from tests.paths import every_path, potentials
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 
@@ -146,3 +147,92 @@ def test_no_sentences_and_wrong_ones(task, tokenizer) -> None:
             predictor.predict_tags(wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"`predict_entities` needs .*'tags'.*SequenceClassifier"):
         Predictor(task("labels"), tokenizer).predict_entities(["a"])
+
+
+# === The best tags and their chances, against all paths one by one.
+
+
+# One token, gaps, nothing, everything.
+COUNTED = np.array([[0, 0, 1, 0, 0], [0, 1, 0, 1, 1], [0] * 5, [1] * 5])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_decode_finds_the_best_of_all_paths(seed: int):
+    values = potentials(4, 5, 3, seed)
+    found = token_classification.decode(values, COUNTED)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found < 0, COUNTED == 0)
+    for row, counted in enumerate(COUNTED == 1):
+        paths = every_path(values[row], counted)
+        assert tuple(found[row][counted]) == max(paths, key=lambda tags: paths[tags])
+
+
+def test_marginals_are_sums_over_all_paths():
+    values = potentials(4, 5, 3)
+    found = token_classification.marginals(values, COUNTED)
+    expected = np.zeros((4, 5, 3))
+    for row, counted in enumerate(COUNTED == 1):
+        paths = every_path(values[row], counted)
+        total = np.logaddexp.reduce(list(paths.values()))
+        for tags, score in paths.items():
+            for place, tag in zip(np.flatnonzero(counted), tags, strict=True):
+                expected[row, place, tag] += np.exp(score - total)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(found.sum(-1), COUNTED, atol=1e-6)
+
+
+def test_tags_that_a_field_forbids():
+    """Minus infinity is a score: here tag 0 may follow nothing but tag 1."""
+    values = potentials(1, 5, 3)
+    values[:, :, [0, 2, 3], 0] = -np.inf
+    tags = token_classification.decode(values, np.ones((1, 5)))[0]
+    assert not any(b == 0 and a != 1 for a, b in zip([3, *tags], tags, strict=False))
+    assert np.isfinite(token_classification.marginals(values, np.ones((1, 5)))).all()
+
+
+def test_shapes_that_do_not_fit():
+    with pytest.raises(ValueError, match=r"one value for each token\. .*\(4, 5, 4, 4\) and \(4, 6"):
+        token_classification.decode(potentials(4, 5, 3), np.ones((4, 6)))
+
+
+# === Beginnings and ends of the words of a text.
+
+
+LETTERS = "aB1 .,(-'s$\t\n\u3000中国、，あé\u0301😀\u200d\ufe0f\x00"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Ann lives in Rome.", ["Ann", "lives", "in", "Rome", "."]),
+        ("(U.S.-based), don't!", ["(", "U.S.-based", ")", ",", "don't", "!"]),
+        ("Ann's (Rome\u2019s) 's", ["Ann", "'s", "(", "Rome", "\u2019s", ")", "'", "s"]),
+        ("Rome,Paris\u2014Oslo 1,000", ["Rome", ",", "Paris", "\u2014", "Oslo", "1,000"]),
+        ("1,a;b", ["1", ",", "a", ";", "b"]),
+        ("WHO(World) f(x)!", ["WHO", "(", "World", ")", "f", "(", "x", ")", "!"]),
+        ("爱Apple、Google，Oslo。", ["爱", "Apple", "、", "Google", "，", "Oslo", "。"]),
+        ("ソニー（東）、コカ・コーラ", ["ソニー", "（", "東", "）", "、", "コカ・コーラ"]),
+        ("１，０００ １２：３０ Rome：１", ["１，０００", "１２：３０", "Rome", "：", "１"]),
+        ("a ❤\ufe0fRome❤\ufe0f", ["a", "❤\ufe0f", "Rome", "❤\ufe0f"]),
+        ("Oslo👨\u200d👩", ["Oslo", "👨\u200d", "👩"]),
+        ("Jose\u0301's हिन्दी, है।", ["Jose\u0301", "'s", "हिन्दी", ",", "है", "।"]),
+        ("\ufeffRome a\u0301.", ["\ufeff", "Rome", "a\u0301", "."]),
+        ("C++ $5 -- ok", ["C", "+", "+", "$", "5", "-", "-", "ok"]),
+        ("我爱Rome和中国", ["我", "爱", "Rome", "和", "中", "国"]),
+        ("  spaces\u3000everywhere\n", ["spaces", "everywhere"]),
+        ("...", [".", ".", "."]),
+        ("", []),
+        (" \t", []),
+    ],
+)
+def test_words_of(text: str, words: list[str]) -> None:
+    assert [text[start:end] for start, end in words_of(text)] == words
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text(alphabet=st.sampled_from(LETTERS) | st.characters(), max_size=30))
+def test_words_leave_out_nothing_but_white_space(text: str) -> None:
+    found = words_of(text)
+    shown = [place for start, end in found for place in range(start, end)]
+    assert shown == [place for place, letter in enumerate(text) if not letter.isspace()]
+    assert all(start < end for start, end in found)

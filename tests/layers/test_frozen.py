@@ -13,10 +13,10 @@ from keras.src.saving import object_registration
 
 from bert_keras import layers
 from bert_keras.layers import BertEmbeddings, SelfAttention, TransformerBlock, core
-from bert_keras.layers.chunked_head import MaskedVectors
+from bert_keras.layers.attention import RelativeKey, RelativeKeyQuery
+from bert_keras.layers.core import LayerNorm
 from bert_keras.layers.embeddings import FixedTable
-from bert_keras.layers.layer_norm import LayerNorm
-from bert_keras.layers.relative_positions import RelativeKey, RelativeKeyQuery
+from bert_keras.layers.heads import MaskedVectors
 from tests import contracts
 
 # Shapes of one row of the inputs.

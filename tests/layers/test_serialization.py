@@ -16,12 +16,11 @@ import pytest
 
 from bert_keras import features, layers, models
 from bert_keras.layers import core
-from bert_keras.layers.chunked_head import MaskedVectors
+from bert_keras.layers.attention import RelativeKey, RelativeKeyQuery
+from bert_keras.layers.core import LayerNorm, seeded_dropout
 from bert_keras.layers.crf import _Forward
-from bert_keras.layers.dropout import seeded_dropout
 from bert_keras.layers.embeddings import FixedTable, sinusoids
-from bert_keras.layers.layer_norm import LayerNorm
-from bert_keras.layers.relative_positions import RelativeKey, RelativeKeyQuery
+from bert_keras.layers.heads import MaskedVectors
 from bert_keras.layers.serialization import SerializableLayer
 from bert_keras.layers.state import get_state, layers_by_name
 from bert_keras.models import BertEncoder, Task

@@ -25,7 +25,7 @@ from bert_keras import (
     features,
 )
 from bert_keras.models import Distiller, ElectraPretrainer, ReplacedTokenDetector
-from bert_keras.models.direct import DirectModel
+from bert_keras.models.base import DirectModel
 from tests import contracts
 
 ROWS, TEXTS, LENGTH, SLOTS = 3, 2, 7, 2

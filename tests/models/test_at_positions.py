@@ -10,7 +10,7 @@ import pytest
 
 from bert_keras import BertEncoder, features
 from bert_keras.models import MaskedLM, Pretrainer, SequenceClassifier
-from bert_keras.models.masked_lm import mask_positions
+from bert_keras.models.fill_mask import mask_positions
 from bert_keras.models.task import task_inputs
 from tests import contracts
 from tests.contracts import FAMILIES, TINY, numpy

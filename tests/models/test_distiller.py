@@ -20,8 +20,8 @@ from bert_keras import (
     TokenClassifier,
 )
 from bert_keras.models.distiller import DistillationLoss
-from bert_keras.models.sentence_pairs import InBatchLoss
-from bert_keras.models.token_classifier import TagLoss
+from bert_keras.models.sentence_similarity import InBatchLoss
+from bert_keras.models.token_classification import TagLoss
 from tests import contracts
 from tests.contracts import TINY
 

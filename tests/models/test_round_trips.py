@@ -21,7 +21,7 @@ from bert_keras.checkpoints import load_checkpoint, save_checkpoint
 from bert_keras.errors import UsageError
 from bert_keras.layers import TransformerBlock
 from bert_keras.models.encoder import EncoderView
-from bert_keras.models.encoder_inputs import encoder_inputs
+from bert_keras.models.encoder_layers import encoder_inputs
 from tests import contracts
 from tests.contracts import TINY, numpy
 from tests.models import every_model

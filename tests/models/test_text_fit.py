@@ -14,9 +14,9 @@ import pytest
 
 from bert_keras import BertEncoder, SequenceClassifier, Tokenizer, models, optimizer
 from bert_keras.data import Texts, dataset, length_multiple, text_examples
-from bert_keras.defaults import FINETUNING
 from bert_keras.errors import DataError
 from bert_keras.models.text_fit import FitsText
+from bert_keras.task_names import FINETUNING
 from tests.contracts import TINY
 from tests.models import every_model
 from tests.models.test_with_tokenizer import task_over

@@ -11,7 +11,7 @@ import pytest
 from bert_keras import BertEncoder, Predictor, SequenceClassifier, Tokenizer
 from bert_keras.data import dataset
 from bert_keras.data.examples import Texts
-from bert_keras.data.targets import text_examples
+from bert_keras.data.text_classification import text_examples
 from bert_keras.layers import TransformerBlock
 from tests.contracts import TINY
 

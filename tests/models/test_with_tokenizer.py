@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from bert_keras import BertEncoder, Predictor, Tokenizer, inference, models
-from bert_keras.inference.predictor_config import PredictorConfig
+from bert_keras.inference.base import PredictorConfig
 from tests.contracts import TINY
 from tests.models import every_model
 from tests.tokenizers.samples import VOCABULARY

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import DataError
-from bert_keras.inference import runner as running
+from bert_keras.inference import batching as running
 from bert_keras.predictor import Choice, Predictor
 
 TEXTS = [

@@ -19,7 +19,7 @@ from bert_keras import (
     Tokenizer,
 )
 from bert_keras.data import read_squad, read_table
-from bert_keras.inference import runner as running
+from bert_keras.inference import batching as running
 
 _LABELS = ["no", "perhaps", "yes"]
 

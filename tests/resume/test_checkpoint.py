@@ -15,7 +15,7 @@ import keras
 import pytest
 
 from bert_keras.errors import ArtifactError, NumericError, ResourceError
-from bert_keras.resume import TrainingCheckpoints, variables
+from bert_keras.resume import TrainingCheckpoints, checkpoint
 
 FILES = (
     "model.safetensors",
@@ -58,7 +58,7 @@ def _interrupt(monkeypatch, point, error, for_good):
 
     for name in CALLS:
         monkeypatch.setattr(os, name, wrap(getattr(os, name)))
-    monkeypatch.setattr(variables, "save_file", wrap(variables.save_file))
+    monkeypatch.setattr(checkpoint, "save_file", wrap(checkpoint.save_file))
     return counter
 
 
@@ -186,7 +186,7 @@ def test_another_model_is_an_error_not_a_reason_to_fall_back(tmp_path, model, bu
 def test_another_backend_is_said(tmp_path, model, monkeypatch, snapshot):
     before = snapshot(model)
     with monkeypatch.context() as patch:
-        patch.setattr(variables.keras.backend, "backend", lambda: "abacus")
+        patch.setattr(checkpoint.keras.backend, "backend", lambda: "abacus")
         TrainingCheckpoints(tmp_path).save(model, {"step": 1})
     with pytest.warns(UserWarning, match="saved on abacus"):
         assert TrainingCheckpoints(tmp_path).restore(model) == {"step": 1}
@@ -286,3 +286,58 @@ def test_leftovers_are_removed(tmp_path, model):
     assert _names(tmp_path) == ["step-00000001"]
     folder.rename(tmp_path / ".old-step-00000001")
     assert checkpoints.restore(model) == {"step": 1}
+
+
+# === Every damage is found.
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "weights").write_bytes(bytes(range(20)))
+    (tmp_path / "state").write_text("{}")
+    checkpoint.seal_folder(tmp_path)
+    return tmp_path
+
+
+def test_untouched(folder):
+    checkpoint.verify_folder(folder)
+    (folder / "notes of the user").write_text("")
+    checkpoint.verify_folder(folder)
+
+
+@pytest.mark.parametrize("name", ["weights", "state", "MANIFEST.json"])
+def test_a_flipped_bit_in_any_byte_is_found(folder, name):
+    path = folder / name
+    good = path.read_bytes()
+    for place in range(len(good)):
+        bad = bytearray(good)
+        bad[place] ^= 1 << place % 8
+        path.write_bytes(bad)
+        with pytest.raises(ArtifactError):
+            checkpoint.verify_folder(folder)
+    path.write_bytes(good)
+    checkpoint.verify_folder(folder)
+
+
+@pytest.mark.parametrize("name", ["weights", "state", "MANIFEST.json"])
+def test_every_truncation_is_found_and_named(folder, name):
+    path = folder / name
+    good = path.read_bytes()
+    # The last byte of the manifest is a line feed, which carries nothing.
+    for length in range(len(good) - (name == "MANIFEST.json")):
+        path.write_bytes(good[:length])
+        with pytest.raises(ArtifactError, match=re.escape(f"{path}: damaged")):
+            checkpoint.verify_folder(folder)
+    path.unlink()
+    with pytest.raises(ArtifactError, match=re.escape(f"{path}: missing")):
+        checkpoint.verify_folder(folder)
+    path.mkdir()
+    with pytest.raises(ArtifactError, match=re.escape(f"{path}: cannot be read")):
+        checkpoint.verify_folder(folder)
+
+
+@pytest.mark.parametrize("text", ["[]", '{"files": {}}', '{"format": "x", "files": {}}', "\xff"])
+def test_a_foreign_manifest_is_refused(folder, text):
+    (folder / checkpoint.NAME).write_text(text, encoding="latin-1")
+    with pytest.raises(ArtifactError, match=r"MANIFEST\.json: damaged"):
+        checkpoint.verify_folder(folder)

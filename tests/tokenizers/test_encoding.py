@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+from pathlib import Path
 
 import pytest
 
-from bert_keras.tokenizers.encoding import kept_lengths, pad
+from bert_keras.errors import ArtifactError
+from bert_keras.tokenizers import encoding
+from bert_keras.tokenizers.encoding import ALBERT, BERT, ROBERTA, kept_lengths, pad
 
 
 def test_cuts_as_the_engine_does():
@@ -37,3 +41,50 @@ def test_pads_at_the_end():
     assert batch["padding_mask"].tolist() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
     assert pad([], 0, 4, two_segments=True)["token_ids"].shape == (0, 4)
     assert set(pad(rows, 1, None, two_segments=False)) == {"token_ids", "padding_mask"}
+
+
+# === Where special tokens stand, as the files of a tokenizer say it.
+
+
+PATH = Path("vocab.json")
+PAIR = [
+    {"SpecialToken": {"id": "<s>", "type_id": 0}},
+    {"Sequence": {"id": "A", "type_id": 0}},
+    {"SpecialToken": {"id": "</s>", "type_id": 0}},
+    {"Sequence": {"id": "B", "type_id": 1}},
+]
+
+
+@pytest.mark.parametrize("expected", [BERT, ALBERT, ROBERTA])
+def test_found_by_the_vocabulary(expected: encoding.Scheme):
+    places = "RobertaProcessing" if expected is ROBERTA else "BertProcessing"
+    vocabulary = ["a", *expected.special_tokens]
+    assert encoding.find_scheme(PATH, vocabulary, {}, {"type": places}) == expected
+    processors = [{"type": "ByteLevel"}, {"type": places}]
+    sequence = {"type": "Sequence", "processors": processors}
+    assert encoding.find_scheme(PATH, vocabulary, {}, sequence) == expected
+
+
+def test_what_is_told_comes_first():
+    told = {"mask": "[M]", "unk": "?"}
+    vocabulary = {"[PAD]", "[CLS]", "[SEP]", "[M]", "?"}
+    found = encoding.find_scheme(PATH, vocabulary, told, None)
+    assert found == dataclasses.replace(BERT, mask="[M]", unk="?")
+    assert found.special_tokens == ("[PAD]", "?", "[CLS]", "[SEP]", "[M]")
+
+
+def test_places_of_a_template():
+    vocabulary = ROBERTA.special_tokens
+    template = {"type": "TemplateProcessing", "pair": PAIR}
+    found = encoding.find_scheme(PATH, vocabulary, {}, template)
+    assert (found.separators, found.two_segments) == (1, True)
+    assert found.num_added(1) == 2
+    assert found.num_added(2) == 3
+    assert ROBERTA.num_added(2) == 4
+    for unknown in ({"type": "TemplateProcessing", "pair": PAIR[:2]}, {"type": "Other"}):
+        assert encoding.find_scheme(PATH, vocabulary, {}, unknown) == ROBERTA
+
+
+def test_a_missing_token_is_named():
+    with pytest.raises(ArtifactError, match=r"vocab.json: no cls and no mask token"):
+        encoding.find_scheme(PATH, ["[PAD]", "[UNK]", "[SEP]"], {}, None)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
+from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer as Engine
+from tokenizers import models, normalizers
 
 from bert_keras.errors import ArtifactError, DataError
-from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers import Tokenizer, files
+from bert_keras.tokenizers import files as module
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 from tests.tokenizers.samples import SWITCHES, TRICKY, VOCABULARY
 
@@ -224,3 +229,132 @@ def _places(part, before=()):
         yield (*before, key)
         if isinstance(value, dict | list):
             yield from _places(value, (*before, key))
+
+
+# === The place and the case of tokenizers in folders of sentence-transformers.
+
+
+_CASED = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Word", "word", "é", "e", "É"]
+
+
+def _rows(path: Path, name: object) -> None:
+    (path / "modules.json").write_text(json.dumps([{"type": "x.Transformer", "path": name}]))
+
+
+def test_the_folder_of_the_transformer(tmp_path: Path) -> None:
+    assert module.transformer_folder(tmp_path) == tmp_path
+    for name in ("", 7):
+        _rows(tmp_path, name)
+        assert module.transformer_folder(tmp_path) == tmp_path
+    Tokenizer(_CASED).save_to_preset(tmp_path / "0_Transformer")
+    _rows(tmp_path, "0_Transformer")
+    assert module.transformer_folder(tmp_path) == tmp_path / "0_Transformer"
+    assert Tokenizer.from_preset(tmp_path) == Tokenizer(_CASED)
+    for name in ("../x", "/x", "a/../../x", "c:x", "a\\..\\x"):
+        _rows(tmp_path, name)
+        with pytest.raises(ArtifactError, match="outside the folder"):
+            Tokenizer.from_preset(tmp_path)
+
+
+@pytest.mark.parametrize("name", module.SENTENCE_CONFIGS)
+def test_do_lower_case(name: str, tmp_path: Path) -> None:
+    """As sentence-transformers does it: before all else, and accents stay."""
+    Tokenizer(_CASED, lowercase=False).save_to_preset(tmp_path)
+    plain = Tokenizer.from_preset(tmp_path)
+    assert plain.encode("Word É").tokens == ["[CLS]", "Word", "É", "[SEP]"]
+    for told, tokens in ((False, ["Word", "É"]), (None, ["Word", "É"]), (True, ["word", "é"])):
+        (tmp_path / name).write_text(json.dumps({"do_lower_case": told}))
+        assert Tokenizer.from_preset(tmp_path).encode("Word É").tokens[1:-1] == tokens
+    (tmp_path / name).write_text(json.dumps({"do_lower_case": "yes"}))
+    with pytest.raises(ArtifactError, match="do_lower_case must be true or false"):
+        Tokenizer.from_preset(tmp_path)
+
+
+def test_an_uncased_tokenizer_stays_as_it_is(tmp_path: Path) -> None:
+    Tokenizer(_CASED).save_to_preset(tmp_path)
+    (tmp_path / "sentence_bert_config.json").write_text('{"do_lower_case": true}')
+    assert Tokenizer.from_preset(tmp_path) == Tokenizer(_CASED)
+
+
+@pytest.mark.parametrize("steps", [None, "one", "several", "lower"])
+def test_other_engines_lower_case_first(steps: str | None, tmp_path: Path) -> None:
+    ids = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4, "w": 5, "W": 6}
+    engine = Engine(models.BPE(ids, []))
+    if steps == "lower":
+        engine.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    elif steps:
+        parts = [normalizers.NFC(), normalizers.Strip()]
+        engine.normalizer = parts[0] if steps == "one" else normalizers.Sequence(parts)
+    engine.save(str(tmp_path / "tokenizer.json"))
+    plain = Tokenizer.from_preset(tmp_path)
+    assert plain.encode("W").ids[1] == (5 if steps == "lower" else 6)
+    (tmp_path / "sentence_bert_config.json").write_text('{"do_lower_case": true}')
+    lowered = Tokenizer.from_preset(tmp_path)
+    assert lowered.encode("W").ids[1] == 5
+    assert (lowered == plain) == (steps == "lower")
+
+
+# === KerasHub's presets: the published tokenizer, from the vocabulary among the assets.
+
+
+FILES = {
+    "roberta": {"vocab.json": "vocabulary.json", "merges.txt": "merges.txt"},
+    "albert": {"spiece.model": "vocabulary.spm"},
+    "xlm_roberta": {"sentencepiece.bpe.model": "vocabulary.spm"},
+}
+_WORDPIECE = ("Bert", "DistilBert", "Electra")
+
+
+def write(folder, class_name: str, **config: object):
+    assets = folder / "assets" / "tokenizer"
+    assets.mkdir(parents=True)
+    content = {"registered_name": f"keras_hub>{class_name}", "class_name": class_name}
+    (folder / "tokenizer.json").write_text(json.dumps({**content, "config": config}))
+    return assets
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_wordpiece_that_keras_hub_wrote(lowercase: bool, tmp_path):
+    keras_hub = pytest.importorskip("keras_hub", reason="needs KerasHub")
+    vocabulary = list(VOCABULARY)
+    theirs = keras_hub.models.BertTokenizer(vocabulary, lowercase=lowercase)
+    theirs.save_to_preset(str(tmp_path))
+    assert Tokenizer.from_preset(tmp_path) == Tokenizer(VOCABULARY, lowercase=lowercase)
+
+
+@pytest.mark.parametrize("family", FILES)
+def test_other_families(family: str, foreign_folders, tmp_path):
+    class_name = "XLMRobertaTokenizer" if family == "xlm_roberta" else "Tokenizer"
+    assets = write(tmp_path, class_name)
+    for name, theirs in FILES[family].items():
+        shutil.copy(foreign_folders[family] / name, assets / theirs)
+    expected = Tokenizer.from_preset(foreign_folders[family])
+    assert Tokenizer.from_preset(tmp_path) == expected
+
+
+def test_no_vocabulary(tmp_path):
+    write(tmp_path, "BertTokenizer", lowercase=True)
+    with pytest.raises(ArtifactError, match=r"tokenizer: no vocabulary.txt, .*'BertTokenizer'"):
+        Tokenizer.from_preset(tmp_path)
+
+
+def test_every_key_of_keras_hub_is_known(keras_hub, foreign_folders, tmp_path):
+    """Walk the keys that its tokenizers of our families write; one key more is refused."""
+    pieces = {token: i for i, token in enumerate(("<s>", "<pad>", "</s>", "<unk>", "a", "aa"))}
+    byte_level = {"vocabulary": {**pieces, "<mask>": 6}, "merges": ["a a"]}
+    models = {
+        **{f"{name}Tokenizer": {"vocabulary": [*VOCABULARY]} for name in _WORDPIECE},
+        "RobertaTokenizer": byte_level,
+        "AlbertTokenizer": {"proto": (foreign_folders["albert"] / "spiece.model").read_bytes()},
+        "XLMRobertaTokenizer": {
+            "proto": (foreign_folders["xlm_roberta"] / "sentencepiece.bpe.model").read_bytes()
+        },
+    }
+    known = {*files.HONOURED, *files.IRRELEVANT}
+    for name, arguments in models.items():
+        written = getattr(keras_hub.models, name)(**arguments).get_config()
+        unknown = sorted(set(written) - known)
+        assert not unknown, f"{name}: give {unknown} a reason in `keras_hub_files`"
+    write(tmp_path, "BertTokenizer", lowercase=True, colour=1)
+    with pytest.raises(ArtifactError, match=r"tokenizer\.json: unknown keys: 'colour'"):
+        Tokenizer.from_preset(tmp_path)

@@ -14,8 +14,9 @@ import pytest
 from bert_keras.errors import DataError
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers import vocabulary as vocabularies
-from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS, read_vocabulary
 from bert_keras.tokenizers.wordpiece import WordPiece
+from tests.tokenizers.samples import VOCABULARY
 
 SENTENCES = [
     "The lowest tower lowered the newest flower.",
@@ -177,3 +178,13 @@ def test_chinese(shared_data):
     held_out = text[-100_000:]
     ids = tokenizer.text_ids([held_out])[0]
     assert ids.count(tokenizer.unk_id) < 0.01 * len(ids)
+
+
+# === A vocab.txt, line by line; what is refused is in `test_files`.
+
+
+def test_lines_are_ids(tmp_path):
+    path = tmp_path / "words.txt"
+    for end in ("\n", "\r\n"):
+        path.write_bytes(end.join(VOCABULARY).encode())
+        assert read_vocabulary(path) == list(VOCABULARY)

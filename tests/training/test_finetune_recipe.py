@@ -102,14 +102,16 @@ def test_values_at_the_edge() -> None:
 
 def test_choices_are_those_of_the_library() -> None:
     from bert_keras import optimization
-    from bert_keras.data import tables, tag_schemes
+    from bert_keras.data import tag_schemes, text_classification
     from bert_keras.layers import pooling
     from bert_keras.training import kinds
 
     choices = {field.name: rule.choices for field, rule in rules_of(FinetuneRecipe)}
     assert set(choices["optimizer"]) == set(optimization.OPTIMIZERS)
     assert set(choices["schedule"]) <= set(optimization.SCHEDULES)
-    assert set(choices["format"]) - {""} == set(tables.read_rows.__globals__["FORMATS"])
+    assert set(choices["format"]) - {""} == set(
+        text_classification.read_rows.__globals__["FORMATS"]
+    )
     assert set(choices["scheme"]) - {"auto"} == set(tag_schemes.SCHEMES)
     assert set(KINDS) == set(kinds.KINDS)
     assert set(choices["pooling"]) == set(pooling.POOLINGS)

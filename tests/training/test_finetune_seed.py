@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from bert_keras.defaults import FINETUNING, FinetuningDefaults
-from bert_keras.models import SequenceClassifier, auto_compile
+from bert_keras.models import SequenceClassifier, compiling
+from bert_keras.task_names import FINETUNING, FinetuningDefaults
 from bert_keras.training import finetune_best
 from bert_keras.training.finetune import main
 from bert_keras.training.finetune_data import Data
@@ -74,7 +74,7 @@ def test_fit_of_text_with_the_same_values_is_the_same_training(
     data = Data.read(recipe, kind_of(recipe))
     shared = [field.name for field in dataclasses.fields(FINETUNING) if hasattr(recipe, field.name)]
     values = FinetuningDefaults(**{name: getattr(recipe, name) for name in shared})
-    monkeypatch.setattr(auto_compile, "FINETUNING", values)
+    monkeypatch.setattr(compiling, "FINETUNING", values)
     keras.utils.set_random_seed(recipe.seed)
     task = SequenceClassifier.from_preset(
         recipe.encoder, labels=data.labels, dropout=recipe.dropout

@@ -8,14 +8,14 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.data import Rows, SupervisedExamples
+from bert_keras.data import EncodedTexts, SupervisedExamples
 from bert_keras.training.fitting import Fitting
 
 
 @pytest.fixture
 def examples() -> SupervisedExamples:
     """Five batches in each epoch."""
-    rows = Rows.of([np.arange(5, 9)] * 10, [np.zeros(4)] * 10, pad_id=0)
+    rows = EncodedTexts.of([np.arange(5, 9)] * 10, [np.zeros(4)] * 10, pad_id=0)
     return SupervisedExamples(rows, {"label": np.arange(10)}, batch_size=2, seed=0)
 
 

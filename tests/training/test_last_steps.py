@@ -15,8 +15,7 @@ import keras
 import pytest
 
 from bert_keras import export as library
-from bert_keras.errors import ArtifactError
-from bert_keras.programs import Step, StepsFailedError, run_steps
+from bert_keras.errors import ArtifactError, Step, StepsFailedError, run_steps
 from bert_keras.training import export, finetune, finetune_report, pretrain
 
 PROGRAMS = {"pretrain": pretrain, "finetune": finetune_report}

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from bert_keras.data import Corpus
-from bert_keras.export import card
+from bert_keras.export import export_folder
 from bert_keras.training import (
     evaluate,
     finetune,
@@ -143,9 +143,9 @@ def test_a_model_card(name: str, tmp_path: Path) -> None:
     )
     parent = SimpleNamespace(name=name)  # the name of a model whose folder is its version
     path: Any = SimpleNamespace(name=name, absolute=lambda: SimpleNamespace(parent=parent))
-    card.write(predictor, tmp_path, path, {"run": (["ids"], ["label"])})
-    assert len((tmp_path / card.LABELS).read_text(encoding="utf-8").splitlines()) >= 2
-    assert _heading((tmp_path / card.CARD).read_text(encoding="utf-8")) == as_line(name)
+    export_folder.write_card(predictor, tmp_path, path, {"run": (["ids"], ["label"])})
+    assert len((tmp_path / export_folder.LABELS).read_text(encoding="utf-8").splitlines()) >= 2
+    assert _heading((tmp_path / export_folder.CARD).read_text(encoding="utf-8")) == as_line(name)
 
 
 # === Whole programs ===

@@ -160,13 +160,13 @@ def test_own_sizes_stand_beside_those_of_config() -> None:
 
 def test_choices_are_those_of_the_library() -> None:
     from bert_keras import data, optimization
-    from bert_keras.data import masking, pretraining
+    from bert_keras.data import fill_mask, pretraining
 
     choices = {field.name: rule.choices for field, rule in rules_of(PretrainRecipe)}
     assert set(choices["optimizer"]) == set(optimization.OPTIMIZERS)
     assert set(choices["schedule"]) <= set(optimization.SCHEDULES)
     assert set(choices["layout"]) == set(data.LAYOUTS)
-    assert set(choices["masking"]) == set(masking.UNITS)
+    assert set(choices["masking"]) == set(fill_mask.UNITS)
     assert set(choices["loss"]) == set(pretraining.LOSSES)
 
 

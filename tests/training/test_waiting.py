@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bert_keras.data import Batch, Rows, SupervisedExamples, dataset
+from bert_keras.data import Batch, EncodedTexts, SupervisedExamples, dataset
 from bert_keras.training.waiting import Watched
 
 
 @pytest.fixture
 def examples() -> SupervisedExamples:
     """Five batches in each epoch."""
-    rows = Rows.of([np.arange(5, 9)] * 10, [np.zeros(4)] * 10, pad_id=0)
+    rows = EncodedTexts.of([np.arange(5, 9)] * 10, [np.zeros(4)] * 10, pad_id=0)
     return SupervisedExamples(rows, {"label": np.arange(10)}, batch_size=2, seed=0)
 
 

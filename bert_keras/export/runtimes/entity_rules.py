@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bert_keras import atomic, features
-from bert_keras.data.rows import framed
-from bert_keras.inference import words
+from bert_keras import features, file_io
+from bert_keras.data.model_inputs import framed
+from bert_keras.inference import token_classification
 from bert_keras.inference.token_classification import entity_tags
 from bert_keras.predictor import Predictor
 
@@ -23,7 +23,7 @@ FILE = "entities.json"
 
 def write(predictor: Predictor, folder: Path) -> None:
     """Write the file into the folder of an exported `TokenClassifier`."""
-    atomic.write_json(folder / FILE, rules_of(predictor))
+    file_io.write_json(folder / FILE, rules_of(predictor))
 
 
 def rules_of(predictor: Predictor) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def rules_of(predictor: Predictor) -> dict[str, Any]:
     labels = predictor.label_names
     tags = entity_tags(labels)
     ids, _, offset = framed(predictor.tokenizer, [])
-    attached = _class(words.is_attached)
+    attached = _class(token_classification.is_attached)
     return {
         "output": features.TAGS,
         "crf": len(predictor.task.output[features.TAGS].shape) == 4,
@@ -71,10 +71,13 @@ def _split(tag: str) -> list[str]:
 @functools.cache
 def _word_pattern() -> str:
     """Return a pattern that finds the words of `words_of`."""
-    chinese = "".join(_escaped(first, last) for first, last in words.CHINESE)
-    letter = rf"[^\s{chinese}{_class(words.is_mark)}]"  # of words, wherever it stands
-    inside = rf"(?:(?!{words.PARTED.pattern})[^\s{chinese}])*"  # a word, between its letters
-    owned = rf"({letter}{inside}(?<=\w))([{words.QUOTES}][sS])(?!{inside}{letter})"
+    chinese = "".join(_escaped(first, last) for first, last in token_classification.CHINESE)
+    letter = (
+        rf"[^\s{chinese}{_class(token_classification.is_mark)}]"  # of words, wherever it stands
+    )
+    # A word, between its letters.
+    inside = rf"(?:(?!{token_classification.PARTED.pattern})[^\s{chinese}])*"
+    owned = rf"({letter}{inside}(?<=\w))([{token_classification.QUOTES}][sS])(?!{inside}{letter})"
     return rf"{owned}|({letter}(?:{inside}{letter})?|\S)"
 
 

@@ -1,10 +1,180 @@
-"""What each runtime's format needs: its file, backends that write it, and libraries."""
+"""Formats of other runtimes: files, backends, libraries, axes and the folder's `export.json`."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from bert_keras import features, file_io
+from bert_keras.errors import ArtifactError
+
+# Read by ONNX Runtime at its import. Without it, recent versions write a number of the device and a
+# database of events below the home folder, and send them.
+_ONNX_RUNTIME = "ORT_DISABLE_TELEMETRY"
+_OPENVINO = "openvino_telemetry"
+
+
+def switch_off_telemetry() -> None:
+    """Keep ONNX Runtime, OpenVINO and NNCF from reporting what this process does.
+
+    `import openvino` and every conversion would contact an analytics host, and write an identifier
+    below the home folder. OpenVINO and NNCF do without where the package openvino_telemetry is not
+    installed; from here on its import fails. A library that was imported before is switched off as
+    it is. No file is written for any of that.
+    """
+    os.environ.setdefault(_ONNX_RUNTIME, "1")
+    if (onnx_runtime := sys.modules.get("onnxruntime")) is not None:
+        onnx_runtime.disable_telemetry_events()
+    if (package := sys.modules.get(_OPENVINO)) is None:
+        sys.modules[_OPENVINO] = None  # pyright: ignore[reportArgumentType]
+    elif package.Telemetry is not _NoTelemetry:
+        with contextlib.suppress(RuntimeError):  # there is no instance yet
+            package.Telemetry().consent = False  # of the only instance, which NNCF holds too
+        # OpenVINO calls this class at every conversion, which would look for consent anew.
+        package.Telemetry = _NoTelemetry
+
+
+class _NoTelemetry:
+    """The class `Telemetry` of openvino_telemetry, with methods that do nothing."""
+
+    def __init__(self, *arguments: Any, **options: Any):
+        del arguments, options
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "backend":  # OpenVINO asks whether there is one
+            raise AttributeError(name)
+        return lambda *arguments, **options: None  # noqa: ARG005
+
+
+# === Names of the axes of a model's inputs and outputs whose sizes are open.
+
+
+BATCH, TEXTS, LENGTH, PREDICTIONS = "batch", "texts", "length", "predictions"
+
+Axes = tuple[int | str, ...]
+
+
+def input_axes(model: keras.Model) -> dict[str, Axes]:
+    """Sizes and names by the input's name: {"token_ids": ("batch", "length"), ...}."""
+    return {tensor.name: _axes(tensor.name, tensor.shape) for tensor in model.inputs}
+
+
+def output_axes(model: keras.Model) -> dict[str, Axes]:
+    """Likewise of the outputs, a tuple's as `flat` names them, in their order."""
+    masked = features.MASK_POSITIONS in input_axes(model)
+    return {
+        name: _axes(features.MASK_POSITIONS if masked and name == features.MLM else name, x.shape)
+        for name, x in flat(model.output).items()
+    }
+
+
+def flat(outputs: dict) -> dict:
+    """Outputs by name alone: of a tuple "hidden_states" they are "hidden_states_0" and so on."""
+    found = {}
+    for name, value in outputs.items():
+        if isinstance(value, tuple | list):
+            found |= {f"{name}_{index}": tensor for index, tensor in enumerate(value)}
+        else:
+            found[name] = value
+    return found
+
+
+def _axes(name: str, shape: Sequence[int | None]) -> Axes:
+    open_axes = [BATCH, *[LENGTH] * (len(shape) - 1)]
+    if name == features.MASK_POSITIONS:
+        open_axes[1] = PREDICTIONS
+    elif name == features.CHOICE or (len(shape) == 3 and shape[1:] == (None, None)):
+        open_axes[1] = TEXTS
+    return tuple(size or axis for size, axis in zip(shape, open_axes, strict=True))
+
+
+# === `export.json`: what the folder of an exported model says to those who run it.
+
+
+FILE = "export.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the file holds.
+
+    Attributes:
+        format: a name of `FORMATS`.
+        quantization: of the weights, as `runtime_model` has it; or None.
+        task: the class of the model.
+        max_length: most tokens of a text that the model is to be given.
+        options: how its answers are found, as `Predictor` has them.
+        pairs: of a model that takes one text or two: whether it learned from two.
+        pad_id: what fills up the shorter rows of a batch.
+        inputs: names, and sizes or names of their axes: int32.
+        outputs: likewise, float32.
+        prompt: what is to be put before each text, or each first one, before it is cut into
+            tokens; "" for nothing.
+        prompt_length: how many tokens that is, with the first special token: the input of this
+            name, where the model has it.
+    """
+
+    format: str
+    quantization: str | None
+    task: str
+    max_length: int
+    options: dict[str, Any]
+    pairs: bool
+    pad_id: int
+    inputs: dict[str, list[int | str]]
+    outputs: dict[str, list[int | str]]
+    prompt: str = ""
+    prompt_length: int = 0
+
+    def write(self, folder: Path) -> None:
+        """Writes it into the folder."""
+        file_io.write_json(folder / FILE, asdict(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Reads it from the folder.
+
+        Raises:
+            ArtifactError: it is missing or damaged.
+        """
+        path = folder / FILE
+        # What earlier versions did not write has no effect.
+        values = {"prompt": "", "prompt_length": 0, **file_io.read_object(path)}
+        if missing := sorted(_TYPES.keys() - values.keys()):
+            raise ArtifactError(f"{path}: lacks {', '.join(missing)}. Export the model again.")
+        for name, kind in _TYPES.items():
+            if not isinstance(values[name], kind):
+                raise ArtifactError(
+                    f"{path}: {name} is not what this package writes: {values[name]!r:.100}"
+                )
+        return cls(**{name: values[name] for name in _TYPES})
+
+
+_TYPES = {
+    "format": str,
+    "quantization": str | None,
+    "task": str,
+    "max_length": int,
+    "options": dict,
+    "pairs": bool,
+    "pad_id": int,
+    "inputs": dict,
+    "outputs": dict,
+    "prompt": str,
+    "prompt_length": int,
+}
+
+
+# === What each runtime's format needs: its file, backends that write it, and libraries.
+
 
 FLOAT16, INT8, INT8_DYNAMIC = "float16", "int8", "int8_dynamic"
 
@@ -81,7 +251,7 @@ FORMATS = {
     ),
     "torch": Format(
         file="model.pt2",
-        module="torch_program",
+        module="torch_export",
         writers={"torch": ("torch",)},
         extra="torch",
         quantizers={FLOAT16: (), INT8: ()},

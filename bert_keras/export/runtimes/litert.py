@@ -7,7 +7,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from bert_keras.export.graph.texts import flat
+from bert_keras.export.graph.text_classification import flat
 
 
 def signature(model: keras.Model) -> tuple[tf.Module, tf.types.experimental.ConcreteFunction]:

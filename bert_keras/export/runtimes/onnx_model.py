@@ -16,9 +16,15 @@ import numpy as np
 import onnx
 import onnx.numpy_helper
 
-from bert_keras.export.runtimes.axes import Axes, input_axes, output_axes
-from bert_keras.export.runtimes.formats import FLOAT16, INT8, INT8_DYNAMIC
-from bert_keras.layers.written_out import written_out
+from bert_keras.export.runtimes.formats import (
+    FLOAT16,
+    INT8,
+    INT8_DYNAMIC,
+    Axes,
+    input_axes,
+    output_axes,
+)
+from bert_keras.kernels.onnx_friendly import written_out
 
 _OPSET = 18
 _ROOT_NAME = "root_of_2"
@@ -114,12 +120,12 @@ def _quiet(name: str | None = None) -> Iterator[None]:
 def _of_torch(model: keras.Model) -> onnx.ModelProto:
     import torch
 
-    from bert_keras.export.runtimes import torch_program
+    from bert_keras.export.runtimes import torch_export
 
     # Of what it could not know, and of its own future.
     with warnings.catch_warnings(action="ignore"), _quiet("torch.onnx"):
         made = torch.onnx.export(
-            torch_program.exported(model),
+            torch_export.exported(model),
             dynamo=True,
             input_names=list(input_axes(model)),
             output_names=list(output_axes(model)),

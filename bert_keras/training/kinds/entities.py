@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bert_keras import atomic, metrics
+from bert_keras import file_io, metrics
 from bert_keras.data import (
     SupervisedExamples,
     TaggedWords,
@@ -119,7 +119,7 @@ class Entities(Kind):
             "".join(f"{separator.join(row)}\n" for row in zip(*rows, strict=True))
             for rows in zip(*columns, strict=True)
         ]
-        atomic.write_text(path, "\n".join(sentences))
+        file_io.write_text(path, "\n".join(sentences))
 
 
 def _mark_entities(known: Mapping[str, str]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bert_keras import atomic, metrics
+from bert_keras import file_io, metrics
 from bert_keras.data import (
     Question,
     SupervisedExamples,
@@ -187,7 +187,7 @@ class Questions(Kind):
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
         """SQuAD's form: {id: answer}."""
         del data
-        atomic.write_text(path, json.dumps(dict(predictions), ensure_ascii=False) + "\n")
+        file_io.write_text(path, json.dumps(dict(predictions), ensure_ascii=False) + "\n")
 
 
 def _sureness(span: Answer, answer: str) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bert_keras import atomic
+from bert_keras import file_io
 from bert_keras.data import Texts, read_table, validation_split
 from bert_keras.errors import DataError
 from bert_keras.predictor import column_of
@@ -78,7 +78,7 @@ def write_glue(path: Path, predictions: Sequence[str]) -> None:
     """
     plain = (_BREAK.sub(" ", prediction) for prediction in predictions)
     lines = ["index\tprediction", *(f"{index}\t{text}" for index, text in enumerate(plain))]
-    atomic.write_text(path, "\n".join([*lines, ""]))
+    file_io.write_text(path, "\n".join([*lines, ""]))
 
 
 def shown(data: Texts, index: int) -> str:

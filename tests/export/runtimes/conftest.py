@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bert_keras import features
-from bert_keras.export.runtimes.axes import flat
+from bert_keras.export.runtimes.formats import flat
 from bert_keras.models import (
     BertEncoder,
     MultipleChoice,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras.checkpoints.families import FAMILIES, NATIVE
 from bert_keras.checkpoints.hugging_face import family_for
+from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE
 from bert_keras.data import Texts
 from bert_keras.errors import DataError, UsageError
 from bert_keras.features import LABEL

@@ -1,0 +1,399 @@
+"""Folders in Hugging Face's layout, theirs and ours, with the exact weights of changed layers.
+
+`model.safetensors` holds plain kernels: adapters are folded in, quantised weights are floats again.
+Every library reads these, and they answer as the model does. Adapters cannot be split off again,
+nor can rounded numbers be rounded back to the bit, so `bert_keras.safetensors` holds the kernels
+without adapters, the adapters, and the quantised weights with their scales.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras import file_io
+from bert_keras.checkpoints import (
+    hugging_face,
+    hugging_face_names,
+    new_heads,
+    sentence_transformers,
+    streaming,
+    tensors,
+)
+from bert_keras.checkpoints import manifest as manifests
+from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
+from bert_keras.checkpoints.hugging_face_names import (
+    CLASS_OF_HEADS,
+    CLASSES,
+    FAMILIES,
+    VECTOR_CLASSES,
+    VECTOR_OPTIONS,
+    Family,
+)
+from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS
+from bert_keras.checkpoints.name_mapping import LeafRule, NameMap, TensorSpec
+from bert_keras.config import BertConfig
+from bert_keras.errors import ArtifactError
+from bert_keras.layers import state as states
+from bert_keras.models import Task
+from bert_keras.tokenizers.files import transformer_folder
+
+# Of a layer with an adapter or quantised weights, what both files would hold alike.
+_SAME = "bias"
+_EXACT = LeafRule("")
+
+
+def state_entries(model: keras.Model, state: Mapping[str, Any]) -> list[TensorSpec]:
+    """Return the variables that the file of a model in this state holds, with their names."""
+    layers = states.layers_by_name(model)
+    changed = dict.fromkeys([*state.get("quantization", {}), *_adapters(state)])
+    return [
+        TensorSpec(variable, f"{name}/{variable.name}", _EXACT)
+        for name in changed
+        for variable in layers[name].weights
+        if variable.name != _SAME
+    ]
+
+
+def write_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -> str | None:
+    """Write the file; return its sha256, or None where the model needs none.
+
+    Raises:
+        NumericError: a value is not finite.
+    """
+    path = directory / STATE_WEIGHTS
+    kept = state_entries(model, state)
+    if not kept:
+        path.unlink(missing_ok=True)  # another model's
+        return None
+    return streaming.write_safetensors(path, kept)
+
+
+def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -> None:
+    """Freeze, adapt and quantise a filled model as it was saved, and give it its exact weights.
+
+    Args:
+        model: filled with the plain weights.
+        state: of the saved model.
+        directory: with the file of exact weights, if the state needs one.
+
+    Raises:
+        ArtifactError: the state is not this model's, or the file is missing or another model's.
+    """
+    path = directory / STATE_WEIGHTS
+    try:
+        states.check_state(state)
+        if not state.get("adapters") and not state.get("quantization"):
+            states.set_state(model, state)
+            return
+    except ValueError as error:
+        raise ArtifactError(f"{directory}: {error}") from error
+    with tensors.TensorFile(path) as file:
+        for name, values in _adapters(state).items():
+            # Before memory is taken for a rank that the state alone tells.
+            ranks = [shape for key, shape in file.shapes.items() if key.startswith(f"{name}/lora_")]
+            if len(ranks) != 2 or ranks[0][1:] + ranks[1][:1] != (values["rank"],) * 2:
+                raise ArtifactError(
+                    f"{path}: no adapter of rank {values['rank']} for {name}. Received: {ranks}"
+                )
+        try:
+            states.set_state(model, state)
+        except ValueError as error:
+            raise ArtifactError(f"{directory}: {error}") from error
+        kept = state_entries(model, state)
+        expected = {entry.tensor: entry.shape for entry in kept}
+        tensors.check(path, file.shapes, expected)
+        for entry in streaming.each(kept, f"reading {path}"):
+            values = file.read(entry.tensor)
+            whole = values.dtype.kind in "iu", np.dtype(_numpy(entry.variable.dtype)).kind in "iu"
+            if whole[0] != whole[1]:
+                raise ArtifactError(
+                    f"{path}: {entry.tensor}: expected {entry.variable.dtype}. "
+                    f"Received: {values.dtype}"
+                )
+            entry.variable.assign(values)
+
+
+def _numpy(dtype: str) -> str:
+    return "float32" if dtype == "bfloat16" else dtype
+
+
+def _adapters(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the adapted layers, of all adapters, with rank and alpha."""
+    adapters = state.get("adapters", {}).values()
+    return {name: values for layers in adapters for name, values in layers.items()}
+
+
+# === Folders in Hugging Face's layout, theirs and ours.
+ADAPTER = "adapter_config.json"  # of PEFT: transformers applies it to the model
+# The weights that the TensorFlow classes of transformers 4 wrote.
+_TENSORFLOW = ("tf_model.h5", "tf_model.h5.index.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class Folder(Checkpoint):
+    """A folder with config.json and safetensors files.
+
+    Attributes:
+        directory: where it is.
+        manifest: what only a folder of ours has.
+        values: its config.json, if it is not one of ours.
+        allow_pickle: whether a pytorch_model.bin may be read where there is nothing else.
+    """
+
+    directory: Path
+    manifest: dict[str, Any] | None
+    values: dict[str, Any]
+    allow_pickle: bool = False
+
+    @classmethod
+    def open(cls, directory: Path, *, allow_pickle: bool = False) -> Folder:
+        """Reads the small files.
+
+        Raises:
+            ArtifactError: not a checkpoint.
+        """
+        manifest = manifests.read(directory, CLASSES)
+        inner = directory if manifest else transformer_folder(directory)
+        path = inner / CONFIG
+        for folder in (directory, inner):
+            if (folder / ADAPTER).is_file():
+                raise ArtifactError(
+                    f"{folder / ADAPTER}: adapters of PEFT, which change the answers, cannot be "
+                    "read. Merge them with PEFT's `merge_and_unload` and save the model, or remove "
+                    "the file to open the model without them."
+                )
+        if manifest is None or path.is_file():
+            values = file_io.read_object(path)
+            hugging_face_names.warn_of_hugging_face(values, path)
+        if manifest is None:
+            return cls(directory, None, values, allow_pickle)
+        if path.is_file():
+            _check_agreement(manifest, values, path)
+        return cls(directory, manifest, {}, allow_pickle)
+
+    @property
+    def _transformer(self) -> Path:
+        """The folder of config.json and the weights, which is an inner one in some old folders."""
+        return self.directory if self.manifest is not None else transformer_folder(self.directory)
+
+    @functools.cached_property
+    def _sentences(self) -> sentence_transformers.SentenceFolder | None:
+        """The content of the files of sentence-transformers; None where there are none."""
+        is_one = sentence_transformers.is_one(self.directory)
+        return sentence_transformers.read(self.directory) if is_one else None
+
+    @property
+    def class_name(self) -> str:
+        """The class of ours that was written, or that is theirs."""
+        if self.manifest is not None:
+            return self.manifest["class"]
+        if self._sentences is not None:
+            return self._sentences.class_name
+        theirs = self.values.get("architectures")
+        classes = self._theirs.classes
+        for ours in classes:
+            if theirs in [[name] for name in self._theirs.calls(ours)]:
+                # Published BERTs are called masked language models and hold the pair head too.
+                told = self._class_of_tensors() if ours == "MaskedLM" else None
+                return told or ours
+        told = self._class_of_tensors() if theirs in (None, []) else None
+        if told is None:
+            raise ArtifactError(
+                f"{self._transformer / CONFIG}: architectures={theirs!r} is not one of "
+                f"{', '.join(classes.values())}. Open it with BertEncoder.from_preset or the "
+                "from_preset of a task."
+            )
+        return told
+
+    def _class_of_tensors(self) -> str | None:
+        """Return the class of ours with the heads that the tensors show; None for another set."""
+        with self.source() as source:
+            prefixed = any(name.startswith(self._theirs.prefix) for name in source.shapes)
+            names = hugging_face.names_of(self._theirs, prefixed=prefixed)
+            owners = {
+                path.partition("/")[0] for name in source.shapes for path in names.owners(name)
+            }
+        heads = frozenset(owners.intersection(hugging_face.HEADS))
+        told = CLASS_OF_HEADS.get(heads)
+        return told if told in self._theirs.classes else None
+
+    def has_head(self, class_name: str, head: tuple[str, ...], shapes: Shapes) -> bool:
+        """Return whether the folder was written from this class, with classes."""
+        is_of_it = self.head_class(class_name) == class_name
+        if self.manifest is not None:
+            return is_of_it and new_heads.is_described(self.manifest["options"])
+        theirs = self.values.get("architectures")
+        if isinstance(theirs, list) and theirs:
+            return is_of_it
+        return super().has_head(class_name, head, shapes)
+
+    def head_class(self, class_name: str) -> str | None:
+        """Return the class of the manifest, or the one that `architectures` names."""
+        if self.manifest is not None:
+            return self.manifest["class"]
+        theirs = self.values.get("architectures")
+        named = theirs if isinstance(theirs, list) else []
+        calls = {ours: self._theirs.calls(ours) for ours in self._theirs.classes}
+        classes = [ours for ours in calls if any(name in named for name in calls[ours])]
+        return class_name if class_name in classes else next(iter(classes), None)
+
+    def source(self, *, verify: bool = False) -> tensors.Tensors:
+        """Opens the weights."""
+        directory = self._transformer
+        if not any((directory / name).is_file() for name in tensors.FILES):
+            for name in _TENSORFLOW:
+                if (directory / name).is_file():
+                    raise _of_tensorflow(directory / name)
+        path = tensors.find(directory, allow_pickle=self.allow_pickle)
+        opened = tensors.open_tensors(path, hugging_face.current_name)
+        if any(name.endswith(":0") for name in opened.shapes):  # as variables of graphs are called
+            opened.close()
+            raise _of_tensorflow(path)
+        if verify and self.manifest is not None:
+            manifests.check_digest(path, self.manifest)
+        files = [opened, *self._dense_files(verify)]
+        return tensors.JoinedFiles(path, files) if len(files) > 1 else opened
+
+    def _dense_files(self, verify: bool) -> Iterator[tensors.Tensors]:
+        """The files of the dense layers behind the pooling of vectors."""
+        try:
+            folders = self._sentences.dense if self._sentences else ()
+        except ArtifactError:  # says whoever asks for vectors; its encoder can be opened
+            folders = ()
+        for number, folder in enumerate(folders):
+            path = tensors.find(folder, allow_pickle=self.allow_pickle)
+            if verify and self.manifest is not None:
+                name = path.relative_to(self.directory).as_posix()
+                manifests.check_digest(path, self.manifest, name)
+            yield tensors.open_tensors(path, f"dense.{number}.{{}}".format)
+
+    @property
+    def is_told_by_tensors(self) -> bool:
+        """True where only the tensors show whether there is a pooler: our own folders store it."""
+        return self.manifest is None
+
+    def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
+        """The config; whether there is a pooler is told by the tensors."""
+        if self.manifest is not None:
+            try:
+                return BertConfig.from_dict(self.manifest["config"])
+            except ValueError as error:
+                raise ArtifactError(f"{self.directory / MANIFEST}: {error}") from error
+        pooler = f"{self._theirs.encoder.get('pooler/dense')}.weight"
+        has_pooler = any(name.endswith(pooler) for name in shapes) or "pooler" in allow_missing
+        return hugging_face.read_config(self.values, self._transformer / CONFIG, pooler=has_pooler)
+
+    def saved_options(
+        self, class_name: str, config: BertConfig, shapes: Shapes
+    ) -> tuple[dict[str, Any], Path]:
+        """The options that the manifest or the config tells."""
+        del shapes
+        if self.manifest is None:
+            return self._their_options(class_name, config)
+        written, options = self.manifest["class"], self.manifest["options"]
+        if written == class_name and sentence_transformers.is_one(self.directory):
+            sentence_transformers.check_same(self.directory, options, self.directory / MANIFEST)
+        if written != class_name:
+            kept = VECTOR_OPTIONS if {written, class_name} == set(VECTOR_CLASSES) else ()
+            options = {name: options[name] for name in kept if name in options}
+        return options, self.directory / MANIFEST
+
+    def _their_options(self, class_name: str, config: BertConfig) -> tuple[dict[str, Any], Path]:
+        if class_name in VECTOR_CLASSES and self._sentences is not None:
+            sentences = self._sentences
+            if sentences.class_name not in VECTOR_CLASSES:
+                raise ArtifactError(
+                    f"{sentences.path}: of a {sentences.class_name}, which makes no vectors."
+                )
+            sentences.check_size(config.hidden_size)
+            return sentences.options, sentences.path
+        path = self._transformer / CONFIG
+        options = hugging_face.read_head_options(class_name, self.values, config, path)
+        if class_name == "SequenceClassifier":
+            options |= sentence_transformers.pair_options(self.directory)
+        return options, path
+
+    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
+        """By the family's rows."""
+        del class_name
+        family = FAMILIES[config.family]
+        if self.manifest is not None:
+            written = self.manifest["class"], self.manifest["options"]
+            family = hugging_face.family_for(config, *written)
+        prefixed = any(name.startswith(family.prefix) for name in shapes)
+        return hugging_face.names_of(family, prefixed=prefixed)
+
+    def set_state(self, model: Any, *, is_new: bool = False) -> None:
+        """As the manifest says, if the model is of the saved class, with the saved options.
+
+        Another task, or another head, over a saved encoder is a new model, all of which trains;
+        a warning says so.
+        """
+        state = (self.manifest or {}).get("state")
+        if self.manifest is None or not state:
+            return
+        is_same = type(model).__name__ == self.manifest["class"] and not is_new
+        if not is_same or (isinstance(model, Task) and model.options != self.manifest["options"]):
+            warnings.warn(
+                f"{self.directory}: the saved {self.manifest['class']} has state that a new "
+                f"{type(model).__name__} does not take over: {', '.join(state)}. The new model has "
+                "its weights as plain ones, adapters merged, and all of it trains.",
+                stacklevel=4,
+            )
+            return
+        if (self.directory / STATE_WEIGHTS).is_file():
+            manifests.check_digest(self.directory / STATE_WEIGHTS, self.manifest)
+        restore_state(model, state, self.directory)
+
+    @property
+    def _theirs(self) -> Family:
+        return FAMILIES[hugging_face.family_of(self.values, self._transformer / CONFIG)]
+
+
+def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Path) -> None:
+    """Compare a config.json with the manifest beside it.
+
+    Raises:
+        ArtifactError: they contradict each other, so that other libraries open another model.
+    """
+    hugging_face_names.require_known_values(values, path)
+    try:
+        config = BertConfig.from_dict(manifest["config"])
+        written = hugging_face.write_config(config, manifest["class"], manifest["options"])
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return  # the manifest is not one of a model, which is refused where it is read
+    if different := [key for key in written if key in values and values[key] != written[key]]:
+        key = different[0]
+        raise ArtifactError(
+            f"{path}: contradicts {MANIFEST} in {', '.join(different)}: {key} is "
+            f"{values[key]!r:.100} here, {written[key]!r:.100} there. Take both from one save; "
+            f"without {MANIFEST} the folder is opened as {CONFIG} says."
+        )
+    family = FAMILIES[config.family]
+    changing = {*family.sizes.values(), *family.constants.values(), "id2label"}
+    if absent := [
+        key
+        for key, value in written.items()
+        if key in changing and key not in values and value != family.defaults.get(key)
+    ]:
+        told = ", ".join(f"{key}={written[key]!r:.100}" for key in absent)
+        raise ArtifactError(
+            f"{path}: missing: {', '.join(absent)}, where other libraries have a default of their "
+            f"own. {MANIFEST} says {told}."
+        )
+
+
+def _of_tensorflow(path: Path) -> ArtifactError:
+    return ArtifactError(
+        f"{path}: written by a TensorFlow class of transformers 4, which is not read. Take the "
+        f"{tensors.WEIGHTS} that most repositories have beside it, or convert it with "
+        "transformers 4: docs/migration.md of bert_keras says how."
+    )

@@ -1,0 +1,461 @@
+"""Hugging Face's names of layers, heads, classes and config keys. Nothing but tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras import file_io
+from bert_keras.errors import ArtifactError
+
+# What the first PyTorch port called them is in `hugging_face`.
+_EMBEDDINGS = {
+    "embeddings/token": "embeddings.word_embeddings",
+    "embeddings/segment": "embeddings.token_type_embeddings",
+    "embeddings/position": "embeddings.position_embeddings",
+    "embeddings/layer_norm": "embeddings.LayerNorm",
+}
+_BLOCK = {
+    "block_#/attention/query": "encoder.layer.#.attention.self.query",
+    "block_#/attention/key": "encoder.layer.#.attention.self.key",
+    "block_#/attention/value": "encoder.layer.#.attention.self.value",
+    "block_#/attention/distance": "encoder.layer.#.attention.self.distance_embedding",
+    "block_#/attention/output": "encoder.layer.#.attention.output.dense",
+    "block_#/attention_layer_norm": "encoder.layer.#.attention.output.LayerNorm",
+    "block_#/feedforward/intermediate": "encoder.layer.#.intermediate.dense",
+    "block_#/feedforward/output": "encoder.layer.#.output.dense",
+    "block_#/feedforward_layer_norm": "encoder.layer.#.output.LayerNorm",
+}
+_CLASSIFIERS = {
+    "label/output": "classifier",
+    "tags/output": "classifier",
+    "span/output": "qa_outputs",
+    "choice/output": "classifier",
+}
+# RoBERTa and ELECTRA label a text by a layer of their own, not by the pooler.
+_DEEP_LABEL = {"label/dense": "classifier.dense", "label/output": "classifier.out_proj"}
+
+SIZES = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "intermediate_size": "intermediate_size",
+    "max_positions": "max_position_embeddings",
+}
+CONSTANTS = {
+    "num_segments": "type_vocab_size",
+    "activation": "hidden_act",
+    "layer_norm_epsilon": "layer_norm_eps",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "initializer_range": "initializer_range",
+    "position_embedding": "position_embedding_type",
+}
+# Their values where a config does not say them.
+_DEFAULTS = {
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+    "position_embedding_type": "absolute",
+}
+_TASKS = {
+    "MaskedLM": "ForMaskedLM",
+    "SequenceClassifier": "ForSequenceClassification",
+    "TokenClassifier": "ForTokenClassification",
+    "QuestionAnswerer": "ForQuestionAnswering",
+    "MultipleChoice": "ForMultipleChoice",
+}
+_CLASSIFYING = ("SequenceClassifier", "TokenClassifier", "MultipleChoice")
+
+
+def _classes(name: str, **more: str) -> dict[str, str]:
+    endings = {"BertEncoder": "Model", "SentenceEncoder": "Model", **_TASKS, **more}
+    return {ours: f"{name}{ending}" for ours, ending in endings.items()}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Family:
+    """A family in Hugging Face's words.
+
+    Attributes:
+        model_types: what its config.json is called; the first is written.
+        prefix: of the encoder's tensors under a head.
+        encoder: our layers -> theirs, `#` for the block's number.
+        heads: our head layers -> theirs, whole names.
+        classes: our classes -> theirs.
+        other_classes: second names of theirs, by ours.
+        sizes: our config values -> theirs; a config must say them.
+        constants: as `sizes`, but `defaults` are taken where a config does not say them.
+        defaults: by their keys.
+        fixed: our config values that every model of the family has.
+        pad_token_id: what is written.
+        redundant: buffers and second names of tied tensors, which carry nothing of their own.
+        hidden_activation: of the layer within the heads that label a text or a choice; None where
+            the pooler does that work.
+        hidden_dropout: before that layer; None for that of the head.
+        mlm_activation: of the MLM head; None for the encoder's.
+        head_dropout: our classes -> what a config calls the dropout of their heads.
+    """
+
+    model_types: tuple[str, ...]
+    prefix: str
+    encoder: Mapping[str, str]
+    heads: Mapping[str, str]
+    classes: Mapping[str, str]
+    other_classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    sizes: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(SIZES))
+    constants: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(CONSTANTS))
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(_DEFAULTS))
+    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    pad_token_id: int = 0
+    redundant: tuple[str, ...] = ("embeddings.position_ids",)
+    hidden_activation: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    hidden_dropout: float | None = None
+    mlm_activation: str | None = None
+    head_dropout: Mapping[str, str] = dataclasses.field(
+        default_factory=lambda: dict.fromkeys(_CLASSIFYING, "classifier_dropout")
+    )
+
+    def calls(self, ours: str) -> tuple[str, ...]:
+        """All names of theirs for a class of ours."""
+        tables = (self.classes, self.other_classes)
+        return tuple(table[ours] for table in tables if ours in table)
+
+
+FAMILIES = {
+    "bert": Family(
+        model_types=("bert",),
+        prefix="bert.",
+        encoder={**_EMBEDDINGS, **_BLOCK, "pooler/dense": "pooler.dense"},
+        heads={
+            "mlm/dense": "cls.predictions.transform.dense",
+            "mlm/layer_norm": "cls.predictions.transform.LayerNorm",
+            "mlm": "cls.predictions",
+            "nsp/dense": "cls.seq_relationship",
+            "sop/dense": "cls.seq_relationship",
+            **_CLASSIFIERS,
+        },
+        classes=_classes("Bert", Pretrainer="ForPreTraining"),
+        redundant=(
+            "embeddings.position_ids",
+            "cls.predictions.decoder.weight",
+            "cls.predictions.decoder.bias",
+        ),
+    ),
+    "roberta": Family(
+        model_types=("roberta", "xlm-roberta"),
+        prefix="roberta.",
+        encoder={**_EMBEDDINGS, **_BLOCK, "pooler/dense": "pooler.dense"},
+        heads={
+            "mlm/dense": "lm_head.dense",
+            "mlm/layer_norm": "lm_head.layer_norm",
+            "mlm": "lm_head",
+            **_CLASSIFIERS,
+            **_DEEP_LABEL,
+        },
+        classes=_classes("Roberta"),
+        other_classes=_classes("XLMRoberta"),
+        pad_token_id=1,
+        redundant=("embeddings.position_ids", "lm_head.decoder.weight", "lm_head.decoder.bias"),
+        hidden_activation={"SequenceClassifier": "tanh"},
+        mlm_activation="gelu",
+    ),
+    "distilbert": Family(
+        model_types=("distilbert",),
+        prefix="distilbert.",
+        encoder={
+            **{name: theirs for name, theirs in _EMBEDDINGS.items() if "segment" not in name},
+            "block_#/attention/query": "transformer.layer.#.attention.q_lin",
+            "block_#/attention/key": "transformer.layer.#.attention.k_lin",
+            "block_#/attention/value": "transformer.layer.#.attention.v_lin",
+            "block_#/attention/output": "transformer.layer.#.attention.out_lin",
+            "block_#/attention_layer_norm": "transformer.layer.#.sa_layer_norm",
+            "block_#/feedforward/intermediate": "transformer.layer.#.ffn.lin1",
+            "block_#/feedforward/output": "transformer.layer.#.ffn.lin2",
+            "block_#/feedforward_layer_norm": "transformer.layer.#.output_layer_norm",
+        },
+        heads={
+            "mlm/dense": "vocab_transform",
+            "mlm/layer_norm": "vocab_layer_norm",
+            "mlm": "vocab_projector",
+            **_CLASSIFIERS,
+            "label/dense": "pre_classifier",
+            "choice/dense": "pre_classifier",
+        },
+        classes=_classes("DistilBert"),
+        sizes={
+            "vocab_size": "vocab_size",
+            "hidden_size": "dim",
+            "num_layers": "n_layers",
+            "num_heads": "n_heads",
+            "intermediate_size": "hidden_dim",
+            "max_positions": "max_position_embeddings",
+        },
+        constants={
+            "activation": "activation",
+            "dropout": "dropout",
+            "attention_dropout": "attention_dropout",
+            "initializer_range": "initializer_range",
+            "position_embedding": "sinusoidal_pos_embds",
+        },
+        defaults={
+            "activation": "gelu",
+            "dropout": 0.1,
+            "attention_dropout": 0.1,
+            "initializer_range": 0.02,
+            "sinusoidal_pos_embds": False,
+        },
+        fixed={"num_segments": 0, "pooler": False, "layer_norm_epsilon": 1e-12},
+        redundant=("embeddings.position_ids", "vocab_projector.weight"),
+        hidden_activation={"SequenceClassifier": "relu", "MultipleChoice": "relu"},
+        hidden_dropout=0.0,
+        head_dropout={
+            "SequenceClassifier": "seq_classif_dropout",
+            "MultipleChoice": "seq_classif_dropout",
+            "QuestionAnswerer": "qa_dropout",
+        },
+    ),
+    "albert": Family(
+        model_types=("albert",),
+        prefix="albert.",
+        encoder={
+            **_EMBEDDINGS,
+            "embeddings/projection": "encoder.embedding_hidden_mapping_in",
+            **{
+                f"block_#/{ours}": f"encoder.albert_layer_groups.#.albert_layers.0.{theirs}"
+                for ours, theirs in {
+                    "attention/query": "attention.query",
+                    "attention/key": "attention.key",
+                    "attention/value": "attention.value",
+                    "attention/output": "attention.dense",
+                    "attention_layer_norm": "attention.LayerNorm",
+                    "feedforward/intermediate": "ffn",
+                    "feedforward/output": "ffn_output",
+                    "feedforward_layer_norm": "full_layer_layer_norm",
+                }.items()
+            },
+            "pooler/dense": "pooler",
+        },
+        heads={
+            "mlm/dense": "predictions.dense",
+            "mlm/layer_norm": "predictions.LayerNorm",
+            "mlm": "predictions",
+            "sop/dense": "sop_classifier.classifier",
+            **_CLASSIFIERS,
+        },
+        classes=_classes("Albert", Pretrainer="ForPreTraining"),
+        sizes={**SIZES, "embedding_size": "embedding_size"},
+        constants={**CONSTANTS, "num_unique_layers": "num_hidden_groups"},
+        defaults={
+            **_DEFAULTS,
+            "hidden_act": "gelu_new",
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "num_hidden_groups": 1,
+        },
+        redundant=(
+            "embeddings.position_ids",
+            "predictions.decoder.weight",
+            "predictions.decoder.bias",
+        ),
+        head_dropout=dict.fromkeys(_CLASSIFYING, "classifier_dropout_prob"),
+    ),
+    "electra": Family(
+        model_types=("electra",),
+        prefix="electra.",
+        encoder={**_EMBEDDINGS, "embeddings/projection": "embeddings_project", **_BLOCK},
+        heads={
+            "mlm/dense": "generator_predictions.dense",
+            "mlm/layer_norm": "generator_predictions.LayerNorm",
+            "mlm": "generator_lm_head",
+            "rtd/dense": "discriminator_predictions.dense",
+            "rtd/output": "discriminator_predictions.dense_prediction",
+            **_CLASSIFIERS,
+            **_DEEP_LABEL,
+            "choice/dense": "sequence_summary.summary",
+        },
+        classes=_classes("Electra", ReplacedTokenDetector="ForPreTraining"),
+        sizes={**SIZES, "embedding_size": "embedding_size"},
+        fixed={"pooler": False},
+        redundant=("embeddings.position_ids", "generator_lm_head.weight"),
+        hidden_activation={"SequenceClassifier": "gelu", "MultipleChoice": "gelu"},
+        mlm_activation="gelu",
+    ),
+}
+
+_BERT, _ELECTRA = FAMILIES["bert"], FAMILIES["electra"]
+# Names for what no family of theirs has, such as a BERT that shares blocks: every layer there is.
+NATIVE = Family(
+    model_types=("bert_keras",),
+    prefix=_BERT.prefix,
+    encoder={**_ELECTRA.encoder, **_BERT.encoder},
+    heads={
+        **{path: name for path, name in _ELECTRA.heads.items() if path.startswith("rtd/")},
+        **_BERT.heads,
+        "generator/projection": "generator.embeddings_project",
+        **{f"generator/{path}": f"generator.{name}" for path, name in _BLOCK.items()},
+        "label/dense": "label_dense",
+        "choice/dense": "choice_dense",
+        "crf": "crf",
+        "mix": "mix",
+    },
+    classes={"ElectraPretrainer": "", "SentencePairs": ""},  # and those of the others
+    redundant=_BERT.redundant,
+)
+
+
+# === The keys of other libraries' configs that are honoured in no table: irrelevant or refused.
+# Every key that a library writes is translated (`FAMILIES`, `keras_hub_names`, `google_tf1`), or it
+# stands here: with the reason why it changes no answer, or with the values under which it does not.
+
+
+_ORIGIN = "who wrote the file, and from what"
+_CALLER = "which outputs a call returns and in what form: `hidden_states=`, `attentions=` here"
+_GENERATION = "generation of text, which encoders do not do"
+_COMPUTATION = "how it is computed, not what"
+_STORAGE = "the type that weights are stored in: the tensors tell it, Keras's policy computes"
+_TRAINING = "training alone: nothing of it is in a saved model"
+_TOKENS = "ids of special tokens, which the tokenizer's own files tell"
+_TOKENIZER = "the class of the tokenizer, which `Tokenizer` reads"
+_UNUSED = "written by early code that never read it"
+
+# Hugging Face's config.json: key -> why it changes no answer.
+IRRELEVANT: Mapping[str, str] = {
+    **dict.fromkeys(("transformers_version", "_name_or_path", "name_or_path"), _ORIGIN),
+    **dict.fromkeys(("_commit_hash", "finetuning_task", "task_specific_params"), _ORIGIN),
+    **dict.fromkeys(("return_dict", "output_hidden_states", "output_attentions"), _CALLER),
+    **dict.fromkeys(("output_past", "tie_last_hidden_states"), _CALLER),
+    **dict.fromkeys(("chunk_size_feed_forward", "torchscript", "use_bfloat16"), _COMPUTATION),
+    **dict.fromkeys(("_attn_implementation", "attn_implementation"), _COMPUTATION),
+    **dict.fromkeys(("_attn_implementation_autoset", "_experts_implementation"), _COMPUTATION),
+    **dict.fromkeys(("dtype", "torch_dtype"), _STORAGE),
+    **dict.fromkeys(("gradient_checkpointing", "tf_legacy_loss"), _TRAINING),
+    **dict.fromkeys(("summary_last_dropout", "summary_first_dropout"), _TRAINING),
+    **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), _TOKENS),
+    **dict.fromkeys(("mask_token_id", "pad_token_id", "unk_token_id", "eos_token_ids"), _TOKENS),
+    "tokenizer_class": _TOKENIZER,
+    **dict.fromkeys(
+        (
+            *("use_cache", "max_length", "min_length", "do_sample", "early_stopping", "num_beams"),
+            *("num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "typical_p"),
+            *("repetition_penalty", "length_penalty", "no_repeat_ngram_size", "bad_words_ids"),
+            *("encoder_no_repeat_ngram_size", "num_return_sequences", "output_scores", "prefix"),
+            *("return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id"),
+            *("remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens"),
+            *("begin_suppress_tokens", "decoder_start_token_id", "tie_encoder_decoder"),
+            "cross_attention_hidden_size",
+        ),
+        _GENERATION,
+    ),
+    **dict.fromkeys(
+        (
+            *("directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_type"),
+            *("pooler_num_fc_layers", "pooler_size_per_head", "down_scale_factor", "gap_size"),
+            *("num_memory_blocks", "tie_weights_"),
+        ),
+        _UNUSED,
+    ),
+}
+# Key -> the values under which it changes nothing; any other is refused.
+REQUIRED: Mapping[str, tuple[Any, ...]] = {
+    "is_decoder": (None, False),
+    "is_encoder_decoder": (None, False),
+    "add_cross_attention": (None, False),
+    "tie_word_embeddings": (None, True),
+    "inner_group_num": (None, 1),
+    "net_structure_type": (None, 0),
+    "pruned_heads": (None, {}),
+    "quantization_config": (None,),
+    "compression_config": (None,),
+    "per_layer_config": (None, {}),
+    "adapters": (None, {}),
+}
+# Read elsewhere, whatever the family: the class, the head, the code of the folder's own.
+_HONOURED = (
+    *("model_type", "architectures", "auto_map", "id2label", "label2id", "num_labels"),
+    *("_num_labels", "problem_type", "summary_activation", "summary_type", "summary_use_proj"),
+    *("sentence_transformers", "sbert_ce_default_activation_function"),  # of CrossEncoder folders
+)
+
+# Google's bert_config.json and its like, which do not say a version.
+GOOGLE_IRRELEVANT: Mapping[str, str] = {
+    name: reason for name, reason in IRRELEVANT.items() if reason == _UNUSED
+}
+# KerasHub's metadata.json.
+METADATA: Mapping[str, str] = dict.fromkeys(
+    ("keras_version", "keras_hub_version", "parameter_count", "date_saved", "tasks"), _ORIGIN
+)
+# KerasHub's config.json, task.json: what Keras writes around the arguments of every object.
+KERAS_OBJECT = (
+    *("module", "class_name", "config", "registered_name", "build_config", "compile_config"),
+    *("assets", "weights"),  # of its first presets
+)
+KERAS_LAYER: Mapping[str, str] = {
+    "preprocessor": "packs texts: `Tokenizer` reads its vocabulary, lengths are the caller's",
+    "name": "a name of the Keras object",
+    "trainable": _TRAINING,
+    "dtype": "the policy of the writer; `dtype=` is the caller's",
+}
+
+
+def warn_of_hugging_face(values: Mapping[str, Any], path: Path) -> None:
+    """Warn of what a Hugging Face config says and is not read: its own code, unknown keys.
+
+    Args:
+        values: the parsed config.json.
+        path: of the file, for messages.
+    """
+    if "auto_map" in values:
+        warnings.warn(
+            f"{path}: auto_map names code of the checkpoint's own, which is never run. What is "
+            f"computed is a model_type={values.get('model_type')!r:.100}, if that is known here; "
+            "compare the outputs.",
+            stacklevel=2,
+        )
+    for family in FAMILIES.values():
+        if values.get("model_type") in family.model_types:
+            file_io.warn_of_unknown_keys(path, values, known_to(family))
+
+
+def known_to(family: Family) -> set[str]:
+    """Return the keys of a config.json of this family of which each is honoured or has a reason."""
+    known = {*family.sizes.values(), *family.constants.values(), *family.head_dropout.values()}
+    return known | {*_HONOURED, *IRRELEVANT, *REQUIRED}
+
+
+def require_known_values(values: Mapping[str, Any], path: Path) -> None:
+    """Check that no key has a value under which the model computes something else.
+
+    Raises:
+        ArtifactError: one has.
+    """
+    for key, accepted in REQUIRED.items():
+        if not any(values.get(key) is value or values.get(key) == value for value in accepted):
+            raise ArtifactError(f"{path}: not supported: {key}={values[key]!r:.200}")
+
+
+# === Folders in Hugging Face's layout, theirs and ours.
+
+# Every class that a folder can hold.
+CLASSES = {name for family in (*FAMILIES.values(), NATIVE) for name in family.classes}
+# Classes that make vectors of texts, which they tell by the same options.
+VECTOR_CLASSES = ("SentenceEncoder", "SentencePairs")
+VECTOR_OPTIONS = (
+    *("pooling", "normalize", "include_prompt", "dense", "truncate_dim", "similarity"),
+    *("prompts", "default_prompt_name"),
+)
+# The heads of a file -> our class, where its config.json does not say it or says less.
+CLASS_OF_HEADS = {
+    frozenset(): "BertEncoder",
+    frozenset({"mlm"}): "MaskedLM",
+    frozenset({"mlm", "nsp", "sop"}): "Pretrainer",  # one tensor, for either pairs
+    frozenset({"mlm", "sop"}): "Pretrainer",
+    frozenset({"rtd"}): "ReplacedTokenDetector",
+}

@@ -1,0 +1,303 @@
+"""KerasHub's preset folders, read and written as data, without KerasHub."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras import file_io
+from bert_keras.checkpoints import hugging_face_names, streaming, tensors
+from bert_keras.checkpoints import keras_hub as tasks
+from bert_keras.checkpoints import manifest as manifests
+from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
+from bert_keras.checkpoints.keras_hub import Target
+from bert_keras.checkpoints.keras_hub_names import (
+    BACKBONES,
+    FILE_LEAVES,
+    Backbone,
+    Head,
+    names_by,
+    read_config_of,
+)
+from bert_keras.checkpoints.manifest import CONFIG
+from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec
+from bert_keras.config import BertConfig
+from bert_keras.errors import ArtifactError
+from bert_keras.models import BertEncoder, Task
+from bert_keras.models.adaptation import plain_weights
+
+WEIGHTS = "model.weights.h5"
+# What the first block is called in a file, and what by the rows of all blocks.
+FIRST_BLOCK = ("layers/transformer_encoder/", "layers/transformer_encoder_0/")
+# What a folder of theirs may have beside config.json.
+FILES = (WEIGHTS, tasks.TASK, tasks.WEIGHTS, tasks.METADATA)
+
+
+@dataclasses.dataclass(frozen=True)
+class KerasHubFolder(Checkpoint):
+    """A preset folder of KerasHub: config.json, model.weights.h5, and a task's files beside them.
+
+    Attributes:
+        directory: where it is.
+        values: its config.json.
+        task: its task.json; empty where there is none.
+    """
+
+    directory: Path
+    values: dict[str, Any]
+    task: dict[str, Any]
+
+    @classmethod
+    def open(cls, directory: Path) -> KerasHubFolder:
+        """Reads the small files.
+
+        Raises:
+            ArtifactError: not JSON.
+        """
+        path = directory / tasks.TASK
+        values = file_io.read_object(directory / CONFIG)
+        _check_object(directory / CONFIG, values)
+        task = file_io.read_object(path) if path.is_file() else {}
+        opened = cls(directory, values, task)
+        if opened._head():  # a task of another kind is not read
+            _check_object(path, task)
+            opened._check_agreement(path)
+        return opened
+
+    def _check_agreement(self, path: Path) -> None:
+        """Compare the backbone in task.json with config.json.
+
+        Raises:
+            ArtifactError: they differ in a value that is read.
+        """
+        inner = self.task.get("config")
+        inner = inner.get("backbone") if isinstance(inner, dict) else None
+        theirs = inner.get("config") if isinstance(inner, dict) else None
+        ours = self.values.get("config")
+        if not isinstance(theirs, dict) or not isinstance(ours, dict):
+            return
+        for key in self._backbone().keys.values():
+            if key in theirs and theirs[key] != ours.get(key):
+                raise ArtifactError(
+                    f"{path}: contradicts {CONFIG}: {key} is {theirs[key]!r:.100} here, "
+                    f"{ours.get(key)!r:.100} there."
+                )
+
+    @property
+    def class_name(self) -> str:
+        """Of the task, where there is one."""
+        head = self._head()
+        if self.task and head is None:
+            raise ArtifactError(
+                f"{self.directory / tasks.TASK}: registered_name="
+                f"{self.task.get('registered_name')!r} is not one that can be opened. "
+                "Open the encoder alone: BertEncoder.from_preset."
+            )
+        return head.class_name if head else BertEncoder.__name__
+
+    @property
+    def is_told_by_tensors(self) -> bool:
+        """Weights are opened where there are some, so that the sizes are compared with them."""
+        return (self.directory / WEIGHTS).is_file()
+
+    def source(self, *, verify: bool = False) -> tensors.Tensors:
+        """Opens the weights, and those of a head that we know."""
+        del verify  # the folder has no digests
+        backbone = streaming.HDF5File(self.directory / WEIGHTS, _numbered)
+        path = self.directory / tasks.WEIGHTS
+        if not (self._head() and path.is_file()):
+            return backbone
+        with ExitStack() as opened:
+            opened.push(backbone)
+            head = streaming.HDF5File(path, f"{path.name}/{{}}".format)
+            opened.pop_all()
+        return tensors.JoinedFiles(self.directory, (backbone, head))
+
+    def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
+        """The config, with the constants that their class has."""
+        del shapes, allow_missing
+        return self._config()
+
+    def saved_options(
+        self, class_name: str, config: BertConfig, shapes: Shapes
+    ) -> tuple[dict[str, Any], Path]:
+        """Of the task in the folder; of another one what its class always has."""
+        del shapes
+        head, path = self._head(), self.directory / tasks.TASK
+        if head is None or head.class_name != class_name:
+            options = tasks.options_of_a_new_head(self._backbone(), class_name, config)
+            return options, self.directory / CONFIG
+        values = self.task.get("config")
+        if not isinstance(values, dict):
+            raise ArtifactError(f"{path}: no config in it.")
+        options = tasks.read_options(head, values, config, str(path))
+        return {**options, **tasks.read_extra(self.directory)}, path
+
+    def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
+        """By the rows of the backbone and of the head that is there."""
+        del class_name
+        names = file_names(self._backbone(), self._head(), config)
+        optimizer = f"{tasks.WEIGHTS}/optimizer/"  # which they write beside the head
+        redundant = [name for name in shapes if name.startswith(optimizer)]
+        return dataclasses.replace(names, redundant=redundant)
+
+    def _backbone(self) -> Backbone:
+        name = tasks.class_of(self.values)
+        if name not in BACKBONES:
+            raise ArtifactError(
+                f"{self.directory / CONFIG}: registered_name="
+                f"{self.values.get('registered_name')!r} is not one of {', '.join(BACKBONES)}."
+            )
+        return BACKBONES[name]
+
+    def _head(self) -> Head | None:
+        found = tasks.find_task(tasks.class_of(self.task))
+        return found[1] if found and found[0] == tasks.class_of(self.values) else None
+
+    def _config(self) -> BertConfig:
+        values = self.values.get("config")
+        path = self.directory / CONFIG
+        if not isinstance(values, dict):
+            raise ArtifactError(f"{path}: no config in it.")
+        return read_config_of(self._backbone(), values, str(path))
+
+
+def _check_object(path: Path, values: dict[str, Any]) -> None:
+    """Check what Keras writes around the arguments of an object.
+
+    Raises:
+        ArtifactError: an unknown key, or another class than `registered_name` says.
+    """
+    file_io.refuse_unknown_keys(path, values, hugging_face_names.KERAS_OBJECT)
+    name = values.get("class_name")
+    if name not in (None, tasks.class_of(values)):
+        raise ArtifactError(
+            f"{path}: contradicts itself: class_name={name!r:.100}, "
+            f"registered_name={values.get('registered_name')!r:.100}"
+        )
+
+
+def is_one(values: dict[str, Any]) -> bool:
+    """Whether a config.json is KerasHub's."""
+    return tasks.class_of(values) is not None
+
+
+def file_names(
+    backbone: Backbone, head: Head | None, config: BertConfig, segment: np.ndarray | None = None
+) -> NameMap:
+    """The names of the variables of a model in a folder; `segment` as in `names_by`."""
+    names = names_by(backbone.file_modules(config), FILE_LEAVES, config, segment)
+    return tasks.with_head(names, head, file=True) if head else names
+
+
+def _numbered(dataset: str) -> str:
+    return dataset.replace(*FIRST_BLOCK)
+
+
+# === KerasHub's preset folders, written without KerasHub: its model would be another in memory.
+
+
+_HEAD = f"{tasks.WEIGHTS}/"  # what the names of its datasets begin with in our tables
+# Theirs come compiled, and are not opened without: steps and rate of an Adam before its first step.
+_OPTIMIZER: tuple[streaming.Dataset, ...] = (
+    ("optimizer/vars/0", (), [(0, np.array(0, "int32"))]),
+    ("optimizer/vars/1", (), [(0, np.array(5e-5, "float32"))]),
+)
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def save(model: BertEncoder | Task, directory: Path) -> None:
+    """Writes a model as a preset folder of KerasHub.
+
+    Raises:
+        UsageError: they have no such model.
+        NumericError: a weight is not finite. Nothing is written.
+    """
+    target = Target.of(model)
+    names = file_names(target.backbone, target.head, target.config, target.segment)
+    weights = plain_weights(model)
+    entries = names.entries([weight for weight in weights if names.knows(weight.path)])
+    streaming.check(entries)
+    heads = [entry for entry in entries if entry.tensor.startswith(_HEAD)]
+    others = [entry for entry in entries if not entry.tensor.startswith(_HEAD)]
+    texts = _texts(model, target, sum(math.prod(weight.shape) for weight in weights))
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory, prefix=".tmp-") as folder:
+        datasets = itertools.chain(_zeros(target), _datasets(others, directory))
+        streaming.write_hdf5(Path(folder, WEIGHTS), datasets)
+        if heads:
+            datasets = itertools.chain(_OPTIMIZER, _datasets(heads, directory))
+            streaming.write_hdf5(Path(folder, tasks.WEIGHTS), datasets)
+        for name, values in texts.items():
+            Path(folder, name).write_bytes(manifests.json_bytes(values))
+        # Another model's head must not stay beside this one, nor its config beside these weights.
+        for name in (CONFIG, tasks.TASK, tasks.WEIGHTS):
+            (directory / name).unlink(missing_ok=True)
+        for path in sorted(Path(folder).iterdir(), key=lambda path: path.name == CONFIG):
+            path.replace(directory / path.name)
+
+
+def _datasets(entries: list[TensorSpec], directory: Path) -> Iterator[streaming.Dataset]:
+    for entry in streaming.each(entries, f"writing {directory}"):
+        # The first of their blocks has no number.
+        name = entry.tensor.removeprefix(_HEAD).replace(FIRST_BLOCK[1], FIRST_BLOCK[0])
+        yield name, entry.shape, streaming.parts(entry)
+
+
+def _zeros(target: Target) -> Iterator[streaming.Dataset]:
+    """Their pooler, which not every encoder of ours has."""
+    layer = target.backbone.file_modules(target.config).get("pooler/dense")
+    size = target.config.hidden_size
+    if layer and not target.config.pooler:
+        for number, shape in enumerate([(size, size), (size,)]):
+            yield f"{layer}/vars/{number}", shape, [(0, np.zeros(shape, "float32"))]
+
+
+def _texts(model: BertEncoder | Task, target: Target, parameters: int) -> dict[str, Any]:
+    """The JSON files, as their library writes them."""
+    # Not by `serialize_keras_object`, which imports TensorFlow.
+    policy = {
+        "module": "keras",
+        "class_name": "DTypePolicy",
+        "config": {"name": model.dtype_policy.name},
+        "registered_name": None,
+    }
+    package = _snake(target.name.removesuffix("Backbone"))
+    backbone = _described(target.name, package, {"dtype": policy, **target.values})
+    metadata = {
+        "keras_version": keras.version(),
+        "parameter_count": parameters,
+        "tasks": sorted(target.backbone.heads),
+    }
+    if not isinstance(model, Task):
+        return {CONFIG: backbone, tasks.METADATA: metadata}
+    config = {"backbone": backbone, "preprocessor": None, **target.arguments}
+    return {
+        CONFIG: backbone,
+        tasks.METADATA: {**metadata, **tasks.extra_of(model)},
+        tasks.TASK: _described(target.task_name, package, config),
+    }
+
+
+def _described(name: str, package: str, config: dict[str, Any]) -> dict[str, Any]:
+    """A class of theirs and its arguments, as Keras writes an object."""
+    return {
+        "module": f"keras_hub.src.models.{package}.{_snake(name)}",
+        "class_name": name,
+        "config": {"name": _snake(name), **config},
+        "registered_name": f"keras_hub>{name}",
+    }
+
+
+def _snake(name: str) -> str:
+    return _WORDS.sub("_", name).lower()

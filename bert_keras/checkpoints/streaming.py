@@ -1,0 +1,340 @@
+"""Weights moved between files and variables in parts: a model is never in memory twice.
+
+The library's own writer wants all arrays at once. The format: eight bytes with the length of a JSON
+header, the header, the numbers (https://github.com/huggingface/safetensors, "Format").
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras import file_io
+from bert_keras.checkpoints import tensors
+from bert_keras.checkpoints.name_mapping import Shape, TensorSpec
+from bert_keras.checkpoints.tensors import Tensors
+from bert_keras.errors import ArtifactError, NumericError
+
+_KINDS = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int32": "I32",
+    "int8": "I8",
+}
+_METADATA = {"format": "pt"}  # what Hugging Face's library looks for
+
+
+def write_safetensors(path: Path, entries: Iterable[TensorSpec]) -> str:
+    """Writes variables as the tensors they are stored in; answers the sha256 of the file.
+
+    Args:
+        path: replaced whole, or left as it was.
+        entries: the variables.
+
+    Raises:
+        NumericError: a value is not finite.
+    """
+    entries = list(entries)
+    header: dict[str, object] = {"__metadata__": _METADATA}
+    end = 0
+    for entry in entries:
+        dtype = str(entry.variable.dtype)
+        width = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+        start, end = end, end + width * math.prod(entry.shape)
+        header[entry.tensor] = {
+            "dtype": _KINDS[dtype],
+            "shape": list(entry.shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    digest = hashlib.sha256()
+    with file_io.new_file(path) as file:
+        for part in (len(text).to_bytes(8, "little"), text):
+            digest.update(part)
+            file.write(part)
+        for entry in each(entries, f"writing {path}"):
+            for _, array in parts(entry):
+                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+                digest.update(data)
+                file.write(data)
+    return digest.hexdigest()
+
+
+# === Keras's weight files, read and written as data: no links, nothing outside the file.
+
+
+_DEEPEST = 16  # groups within groups
+_MOST = 100_000  # groups and datasets
+
+# To be written: a name, the whole shape, and the values in parts: first row, rows.
+Dataset = tuple[str, Shape, Iterable[tuple[int, np.ndarray]]]
+
+
+class HDF5File(tensors.Tensors):
+    """The datasets of an HDF5 file.
+
+    Args:
+        path: the file.
+        rename: gives the name by which a dataset is asked for.
+
+    Raises:
+        ArtifactError: it is missing, not whole, or points elsewhere by links or external data.
+    """
+
+    def __init__(self, path: Path, rename: Callable[[str], str] = str):
+        import h5py
+
+        self.path = path
+        if not path.is_file():
+            raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
+        try:
+            self._file = h5py.File(path, "r")
+        except OSError as error:
+            raise ArtifactError(f"{path}: not a whole HDF5 file ({error}).") from error
+        self._found: dict[str, Any] = {}
+        self._seen = 0
+        try:
+            self._collect(self._file, "")
+        except ArtifactError:
+            self.close()
+            raise
+        except Exception as error:  # whatever a damaged file raises
+            self.close()
+            raise ArtifactError(f"{path}: damaged ({error}).") from error
+        self._names = {rename(name): name for name in self._found}
+        self.shapes = {name: self._found[its].shape for name, its in self._names.items()}
+
+    def _part(self, name: str, rows: slice) -> np.ndarray:
+        try:
+            item = self._found[self._names[name]]
+            return item[rows] if item.shape else item[()]
+        except Exception as error:
+            raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
+
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of one dataset, in parts where it is large: first row, rows."""
+        item = self._found[self._names[name]]
+        row = item.dtype.itemsize * math.prod(item.shape[1:])
+        for part in tensors.row_parts(item.shape, row) or [slice(None)]:
+            yield part.start or 0, self._part(name, part)
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._file.close()
+
+    def _collect(self, group: Any, place: str) -> None:
+        import h5py
+
+        for key in group:
+            name = f"{place}{key}"
+            self._seen += 1
+            if self._seen > _MOST or name.count("/") > _DEEPEST:
+                raise ArtifactError(f"{self.path}: {name}: deeper or longer than any weights file.")
+            if not isinstance(group.get(key, getlink=True), h5py.HardLink):
+                raise ArtifactError(f"{self.path}: {name}: a link, which may lead outside.")
+            item = group[key]
+            if isinstance(item, h5py.Group):
+                self._collect(item, f"{name}/")
+            elif not isinstance(item, h5py.Dataset) or item.external or item.is_virtual:
+                raise ArtifactError(f"{self.path}: {name}: data that lie outside the file.")
+            elif item.dtype.kind not in "fiu":
+                raise ArtifactError(f"{self.path}: {name}: not numbers but {item.dtype}.")
+            elif (stored := item.id.get_storage_size()) < item.nbytes:
+                raise ArtifactError(
+                    f"{self.path}: {name}: {item.nbytes} bytes by its shape, {stored} in the file. "
+                    "What is compressed or was never written is not read."
+                )
+            else:
+                self._found[name] = item
+
+
+def write_hdf5(path: Path, datasets: Iterable[Dataset]) -> None:
+    """Writes a file part by part; floats that NumPy has not (bfloat16) as float32."""
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        for name, shape, parts in datasets:
+            for start, rows in parts:
+                dtype = np.dtype("float32") if rows.dtype.kind == "V" else rows.dtype
+                place = file.require_dataset(name, shape, dtype)
+                place[slice(start, start + len(rows)) if shape else ()] = rows.astype(
+                    dtype, copy=False
+                )
+
+
+# === Between files and variables, in parts: a model is never in memory twice.
+
+
+_FLOAT = 4  # bytes
+
+# Called with (what is done, numbers so far, numbers in all).
+Report = Callable[[str, int, int], object]
+_report: ContextVar[Report | None] = ContextVar("report", default=None)
+
+
+@contextmanager
+def reported(report: Report) -> Iterator[None]:
+    """While it lasts, checkpoints that are read or written tell how far they are."""
+    token = _report.set(report)
+    try:
+        yield
+    finally:
+        _report.reset(token)
+
+
+def each(entries: Sequence[TensorSpec], what: str) -> Iterator[TensorSpec]:
+    """The entries one by one, reported after each; `what`: is done with them."""
+    report = _report.get()
+    sizes = [math.prod(entry.shape) for entry in entries]
+    done, total = 0, sum(sizes)
+    for entry, size in zip(entries, sizes, strict=True):
+        yield entry
+        done += size
+        if report:
+            report(what, done, total)
+
+
+def fill(entry: TensorSpec, source: Tensors) -> bool:
+    """Assign a tensor to its variable; a table of many rows some rows at a time.
+
+    A word table is a fifth of a checkpoint, and `assign` would hold it three times. JAX's arrays
+    cannot be written to, and are assigned whole.
+
+    Args:
+        entry: the variable, and the tensor it is stored in.
+        source: the opened file.
+
+    Returns:
+        True if all values are finite.
+
+    Raises:
+        ArtifactError: the tensor cannot be read, or holds other than floats.
+    """
+    rest = source.rows(entry.tensor)
+    first = next(rest)
+    some = first[1]
+    if some.dtype.kind not in "fV":  # bfloat16 is of a kind of its own
+        raise ArtifactError(
+            f"{source.path}: {entry.tensor}: expected floats. Received: {some.dtype}"
+        )
+    is_whole = some.shape == source.shapes[entry.tensor]
+    is_same = entry.leaf.same_rows and str(some.dtype) == entry.variable.dtype
+    if is_same and not is_whole and keras.backend.backend() != "jax":
+        finite_parts: list[bool] = []
+
+        def checked() -> Iterator[tuple[int, np.ndarray]]:
+            for start, rows in itertools.chain([first], rest):
+                finite_parts.append(_all_finite(rows))
+                yield start, rows
+
+        _write(entry.variable.value, checked())
+        return all(finite_parts)
+    if not is_whole:
+        del rest, first
+        some = source.read(entry.tensor)
+    entry.variable.assign(entry.leaf.ours(some))
+    return _all_finite(some)
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    """Return whether all values are finite: a sum tells it quickly unless it overflows."""
+    with np.errstate(all="ignore"):
+        total = values.sum(dtype=np.float32 if values.dtype.itemsize < 8 else None)
+    return bool(np.isfinite(total) or np.isfinite(values).all())
+
+
+def _write(value: Any, parts: Iterable[tuple[int, np.ndarray]]) -> None:
+    """Assign rows, some at a time, without a copy of the whole."""
+    if keras.backend.backend() != "tensorflow":
+        for start, rows in parts:
+            value.data[start : start + len(rows)] = keras.ops.convert_to_tensor(rows)
+        return
+    import tensorflow as tf
+
+    # A variable that parts were assigned to is copied ever after when it is read, in every step:
+    # so it is given a whole table, and before that gives the memory of the old one back.
+    is_one = not tf.distribute.has_strategy()  # which has a variable on every device
+    if is_one:
+        nothing = tf.zeros((0, *value.shape[1:]), value.dtype)
+        tf.raw_ops.AssignVariableOp(resource=value.handle, value=nothing)
+    whole = tf.raw_ops.Empty(shape=value.shape, dtype=value.dtype)
+    for start, rows in parts:
+        numbers = tf.range(start, start + len(rows))
+        whole = tf.raw_ops.InplaceUpdate(x=whole, i=numbers, v=rows)
+    if is_one:
+        tf.raw_ops.AssignVariableOp(resource=value.handle, value=whole)
+    else:
+        value.assign(whole)
+
+
+def check(entries: Sequence[TensorSpec]) -> None:
+    """Looks at all values, before anything is written.
+
+    Raises:
+        NumericError: one of them is not finite.
+    """
+    for entry in entries:
+        for _ in finite_rows(entry.variable):
+            pass
+
+
+def finite(variable: Any) -> np.ndarray:
+    """The values of a variable.
+
+    Raises:
+        NumericError: one of them is not finite.
+    """
+    return _finite(variable, variable.value)
+
+
+def parts(entry: TensorSpec) -> Iterator[tuple[int, np.ndarray]]:
+    """A tensor to write, in parts where it is large: first row, rows.
+
+    Raises:
+        NumericError: a value is not finite.
+    """
+    if not entry.leaf.same_rows:
+        yield 0, entry.leaf.theirs(finite(entry.variable))
+        return
+    start = 0
+    for rows in finite_rows(entry.variable):
+        yield start, rows
+        start += len(rows)
+
+
+def finite_rows(variable: Any) -> Iterator[np.ndarray]:
+    """The values of a variable, in parts where it has many rows.
+
+    Raises:
+        NumericError: one of them is not finite.
+    """
+    parts = tensors.row_parts(variable.shape, _FLOAT * math.prod(variable.shape[1:]))
+    for part in parts:
+        yield _finite(variable, variable.value[part])
+    if not parts:
+        yield finite(variable)
+
+
+def _finite(variable: Any, values: Any) -> np.ndarray:
+    array = np.asarray(keras.ops.convert_to_numpy(values))
+    # Of the standard kinds only floats can be non-finite; "V" are bfloat16 and its kin.
+    if array.dtype.kind in "fV" and not np.isfinite(array).all():
+        raise NumericError(
+            f"{variable.path} is not finite: nothing was written. Such a model answers nothing; "
+            "go back to a checkpoint that is good."
+        )
+    return array

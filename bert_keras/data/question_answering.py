@@ -1,0 +1,318 @@
+"""Questions on contexts: reading SQuAD and CMRC 2018 files, and encoding answers.
+
+Rajpurkar et al. 2016, arXiv:1606.05250; Rajpurkar et al. 2018, arXiv:1806.03822; Cui et al. 2019,
+arXiv:1810.07366. What is wrong with single questions is counted, and reading goes on; a file that
+is built in another way is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bert_keras import file_io
+from bert_keras.data.documents import Source, numbered_lines, text_value
+from bert_keras.data.examples import Answer, Question
+from bert_keras.data.model_inputs import EncodedTexts
+from bert_keras.data.sliding_windows import Pieces, Window, question_windows
+from bert_keras.data.supervised import SupervisedExamples
+from bert_keras.errors import DataError
+from bert_keras.features import END, START
+from bert_keras.tokenizers import Tokenizer
+
+DUPLICATE_ID = "id said before: left out"
+EMPTY_CONTEXT = "empty context: left out"
+EMPTY_QUESTION = "empty question: kept"
+ANSWERED_IMPOSSIBLE = "answers to an impossible question: ignored"
+MOVED_ANSWER = "answer not at its place, found elsewhere: moved"
+LOST_ANSWER = "answer not in the context: measured with, not learned from"
+NO_ANSWER = "possible, but no answer is given: kept without"
+
+_EXAMPLES = 5  # of every problem
+# The keys of the original files of CMRC 2018, and those of SQuAD.
+_CMRC = {"context_text": "context", "query_id": "id", "query_text": "question"}
+
+
+@dataclass(frozen=True)
+class SquadReport:
+    """What a SQuAD file held.
+
+    Attributes:
+        articles: in the file.
+        paragraphs: in the file.
+        questions: that were kept.
+        impossible: questions among these that are marked as impossible.
+        answers: of the questions that were kept.
+        problems: how often each kind of problem occurred.
+        examples: of each kind, the first few: file, article, paragraph and id.
+    """
+
+    articles: int
+    paragraphs: int
+    questions: int
+    impossible: int
+    answers: int
+    problems: Mapping[str, int]
+    examples: Mapping[str, tuple[str, ...]]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.articles:,} articles, {self.paragraphs:,} paragraphs, {self.questions:,} "
+            f"questions ({self.impossible:,} impossible), {self.answers:,} answers"
+        ]
+        for problem, count in self.problems.items():
+            lines.append(f"{count:,} x {problem}")
+            lines += [f"  {example}" for example in self.examples[problem]]
+        return "\n".join(lines)
+
+
+def read_squad(path: Source) -> tuple[tuple[Question, ...], SquadReport]:
+    """Reads the questions of a file, and counts what is wrong with them.
+
+    An answer that is not at its place is moved to where its text stands nearest to it; where the
+    context has no such text, it is among the `lost`. Places count code points. Of questions with
+    one id the first stays. Answers may be missing, as in a file to predict, and be plain texts
+    without a place, as in the original files of CMRC 2018.
+
+    Args:
+        path: a JSON file in UTF-8, gzipped or not.
+
+    Returns:
+        The questions in the order of the file, and the report.
+
+    Raises:
+        DataError: no JSON, or not built as SQuAD is: names file, article and paragraph, from 0.
+    """
+    reader = _Reader(path)
+    questions = tuple(reader.questions())
+    report = SquadReport(
+        reader.articles,
+        reader.paragraphs,
+        len(questions),
+        sum(question.is_impossible for question in questions),
+        sum(len(question.answers) for question in questions),
+        {problem: count for problem, (count, _) in reader.problems.items()},
+        {problem: tuple(some) for problem, (_, some) in reader.problems.items()},
+    )
+    return questions, report
+
+
+class _Reader:
+    def __init__(self, path: Source):
+        self.path = path
+        self.articles = self.paragraphs = 0
+        self.problems: dict[str, tuple[int, list[str]]] = {}
+        self.ids: set[str] = set()
+
+    def questions(self) -> Iterator[Question]:
+        data = _parse(self.path)
+        for a, article in enumerate(_list(data, "data", str(self.path))):
+            self.articles += 1
+            place = f"{self.path}: data[{a}]"
+            is_paragraph = isinstance(article, dict) and "context_text" in article
+            paragraphs = [article] if is_paragraph else _list(article, "paragraphs", place)
+            for p, paragraph in enumerate(paragraphs):
+                self.paragraphs += 1
+                yield from self._paragraph(paragraph, f"{place}.paragraphs[{p}]")
+
+    def _paragraph(self, paragraph: Any, place: str) -> Iterator[Question]:
+        qas = _list(paragraph, "qas", place)
+        context = _text(paragraph, "context", place)
+        for q, entry in enumerate(qas):
+            inner = f"{place}.qas[{q}]"
+            name, question = _text(entry, "id", inner), _text(entry, "question", inner)
+            named = f"{place}, id {name!r}"
+            impossible = entry.get("is_impossible", False)
+            if not isinstance(impossible, bool):
+                raise DataError(
+                    f"{inner}: is_impossible is true or false. Received: {impossible!r}"
+                )
+            if name in self.ids or not context.strip():
+                self._count(DUPLICATE_ID if name in self.ids else EMPTY_CONTEXT, named)
+                continue
+            self.ids.add(name)
+            answers, lost = self._answers(entry, context, inner, named, impossible)
+            for problem, found in (
+                (EMPTY_QUESTION, not question.strip()),
+                (NO_ANSWER, not (answers or lost or impossible)),
+            ):
+                if found:
+                    self._count(problem, named)
+            yield Question(name, question, context, answers, impossible, place, lost)
+
+    def _answers(
+        self, entry: dict[str, Any], context: str, place: str, named: str, impossible: bool
+    ) -> tuple[tuple[Answer, ...], tuple[str, ...]]:
+        """Those that the context has, and the texts of the others."""
+        given = _list(entry, "answers", place) if entry.get("answers") is not None else []
+        found: list[Answer] = []
+        lost: list[str] = []
+        if impossible and given:
+            self._count(ANSWERED_IMPOSSIBLE, named)
+        for i, item in enumerate([] if impossible else given):
+            item = {"text": item, "answer_start": None} if isinstance(item, str) else item
+            text = _text(item, "text", f"{place}.answers[{i}]")
+            start = item.get("answer_start")
+            if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
+                raise DataError(
+                    f"{place}.answers[{i}]: answer_start is a whole number. Received: {start!r}"
+                )
+            at = _nearest(context, text, start or 0) if text.strip() else None
+            if at is None:
+                self._count(LOST_ANSWER, f"{named}: {text!r:.100}")
+                lost += [text] if text.strip() else []
+                continue
+            if start is not None and at != start:
+                self._count(MOVED_ANSWER, f"{named}: {text!r:.100} from {start} to {at}")
+            found.append(Answer(text, at))
+        return tuple(found), tuple(lost)
+
+    def _count(self, problem: str, example: str) -> None:
+        count, examples = self.problems.get(problem, (0, []))
+        if count < _EXAMPLES:
+            examples.append(example)
+        self.problems[problem] = count + 1, examples
+
+
+def _parse(path: Source) -> Any:
+    file = file_io.expanded(path)
+    try:
+        data = json.loads("".join(line for _, line in numbered_lines(file)))
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}:{error.lineno}: not JSON: {error.msg}, at character {error.colno} of the line."
+        ) from None
+    except RecursionError:
+        raise DataError(f"{path}: not SQuAD: nested too deep.") from None
+    # The original files of CMRC 2018 are the list itself.
+    return {"data": data} if isinstance(data, list) else data
+
+
+def _value(holder: Any, key: str, place: str) -> Any:
+    if not isinstance(holder, dict):
+        raise DataError(
+            f"{place}: an object with the key {key!r} is needed. Received: {holder!r:.100}"
+        )
+    other = next((cmrc for cmrc, squad in _CMRC.items() if squad == key and cmrc in holder), key)
+    if other not in holder:
+        raise DataError(f"{place}: no key {key!r}. Received: {list(holder)!r:.200}.")
+    return holder[other]
+
+
+def _list(holder: Any, key: str, place: str) -> list[Any]:
+    value = _value(holder, key, place)
+    if not isinstance(value, list):
+        raise DataError(f"{place}: {key!r} must be a list. Received: {value!r:.100}")
+    return value
+
+
+def _text(holder: Any, key: str, place: str) -> str:
+    value = _value(holder, key, place)
+    if key == "id" and isinstance(value, int):
+        value = str(value)
+    return text_value(value, f"{place}: {key!r}")
+
+
+def _nearest(context: str, text: str, start: int) -> int | None:
+    """Where the text stands nearest to `start`; None where it does not, or is empty."""
+    if text and start >= 0 and context.startswith(text, start):
+        return start
+    at = context.find(text) if text else -1
+    found = []
+    while at >= 0:
+        found.append(at)
+        at = context.find(text, at + 1)
+    return min(found, key=lambda at: abs(at - start), default=None)
+
+
+# === From questions with answers, and with choices, to what tasks train on.
+
+
+def question_rows(
+    tokenizer: Tokenizer,
+    questions: Sequence[Question],
+    *,
+    max_length: int,
+    stride: int,
+    max_question: int,
+) -> tuple[EncodedTexts, list[Window], list[Pieces]]:
+    """Questions before the parts of their texts.
+
+    Returns:
+        The rows, what each of them shows, and the pieces of each question's text.
+    """
+    pieces: dict[str, Pieces] = {}
+    windows: list[Window] = []
+    for number, question in enumerate(questions):
+        if question.context not in pieces:
+            pieces[question.context] = Pieces.of(tokenizer, question.context)
+        windows += question_windows(
+            tokenizer,
+            number,
+            Pieces.of(tokenizer, question.question).ids[:max_question],
+            pieces[question.context],
+            max_length=max_length,
+            stride=stride,
+        )
+    rows = EncodedTexts.of(
+        [w.ids for w in windows], [w.segments for w in windows], tokenizer.pad_id
+    )
+    return rows, windows, [pieces[question.context] for question in questions]
+
+
+def question_examples(
+    tokenizer: Tokenizer,
+    questions: Sequence[Question],
+    *,
+    max_length: int = 384,
+    stride: int = 128,
+    max_question: int = 64,
+    **options: Any,
+) -> SupervisedExamples:
+    """For a `QuestionAnswerer`: {"start", "end": int [B]}, 0 ([CLS]) where a row has no answer.
+
+    Args:
+        tokenizer: the model's.
+        questions: with answers, of which the first counts. One without that is not impossible
+            says nothing, and is left out.
+        max_length: tokens of a row at most; a longer text becomes several rows.
+        stride: pieces from one part of a text to the next.
+        max_question: a longer question is cut.
+        options: those of `SupervisedExamples`.
+
+    Raises:
+        DataError: no question has an answer or is impossible.
+        ValueError: a question leaves no room for the text.
+    """
+    questions = [each for each in questions if each.answers or each.is_impossible]
+    if not questions:
+        raise DataError("The questions have no answers to train on.")
+    rows, windows, pieces = question_rows(
+        tokenizer, questions, max_length=max_length, stride=stride, max_question=max_question
+    )
+    spans = np.zeros((len(windows), 2), np.int32)
+    for index, window in enumerate(windows):
+        question = questions[window.source]
+        if question.answers:
+            spans[index] = _span(window, pieces[window.source], question)
+    labels = {START: spans[:, 0], END: spans[:, 1]}
+    return SupervisedExamples(rows, labels, **{"max_length": max_length, **options})
+
+
+def _span(window: Window, pieces: Pieces, question: Question) -> tuple[int, int]:
+    """Return the place of the answer in the row; (0, 0) where not all of it is there."""
+    for answer in question.answers:
+        stop = answer.start + len(answer.text)
+        within = np.flatnonzero((pieces.ends > answer.start) & (pieces.starts < stop))
+        if len(within):  # else it has only what the tokenizer leaves out
+            break
+    else:
+        return 0, 0
+    first, last = (int(piece) - window.first for piece in (within[0], within[-1]))
+    if first < 0 or last >= window.count:
+        return 0, 0
+    return window.offset + first, window.offset + last

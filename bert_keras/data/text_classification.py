@@ -1,0 +1,311 @@
+"""Texts with labels, scores or several labels: reading tables, and encoding targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data.columns import ErrorCollector
+from bert_keras.data.documents import Source, text_value
+from bert_keras.data.examples import (
+    Texts,
+    class_numbers,
+    labels_of_rows,
+    names_of,
+    place_of,
+)
+from bert_keras.data.model_inputs import encode
+from bert_keras.data.supervised import SupervisedExamples
+from bert_keras.data.table_files import Column, read_rows
+from bert_keras.errors import DataError
+from bert_keras.features import LABEL
+from bert_keras.tokenizers import Tokenizer
+
+PROBLEM_NAMES = ("single_label", "multi_label", "regression")
+
+_SHOWN = 50  # known labels in a message
+
+
+def read_table(
+    path: Source,
+    *,
+    text: Column,
+    pair: Column | None = None,
+    label: Column | None = None,
+    problem: str = "single_label",
+    format: str | None = None,  # noqa: A002
+    header: bool = True,
+    quoting: bool | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+    label_separator: str = ",",
+    known_labels: Collection[str] | None = None,
+) -> Texts:
+    """Reads texts, or pairs of texts, and what is to be predicted of them.
+
+    Texts stay as they are. A row without any text, in the pair neither, is refused: remove it; so
+    is a blank line among rows to predict. One side of a pair may be empty.
+
+    Args:
+        path: the file, see `table_rows.read_rows`; gzipped or not, but for Parquet.
+        text: the column of the text: its name, or its number from 0 where `header` is False.
+        pair: the column of the second text, or None.
+        label: the column of the label, score or labels; None for rows to predict.
+        problem: "single_label": one label, kept as text; a whole number or truth value of JSON or
+            Parquet becomes the text JSON has for it ("1", "true"). "regression": a finite number.
+            "multi_label": any number of labels, a list in JSON and Parquet, or text with
+            `label_separator` between them, empty for none; one that is said twice counts once.
+            White space around labels in text is left out.
+        format: "tsv", "csv", "jsonl", "parquet" or "label_text" (TREC: "label:finer text", with
+            the columns "label", "fine" and "text"); None takes it from the ending of the file.
+        header: whether the first row of a TSV or CSV file names its columns.
+        quoting: whether quotes hold fields together (RFC 4180); None: in CSV yes, in TSV no.
+        separator: what stands between fields; None: a comma in CSV, a tab in TSV.
+        encoding: of text files.
+        label_separator: what stands between several labels.
+        known_labels: if given, all other labels are refused.
+
+    Raises:
+        ValueError: arguments that do not fit together.
+        DataError: rows that cannot be used: names file, line and what was found, of each.
+        ImportError: Parquet without pyarrow.
+    """
+    if problem not in PROBLEM_NAMES:
+        raise ValueError(f"problem must be one of {PROBLEM_NAMES}. Received: {problem!r}")
+    if problem == "regression" and known_labels is not None:
+        raise ValueError("known_labels are for labels. Received: problem='regression'")
+    if isinstance(known_labels, str) or not label_separator:
+        raise ValueError(
+            "known_labels must be several, label_separator one character or more. Received: "
+            f"{known_labels!r}, {label_separator!r}"
+        )
+    columns = [column for column in (text, pair, label) if column is not None]
+    faults = ErrorCollector()
+    rows = read_rows(
+        path,
+        columns,
+        faults,
+        format=format,
+        header=header,
+        quoting=quoting,
+        separator=separator,
+        encoding=encoding,
+        blank_lines=label is not None,  # predictions are numbered as rows are
+    )
+    texts: list[str] = []
+    pairs: list[str] = []
+    targets: list[Any] = []
+    places: list[str] = []
+    target_of = _reader_of_targets(problem, label_separator, known_labels)
+    with faults.whole():
+        for number, values in rows:
+            place = f"{path}:{number}"
+            with faults.row():
+                places.append(place)
+                texts.append(text_value(values[0], f"{place}: {text!r}"))
+                if pair is not None:
+                    pairs.append(text_value(values[1], f"{place}: {pair!r}"))
+                if not (texts[-1].strip() or (pair is not None and pairs[-1].strip())):
+                    found = "no text" if pair is None else "neither text nor pair"
+                    raise DataError(f"{place}: {found}. Received: {values!r:.200}. Remove the row.")
+                if label is not None:
+                    targets.append(target_of(values[-1], f"{place}: {label!r}"))
+    return Texts(
+        tuple(texts),
+        None if pair is None else tuple(pairs),
+        None if label is None else tuple(targets),
+        tuple(places),
+    )
+
+
+def _reader_of_targets(
+    problem: str, separator: str, known: Collection[str] | None
+) -> Callable[[Any, str], Any]:
+    """The function that makes a target of (value, place and column)."""
+    if problem == "regression":
+        return _number
+
+    def single(value: Any, what: str) -> str:
+        name = _label(value, what)
+        if known is not None and name not in known:
+            shown = ", ".join(map(repr, list(known)[:_SHOWN]))
+            more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+            raise DataError(f"{what}: unknown label {name!r}. Known: {shown}{more}.")
+        return name
+
+    def several(value: Any, what: str) -> tuple[str, ...]:
+        if isinstance(value, str):
+            value = value.split(separator) if value.strip() else []
+        if not isinstance(value, list):
+            raise DataError(f"{what}: several labels are a list or text. Received: {value!r:.200}")
+        return tuple(dict.fromkeys(single(item, what) for item in value))
+
+    return several if problem == "multi_label" else single
+
+
+def _label(value: Any, what: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str) and not value.strip():
+        raise DataError(f"{what}: no label. Received: {value!r}")
+    if not isinstance(value, str):
+        raise DataError(
+            f"{what}: a label is text or a whole number. Received: {value!r:.200}. Numbers are for "
+            "regression (the task of scores), lists for several labels (multi_label)."
+        )
+    return text_value(value, what).strip()
+
+
+def _number(value: Any, what: str) -> float:
+    number = math.nan
+    is_truth = isinstance(value, bool)
+    # float() takes underscores, which no table means.
+    if isinstance(value, int | float | str) and not is_truth and "_" not in str(value):
+        with suppress(ValueError, OverflowError):
+            number = float(value)
+    if not math.isfinite(number):
+        raise DataError(f"{what}: a finite number is needed. Received: {value!r:.200}")
+    return number
+
+
+# === From labelled texts and words to what tasks train on. Questions: question_targets.py.
+
+_MOST_CLASSES = 2**31  # as int32 has them
+PROBLEMS = {
+    "single_label": (
+        "one label, a name or a whole number; to predict numbers, use "
+        'problem="regression" (in recipes task=text_regression)'
+    ),
+    "multi_label": "labels, or one",
+    "regression": "a number",
+}
+
+
+def text_examples(
+    tokenizer: Tokenizer,
+    examples: Texts,
+    *,
+    labels: Sequence[str] | None = None,
+    problem: str = "single_label",
+    class_weights: Mapping[str, float] | None = None,
+    max_length: int = 128,
+    **options: Any,
+) -> SupervisedExamples:
+    """For a `SequenceClassifier`: {"label": int [B], or float32 [B, classes]}.
+
+    Args:
+        tokenizer: the model's.
+        examples: texts or pairs with targets.
+        labels: the names of the classes in the model's order; None for numbers. Targets that are
+            whole numbers are read as `targets_of` says.
+        problem: "single_label", "multi_label" or "regression".
+        class_weights: what an example of a class counts, by its name; 1 for the others. Of a single
+            label only.
+        max_length: tokens of a row at most; the longer text is cut.
+        options: those of `SupervisedExamples`.
+
+    Raises:
+        DataError: an unknown label, or no targets; names the row.
+        ValueError: an unknown problem, or weights of classes that there are not.
+    """
+    targets = targets_of(examples, labels, problem)
+    weights = weights_of(targets, labels, class_weights, problem)
+    rows = encode(tokenizer, examples.texts, examples.pairs, max_length=max_length)
+    options = {"max_length": max_length, **options}
+    return SupervisedExamples(rows, {LABEL: targets}, weights=weights, **options)
+
+
+def weights_of(
+    targets: np.ndarray,
+    labels: Sequence[str] | None,
+    class_weights: Mapping[str, float] | None,
+    problem: str,
+) -> dict[str, np.ndarray] | None:
+    """Return the weight of every example by its class; None where all weigh alike.
+
+    Raises:
+        ValueError: weights of classes that there are not.
+    """
+    if not class_weights:
+        return None
+    names = [] if labels is None else names_of(labels)
+    if problem != "single_label" or not names or class_weights.keys() - set(names):
+        raise ValueError(
+            "class_weights are for the labels of a single-label problem. Received: "
+            f"class_weights={dict(class_weights)}, labels={labels}, problem={problem!r}"
+        )
+    by_class = np.array([class_weights.get(name, 1.0) for name in names], np.float32)
+    return {LABEL: by_class[targets]}
+
+
+def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> np.ndarray:
+    """Return the targets as numbers: int32 [rows], or float32 [rows, classes].
+
+    A whole number as a label is the index of a class, from 0. Where all `labels` are whole numbers
+    themselves ("1" to "5"), it is the class of that name.
+
+    Args:
+        examples: texts with targets.
+        labels: the names of the classes in the model's order; None for a regression, or where all
+            targets are indices of classes.
+        problem: "single_label", "multi_label" or "regression".
+
+    Raises:
+        DataError: an unknown label, a target of another kind, or no targets; names the row.
+        ValueError: an unknown problem.
+    """
+    if problem not in PROBLEMS:
+        raise ValueError(f"problem must be one of {', '.join(PROBLEMS)}. Received: {problem!r}")
+    if examples.targets is None or not len(examples):
+        raise DataError("The examples have no labels to train on or to compare with.")
+    faults = ErrorCollector()
+    for index, target in enumerate(examples.targets):
+        if not _fits(target, problem):
+            faults.add(
+                DataError(
+                    f"{place_of(examples.places, index)}: a target of the problem {problem!r} is "
+                    f"{PROBLEMS[problem]}. Received: {target!r}"
+                )
+            )
+    faults.check()
+    if problem == "regression":
+        return np.array(examples.targets, np.float32)[:, None]
+    rows = labels_of_rows(examples)
+    are_numbers = any(isinstance(label, int) for row in rows for label in row)
+    if labels is not None:
+        names = names_of(labels)
+        numbers = class_numbers(names) if are_numbers else {n: i for i, n in enumerate(names)}
+        known = f"The labels are {', '.join(names)}."
+        if are_numbers:
+            known += f" Whole numbers from {min(numbers)} to {max(numbers)} mean them."
+    elif problem == "single_label" and are_numbers:
+        numbers = {label: label for (label,) in rows if 0 <= label < _MOST_CLASSES}
+        known = "Without labels= they are the indices of classes, from 0."
+    else:
+        raise DataError("The labels have no numbers yet: pass labels=label_names(examples).")
+    for index, row in enumerate(rows):
+        if unknown := [label for label in row if label not in numbers]:
+            place = place_of(examples.places, index)
+            faults.add(DataError(f"{place}: unknown label {unknown[0]!r}. {known}"))
+    faults.check()
+    if problem == "single_label":
+        return np.array([numbers[label] for (label,) in rows], np.int32)
+    found = np.zeros((len(examples), len(numbers)), np.float32)
+    for index, row in enumerate(rows):
+        found[index, [numbers[label] for label in row]] = 1.0
+    return found
+
+
+def _fits(target: Any, problem: str) -> bool:
+    if problem == "regression":
+        return isinstance(target, Real) and math.isfinite(target)
+    if isinstance(target, tuple):
+        return problem == "multi_label" and all(_fits(label, "single_label") for label in target)
+    return isinstance(target, str | int) or (isinstance(target, float) and target.is_integer())

@@ -1,0 +1,288 @@
+"""Tagged words: reading columns of the CoNLL shared tasks, and encoding tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bert_keras import file_io
+from bert_keras.data.columns import ErrorCollector, texts_of
+from bert_keras.data.documents import Source, strict_lines
+from bert_keras.data.examples import TaggedWords
+from bert_keras.data.model_inputs import EncodedTexts
+from bert_keras.data.sliding_windows import word_windows
+from bert_keras.data.supervised import SupervisedExamples
+from bert_keras.data.tag_schemes import SCHEMES, detect_scheme, from_bio, to_bio
+from bert_keras.errors import DataError
+from bert_keras.features import TAGS
+from bert_keras.file_io import new_file
+from bert_keras.tokenizers import Tokenizer
+
+DOCUMENT_START = "-DOCSTART-"
+
+_SPACE = re.compile("[ \t]+")
+# A character (or what is left of one that was cut into several) and its number in its word.
+_NUMBERED = re.compile(r"(.\D*)\d+", re.DOTALL)
+# What reading takes as the end of a line, refuses, or drops at the start of a file.
+_UNWRITABLE = re.compile("[\n\r\0\ufeff\ud800-\udfff]")
+
+
+def read_conll(
+    path: Source,
+    *,
+    word_column: int = 0,
+    tag_column: int | None = -1,
+    scheme: str = "auto",
+    repair: bool = False,
+    numbered_characters: bool = False,
+    encoding: str = "utf-8",
+) -> TaggedWords:
+    """Reads sentences of words with tags, which become BIO whatever the file has.
+
+    A line holds a word and its tag in columns, a blank line ends a sentence, and lines that begin
+    with "-DOCSTART-" are passed over. Where a line has a tab, tabs alone part its columns (a word
+    may then hold, or be, a space); else spaces do. All lines have as many columns as the first.
+
+    Args:
+        path: the file, gzipped or not.
+        word_column: number of the column of the words, from 0; a negative one counts from the end.
+        tag_column: that of the tags; None reads words only.
+        scheme: "iob1", "bio", "bioes", "bilou", "bmes", or "auto", which goes by the letters of
+            all tags in the file. See `tag_schemes`.
+        repair: what becomes of a broken span in the schemes that mark ends: an error, or, if True,
+            what conlleval reads. "iob1" and "bio" have no broken spans: an I that no span of its
+            type comes before begins one.
+        numbered_characters: whether every word is a character and its number in its word ("科0"),
+            as in Weibo NER; the number is left out.
+        encoding: of the file.
+
+    Raises:
+        ValueError: no such scheme or encoding.
+        DataError: names file and line of each fault: another number of columns, a word without a
+            tag or a tag without a word, an unknown tag, a broken span; or no sentence at all.
+    """
+    if scheme not in ("auto", *SCHEMES):
+        raise ValueError(f"scheme must be 'auto' or one of {SCHEMES}. Received: {scheme!r}")
+    words: list[tuple[str, ...]] = []
+    tags: list[list[str]] = []
+    starts: list[int] = []  # the lines of a sentence follow one another
+    faults = ErrorCollector()
+    with faults.whole():
+        for start, rows in _sentences(path, encoding, word_column, tag_column, faults):
+            found = [fields[word_column] for fields in rows]
+            with faults.row():
+                if numbered_characters:
+                    places = (_place(path, start, i) for i in range(len(found)))
+                    found = list(map(_character, found, places))
+            words.append(tuple(found))
+            starts.append(start)
+            if tag_column is not None:
+                tags.append([fields[tag_column] for fields in rows])
+    if not words:
+        raise DataError(f"{path}: no sentences.")
+    places = tuple(_place(path, start) for start in starts)
+    if tag_column is None:
+        return TaggedWords(tuple(words), None, places)
+    if scheme == "auto":
+        scheme = detect_scheme({tag for sentence in tags for tag in sentence})
+    bio = []
+    with faults.whole():
+        for start, sentence in zip(starts, tags, strict=True):
+            at = partial(_place, path, start)
+            bio.append(tuple(to_bio(sentence, scheme, repair=repair, place=at, faults=faults)))
+    return TaggedWords(tuple(words), tuple(bio), places)
+
+
+def write_conll(
+    path: Source,
+    words: Sequence[Sequence[str]],
+    tags: Sequence[Sequence[str]],
+    *,
+    scheme: str = "bio",
+    separator: str = "\t",
+) -> None:
+    """Writes sentences so that `read_conll` gives them back: a word and its tag per line.
+
+    Args:
+        path: the file, replaced as a whole when all is written.
+        words: of every sentence.
+        tags: BIO tags, one per word.
+        scheme: what the tags are written in, one of `tag_schemes.SCHEMES`.
+        separator: a tab, or a space, which no word may then hold.
+
+    Raises:
+        ValueError: another separator or scheme.
+        DataError: a sentence or word that would be read as something else; words and tags differ
+            in number.
+    """
+    if separator not in ("\t", " "):
+        raise ValueError(f"separator must be a tab or a space. Received: {separator!r}")
+    sentences = TaggedWords(words, tags)  # checks that they fit
+    with new_file(path) as file:
+        rows = zip(sentences.words, sentences.tags or (), strict=True)
+        for i, (sentence, its_tags) in enumerate(rows):
+            for word, tag in zip(sentence, from_bio(its_tags, scheme), strict=True):
+                for text in (word, tag):
+                    _require_writable(text, separator, f"sentence {i}")
+                file.write(f"{word}{separator}{tag}\n".encode())
+            file.write(b"\n")
+
+
+def _sentences(
+    path: Source, encoding: str, word_column: int, tag_column: int | None, faults: ErrorCollector
+) -> Iterator[tuple[int, list[list[str]]]]:
+    """The number of the first line, and the columns of every line, of each sentence."""
+    sentence: list[list[str]] = []
+    start, width, first = 0, 0, 0
+    for number, line in strict_lines(file_io.expanded(path), encoding):
+        fields = _fields(line)
+        if not fields or fields[0] == DOCUMENT_START:
+            if sentence:
+                yield start, sentence
+            sentence = []
+            continue
+        place = _place(path, number)
+        if not width:
+            width, first = len(fields), number
+            _require_columns(place, fields, word_column, tag_column)
+        wrong = ""
+        if len(fields) != width:
+            wrong = (
+                f"{len(fields)} columns, where line {first} has {width}: a word without a tag, or "
+                "a tag without a word?"
+            )
+        elif not fields[word_column]:
+            wrong = "a tag without a word."
+        elif tag_column is not None and not fields[tag_column]:
+            wrong = "a word without a tag."
+        if wrong:
+            faults.add(DataError(f"{place}: {wrong} Received: {line.rstrip()!r:.200}"))
+            continue
+        start = start if sentence else number
+        sentence.append(fields)
+    if sentence:
+        yield start, sentence
+
+
+def _place(path: Source, start: int, index: int = 0) -> str:
+    return f"{path}:{start + index}"
+
+
+def _fields(line: str) -> list[str]:
+    """The columns; none in a blank line."""
+    line = line.removesuffix("\n")
+    if not line.strip(" \t"):
+        return []
+    if "\t" not in line:
+        return _SPACE.split(line.strip(" "))
+    # Of a field that is nothing but spaces these are the word.
+    return [field.strip(" ") or field for field in line.split("\t")]
+
+
+def _require_columns(
+    place: str, fields: list[str], word_column: int, tag_column: int | None
+) -> None:
+    width = len(fields)
+    for what, column in (("word", word_column), ("tag", tag_column)):
+        if column is not None and not -width <= column < width:
+            raise DataError(
+                f"{place}: no column {column} for the {what}. Received: {width} columns: {fields}"
+            )
+    if tag_column is not None and tag_column % width == word_column % width:
+        raise DataError(
+            f"{place}: a word without a tag: column {tag_column} is that of the words too. "
+            f"Received: {fields}. Name another column for the tags."
+        )
+
+
+def _character(word: str, place: str) -> str:
+    if match := _NUMBERED.fullmatch(word):
+        return match[1]
+    raise DataError(f"{place}: a character and its number are needed. Received: {word!r}")
+
+
+def _require_writable(text: str, separator: str, place: str) -> None:
+    inner = text if separator == " " else text.strip(" ") or text
+    bad = _UNWRITABLE.search(text) or "\t" in text or inner != text
+    if not text or bad or text == DOCUMENT_START or (separator == " " and " " in text):
+        raise DataError(
+            f"{place}: {text!r} cannot be written as a word or tag in columns. Leave out line "
+            f"ends, tabs, byte order marks and spaces around it, and {DOCUMENT_START}."
+        )
+
+
+# === From labelled texts and words to what tasks train on. Questions: question_targets.py.
+
+
+_WINDOW_OF_TAGS = 4  # batches; how tags stand differs by a sentence's length
+
+
+def tag_examples(
+    tokenizer: Tokenizer,
+    examples: TaggedWords,
+    *,
+    labels: Sequence[str],
+    all_pieces: bool = False,
+    max_length: int = 128,
+    **options: Any,
+) -> SupervisedExamples:
+    """For a `TokenClassifier`: {"tags": int [B, T]}, with a weight where a token counts.
+
+    The weight is one for all: on average those of a row sum to 1, so that a text's loss is about
+    as large as a token's. A sentence of more pieces than a row holds becomes several rows.
+
+    Args:
+        tokenizer: the model's.
+        examples: words with tags.
+        labels: the names of the tags in the model's order.
+        all_pieces: every piece of a word has its tag (the later ones of B-X have I-X), not only
+            the first (Devlin et al., 2019, §5.3).
+        max_length: tokens of a row at most.
+        options: those of `SupervisedExamples`.
+
+    Raises:
+        DataError: unknown tags, or none at all; names the words.
+    """
+    if examples.tags is None or not len(examples):
+        raise DataError("The sentences have no tags to train on.")
+    names = texts_of("labels", labels)
+    numbers = {name: number for number, name in enumerate(names)}
+    later = np.array([numbers.get(_continued(name), numbers[name]) for name in names])
+    ids, targets, weights = [], [], []
+    faults = ErrorCollector()
+    for index, (words, tags) in enumerate(zip(examples.words, examples.tags, strict=True)):
+        if unknown := [number for number, tag in enumerate(tags) if tag not in numbers]:
+            for number in unknown:
+                faults.add(
+                    DataError(
+                        f"{examples.place(index, number)}: unknown tag {tags[number]!r}. The tags "
+                        f"are {', '.join(numbers)}."
+                    )
+                )
+            continue
+        known = np.array([numbers[tag] for tag in tags])
+        for window in word_windows(tokenizer, index, words, max_length=max_length):
+            is_word = window.words >= 0
+            of_piece = np.where(is_word, known[window.words], 0)
+            ids.append(window.ids)
+            targets.append(np.where(window.is_first, of_piece, later[of_piece]))
+            weights.append(is_word if all_pieces else window.is_first)
+    faults.check()
+    rows = EncodedTexts.of(ids, [np.zeros(len(row), np.int32) for row in ids], tokenizer.pad_id)
+    counted = np.concatenate(weights)
+    weight = len(ids) / max(1, counted.sum())
+    return SupervisedExamples(
+        rows,
+        {},
+        token_labels={TAGS: np.concatenate(targets).astype(np.int32)},
+        token_weights={TAGS: (counted * weight).astype(np.float32)},
+        **{"max_length": max_length, "window": _WINDOW_OF_TAGS, **options},
+    )
+
+
+def _continued(tag: str) -> str:
+    return f"I-{tag[2:]}" if tag.startswith("B-") else tag

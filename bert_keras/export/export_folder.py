@@ -1,0 +1,195 @@
+"""Folder of an exported model: checks before it is written, versions, labels and a page."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bert_keras import file_io
+from bert_keras.checkpoints import streaming
+from bert_keras.errors import ResourceError, UsageError, exit_code_of
+from bert_keras.escaping import markdown, require_utf8
+from bert_keras.file_io import new_folder, one_writer
+from bert_keras.models import BertEncoder, Task
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+
+
+def next_version(folder: str | Path) -> Path:
+    """The folder of the next version of a model, numbered from 1; it is not made.
+
+    Args:
+        folder: of the model, with its versions in it; it need not exist.
+    """
+    folder = Path(folder)
+    taken = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
+    return folder / str(max(taken, default=0) + 1)
+
+
+# === What must hold before a model is exported, said before anything is written.
+
+
+def checked_predictor(
+    task_or_encoder: Task | BertEncoder, tokenizer: Tokenizer, path: Path, **asked: Any
+) -> Predictor:
+    """A model as it is going to be asked, which may be exported to a folder.
+
+    Args:
+        task_or_encoder: the model.
+        tokenizer: its own.
+        path: the folder.
+        asked: arguments of `Predictor`.
+
+    Raises:
+        UsageError: the folder exists.
+        TypeError: neither a task nor an encoder.
+        ValueError: an argument is out of range.
+        NumericError: a weight is not finite.
+    """
+    require_new(path)
+    predictor = Predictor(task_or_encoder, tokenizer, **asked)
+    for variable in task_or_encoder.weights:
+        streaming.finite(variable)
+    return predictor
+
+
+_TRIED = 1 << 20  # bytes of the file that is tried
+
+
+@contextmanager
+def new_export(path: Path) -> Iterator[Path]:
+    """Yields a folder to fill, which becomes `path` when the block ends without error.
+
+    Raises:
+        UsageError: another process has written that folder in the meantime.
+        ResourceError: another process is writing it, or the machine refuses: a full disk.
+        RuntimeError: a converter failed. What the user can mend was said before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with one_writer(path):
+        require_new(path)
+        with new_folder(path) as folder:
+            try:
+                yield folder
+            except Exception as error:
+                if hasattr(error, "exit_code"):
+                    raise
+                if refusal := _refusal(error, folder, path):
+                    raise ResourceError(refusal) from error
+                if not isinstance(error, TypeError | ValueError):
+                    raise
+                raise RuntimeError(f"{path}: could not be converted: {error}") from error
+
+
+def _refusal(error: Exception, folder: Path, path: Path) -> str:
+    """Return the message about a disk that takes no more; "" where that is not the reason.
+
+    Converters tell a full disk in their own words, or name no file: so a small file is tried.
+    """
+    if isinstance(error, OSError) and exit_code_of(error):
+        file = str(error.filename or path).replace(str(folder), str(path))
+        return f"{file}: could not be written: {error.strerror}."
+    for place, name in ((folder, str(path)), (Path(tempfile.gettempdir()), "")):
+        try:
+            with tempfile.TemporaryFile(dir=place) as file:
+                file.write(bytes(_TRIED))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as refusal:
+            return f"{name or place}: could not be written: {refusal.strerror}."
+    return ""
+
+
+def require_new(path: Path) -> None:
+    """Raises `UsageError` where something is already, or no name that converters can open."""
+    require_utf8(path, "The folder")
+    if path.exists():
+        raise UsageError(
+            f"{path}: exists already and is not written over. Give another version or remove it."
+        )
+
+
+def require_tensorflow(*, text: bool) -> None:
+    """Raises `ImportError` where TensorFlow, or with `text` tensorflow-text, is not installed."""
+    needed = ("tensorflow", "tensorflow_text") if text else ("tensorflow",)
+    if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
+        raise ImportError(
+            f"A SavedModel needs {' and '.join(missing)}. "
+            'Install with: pip install "bert-keras[tensorflow]"'
+        )
+
+
+def require_pairs(predictor: Predictor, kinds: tuple[type, ...]) -> None:
+    """Raises `ValueError` where pairs are asked of a model that is none of these."""
+    if predictor.pairs and not isinstance(predictor.task, kinds):
+        raise ValueError(
+            "`pairs` is for models that take one text or two. "
+            f"Received: a {type(predictor.task).__name__}"
+        )
+
+
+# === What lies beside an exported model for those who find it: its labels, and a page about it.
+
+
+LABELS, CARD = "labels.txt", "model_card.md"
+_LINE_BREAK = re.compile(r"[\r\n]+")
+
+_TOLD = ("prompts", "similarity", "activation")  # options that say how answers are to be used
+
+# By the function's name, what it takes and what it gives, by name.
+Functions = Mapping[str, tuple[Iterable[str], Iterable[str]]]
+
+
+def model_name(path: Path) -> str:
+    """By what name a model in <name>/<version> is known, or in a folder without a version."""
+    return path.absolute().parent.name if path.name.isdecimal() else path.name
+
+
+def write_card(
+    predictor: Predictor, folder: Path, path: Path, functions: Functions, *, by: str = ""
+) -> None:
+    """Writes both.
+
+    Args:
+        predictor: the model, and how it is asked.
+        folder: where they go.
+        path: of the model, when it is complete.
+        functions: that it has.
+        by: what wrote it, beside this package.
+    """
+    options: Mapping[str, Any] = predictor.task.options
+    if labels := options.get("labels"):
+        lines = "".join(f"{_LINE_BREAK.sub(' ', label)}\n" for label in labels)
+        file_io.write_text(folder / LABELS, lines)
+    lines = _card(predictor, model_name(path), functions)
+    written = [*lines, "", f"{by} Written by bert_keras.".lstrip(), ""]
+    file_io.write_text(folder / CARD, "\n".join(written))
+
+
+def _card(predictor: Predictor, name: str, functions: Functions) -> Iterator[str]:
+    """What one has to know who finds the folder."""
+    task, encoder = predictor.task, predictor.encoder
+    yield from (f"# {markdown(name)}", "")
+    yield f"A {type(task).__name__} of {task.count_params():,} parameters: {encoder.config.family},"
+    yield (
+        f"{encoder.config.num_layers} layers, {encoder.config.hidden_size} wide. Texts are read to "
+        f"{predictor.max_length} tokens of a vocabulary of {predictor.tokenizer.vocab_size:,}."
+    )
+    if predictor.options:
+        options = ", ".join(f"{key}={value}" for key, value in predictor.options.items())
+        yield f"It answers with {markdown(options)}."
+    if predictor.prompt:
+        yield f"Before each text it reads the prompt {markdown(repr(predictor.prompt))}."
+    if told := {name: task.options[name] for name in _TOLD if name in task.options}:
+        options = ", ".join(f"{name}={value!r}" for name, value in told.items())
+        yield f"It keeps these options: {markdown(options)}."
+    yield from ("", "| function | takes | gives |", "| --- | --- | --- |")
+    for key, names in functions.items():
+        taken, given = (", ".join(f"`{name}`" for name in part) for part in names)
+        yield f"| `{key}` | {taken} | {given} |"

@@ -1,0 +1,177 @@
+"""A checkpoint folder exported in any format, here or as a program of its own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from bert_keras import escaping
+from bert_keras.checkpoints import load_checkpoint
+from bert_keras.compatibility import encoder_of
+from bert_keras.errors import ArtifactError, UsageError, exit_code_of, quiet
+from bert_keras.export.export_folder import require_tensorflow
+from bert_keras.export.runtime_model import runtime_model
+from bert_keras.export.runtimes.formats import FORMATS, chosen
+from bert_keras.export.saved_model import saved_model
+from bert_keras.export.tf_hub import tf_hub
+from bert_keras.models import Task
+from bert_keras.predictor import Predictor, read_predictor_config
+from bert_keras.tokenizers import Tokenizer
+
+SAVED_MODEL, TF_HUB = "saved_model", "tf_hub"
+ALL = (SAVED_MODEL, TF_HUB, *FORMATS)
+AS, ENCODER, PAIRS, TEXTS = "as_trained", "encoder", "pairs", "texts"
+TASKS = (AS, TEXTS, PAIRS, ENCODER)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Options of an export.
+
+    Attributes:
+        format: one of `ALL`.
+        quantization: of formats of other runtimes; None for none.
+        portable: of a SavedModel: without tensorflow-text.
+    """
+
+    format: str = SAVED_MODEL
+    quantization: str | None = None
+    portable: bool = False
+
+    def __post_init__(self) -> None:
+        if self.format not in ALL:
+            raise UsageError(f"A format is one of {', '.join(ALL)}. Received: {self.format}")
+        if self.format in FORMATS:
+            try:
+                chosen(self.format, self.quantization)
+            except ValueError as error:
+                raise UsageError(str(error)) from error
+        elif self.quantization is not None:
+            raise UsageError(
+                f"Quantised models are of {', '.join(FORMATS)}. Received: {self.format}"
+            )
+
+    @property
+    def name(self) -> str:
+        """Name of the export among those of one model, such as "onnx-int8"."""
+        return "-".join(filter(None, (self.format, self.quantization)))
+
+
+def open_preset(
+    preset: str | Path,
+    *,
+    task: str = AS,
+    dtype: str | None = None,
+    max_length: int | None = None,
+    **reading: Any,
+) -> Predictor:
+    """Opens a folder for exporting.
+
+    Args:
+        preset: the folder, with model and tokenizer.
+        task: what of it, one of `TASKS`: as the model was trained; with `serving_default` for
+            texts, or for pairs; or its encoder alone.
+        dtype: a Keras dtype policy; None for the global one.
+        max_length: tokens of a text; None for what the folder says.
+        reading: what else `load_checkpoint` takes.
+
+    Raises:
+        ArtifactError: it cannot be read.
+        UsageError: no such task, or none of this model.
+    """
+    if task not in TASKS:
+        raise UsageError(f"A task is one of {', '.join(TASKS)}. Received: {task}")
+    # Adapters are merged: an exported model has no use for them.
+    model: Any = load_checkpoint(preset, dtype=dtype, plain=True, **reading)
+    tokenizer, asked = Tokenizer.from_preset(preset), read_predictor_config(preset)
+    options, pairs = asked.options, asked.pairs if task == AS else task == PAIRS
+    if task == ENCODER and isinstance(model, Task):
+        model, options, pairs = model.encoder, {}, False
+    try:
+        positions = encoder_of(model, tokenizer).config.max_positions
+        told = min(asked.max_length or positions, positions)
+        length = told if max_length is None else max_length
+        return Predictor(model, tokenizer, max_length=length, options=options, pairs=pairs)
+    except ValueError as error:
+        kind = ArtifactError if max_length is None else UsageError
+        raise kind(f"{preset}: {error}") from error
+
+
+def require_libraries(wanted: Wanted) -> None:
+    """Raises `ImportError` now for what would be missing when the model is read."""
+    if wanted.format in FORMATS:
+        FORMATS[wanted.format].backend(keras.backend.backend(), wanted.quantization)
+    else:
+        require_tensorflow(text=not wanted.portable)
+
+
+def export_as(wanted: Wanted, predictor: Predictor, path: str | Path) -> Path:
+    """Writes an open model into a new folder.
+
+    Raises:
+        As `saved_model`, `tf_hub` and `runtime_model` do.
+    """
+    model, tokenizer, length = predictor.task, predictor.tokenizer, predictor.max_length
+    if wanted.format == TF_HUB:
+        is_told = length < predictor.encoder.config.max_positions
+        common = {"max_length": length if is_told else None, "portable": wanted.portable}
+        return tf_hub(model, tokenizer, path, **common)
+    common = {"max_length": length, "options": predictor.options, "pairs": predictor.pairs}
+    if wanted.format == SAVED_MODEL:
+        return saved_model(model, tokenizer, path, portable=wanted.portable, **common)
+    common["quantization"] = wanted.quantization
+    return runtime_model(model, tokenizer, path, wanted.format, **common)
+
+
+# === Exports a checkpoint folder, for `subprocess_export`. For people there is `bert-keras export`.
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the program.
+
+    Args:
+        arguments: the command line without the program's name; None for the process's own.
+
+    Returns:
+        The exit code.
+    """
+    quiet()
+    parser = argparse.ArgumentParser("python -m bert_keras.export", description=__doc__)
+    parser.add_argument("preset", help="a folder with model and tokenizer")
+    parser.add_argument("path", help="the folder to write, such as saved_models/demo/1")
+    parser.add_argument("--dtype", help="a Keras dtype policy, such as mixed_bfloat16")
+    parser.add_argument("--format", default=ALL[0], choices=ALL)
+    parser.add_argument(
+        "--output",
+        action="append",
+        default=[],
+        choices=("hidden_states", "attentions"),
+        help="also of an encoder; may be given several times",
+    )
+    parser.add_argument("--quantization", help="float16, int8 or int8_dynamic")
+    parser.add_argument("--portable", action="store_true", help="needs no tensorflow-text")
+    options = parser.parse_args(arguments)
+    try:
+        wanted = Wanted(options.format, options.quantization, options.portable)
+        outputs: dict[str, Any] = dict.fromkeys(options.output, True)
+        predictor = open_preset(options.preset, dtype=options.dtype, **outputs)
+        path = export_as(wanted, predictor, options.path)
+    except Exception as error:
+        is_mendable = isinstance(error, ImportError | ValueError | TypeError)
+        code = exit_code_of(error) or (UsageError.exit_code if is_mendable else None)
+        if code is None:
+            raise
+        print(error, file=sys.stderr)
+        return code
+    escaping.print_line(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,238 @@
+"""The pair of SavedModels of TensorFlow Hub's text API: what cuts texts, and what encodes them.
+
+https://www.tensorflow.org/hub/common_saved_model_apis/text, "Transformer encoders" there. Only
+attributes are in a SavedModel, not properties: so whoever loads one finds `variables`,
+`trainable_variables` and `regularization_losses`, and may train it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from bert_keras import features
+from bert_keras.checkpoints import tf_hub_export
+from bert_keras.export.graph.signatures import save_program
+from bert_keras.export.graph.text_classification import flat
+from bert_keras.models import BertEncoder, MaskedLM, Pretrainer, Task
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer, cut
+from bert_keras.tokenizers.vocabulary import vocabulary_text
+
+_STRINGS = tf.TensorSpec([None], tf.string)
+_LENGTH = tf.TensorSpec([], tf.int32)
+_Trackable = tf.__internal__.tracking.AutoTrackable
+POSITIONS = "masked_lm_positions"
+
+
+def write_preprocessor(
+    tokenizer: Tokenizer, folder: Path, *, max_length: int, portable: bool
+) -> None:
+    """Writes what makes texts an encoder's inputs into an existing empty folder."""
+    in_graph = InGraphTokenizer(tokenizer, special_tokens_in_text=False, portable=portable)
+    root = _Preprocessor(in_graph, max_length)
+    serve = root.__call__.get_concrete_function(_STRINGS)
+    save_program(root, folder, {"serving_default": serve})
+
+
+def write_encoder(task: Task | BertEncoder, tokenizer: Tokenizer, folder: Path) -> None:
+    """Writes an encoder into an existing empty folder; of a masked language model with its head."""
+    with tempfile.TemporaryDirectory(prefix="bert_keras_") as scratch:
+        vocabulary = Path(scratch, "vocab.txt")
+        content = vocabulary_text(tokenizer.vocabulary)
+        vocabulary.write_bytes(content)
+        variables = _variables(task)
+        root = _Encoder(task, variables, str(vocabulary), is_lowercase=bool(tokenizer.lowercase))
+        serve = tf.function(
+            lambda **inputs: flat(root(inputs)), autograph=False
+        ).get_concrete_function(**root.specs)
+        save_program(root, folder, {"serving_default": serve})
+    tf_hub_export.write(task, tokenizer, content, variables, folder)
+
+
+def _variables(task: Task | BertEncoder) -> dict[str, list[Any]]:
+    """Return the lists of variables that a SavedModel has, of the encoder and of the head."""
+    encoder = task if isinstance(task, BertEncoder) else task.encoder
+    lists = {"variables": list(encoder.variables)}
+    # Not of an ElectraPretrainer: its head belongs to the generator, not to this encoder.
+    if isinstance(task, MaskedLM | Pretrainer):
+        both = [*encoder.variables, *task.mlm.variables]  # the token table is in both
+        lists["mlm_variables"] = list({id(variable): variable for variable in both}.values())
+    return lists
+
+
+class _Module(_Trackable):
+    """Base of an exported object: the attributes that `hub.KerasLayer` reads."""
+
+    def __init__(self, variables: Sequence[Any] = ()):
+        super().__init__()
+        self.variables = [variable.value for variable in variables]
+        self.trainable_variables = [v.value for v in variables if v.trainable]
+        self.regularization_losses: list[Any] = []
+
+
+class _Tokenize(_Module):
+    """`tokenize(texts)`: ids, int32 [batch, (words), (pieces)]; special tokens in them are text."""
+
+    def __init__(self, tokenizer: InGraphTokenizer):
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    @tf.function(input_signature=[_STRINGS], autograph=False)
+    def __call__(self, inputs: tf.Tensor) -> tf.RaggedTensor:
+        return self._tokenizer.pieces_of_words(inputs, special_tokens_in_text=False)
+
+    @tf.function(input_signature=[], autograph=False)
+    def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
+        """Ids by the names that `bert_pack_inputs` of TensorFlow Models has for them."""
+        tokenizer = self._tokenizer
+        ids = {
+            "vocab_size": tokenizer.vocab_size,
+            "start_of_sequence_id": tokenizer.cls_id,
+            "end_of_segment_id": tokenizer.sep_id,
+            "padding_id": tokenizer.pad_id,
+            "mask_id": tokenizer.mask_id,
+        }
+        return {name: tf.constant(value, tf.int32) for name, value in ids.items()}
+
+
+class _PackInputs(_Module):
+    """`bert_pack_inputs(segments, seq_length=…)`: one or two texts' tokens as inputs."""
+
+    def __init__(self, tokenizer: InGraphTokenizer):
+        super().__init__()
+        self._tokenizer = tokenizer
+        for segments in (1, 2):
+            for rank in (2, 3):
+                spec = tf.RaggedTensorSpec([None] * rank, tf.int32, ragged_rank=rank - 1)
+                self.__call__.get_concrete_function([spec] * segments, _LENGTH)
+
+    @tf.function(autograph=False)
+    def __call__(
+        self, inputs: list[tf.RaggedTensor], seq_length: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        return self.packed(inputs, seq_length)
+
+    def packed(
+        self, inputs: list[tf.RaggedTensor], length: int | tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """`input_word_ids`, `input_mask` and `input_type_ids`: int32 [batch, length]."""
+        rows = [part if part.ragged_rank == 1 else part.merge_dims(1, 2) for part in inputs]
+        found = self._tokenizer.framed(*_trimmed(rows, length - len(rows) - 1))
+        fills = {features.TOKEN_IDS: self._tokenizer.pad_id}
+        missing = length - tf.shape(found[features.TOKEN_IDS])[1]
+        padded = {
+            name: tf.pad(
+                values, tf.stack([[0, 0], [0, missing]]), constant_values=fills.get(name, 0)
+            )
+            for name, values in found.items()
+        }
+        return features.rename(padded, features.TF_HUB)
+
+
+def _trimmed(parts: list[tf.RaggedTensor], room: int | tf.Tensor) -> list[tf.RaggedTensor]:
+    """Cuts texts as the API does: token by token in turn, so that the first has one more."""
+    room = tf.cast(room, tf.int64)
+    if len(parts) == 1:
+        return [cut(parts[0], room)]
+    first, second = (part.row_lengths() for part in parts)
+    kept = tf.minimum(first, tf.maximum(room - second, (room + 1) // 2))
+    return [cut(parts[0], kept), cut(parts[1], room - kept)]
+
+
+class _Preprocessor(_Module):
+    """`preprocessor(texts)`: inputs of the length that the encoder reads by default."""
+
+    def __init__(self, tokenizer: InGraphTokenizer, max_length: int):
+        super().__init__()
+        self._max_length = max_length
+        self.tokenize = _Tokenize(tokenizer)
+        self.bert_pack_inputs = _PackInputs(tokenizer)
+
+    @tf.function(input_signature=[_STRINGS], autograph=False)
+    def __call__(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self.bert_pack_inputs.packed([self.tokenize(inputs)], self._max_length)
+
+    @tf.function(input_signature=[], autograph=False)
+    def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
+        return self.tokenize.get_special_tokens_dict()
+
+
+class _Encoder(_Module):
+    """`encoder(inputs, training=False)`, with the vocabulary and how it is read."""
+
+    def __init__(
+        self,
+        task: Task | BertEncoder,
+        variables: Mapping[str, Sequence[Any]],
+        vocabulary: str,
+        *,
+        is_lowercase: bool,
+    ):
+        encoder = task if isinstance(task, BertEncoder) else task.encoder
+        super().__init__(variables["variables"])
+        self.vocab_file = tf.saved_model.Asset(vocabulary)
+        self.do_lower_case = tf.Variable(tf.constant(is_lowercase), trainable=False)
+        self._run = _Run(encoder)
+        self.specs = self._run.specs
+        if isinstance(task, MaskedLM | Pretrainer):
+            self.mlm = _MaskedLM(variables["mlm_variables"], _Run(encoder, task.mlm))
+        for training in (False, True):
+            self.__call__.get_concrete_function(self._run.specs, training=training)
+
+    @tf.function(autograph=False)
+    def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
+        return self._run(inputs, training)
+
+
+class _MaskedLM(_Module):
+    """`encoder.mlm(inputs, training=False)`: with `masked_lm_positions`, also `mlm_logits`."""
+
+    def __init__(self, variables: Sequence[Any], run: _Run):
+        super().__init__(variables)
+        self._run = run
+        specs = {**run.specs, POSITIONS: tf.TensorSpec([None, None], tf.int32)}
+        for training in (False, True):
+            self.__call__.get_concrete_function(specs, training=training)
+
+    @tf.function(autograph=False)
+    def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
+        outputs = self._run(inputs, training)
+        logits = self._run.head(outputs[features.SEQUENCE_OUTPUT], inputs[POSITIONS])
+        return {**outputs, "mlm_logits": tf.cast(logits, tf.float32)}
+
+
+class _Run:
+    """An encoder under the API's names.
+
+    TensorFlow does not see the layers in it. Otherwise it would store their variables twice.
+    """
+
+    def __init__(self, encoder: BertEncoder, head: Any = None):
+        self.head = head
+        self._model = encoder.with_outputs(hidden_states=True)
+        # All three, whether or not the model tells segments apart.
+        names = (features.TOKEN_IDS, features.PADDING_MASK, features.SEGMENT_IDS)
+        self.specs = {
+            features.TF_HUB[name]: tf.TensorSpec([None, None], tf.int32, features.TF_HUB[name])
+            for name in names
+        }
+
+    def __call__(self, inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
+        named = features.rename(inputs, features.TF_HUB, back=True)
+        taken = {tensor.name: named[tensor.name] for tensor in self._model.inputs}
+        outputs = self._model(taken, training=training)
+        sequence = tf.cast(outputs[features.SEQUENCE_OUTPUT], tf.float32)
+        # A model without a pooler has the first token's vector for the text.
+        pooled = tf.cast(outputs.get(features.POOLED_OUTPUT, sequence[:, 0]), tf.float32)
+        layers = [tf.cast(layer, tf.float32) for layer in outputs[features.HIDDEN_STATES][1:]]
+        return {
+            features.POOLED_OUTPUT: pooled,
+            features.SEQUENCE_OUTPUT: sequence,
+            "encoder_outputs": layers,
+            "default": pooled,
+        }

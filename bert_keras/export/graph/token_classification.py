@@ -1,0 +1,230 @@
+"""Entities of texts in a TensorFlow graph: those of `Predictor.predict_entities`.
+
+As `viterbi` has them in NumPy, of which this is the other half; all tokens here count.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from bert_keras import features
+from bert_keras.export.graph.basic_words import Characters, TextWords, before, spelled, words_of
+from bert_keras.export.graph.text_classification import call_in_parts, call_model
+from bert_keras.metrics import entity_spans
+from bert_keras.models import TokenClassifier
+from bert_keras.predictor import entity_tags
+from bert_keras.tokenizers.tf_basic_tokenizer import flags_at
+from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
+
+
+def best_tags(potentials: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The tags with the highest score together, and the probability of each of them.
+
+    Args:
+        potentials: float [rows, length, states, states], those of the tokens that count.
+        lengths: int [rows], how many there are; the rest is padding.
+
+    Returns:
+        int32 and float32 [rows, length]; what stands at padding says nothing.
+    """
+    potentials = tf.cast(potentials, tf.float64)
+    outside = tf.shape(potentials)[-1] - 1
+    is_outside = tf.range(outside + 1) == outside
+    never = tf.constant(float("-inf"), tf.float64)
+    start = tf.where(is_outside, tf.zeros_like(potentials[:, 0, 0]), never)
+    ending = potentials[:, 0, :, -1]
+    steps = tf.transpose(potentials, [1, 0, 2, 3])
+    counted = tf.transpose(tf.sequence_mask(lengths, tf.shape(potentials)[1]))[:, :, tf.newaxis]
+
+    def inside(scores: tf.Tensor) -> tf.Tensor:
+        return tf.where(is_outside, never, scores)
+
+    # === Forwards: the best and all ways to each state ===
+    def reach(last: tuple[tf.Tensor, ...], step: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
+        best, total, _ = last
+        scores, is_one = step
+        ways = best[:, :, tf.newaxis] + scores
+        came_from = tf.where(is_one, tf.argmax(ways, axis=1, output_type=tf.int32), stay)
+        best = tf.where(is_one, inside(tf.reduce_max(ways, axis=1)), best)
+        all_ways = inside(tf.reduce_logsumexp(total[:, :, tf.newaxis] + scores, axis=1))
+        return best, tf.where(is_one, all_ways, total), came_from
+
+    stay = tf.broadcast_to(tf.range(outside + 1), tf.shape(start))
+    best, total, came_from = tf.scan(reach, (steps, counted), (start, start, stay))
+
+    # === Backwards ===
+    final = tf.argmax(best[-1] + ending, axis=1, output_type=tf.int32)
+    whole = tf.reduce_logsumexp(total[-1] + ending, axis=1, keepdims=True)
+
+    def back(last: tuple[tf.Tensor, ...], step: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
+        state, _, beta, _ = last
+        scores, is_one, origins, reached = step
+        chance = tf.exp(reached + beta - whole)
+        before = tf.gather(origins, state, batch_dims=1)
+        ahead = tf.reduce_logsumexp(scores + inside(beta)[:, tf.newaxis, :], axis=2)
+        share = tf.gather(chance, state, batch_dims=1)
+        return before, state, tf.where(is_one, ahead, beta), share
+
+    nothing = tf.zeros_like(whole[:, 0])
+    _, tags, _, shares = tf.scan(
+        back, (steps, counted, came_from, total), (final, final, ending, nothing), reverse=True
+    )
+    return tf.transpose(tags), tf.cast(tf.transpose(shares), tf.float32)
+
+
+# === Entities of texts in a TensorFlow graph: those of `Predictor.predict_entities`.
+
+
+_LETTERS = "OBIES"  # of tags, as `entity_spans` reads them
+_OUTSIDE, _BEGIN, _INSIDE, _END, _ = range(len(_LETTERS))
+
+
+class Entities(tf.Module):
+    """`entities(texts)`: what a token classifier finds in them.
+
+    Args:
+        task: the model.
+        tokenizer: its own.
+        max_length: tokens of a row; longer texts are read in parts.
+    """
+
+    def __init__(self, task: TokenClassifier, tokenizer: InGraphTokenizer, *, max_length: int):
+        super().__init__(name="entities")
+        self._task, self._tokenizer = task, tokenizer
+        self._room = max_length - 2
+        self._kinds = Characters()
+        tags = list(entity_tags(task.options["labels"]).values())
+        types = [entity_spans([tag])[0].label if tag != "O" else "" for tag in tags]
+        names = sorted(set(types))
+        # The last of each is that of a word without pieces.
+        self._letters = tf.constant([*(_LETTERS.index(tag[0]) for tag in tags), _OUTSIDE])
+        self._types = tf.constant([*map(names.index, types), 0])
+        self._names = tf.constant(names)
+
+    def __call__(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The entities of texts, string [batch], in order.
+
+        Returns:
+            `label` and `text`: string [batch, entities]; `start` and `end`: int32, characters;
+            `score`: float32; rows are filled up with "" and 0; `count`: int32 [batch].
+        """
+        words = words_of(texts, self._kinds)
+        tags, scores = self._tags(words)
+        letters, types = tf.gather(self._letters, tags), tf.gather(self._types, tags)
+        is_inside = letters != _OUTSIDE
+        last, last_type = before(letters), before(types)
+        goes_on = (last == _BEGIN) | (last == _INSIDE)
+        goes_on &= ((letters == _INSIDE) | (letters == _END)) & (types == last_type)
+        is_first = flags_at(words.splits[:-1], tf.size(tags))
+        begins = is_inside & (is_first | tf.logical_not(goes_on))
+
+        heads = tf.where(begins)[:, 0]
+        count = tf.size(heads, out_type=tf.int64)
+        inside = tf.where(is_inside)[:, 0]
+        owner = tf.gather(tf.cumsum(tf.cast(begins, tf.int64)), inside) - 1
+        tails = tf.math.unsorted_segment_max(inside, owner, count)
+        score = tf.cast(tf.gather(scores, inside), tf.float64)
+        score = tf.math.unsorted_segment_mean(score, owner, count)
+        start, end = tf.gather(words.starts, heads), tf.gather(words.ends, tails)
+
+        splits = tf.searchsorted(heads, words.splits, out_type=tf.int64)
+        text = tf.repeat(words.points.row_splits[:-1], splits[1:] - splits[:-1])
+        found = {
+            "label": tf.gather(self._names, tf.gather(types, heads)),
+            "text": spelled(words.points.flat_values, text + start, text + end),
+            "start": tf.cast(start, tf.int32),
+            "end": tf.cast(end, tf.int32),
+            "score": tf.cast(score, tf.float32),
+        }
+        rows = {
+            name: tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor()
+            for name, values in found.items()
+        }
+        return {**rows, "count": tf.cast(splits[1:] - splits[:-1], tf.int32)}
+
+    def _tags(self, words: TextWords) -> tuple[tf.Tensor, tf.Tensor]:
+        """The tag of each word and its probability; the last tag and 0 of one without pieces."""
+        pieces = self._tokenizer.pieces(words.texts, special_tokens_in_text=False)
+        begins, ends = self._windows(pieces, words.splits)
+        rows = tf.ragged.range(begins, ends)
+        inputs = self._tokenizer.framed(
+            rows.with_flat_values(tf.gather(pieces.flat_values, rows.flat_values))
+        )
+        (logits,) = call_in_parts(
+            lambda part: [call_model(self._task, part)[features.TAGS]],
+            inputs,
+            [tf.TensorSpec(self._task.output[features.TAGS].shape, tf.float32)],
+        )
+        # Where the first pieces of words stand: row and column.
+        owner = tf.gather(pieces.value_rowids(), rows.flat_values)
+        is_first = tf.gather(pieces.row_starts(), owner) == rows.flat_values
+        column = 1 + tf.ragged.range(rows.row_lengths()).flat_values
+        row = tf.boolean_mask(rows.value_rowids(), is_first)
+        places = tf.stack([row, tf.boolean_mask(column, is_first)], axis=1)
+        counted = tf.gather_nd(logits, places)
+        if self._task.crf is None:
+            shares = tf.nn.softmax(counted)
+            best = tf.argmax(shares, axis=-1, output_type=tf.int32)
+            chance = tf.reduce_max(shares, axis=-1)
+        else:
+            per_row = tf.RaggedTensor.from_value_rowids(
+                counted, row, nrows=tf.shape(logits, out_type=tf.int64)[0], validate=False
+            )
+            # One column at least: a field without a token has nothing to begin with.
+            length = tf.maximum(per_row.bounding_shape(axis=1), 1)
+            dense = per_row.to_tensor(shape=tf.stack([-1, length, *logits.shape[2:]]))
+            found = best_tags(dense, per_row.row_lengths())
+            is_token = tf.sequence_mask(per_row.row_lengths(), length)
+            best, chance = (tf.boolean_mask(values, is_token) for values in found)
+        size = tf.shape(words.texts)
+        word = tf.boolean_mask(owner, is_first)[:, tf.newaxis]
+        nothing = tf.fill(size, tf.size(self._types) - 1)
+        return (
+            tf.tensor_scatter_nd_update(nothing, word, best),
+            tf.tensor_scatter_nd_update(tf.zeros(size), word, chance),
+        )
+
+    def _windows(self, pieces: tf.RaggedTensor, texts: tf.Tensor) -> list[tf.Tensor]:
+        """Parts of whole words, as many as each text takes: the first piece, that behind the last.
+
+        See `data.sliding_windows.word_windows`; a text without pieces has none.
+        """
+        owner, bounds = pieces.value_rowids(), pieces.row_splits
+        of_texts = tf.gather(bounds, texts)
+
+        def step(
+            number: tf.Tensor,
+            firsts: tf.TensorArray,
+            lasts: tf.TensorArray,
+            begin: tf.Tensor,
+            stop: tf.Tensor,
+        ) -> list[tf.Tensor | tf.TensorArray]:
+            end = tf.minimum(begin + self._room, stop)
+            word = tf.gather(owner, tf.minimum(end, stop - 1))
+            is_cut = (end < stop) & (tf.gather(owner, end - 1) == word)
+            head = tf.gather(bounds, word)
+            end_before = tf.where(is_cut & (head > begin), head, end)
+            # Of a word that no row holds the rest is left out.
+            is_long = is_cut & (head <= begin)
+            rest = tf.where(is_long, tf.gather(bounds, word + 1), end_before)
+            goes_on = tf.where(rest < stop)[:, 0]
+            return [
+                number + 1,
+                firsts.write(number, begin),
+                lasts.write(number, end_before),
+                tf.gather(rest, goes_on),
+                tf.gather(stop, goes_on),
+            ]
+
+        has_some = tf.where(of_texts[:-1] < of_texts[1:])[:, 0]
+        begin, stop = tf.gather(of_texts[:-1], has_some), tf.gather(of_texts[1:], has_some)
+        empty = tf.TensorArray(
+            tf.int64, size=0, dynamic_size=True, infer_shape=False, element_shape=[None]
+        )
+        first, last = empty.write(0, begin[:0]), empty.write(0, begin[:0])
+        found = tf.while_loop(
+            lambda *state: tf.size(state[3]) > 0,
+            step,
+            [tf.constant(1), first, last, begin, stop],
+        )
+        return [array.concat() for array in found[1:3]]

@@ -1,0 +1,145 @@
+"""A model as a PyTorch program: of its own, or on the way to ONNX. PyTorch backend only."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import keras
+import torch
+
+from bert_keras.export.runtimes.formats import Axes, flat, input_axes, output_axes
+
+_EXAMPLE = {"batch": 2, "texts": 3, "length": 5, "predictions": 4}
+
+
+class Program(torch.nn.Module):
+    """The model as it predicts, with weights of its own: inputs by name -> float32 by name.
+
+    Args:
+        model: a task or encoder, which computes in float32.
+        quantization: "float16" or "int8" keeps the weights so, and widens them when it runs; int8
+            those with two axes, in 255 steps from the lowest value to the highest of each row of a
+            table and each column of a kernel.
+    """
+
+    def __init__(self, model: keras.Model, quantization: str | None = None):
+        super().__init__()
+        self._names = list(output_axes(model))
+        self._model = [model]  # in a list, for its weights are not to be in the program twice
+        self._kept = [
+            [_Weight(variable, quantization) for variable in variables]
+            for variables in (model.trainable_variables, model.non_trainable_variables)
+        ]
+        for weight in self._kept[0] + self._kept[1]:
+            for name, value in weight.values.items():
+                self.register_buffer(f"{weight.name}{name}", value)
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Predicts."""
+        values = [[weight.widened(self) for weight in weights] for weights in self._kept]
+        outputs, _ = self._model[0].stateless_call(*values, inputs, training=False)
+        found = flat(outputs)
+        return {name: found[name].float() for name in self._names}
+
+
+class _Weight:
+    """A variable, as the program keeps it and as it is computed with."""
+
+    def __init__(self, variable: Any, quantization: str | None):
+        value = variable.value.detach().cpu()
+        self.name = variable.path.replace("/", "_").replace(".", "_")
+        self.values = {"": value}
+        if not value.is_floating_point():
+            return
+        if quantization == "float16":
+            self.values = {"": value.half()}
+        elif quantization == "int8" and value.ndim == 2:
+            axis = 1 if variable.name == "embeddings" else 0
+            lowest, highest = value.aminmax(dim=axis, keepdim=True)
+            scale = ((highest - lowest) / 255).clamp(min=1e-12)
+            steps = torch.round((value - lowest) / scale).to(torch.uint8)
+            self.values = {"": steps, "_scale": scale, "_lowest": lowest}
+
+    def widened(self, program: Program) -> torch.Tensor:
+        value = program.get_buffer(self.name)
+        if "_scale" in self.values:
+            scale, lowest = (program.get_buffer(self.name + key) for key in ("_scale", "_lowest"))
+            return value.float() * scale + lowest
+        return value.float() if value.is_floating_point() else value
+
+
+def _example(sizes: Axes) -> list[int]:
+    """Sizes for the open axes: no two the same, or the program would take them for one."""
+    return [_EXAMPLE[size] if isinstance(size, str) else size for size in sizes]
+
+
+def exported(model: keras.Model, quantization: str | None = None) -> torch.export.ExportedProgram:
+    """The program for batches and texts of any size."""
+    axes = input_axes(model)
+    example = {name: torch.ones(_example(sizes), dtype=torch.int32) for name, sizes in axes.items()}
+    open_axes = {
+        name: {
+            axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(sizes) if size in _EXAMPLE
+        }
+        for name, sizes in axes.items()
+    }
+    program = Program(model, quantization).eval()
+    # Wherever the model is: the program is for any machine.
+    with keras.device("cpu"), torch.no_grad():
+        found = torch.export.export(program, (example,), dynamic_shapes=(open_axes,))
+    for module in found.graph_module.modules():
+        for node in getattr(module, "graph").nodes:  # noqa: B009
+            node.meta.pop("stack_trace", None)  # paths of this machine, most of a small file
+    return found
+
+
+def write(model: keras.Model, path: Path, quantization: str | None) -> None:
+    """Write a .pt2 file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    program = exported(model, quantization)
+    with path.open("wb") as file:
+        target: Any = _KeepsError(file)
+        try:
+            torch.export.save(program, target)
+        except Exception as error:
+            raise target.error or error from None
+        if target.error is not None:
+            raise target.error
+
+
+class _KeepsError(io.BufferedIOBase):
+    """A file whose `write` keeps an error instead of raising it.
+
+    PyTorch's writer of archives writes once more when it is destroyed, and an error there ends the
+    process (`terminate called after throwing an instance of 'c10::Error'`).
+    """
+
+    def __init__(self, file: BinaryIO):
+        super().__init__()
+        self._file = file
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def write(self, data: Any) -> int:
+        if self.error is None:
+            try:
+                return self._file.write(data)
+            except OSError as error:
+                self.error = error
+        return len(data)

@@ -1,0 +1,204 @@
+"""Kernels of the TensorFlow backend, with gradients that keep no graph alive.
+
+`tf.custom_gradient`, and `tf.recompute_grad` on top of it, register a function in a table of the
+process at every trace. TensorFlow never removes it, and it holds the traced graph with all
+variables: a model that was fitted stayed in memory for the life of the process.
+
+Here a gradient is told to the tapes that record, and to nothing else. A gradient that is not taken
+by a tape within the same graph is the automatic one of the forward operations: the same values, in
+more passes over memory. This is so for a SavedModel, which needs no gradient functions of ours.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+try:
+    # Private: TensorFlow's public way of telling a tape is `tf.custom_gradient` alone.
+    from tensorflow.python.eager import record as _record
+except ImportError:  # a TensorFlow that has moved it: Keras's and TensorFlow's own ways
+    _record = None
+    warnings.warn(
+        f"TensorFlow {tf.__version__} has no `tensorflow.python.eager.record`. Training computes "
+        "the same, but every model that was fitted stays in memory until the process ends.",
+        stacklevel=2,
+    )
+record: Any = _record
+
+_Backward = Callable[[Any], Sequence[Any]]
+_AS_ZEROS = tf.UnconnectedGradients.ZERO
+
+
+def with_gradient(name: str, output: Any, inputs: Sequence[Any], backward: _Backward) -> Any:
+    """Return `output` as a tensor that tapes differentiate by `backward`.
+
+    Args:
+        name: of the operation, for error messages.
+        output: a tensor that was computed from `inputs` by differentiable operations.
+        inputs: tensors.
+        backward: from the gradient of the output, those of the inputs, in their order. A second
+            derivative is the derivative of its operations.
+    """
+    if record is None:
+        return _registered(output, inputs, backward)
+    output = tf.identity(output)
+    record.record_operation(name, [output], list(inputs), lambda dy: list(backward(_dense(dy))))
+    return output
+
+
+def _registered(output: Any, inputs: Sequence[Any], backward: _Backward) -> Any:
+    """The same by TensorFlow's public function, which keeps the graph alive."""
+    return tf.custom_gradient(lambda *_inputs: (output, lambda dy: backward(_dense(dy))))(*inputs)
+
+
+def _dense(gradient: Any) -> tf.Tensor:
+    """Return a tensor, also where the gradient of a gather is a table's rows."""
+    return tf.convert_to_tensor(gradient)
+
+
+def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that keeps its inputs alone, and is computed again for its gradient.
+
+    It is `keras.remat`, which is `tf.recompute_grad` on TensorFlow, but for a tape alone.
+
+    Args:
+        function: from tensors to one tensor. It may read variables, but not write them. Other
+            tensors that it uses have no gradient.
+    """
+    if record is None:
+        return keras.remat(function)
+
+    def call(*inputs: Any) -> Any:
+        inputs = tuple(tf.convert_to_tensor(x) for x in inputs)
+        with record.VariableWatcher() as watcher, record.stop_recording():
+            output = function(*inputs)
+        variables = watcher.watched_variables()
+
+        def backward(gradient: Any) -> Sequence[Any]:
+            with tf.GradientTape() as tape:
+                again = [_after(gradient, tf.identity(x)) for x in inputs]
+                tape.watch([*again, *variables])
+                output_again = function(*again)
+            return tape.gradient(output_again, [*again, *variables], gradient, _AS_ZEROS)
+
+        values = [tf.convert_to_tensor(variable) for variable in variables]
+        return with_gradient("recomputed", output, [*inputs, *values], backward)
+
+    return call
+
+
+def _after(gradient: Any, x: Any) -> Any:
+    """Return `x` as a value that needs `gradient`.
+
+    Otherwise a compiler sees that what is computed again was computed before, and keeps it. XLA
+    does not heed control dependencies, so it is a sum with zero.
+    """
+    if tf.executing_eagerly():
+        return x
+    first = tf.reshape(tf.reshape(gradient, [-1])[:1], [-1])
+    is_any = tf.cast(tf.reduce_sum(first), tf.bool)
+    return x + tf.cast(tf.where(tf.equal(is_any, is_any), 0.0, float("nan")), x.dtype)
+
+
+# === What TensorFlow does in few passes over memory, with gradients of its own; see `kernels`.
+# Not compiled by XLA, which would be quicker: on processors a compiled function within a step now
+# and then never returned (decision 64).
+
+
+_DRAWS = 2**16
+_ANY: Any = None  # whole numbers without bounds
+_ROOT_HALF, _LOG_DENSITY = math.sqrt(0.5), -0.5 * math.log(2.0 * math.pi)
+
+
+def dropped(x: Any, rate: float, seed: Any) -> Any:
+    """By 16 random bits for each number; see `kernels.dropped`."""
+    threshold = min(round(rate * _DRAWS), _DRAWS - 1)  # a rate next to 1 leaves something
+    scale = _DRAWS / (_DRAWS - threshold)
+    size = tf.size(x)
+    # The generator gives 32 bits at a time.
+    bits = tf.random.stateless_uniform([(size + 1) // 2], seed, _ANY, _ANY, tf.uint32)
+    draws = tf.reshape(tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size], tf.shape(x))
+    is_kept = draws >= tf.constant(threshold, draws.dtype)
+    is_kept.set_shape(x.shape)
+
+    def kept(x: Any) -> Any:
+        return tf.where(is_kept, x * scale, tf.zeros((), x.dtype))
+
+    x = tf.convert_to_tensor(x)
+    return with_gradient("dropped", kept(x), [x], lambda gradient: [kept(gradient)])
+
+
+def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """In float32; see `kernels.layer_norm`."""
+    rows = list(range(len(x.shape) - 1))
+    wide, gamma, beta = (
+        tf.cast(tf.convert_to_tensor(each), tf.float32) for each in (x, gamma, beta)
+    )
+    centred = wide - tf.reduce_mean(wide, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+    scale = tf.math.rsqrt(variance + epsilon)
+    values = centred * scale
+
+    def gradients(gradient: Any) -> tuple[Any, Any, Any]:
+        inward, along = gradient * gamma, gradient * values
+        share = tf.reduce_mean(inward * values, axis=-1, keepdims=True)
+        inward -= tf.reduce_mean(inward, axis=-1, keepdims=True) + values * share
+        return inward * scale, tf.reduce_sum(along, rows), tf.reduce_sum(gradient, rows)
+
+    outputs = with_gradient("layer_norm", values * gamma + beta, [wide, gamma, beta], gradients)
+    return tf.cast(outputs, x.dtype)
+
+
+def gelu(x: Any) -> Any:
+    """X times Phi(x), the normal distribution function; its slope alone is kept."""
+    x = tf.convert_to_tensor(x)
+    share = 0.5 + 0.5 * tf.math.erf(x * _ROOT_HALF)
+    slope = share + x * tf.exp(-0.5 * tf.square(x) + _LOG_DENSITY)
+    return with_gradient("gelu", x * share, [x], lambda gradient: [gradient * slope])
+
+
+def tied_logits(x: Any, table: Any, bias: Any) -> Any:
+    """Without a transposed table, nor a transposed gradient of it; see `kernels.tied_logits`."""
+    rows = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), table, transpose_b=True)
+    logits = tf.nn.bias_add(rows, bias)
+    return tf.reshape(logits, tf.concat([tf.shape(x)[:-1], [table.shape[0]]], axis=0))
+
+
+def token_losses(labels: Any, logits: Any) -> Any:
+    """From the softmax, for which TensorFlow has a quick kernel; see `kernels.token_losses`."""
+    classes = logits.shape[-1]
+    flat_labels = tf.reshape(tf.cast(labels, tf.int32), [-1])
+
+    rows = tf.reshape(logits, [-1, classes])
+    shares = tf.nn.softmax(rows)
+    # The highest share is 1/classes at least: its logarithm loses nothing.
+    log_sums = tf.reduce_max(rows, axis=-1) - tf.math.log(tf.reduce_max(shares, axis=-1))
+    losses = log_sums - tf.gather(rows, flat_labels, batch_dims=1)
+
+    def gradient_of_rows(gradient: Any) -> list[Any]:
+        places = tf.stack([tf.range(tf.size(flat_labels)), flat_labels], axis=1)
+        return [tf.tensor_scatter_nd_sub(shares * gradient[:, None], places, gradient)]
+
+    losses = with_gradient("token_losses", losses, [rows], gradient_of_rows)
+    return tf.reshape(losses, tf.shape(logits)[:-1])
+
+
+def is_highest(labels: Any, logits: Any) -> Any:
+    """See `kernels.is_highest`; Keras's argmax tells -0.0 from 0.0 before, in several passes."""
+    return labels == tf.math.argmax(logits, axis=-1, output_type=labels.dtype)
+
+
+def product(x: Any, kernel: Any) -> Any:
+    """One operation, where Keras makes a matrix of all rows before and parts it afterwards."""
+    return tf.linalg.matmul(x, kernel)
+
+
+def rows(table: Any, ids: Any) -> Any:
+    """One operation, where Keras has ids below 0 count from the end."""
+    return tf.gather(table, ids)

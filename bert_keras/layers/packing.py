@@ -1,0 +1,79 @@
+"""Rows that hold several examples, and examples that hold several rows."""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+from bert_keras.layers.serialization import SerializableLayer
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class MergeChoices(SerializableLayer):
+    """[batch, choices, length] -> [batch * choices, length]."""
+
+    def call(self, x):
+        batch, choices, length = ops.shape(x)
+        return ops.reshape(x, (batch * choices, length))
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor((None, x.shape[2]), dtype=x.dtype)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class SplitChoices(SerializableLayer):
+    """Scores [batch * choices, 1], and ids [batch, choices, length] -> [batch, choices]."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**{"dtype": "float32", **kwargs})
+
+    def call(self, scores, token_ids):
+        batch, choices, _ = ops.shape(token_ids)
+        return ops.reshape(scores, (batch, choices))
+
+    def compute_output_spec(self, scores, token_ids):
+        return keras.KerasTensor(token_ids.shape[:2], dtype="float32")
+
+
+# === Rows of several examples: who attends to whom, and what is read of each.
+
+
+def tokens_at(x, positions):
+    """The vectors at some positions: [batch, length, width], [batch, n] -> [batch, n, width]."""
+    batch, length, width = ops.shape(x)
+    positions = ops.cast(positions, "int32")
+    if keras.backend.backend() == "jax":
+        positions = ops.clip(positions, 0, length - 1)  # beyond the batch JAX has NaN
+    # One flat gather: its gradient is a scatter over rows on every backend.
+    first_rows = length * ops.arange(batch, dtype="int32")
+    rows = positions + first_rows[:, None]
+    return ops.take(ops.reshape(x, (batch * length, width)), rows, axis=0)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class TokensAt(SerializableLayer):
+    """The vectors at some positions of every row, as of each example's [CLS]."""
+
+    def call(self, x, positions):
+        """[batch, length, width] and [batch, n], in [0, length) -> [batch, n, width]."""
+        return tokens_at(x, positions)
+
+    def compute_output_spec(self, x, positions):
+        return keras.KerasTensor((*positions.shape, x.shape[-1]), dtype=x.dtype)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class ExampleMask(SerializableLayer):
+    """Tokens attend to those of their own example (Krell et al., 2021): block-diagonal.
+
+    Padding, number 0, is one more example that nobody reads: it attends to itself, so that no row
+    of the mask is empty.
+    """
+
+    def call(self, example_ids):
+        """int32 [batch, length] -> bool [batch, query, key]."""
+        return ops.equal(ops.expand_dims(example_ids, 2), ops.expand_dims(example_ids, 1))
+
+    def compute_output_spec(self, example_ids):
+        batch, length = example_ids.shape
+        return keras.KerasTensor((batch, length, length), dtype="bool")

@@ -1,0 +1,312 @@
+"""One transformer block, normalised after each sum (post-norm, as in BERT), and its parts."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_keras import kernels
+from bert_keras.layers.attention import SelfAttention
+from bert_keras.layers.core import (
+    Dense,
+    LayerNorm,
+    call_sublayer,
+    freeze_with,
+    seeded_dropout,
+    truncated_normal,
+)
+from bert_keras.layers.packing import tokens_at
+from bert_keras.layers.serialization import SerializableLayer, build_once
+
+
+def gelu_tanh(x):
+    """The tanh approximation of GELU, which Google's TF1 code calls "gelu"."""
+    return ops.gelu(x, approximate=True)
+
+
+ACTIVATIONS = {
+    "gelu": kernels.gelu,
+    "gelu_tanh": gelu_tanh,
+    "relu": ops.relu,
+    "silu": ops.silu,
+    "tanh": ops.tanh,
+}
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class FeedForward(SerializableLayer):
+    """Two dense layers, with the activation between them.
+
+    Args:
+        intermediate_size: width between the two.
+        hidden_size: width of the input and of the output.
+        activation: a name of `ACTIVATIONS`.
+        initializer_range: standard deviation of the initial kernels.
+    """
+
+    def __init__(
+        self,
+        intermediate_size: int,
+        hidden_size: int,
+        activation: str = "gelu",
+        initializer_range: float = 0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.intermediate_size = intermediate_size
+        self.activation = self.activation_to_train = ACTIVATIONS[activation]
+        if self.activation is kernels.gelu:
+            self.activation_to_train = kernels.gelu_to_train
+        self.intermediate, self.output_projection = (
+            Dense(
+                size,
+                kernel_initializer=truncated_normal(initializer_range),
+                dtype=self.dtype_policy,
+                trainable=self.trainable,
+                name=name,
+            )
+            for size, name in ((intermediate_size, "intermediate"), (hidden_size, "output"))
+        )
+
+    def build(self, x_shape):
+        build_once(self.intermediate, x_shape)
+        build_once(self.output_projection, (*x_shape[:-1], self.intermediate_size))
+        self.built = True
+
+    def call(self, x, training=None):
+        """[..., hidden_size] -> [..., hidden_size]."""
+        activation = self.activation_to_train if training else self.activation
+        return call_sublayer(
+            self.output_projection, call_sublayer(self.intermediate, x, activation=activation)
+        )
+
+    def compute_output_shape(self, x_shape):
+        return x_shape
+
+
+# === One transformer block, layer normalisation after each sum (post-norm), as in BERT.
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class TransformerBlock(SerializableLayer):
+    """Self-attention and feed-forward, each dropped out, added to its input and normalised.
+
+    Args:
+        hidden_size: width of the input and of the output.
+        num_heads: attention heads.
+        intermediate_size: inner width of the feed-forward layers.
+        activation: of the feed-forward layers.
+        layer_norm_epsilon: added to the variance.
+        dropout: share dropped from each sublayer's output.
+        attention_dropout: share dropped from the attention probabilities.
+        initializer_range: standard deviation of the initial kernels.
+        relative_positions: of the attention; see `SelfAttention`.
+        max_positions: the longest sequence, for relative positions.
+        head_size: width of a head; None for hidden_size / num_heads.
+
+    Attributes:
+        checkpoints_gradients: whether training keeps the block's input alone, and computes the rest
+            again for the gradients (Chen et al., 2016); read where `fit` compiles its step.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        intermediate_size: int,
+        activation: str = "gelu",
+        layer_norm_epsilon: float = 1e-12,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        initializer_range: float = 0.02,
+        relative_positions: str | None = None,
+        max_positions: int = 0,
+        head_size: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.checkpoints_gradients = False
+        self.attention = SelfAttention(
+            num_heads,
+            hidden_size,
+            dropout=attention_dropout,
+            initializer_range=initializer_range,
+            relative_positions=relative_positions,
+            max_positions=max_positions,
+            head_size=head_size,
+            dtype=self.dtype_policy,
+            trainable=self.trainable,
+            name="attention",
+        )
+        self.feedforward = FeedForward(
+            intermediate_size,
+            hidden_size,
+            activation=activation,
+            initializer_range=initializer_range,
+            dtype=self.dtype_policy,
+            trainable=self.trainable,
+            name="feedforward",
+        )
+        self.attention_layer_norm, self.feedforward_layer_norm = (
+            LayerNorm(
+                epsilon=layer_norm_epsilon,
+                dtype=self.dtype_policy,
+                trainable=self.trainable,
+                name=name,
+            )
+            for name in ("attention_layer_norm", "feedforward_layer_norm")
+        )
+        self.attention_dropout = seeded_dropout(dropout, "attention_dropout", self.dtype_policy)
+        self.feedforward_dropout = seeded_dropout(dropout, "feedforward_dropout", self.dtype_policy)
+
+    def build(self, x_shape, padding_mask_shape=None):
+        for sublayer in (
+            self.attention,
+            self.attention_layer_norm,
+            self.feedforward,
+            self.feedforward_layer_norm,
+        ):
+            build_once(sublayer, x_shape)
+        self.built = True
+
+    def call(self, x, padding_mask=None, training=None, queries=None):
+        """Applies the block.
+
+        Args:
+            x: [batch, length, hidden_size].
+            padding_mask: as of `SelfAttention`.
+            training: whether dropout is active.
+            queries: [batch, queries, hidden_size], the tokens for which it is; None for all of `x`.
+
+        Returns:
+            [batch, queries, hidden_size].
+        """
+        # Drawn before, so that what is computed twice is dropped twice alike.
+        seeds = self._seeds() if training else (None,) * 3
+        if training and self.checkpoints_gradients:
+            # By Keras: when it is computed again, no scope of Keras's says in which dtype.
+            given = (x,) if queries is None else (x, queries)
+            return kernels.recomputed(
+                lambda x, queries=None: self._outputs(
+                    operator.call, x, padding_mask, True, queries, seeds
+                )
+            )(*given)
+        return self._outputs(call_sublayer, x, padding_mask, training, queries, seeds)
+
+    def _seeds(self) -> tuple[Any, Any, Any]:
+        dropouts = (self.attention.dropout, self.attention_dropout, self.feedforward_dropout)
+        first, second, third = (dropout.next_seed() for dropout in dropouts)
+        return first, second, third
+
+    def _outputs(self, part, x, padding_mask, training, queries, seeds):
+        in_attention, after_attention, after_feedforward = seeds
+        attended = part(
+            *(self.attention, x, padding_mask),
+            training=training,
+            queries=queries,
+            seed=in_attention,
+        )
+        attended = part(self.attention_dropout, attended, training=training, seed=after_attention)
+        if queries is not None:
+            x = queries
+        x = part(self.attention_layer_norm, x + attended, training=training)
+        out = part(self.feedforward, x, training=training)
+        out = part(self.feedforward_dropout, out, training=training, seed=after_feedforward)
+        return part(self.feedforward_layer_norm, x + out, training=training)
+
+    def compute_output_shape(self, x_shape, padding_mask_shape=None):
+        return x_shape
+
+
+class _SomeTokens(SerializableLayer):
+    """A view of a `TransformerBlock`: what it makes of some tokens, and nothing else.
+
+    Of its products those for keys and values are of all tokens, a sixth.
+    """
+
+    def __init__(self, block: TransformerBlock, **kwargs):
+        kwargs.setdefault("dtype", block.dtype_policy)
+        super().__init__(**kwargs)
+        self.block = block
+        freeze_with(self, block)
+
+    def build(self, x_shape, *_args, **_kwargs):
+        build_once(self.block, x_shape)
+        self.built = True
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class FirstToken(_SomeTokens):
+    """A view of a `TransformerBlock`: what it makes of the first token, [CLS], alone."""
+
+    def call(self, x, padding_mask=None, training=None):
+        """[batch, length, hidden_size] -> [batch, 1, hidden_size]."""
+        return call_sublayer(self.block, x, padding_mask, training=training, queries=x[:, :1])
+
+    def compute_output_shape(self, x_shape, padding_mask_shape=None):
+        return (x_shape[0], 1, x_shape[2])
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class TokensOf(_SomeTokens):
+    """A view of a `TransformerBlock`: what it makes of the tokens that are read.
+
+    Those of a masked language model are 15 of a hundred.
+
+    Args:
+        block: the block.
+        first: whether the first token of each example, [CLS], is read as well.
+    """
+
+    def __init__(self, block: TransformerBlock, first: bool = False, **kwargs):
+        super().__init__(block, **kwargs)
+        self.first = first
+
+    def call(self, x, positions, padding_mask=None, first_positions=None, training=None):
+        """Applies the block to them.
+
+        Args:
+            x: [batch, length, hidden_size].
+            positions: [batch, tokens], in [0, length).
+            padding_mask: as of `SelfAttention`.
+            first_positions: [batch, examples], where each example of a row begins; None where a
+                row is one example.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, tokens, hidden_size]; with `first` a tuple, whose second is [batch, examples,
+            hidden_size].
+        """
+        if self.block.attention.distance is not None:  # it knows the distances of all or none
+            whole = call_sublayer(self.block, x, padding_mask, training=training)
+            found = self._read(whole, positions, first_positions)
+        else:
+            if padding_mask is not None and len(padding_mask.shape) == 3:
+                padding_mask = self._read(padding_mask, positions, first_positions)
+            queries = self._read(x, positions, first_positions)
+            found = call_sublayer(self.block, x, padding_mask, training=training, queries=queries)
+        if not self.first:
+            return found
+        count = 1 if first_positions is None else ops.shape(first_positions)[1]
+        return found[:, count:], found[:, :count]
+
+    def _read(self, x, positions, first_positions):
+        """The rows of these tokens: before them, where they are read, the first ones."""
+        found = tokens_at(x, positions)
+        if not self.first:
+            return found
+        first = x[:, :1] if first_positions is None else tokens_at(x, first_positions)
+        return ops.concatenate([first, found], axis=1)
+
+    def compute_output_spec(
+        self, x, positions, padding_mask=None, first_positions=None, training=None
+    ):
+        batch, _, width = x.shape
+        found = keras.KerasTensor((*positions.shape, width), dtype=self.compute_dtype)
+        if not self.first:
+            return found
+        examples = 1 if first_positions is None else first_positions.shape[1]
+        return found, keras.KerasTensor((batch, examples, width), dtype=self.compute_dtype)

@@ -1,0 +1,265 @@
+"""Base of all models: checked inputs, fast inference calls, unused variables that do not train."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+
+from bert_keras import hooks
+from bert_keras.layers.core import call_sublayer
+from bert_keras.layers.sharing import Sharing
+from bert_keras.models.input_data import DataChecks, InputKeys
+from bert_keras.models.value_checks import ValueChecks
+
+# PyTorch runs eagerly; the other backends compile what they predict.
+_IS_EAGER = keras.backend.backend() == "torch"
+# Private methods of Keras: if a release renames them, `call` falls back to Keras's own.
+_RUN, _STANDARDIZE = "_run_through_graph", "_standardize_inputs"
+
+
+def _in_own_order(fit: Callable[..., Any]) -> Any:
+    """Return Keras's `fit`, which does not ask a dataset of `data.dataset` to be shuffled.
+
+    Keras asks for it by default, and warns with every `tf.data.Dataset` that it is not done.
+    """
+    signature = inspect.signature(fit)
+
+    @functools.wraps(fit)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(self, *args, **kwargs)
+        if getattr(bound.arguments.get("x"), "has_own_order", False):
+            bound.arguments.setdefault("shuffle", False)
+            _check_first_epoch(bound.arguments)
+        return fit(*bound.args, **bound.kwargs)
+
+    return run
+
+
+def _check_first_epoch(arguments: Mapping[str, Any]) -> None:
+    """Warn where the first epoch of a `fit` is not that of its dataset."""
+    passes, initial = arguments["x"].passes, arguments.get("initial_epoch", 0)
+    if passes is None or arguments.get("steps_per_epoch") is not None:
+        return  # epochs of `fit` are not those of the examples
+    if initial and passes.epoch not in (None, initial):
+        warnings.warn(
+            f"`fit` begins with epoch {initial}, the dataset with epoch {passes.epoch}, which is "
+            f"read first. To go on with a training, pass dataset(examples, epoch={initial}).",
+            stacklevel=3,
+        )
+
+
+def _checked(method: Callable[..., Any]) -> Any:
+    """Return a method of Keras that checks its data first; see `DataChecks`."""
+    signature, name = inspect.signature(method), method.__name__
+
+    @functools.wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        method = getattr(keras.Model, name)  # tools that log trainings replace it
+        if kwargs.get("_use_cached_eval_dataset") or self._input_keys is None:
+            return method(self, *args, **kwargs)  # `fit` has checked what it evaluates on
+        bound = signature.bind(self, *args, **kwargs)
+        values = self._value_checks
+        if "y" in signature.parameters:
+            values = values.with_losses(self.loss)
+        checks = DataChecks(self._input_keys.select, values)
+        try:
+            with _kept_state(self):
+                checks.arguments(bound.arguments)
+                named = dict(zip(signature.parameters, bound.args, strict=False))
+                return method(named.pop("self"), **named, **bound.kwargs)
+        except Exception:
+            if checks.error is None:
+                raise
+        # TensorFlow raises an error of its own for one within a pipeline.
+        raise checks.error
+
+    return run
+
+
+@contextmanager
+def _kept_state(model: keras.Model) -> Iterator[None]:
+    """Give the variables their values back if an error leaves them without.
+
+    On JAX Keras takes the values from the variables for as long as a method runs, and only `fit`
+    gives them back, if the first step succeeded (Keras 3.15).
+    """
+    if keras.backend.backend() != "jax":
+        yield
+        return
+    optimizer = getattr(model, "optimizer", None)  # none before `compile`
+    variables = [*model.variables, *(optimizer.variables if optimizer is not None else ())]
+    values = [variable.value for variable in variables]
+    try:
+        yield
+    except BaseException:
+        model.jax_state_sync()  # pyright: ignore[reportAttributeAccessIssue]
+        for variable, value in zip(variables, values, strict=True):
+            if getattr(variable, "_value", value) is None and not value.is_deleted():
+                variable.assign(value)
+        raise
+
+
+class DirectModel(Sharing, keras.Model):
+    """A functional model that takes its inputs by name, and checks ids, lengths and labels.
+
+    Inputs may have the names of Hugging Face or TensorFlow Hub; see `InputKeys.select`. `fit`,
+    `evaluate`, `predict` and the methods for one batch also check every number on the host; see
+    `DataChecks`. Calling the model checks names and ranks alone.
+
+    On PyTorch inference is quicker than Keras's, most of all with one text: layers of the model's
+    own policy are called as its parts are (`layers.inner`), because their inputs come from each
+    other. Keras prepares the model itself, and layers of another policy.
+    """
+
+    fit = _in_own_order(_checked(keras.Model.fit))
+    evaluate = _checked(keras.Model.evaluate)
+    predict = _checked(keras.Model.predict)
+    train_on_batch = _checked(keras.Model.train_on_batch)
+    test_on_batch = _checked(keras.Model.test_on_batch)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """Keras: the outputs for one batch."""
+        if self._input_keys is not None:
+            x = self._input_keys.select(x)
+            self._value_checks.check(x)
+        return super().predict_on_batch(x)
+
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",  # noqa: A002
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Keras: write the model as a file of another runtime; see `export.keras_export`.
+
+        The file takes ids. `bert_keras.export.saved_model` and `runtime_model` write it with the
+        tokenizer.
+        """
+        given = {"input_signature": input_signature, **kwargs}
+        options = {name: value for name, value in given.items() if value is not None}
+        if not hooks.is_exported(self, filepath, format, options, verbose=verbose):
+            super().export(filepath, format, verbose, **options)
+
+    def checked(self, x: Any) -> Any:
+        """Return data for a model of your own around this one, with the checks of this one's `fit`.
+
+        `fit` of your own model is Keras's and checks nothing:
+        `model.fit(encoder.checked(dataset))`. Batches keep their keys; ids and lengths under the
+        names of this model's inputs, or their aliases, are checked; labels are not. On JAX, Keras
+        3.15 loses the weights of a model of your own when a step fails, whatever the reason; arrays
+        are checked before any step.
+
+        Args:
+            x: a dictionary of arrays, a `tf.data.Dataset`, `keras.utils.PyDataset`, generator,
+                PyTorch `DataLoader` or dataset of Grain.
+
+        Raises:
+            ValueError: a number is out of its range; of a source of batches, when it is read.
+        """
+        keys = self._input_keys
+        if keys is None:
+            return x
+        return DataChecks(keys.find, self._value_checks, keeps_keys=True).data(x)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Keras: calls the model, also on symbolic tensors."""
+        keys = self._input_keys
+        if keys is not None and args:
+            args = (keys.select(args[0]), *args[1:])
+        elif keys is not None and "inputs" in kwargs:
+            kwargs["inputs"] = keys.select(kwargs["inputs"])
+        return super().__call__(*args, **kwargs)
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
+        """Keras: the outputs for inputs."""
+        if self._input_keys is not None:
+            inputs = self._input_keys.select(inputs)  # JAX's trainer does not use `__call__`
+        run, standardize = (getattr(self, name, None) for name in (_RUN, _STANDARDIZE))
+        is_masked = mask is not None and any(each is not None for each in keras.tree.flatten(mask))
+        if not _IS_EAGER or training or is_masked or run is None or standardize is None:
+            return super().call(inputs, training, mask, **kwargs)
+        return run(standardize(inputs), operation_fn=self._step)
+
+    @functools.cached_property
+    def _input_keys(self) -> InputKeys | None:
+        """The names of the inputs; None where the inputs are not a dictionary."""
+        inputs: Any = self.input
+        if not isinstance(inputs, Mapping):
+            return None
+        return InputKeys({name: len(each.shape) for name, each in inputs.items()}, self.name)
+
+    @functools.cached_property
+    def _value_checks(self) -> ValueChecks:
+        """The limits of the inputs."""
+        return ValueChecks(self)
+
+    def _step(self, operation: Any) -> Any:
+        is_layer = isinstance(operation, keras.layers.Layer)
+        if is_layer and operation.dtype_policy == self.dtype_policy:
+            return functools.partial(call_sublayer, operation)
+        return operation
+
+
+# === Base of all models that are fitted: variables that no output depends on do not train.
+
+
+class WithoutUnused(DirectModel):
+    """A model that trains all but its `unused_variables`.
+
+    They would have no gradient: Keras warns of each, and on JAX, where it is zero, they would
+    decay. `trainable` of a variable stays as it is, for another model may share and read it.
+    """
+
+    def make_train_function(self, force: bool = False):
+        """Keras: compiles a step."""
+        _build_optimizer(self)
+        return super().make_train_function(force)
+
+    @property
+    def unused_variables(self) -> Sequence[Any]:
+        """Variables that no output depends on."""
+        return ()
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """Keras: all trainable state."""
+        return _others(super().trainable_variables, self.unused_variables)
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        """Keras: all other state."""
+        return _others(self.variables, self.trainable_variables)
+
+    @property
+    def trainable_weights(self) -> list[Any]:
+        """Keras: all trainable weights."""
+        return _others(super().trainable_weights, self.unused_variables)
+
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        """Keras: all other weights."""
+        return _others(self.weights, self.trainable_weights)
+
+
+def _build_optimizer(model: keras.Model) -> None:
+    """Makes the variables of a model's optimizer.
+
+    TensorFlow traces a step twice that makes variables: half of the time before the first batch.
+    """
+    optimizer = model.optimizer
+    if keras.backend.backend() == "tensorflow" and optimizer is not None and not optimizer.built:
+        with model.distribute_strategy.scope():  # pyright: ignore
+            optimizer.build(model.trainable_variables)
+
+
+def _others(variables: Sequence[Any], left_out: Sequence[Any]) -> list[Any]:
+    numbers = {id(variable) for variable in left_out}  # variables are compared by value
+    return [variable for variable in variables if id(variable) not in numbers]

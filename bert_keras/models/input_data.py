@@ -1,0 +1,375 @@
+"""Checks of the data that feeds a model: names of inputs, arrays and sources of batches."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Mapping
+from types import GeneratorType
+from typing import Any
+
+import keras
+
+from bert_keras import features
+from bert_keras.models.value_checks import Limit, ValueChecks
+
+_OF_PACKED_ROWS = (features.EXAMPLE_IDS, features.POSITION_IDS, features.FIRST_POSITIONS)
+_LAST_AXES = {features.MASK_POSITIONS: "predictions", features.FIRST_POSITIONS: "examples"}
+
+
+class InputKeys:
+    """The inputs of one model.
+
+    Keras flattens a dictionary in the order of its sorted keys and pairs the values with the
+    inputs by place. One key more would shift all later inputs, so other keys must not reach Keras.
+
+    Args:
+        ranks: number of axes of each input by name.
+        model: the model's name, for messages.
+    """
+
+    def __init__(self, ranks: Mapping[str, int], model: str):
+        self._ranks, self._model = dict(ranks), model
+
+    def select(self, batch: Any) -> dict[str, Any]:
+        """Return the inputs of the model from a batch, under the model's names.
+
+        Args:
+            batch: arrays, tensors or symbolic tensors by key: our names or those of
+                `features.INPUT_ALIASES`. Keys of `features.IGNORED_KEYS` are dropped.
+
+        Raises:
+            ValueError: the batch is not a dictionary; an input is missing, has two names or another
+                rank than expected; or a key is neither an input nor known to be irrelevant.
+        """
+        if not isinstance(batch, Mapping):
+            hint = (
+                "Text goes into `fit`, `evaluate` and `predict` of a task as a list or a column, "
+                "or in a tf.data.Dataset; a generator must yield batches of features. "
+            )
+            raise ValueError(
+                f"Model {self._model!r} takes a dictionary with the keys {_listed(self._ranks)}. "
+                f"{hint * isinstance(batch, str)}Received: {_described(batch)}"
+            )
+        selected = batch if batch.keys() == self._ranks.keys() else self._renamed(batch)
+        for name, rank in self._ranks.items():
+            value = selected.get(name)
+            shape = getattr(value, "shape", None)
+            if shape is None or not _has_rank(shape, rank):
+                raise ValueError(self._explain(name, value, batch))
+        return dict(selected)
+
+    def find(self, batch: Any) -> dict[str, Any]:
+        """Return the inputs that a batch of another model has, under this model's names."""
+        if not isinstance(batch, Mapping):
+            return {}
+        names = {key: features.INPUT_ALIASES.get(key, key) for key in batch}
+        return {name: batch[key] for key, name in names.items() if name in self._ranks}
+
+    def _renamed(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values that the model takes, by the model's names."""
+        key_of: dict[str, str] = {}
+        unknown = []
+        for key, value in batch.items():
+            name = key if key in self._ranks else features.INPUT_ALIASES.get(key, key)
+            if name in self._ranks:
+                if value is None:
+                    continue
+                if name in key_of:
+                    raise ValueError(
+                        f"Model {self._model!r} received its input {name!r} twice, under the keys "
+                        f"{key_of[name]!r} and {key!r}. Remove one of them."
+                    )
+                key_of[name] = key
+            elif name not in features.IGNORED_KEYS:
+                unknown.append(key)
+        if unknown:
+            is_packed = any(key in _OF_PACKED_ROWS for key in unknown)
+            hint = "For rows of several examples use its `packed()` view. " if is_packed else ""
+            raise ValueError(
+                f"Model {self._model!r} has no input {_listed(unknown)}. {hint}Remove the key. "
+                f"The inputs are {_listed(self._ranks)}; other libraries' names of them, and "
+                "labels, are also accepted."
+            )
+        return {name: batch[key_of[name]] for name in self._ranks if name in key_of}
+
+    def _explain(self, name: str, value: Any, batch: Mapping[str, Any]) -> str:
+        """Return the message for a value that is missing or has another rank."""
+        if value is None:
+            aliases = [key for key, ours in features.INPUT_ALIASES.items() if ours == name]
+            also = f" (other libraries' names: {_listed(aliases)})" if aliases else ""
+            return (
+                f"The input {name!r} of model {self._model!r} is missing{also}. "
+                f"Received the keys: {_listed(batch)}"
+            )
+        last = _LAST_AXES.get(name, "length")
+        axes = f"batch, {last}" if self._ranks[name] == 2 else f"batch, texts, {last}"
+        return (
+            f"The input {name!r} of model {self._model!r} must be an array or tensor of the shape "
+            f"[{axes}]. Received: {_described(value)}"
+        )
+
+
+def _has_rank(shape: Any, rank: int) -> bool:
+    if getattr(shape, "rank", 0) is None:
+        return True  # a TensorFlow tensor of unknown rank: Keras sees to it
+    # Keras removes a last axis of one element.
+    return len(shape) == rank or (len(shape) == rank + 1 and shape[-1] == 1)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(repr(name) for name in names) or "none"
+
+
+def _described(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    kind = type(value).__name__
+    return f"a {kind} of shape {tuple(shape)}" if shape is not None else f"a {kind}"
+
+
+# === Checks of whatever feeds a model: arrays, and sources of batches, which stay what they are.
+# The checks run on the host where a batch is made, never in the compiled step.
+
+
+Select = Callable[[Any], dict[str, Any]]
+
+
+class DataChecks:
+    """Checks of the data of one call of `fit`, `evaluate` or `predict`.
+
+    Args:
+        select: returns the inputs of a model from a batch, under the model's names.
+        values: the limits of the model's numbers.
+        keeps_keys: return each batch with its own keys, for a model that has other inputs as well.
+
+    Attributes:
+        error: the error of a batch. A backend that reads batches in threads of its own may raise
+            another one in its place.
+    """
+
+    def __init__(self, select: Select, values: ValueChecks, *, keeps_keys: bool = False):
+        self._select, self._values, self._keeps_keys = select, values, keeps_keys
+        self.error: Exception | None = None
+
+    def arguments(self, arguments: dict[str, Any]) -> None:
+        """Check arrays among the arguments of a method of Keras, and wrap sources of batches."""
+        x, y = arguments.get("x"), arguments.get("y")
+        if x is not None:
+            arguments["x"] = self.data(x, y)
+        held_out = arguments.get("validation_data")
+        if isinstance(held_out, tuple | list):
+            arguments["validation_data"] = self.batch(tuple(held_out))
+        elif held_out is not None:
+            arguments["validation_data"] = self.data(held_out)
+
+    def data(self, x: Any, y: Any = None) -> Any:
+        """Return inputs by the model's names, or a source of such batches.
+
+        Args:
+            x: a dictionary of arrays or tensors, a `tf.data.Dataset`, `keras.utils.PyDataset`,
+                generator, PyTorch `DataLoader` or dataset of Grain. Anything else stays as it is.
+            y: labels, where `x` is a dictionary.
+        """
+        if isinstance(x, keras.utils.PyDataset):
+            return MappedDataset(x, self.batch)
+        if isinstance(x, GeneratorType):
+            return (self.batch(batch) for batch in x)
+        if is_a("tensorflow", "data.Dataset", x):
+            return self._mapped(x)
+        if is_a("torch.utils.data", "DataLoader", x):
+            return mapped_loader(x, self.batch)
+        if is_a("grain", "MapDataset", x) or is_a("grain", "IterDataset", x):
+            return x.map(self.batch)
+        if is_a("grain", "DataLoader", x):
+            return self._grain_loader(x)
+        if hasattr(x, "shape") or isinstance(x, Mapping | list | tuple):
+            return self._checked(x, y)
+        return x
+
+    def batch(self, batch: Any) -> Any:
+        """Return a batch, inputs alone or (x, y, sample_weight), by the model's names."""
+        if isinstance(batch, tuple | list):
+            x, *rest = batch
+            return type(batch)((self._checked(x, rest[0] if rest else None), *rest))
+        return self._checked(batch)
+
+    def _checked(self, x: Any, y: Any = None) -> Any:
+        try:
+            selected = self._select(x)
+            self._values.check(selected, y)
+        except ValueError as error:
+            self.error = error
+            raise
+        return x if self._keeps_keys else selected
+
+    def _grain_loader(self, loader: Any) -> Any:
+        """Return a `grain.DataLoader` with the check as its last operation."""
+        import grain
+
+        check = self.batch
+
+        class Check(grain.transforms.Map):
+            def map(self, element: Any) -> Any:
+                return check(element)
+
+        options = loader._multiprocessing_options
+        return grain.DataLoader(
+            data_source=loader._data_source,
+            sampler=loader._sampler,
+            operations=[*loader._operations, Check()],
+            worker_count=options.num_workers,
+            worker_buffer_size=options.per_worker_buffer_size,
+            shard_options=loader._shard_options,
+            read_options=loader._read_options,
+            enable_profiling=options.enable_profiling,
+        )
+
+    def _mapped(self, dataset: Any) -> Any:
+        """Return a `tf.data.Dataset` with the check: reductions, and Python for the message."""
+        import tensorflow as tf
+
+        def check(*elements: Any) -> Any:
+            x, *rest = elements
+            if isinstance(x, tuple):  # an element that is one tuple is not taken apart
+                x, *rest = x
+            y = rest[0] if rest else None
+            selected = self._select(x)
+            limits = self._values.limits(selected, y, _dynamic_size)
+            failures = [_fails(limit) for limit in limits if _is_dense_number(limit.values)]
+            x = x if self._keeps_keys else selected
+            if failures:
+                inputs = {name: each for name, each in x.items() if isinstance(each, tf.Tensor)}
+                is_valid = tf.cond(
+                    tf.reduce_any(tf.stack(failures)),
+                    lambda: self._raised_in_python(inputs, y),
+                    lambda: tf.constant(True),
+                )
+                with tf.control_dependencies([is_valid]):
+                    x = {**x, **{name: tf.identity(each) for name, each in inputs.items()}}
+            return (x, *rest) if rest else x
+
+        return dataset.map(tf.autograph.experimental.do_not_convert(check))
+
+    def _raised_in_python(self, x: dict[str, Any], y: Any) -> Any:
+        """Return an operation that raises the error of a batch."""
+        import tensorflow as tf
+
+        leaves = tf.nest.flatten((x, y))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
+
+        def check(*arrays: Any) -> bool:
+            values = iter(arrays)
+            filled = [next(values) if isinstance(leaf, tf.Tensor) else None for leaf in leaves]
+            self._checked(*tf.nest.pack_sequence_as((x, y), filled))
+            return True
+
+        return tf.numpy_function(check, tensors, tf.bool)
+
+
+class MappedDataset(keras.utils.PyDataset):
+    """A dataset with a function of its batches; all else is the dataset's own."""
+
+    def __init__(self, dataset: Any, function: Callable[[Any], Any]):
+        super().__init__()
+        self._dataset, self._function = dataset, function
+
+    # Keras reads each of these when it needs it, and a dataset may count on that.
+
+    @property
+    def workers(self) -> int:
+        """Number of workers of the dataset."""
+        return self._dataset.workers
+
+    @property
+    def use_multiprocessing(self) -> bool:
+        """True where its workers are processes."""
+        return self._dataset.use_multiprocessing
+
+    @property
+    def max_queue_size(self) -> int:
+        """Length of its queue."""
+        return self._dataset.max_queue_size
+
+    @property
+    def num_batches(self) -> int | None:
+        """Number of its batches; None for an endless one."""
+        return self._dataset.num_batches
+
+    def __getitem__(self, index: int) -> Any:
+        return self._function(self._dataset[index])
+
+    def on_epoch_begin(self) -> None:
+        """Keras: begin an epoch."""
+        self._dataset.on_epoch_begin()
+
+    def on_epoch_end(self) -> None:
+        """Keras: end an epoch."""
+        self._dataset.on_epoch_end()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._dataset, name)
+
+
+def mapped_loader(loader: Any, function: Callable[[Any], Any]) -> Any:
+    """Return a PyTorch `DataLoader` with a function of its batches."""
+    mapped = copy.copy(loader)  # the user's own one keeps its function
+    mapped.collate_fn = _Collate(loader.collate_fn, function)
+    if getattr(loader, "_iterator", None) is not None:  # workers that live on know the old one
+        mapped._iterator = None
+    return mapped
+
+
+class _Collate:
+    """The function of a `DataLoader` that makes a batch, and its check; its workers copy it."""
+
+    def __init__(self, collate: Callable[[Any], Any], check: Callable[[Any], Any]):
+        self._collate, self._check = collate, check
+
+    def __call__(self, examples: Any) -> Any:
+        return self._check(self._collate(examples))
+
+
+def _dynamic_size(tensor: Any, axis: int) -> Any:
+    import tensorflow as tf
+
+    size = tensor.shape[axis]
+    return tf.shape(tensor)[axis] if size is None else size
+
+
+def _is_dense_number(values: Any) -> bool:
+    import tensorflow as tf
+
+    if isinstance(values, int):
+        return True
+    return isinstance(values, tf.Tensor) and (values.dtype.is_floating or values.dtype.is_integer)
+
+
+def _fails(limit: Limit) -> Any:
+    """Return a boolean scalar: whether a number is out of its range."""
+    import tensorflow as tf
+
+    if isinstance(limit.values, int):  # a length that is known before a batch is read
+        return tf.constant(limit.values >= limit.upper)
+    values = tf.convert_to_tensor(limit.values)
+    if limit.upper is None:
+        return tf.reduce_any(values != values)  # NaN is not itself
+    unsigned = {tf.int32: tf.uint32, tf.int64: tf.uint64}.get(values.dtype)
+    if unsigned is not None and limit.ignored is None:
+        # As an unsigned number, one below 0 is larger than any limit.
+        if values.shape.rank != 0:
+            values = tf.reduce_max(tf.bitcast(values, unsigned))
+        return values >= tf.cast(limit.upper, values.dtype)
+    within = (values >= 0) & (values < tf.cast(limit.upper, values.dtype))
+    if limit.ignored is not None:
+        within |= values == tf.cast(limit.ignored, values.dtype)
+    return ~tf.reduce_all(within)
+
+
+def is_a(module: str, name: str, value: Any) -> bool:
+    """Return whether a value is of a class of a library, which nobody needs to have imported."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return isinstance(found, type) and isinstance(value, found)

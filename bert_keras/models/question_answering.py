@@ -1,0 +1,174 @@
+"""Question answering: answers as spans of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any, final
+
+import keras
+import numpy as np
+
+from bert_keras import features
+from bert_keras.data import Answer, Question, SupervisedExamples, question_examples
+from bert_keras.data.columns import texts_of
+from bert_keras.errors import DataError
+from bert_keras.inference import AnswerMethods
+from bert_keras.inference.question_answering import row_logits
+from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.task import Task, task_inputs
+from bert_keras.models.text_classification import text_head
+from bert_keras.tokenizers import Tokenizer
+
+
+def answers_from(y: Any, contexts: Sequence[str]) -> list[tuple[Answer, ...]]:
+    """Return the answers of each question; () where it has none.
+
+    Args:
+        y: for each question its answer: the text, which is looked for in the context; a pair
+            (text, first character); a `data.Answer`; {"text": [...], "answer_start": [...]} of
+            Hugging Face's SQuAD; a list of these; or "" for none.
+        contexts: of the questions.
+
+    Raises:
+        DataError: no answers, not one for each question, or one that is not in its context at its
+            place; names the row.
+    """
+    if y is None:
+        raise DataError("The questions have no answers. Pass y, one answer for each question.")
+    rows = list(y)
+    if len(rows) != len(contexts):
+        raise DataError(f"y: {len(rows)} answers for {len(contexts)} questions.")
+    return [
+        _answers(value, context, row)
+        for row, (value, context) in enumerate(zip(rows, contexts, strict=True))
+    ]
+
+
+def _answers(value: Any, context: str, row: int) -> tuple[Answer, ...]:
+    if isinstance(value, Answer):
+        return (_placed(value.text, value.start, context, row),)
+    if isinstance(value, str):
+        if not value:
+            return ()
+        start = context.find(value)
+        if start < 0:
+            raise DataError(f"y: row {row} has the answer {value!r}, which its context has not.")
+        return (Answer(value, start),)
+    if isinstance(value, Mapping) and {"text", "answer_start"} <= set(value):
+        texts, starts = value["text"], value["answer_start"]
+        if isinstance(texts, str) or not hasattr(starts, "__len__") or len(texts) != len(starts):
+            raise DataError(
+                f"y: row {row} needs as many answers as places, in lists. Received: {value!r:.100}"
+            )
+        pairs = zip(texts, starts, strict=True)
+        return tuple(_placed(text, start, context, row) for text, start in pairs)
+    if isinstance(value, tuple) and len(value) == 2 and not isinstance(value[1], str | tuple):
+        return (_placed(*value, context, row),)
+    if isinstance(value, Sequence):
+        return tuple(answer for each in value for answer in _answers(each, context, row))
+    raise DataError(
+        f"y: row {row} is no answer. Received: {value!r:.100}. Pass the text of the answer, or "
+        "(text, first character)."
+    )
+
+
+def _placed(text: Any, start: Any, context: str, row: int) -> Answer:
+    """Return an answer that stands in its context at its place."""
+    is_whole = isinstance(start, Integral) and not isinstance(start, bool)
+    if not isinstance(text, str) or not is_whole:
+        raise DataError(
+            f"y: row {row} needs an answer and its first character, a whole number. "
+            f"Received: {text!r:.100}, {start!r:.100}"
+        )
+    begin = int(start)
+    if begin < 0 or not text or not context.startswith(text, begin):
+        there = context[max(0, begin) : max(0, begin) + len(text)]
+        raise DataError(
+            f"y: row {row} has the answer {text!r:.100} at character {begin}, where its context "
+            f"has {there!r:.100}."
+        )
+    return Answer(text, begin)
+
+
+# === Answers as spans of a text.
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+@final
+class QuestionAnswerer(AnswerMethods, Task):
+    """Finds where an answer starts and ends (Devlin et al., 2019, §4.2).
+
+    Inputs: the encoder's; the question is the first segment, the text the second.
+    Outputs: {"start", "end": float32 logits [batch, length]}.
+
+    Args:
+        encoder: the encoder.
+        dropout: share dropped before the head.
+        name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
+    """
+
+    head_layers = ("span",)
+    answers_with = "predict_answers"
+    text_inputs = ("question", "context")
+    takes_sample_weight = False  # a question may have several rows
+
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        *,
+        dropout: float = 0.0,
+        name: str = "question_answerer",
+        tokenizer: Tokenizer | None = None,
+    ):
+        # === Layers ===
+        head = text_head(encoder, 2, None, dropout, "span")
+        # === Functional model ===
+        inputs = task_inputs(encoder)
+        logits = head(encoder(inputs)[features.SEQUENCE_OUTPUT])
+        outputs = {features.START: logits[..., 0], features.END: logits[..., 1]}
+        super().__init__(
+            encoder, inputs, outputs, options={"dropout": dropout}, name=name, tokenizer=tokenizer
+        )
+        self.head = head
+
+    def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
+        """Encode questions, contexts and answers; see `FitsText.examples_of`.
+
+        An answer is its text, a pair (text, first character), a `data.Answer`, the dictionary of
+        Hugging Face's SQuAD, a list of these, of which the first counts, or "" for none.
+        """
+        questions, contexts = self.two_columns(columns)
+        told = answers_from(y, contexts)
+        asked = [
+            Question(str(row), question, context, answers, is_impossible=not answers)
+            for row, (question, context, answers) in enumerate(
+                zip(questions, contexts, told, strict=True)
+            )
+        ]
+        return question_examples(self.required_tokenizer(), asked, **options)
+
+    def logits_of(
+        self, columns: Sequence[Any], batch_size: int | None = None
+    ) -> list[dict[str, list[np.ndarray]]]:
+        """Return the logits of each question: {"start", "end": one array for each row it took}."""
+        questions, contexts = self.two_columns(columns)
+        return row_logits(self._runner(batch_size), questions, contexts)
+
+    def split_together(self, columns: Sequence[Any]) -> Sequence[str]:
+        """Return the contexts: questions of one context stay together."""
+        return texts_of("context", columns[1])
+
+    def loss_and_metrics(self) -> dict[str, Any]:
+        """The mean of both cross-entropies; labels {"start", "end": int [batch]}."""
+        names = (features.START, features.END)
+        return {
+            "loss": {
+                name: keras.losses.SparseCategoricalCrossentropy(from_logits=True) for name in names
+            },
+            "loss_weights": dict.fromkeys(names, 0.5),
+            "weighted_metrics": {
+                name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")] for name in names
+            },
+        }

@@ -1,0 +1,314 @@
+"""Views of a task that share its weights: packed rows, and losses computed in chunks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import keras
+from keras import ops
+
+from bert_keras import features
+from bert_keras.earlier_names import EarlierNames
+from bert_keras.layers import MaskedLMHead
+from bert_keras.layers.heads import MaskedVectors, token_losses_in_chunks
+from bert_keras.layers.sharing import described, rebuilt
+from bert_keras.models.base import WithoutUnused
+from bert_keras.models.compiling import ChecksLosses
+from bert_keras.models.encoder_layers import packed_inputs
+from bert_keras.models.fill_mask import MaskedLM
+from bert_keras.models.pretraining import Pretrainer
+from bert_keras.models.task import EARLIER_NAMES, Task, task_inputs
+from bert_keras.models.value_checks import label_classes
+
+if TYPE_CHECKING:
+    pass
+
+
+class TaskView(EarlierNames, ChecksLosses, WithoutUnused):
+    """A view of a task: a model of its layers, and so of its weights.
+
+    Save `task` for use. A saved view rebuilds its task too.
+
+    Attributes:
+        task: the task itself.
+    """
+
+    earlier_names = EARLIER_NAMES
+
+    def __init__(self, task: Task, inputs: dict, outputs: dict, name: str):
+        super().__init__(inputs=inputs, outputs=outputs, name=name)
+        self.task = task
+        # `compile` scales the loss by this policy (mixed_float16).
+        self.dtype_policy = task.dtype_policy
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
+        """Return a layer of the view; under the name "encoder" the encoder of the task."""
+        if name in (self.task.encoder.name, "encoder") and index is None:
+            return self.task.encoder
+        return super().get_layer(name, index)
+
+    @described
+    def get_config(self) -> dict[str, Any]:
+        """Return what `from_config` rebuilds the view from: its task."""
+        return {"name": self.name, "task": keras.saving.serialize_keras_object(self.task)}
+
+    @classmethod
+    @rebuilt
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Rebuild the view and its task, with new weights."""
+        values = dict(config)
+        name = values.pop("name")
+        for key, value in values.items():
+            if isinstance(value, dict) and "class_name" in value:
+                values[key] = keras.saving.deserialize_keras_object(value, custom_objects)
+        view: Any = cls(**values)
+        view.name = name
+        return view
+
+    @property
+    def not_logits(self) -> Sequence[str]:
+        """Those of the task."""
+        return self.task.not_logits
+
+    @property
+    def unused_variables(self) -> Sequence[Any]:
+        """Those of the task."""
+        return self.task.unused_variables
+
+
+# === Tasks on rows of several examples: no padding (Krell et al., 2021).
+
+
+_OF_TOKENS = (features.MLM, features.TAGS)  # whose labels lie in the rows as the tokens do
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class PackedTask(TaskView):
+    """A view of a task: its layers, so its weights, on rows of several examples.
+
+    Loss and gradients of a batch are those of its examples, each padded in a row of its own. Save
+    `task` for use.
+
+    Inputs: those of `BertEncoder.packed`, and for masked tokens `mask_positions`, int32 [rows,
+    predictions], within the whole row.
+    Outputs: the task's; one for a text becomes one for each example: [rows, examples, ...]. In
+    unused slots they mean nothing.
+
+    Args:
+        task: a `MaskedLM`, `Pretrainer`, `SequenceClassifier`, or a `TokenClassifier` without a
+            conditional random field.
+
+    Raises:
+        ValueError: another task.
+    """
+
+    def __init__(self, task: Task):
+        inputs = packed_inputs(task.encoder.config)
+        outputs = task.packed_outputs(inputs)
+        super().__init__(task, inputs, outputs, name=f"{task.name}_packed")
+
+    def loss_chunks(self, chunks: int) -> ChunkedTask:
+        """As `Task.loss_chunks`."""
+        return ChunkedTask(self, chunks)
+
+    def loss_and_metrics(self) -> dict[str, Any]:
+        """The task's own; sample weights must be given, as `data.PackedExamples` does.
+
+        They are 0 in unused slots and for padding. Those of tags count rows / examples times: the
+        mean of `TagLoss` is over the rows.
+        """
+        own = self.task.loss_and_metrics()
+        losses = {
+            name: loss if name in _OF_TOKENS else MeanOfExamples(loss)
+            for name, loss in own["loss"].items()
+        }
+        return {**own, "loss": losses}
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class MeanOfExamples(keras.losses.Loss):
+    """A loss of examples in slots, [rows, examples]: the mean of those that there are.
+
+    There are those whose sample weight is not 0; as in a batch without slots, they are counted, and
+    their weights are not.
+
+    Args:
+        loss: one of Keras's.
+        name: of this one.
+    """
+
+    def __init__(self, loss: keras.losses.Loss, name: str = "mean_of_examples", **kwargs):
+        super().__init__(name=name, **kwargs)
+        config = {**loss.get_config(), "reduction": "mean_with_sample_weight"}
+        self.loss = type(loss).from_config(config)
+
+    def label_classes(self, shape: tuple[int | None, ...]) -> Any:
+        """Return the number of classes of the labels, from the shape of the output."""
+        return label_classes(self.loss, shape)
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """The loss of a batch.
+
+        Args:
+            y_true: labels [rows, examples, ...].
+            y_pred: logits [rows, examples, classes].
+            sample_weight: [rows, examples], 0 in unused slots.
+
+        Raises:
+            ValueError: without weights nobody knows which slots are used.
+        """
+        if sample_weight is None:
+            raise ValueError(
+                "Slots of packed rows may be unused: give sample weights, 0 in such slots. "
+                "Received: sample_weight=None"
+            )
+        weights = ops.convert_to_tensor(sample_weight, dtype=self.dtype)
+        count = ops.sum(ops.cast(weights != 0, self.dtype))
+        mean_weight = ops.divide_no_nan(ops.sum(weights), count)
+        return mean_weight * self.loss(y_true, y_pred, weights)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments of `from_config`."""
+        return {"loss": keras.saving.serialize_keras_object(self.loss), "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> MeanOfExamples:
+        """Rebuilds the loss."""
+        loss: Any = keras.saving.deserialize_keras_object(config["loss"])
+        return cls(loss, name=config["name"])
+
+
+# === Masked language models trained without ever having the logits of the whole vocabulary.
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class ChunkedTask(TaskView):
+    """A view of a task: its layers, so its weights, whose loss takes the vocabulary in parts.
+
+    Loss, metrics and gradients are the task's. Of the logits, the largest tensor of a small model,
+    and of what their gradient needs there is one part at a time; each part is computed twice.
+    Save `task` for use.
+
+    Inputs: those of `whole`.
+    Outputs: those of `whole`, but "mlm": the vectors [batch, predictions, width] that its logits
+    are products of.
+
+    Args:
+        whole: a `MaskedLM` or a `Pretrainer`, or the `PackedTask` of one.
+        chunks: in how many parts.
+
+    Raises:
+        ValueError: another task, or fewer than one part.
+    """
+
+    def __init__(self, whole: Task | PackedTask, chunks: int):
+        task = whole.task if isinstance(whole, PackedTask) else whole
+        if not isinstance(chunks, Integral) or isinstance(chunks, bool) or chunks < 1:
+            raise ValueError(f"`chunks` must be at least 1. Received: chunks={chunks}")
+        if not isinstance(task, MaskedLM | Pretrainer):
+            raise ValueError(
+                "A vocabulary in parts is for MaskedLM and Pretrainer. "
+                f"Received: {type(task).__name__}"
+            )
+        packed = whole is not task
+        inputs = packed_inputs(task.encoder.config) if packed else task_inputs(task.encoder)
+        vectors = MaskedVectors(task.mlm, name=f"{features.MLM}_vectors")
+        outputs = task.outputs_by(vectors, inputs, packed=packed)
+        super().__init__(task, inputs, outputs, name=f"{whole.name}_chunked")
+        self._whole, self._chunks = _Whole(whole), int(chunks)
+        self.mlm_accuracy = keras.metrics.Mean(name=f"{features.MLM}_accuracy")
+
+    @described
+    def get_config(self) -> dict[str, Any]:
+        """Return what `from_config` rebuilds the view from: the whole task, and the parts."""
+        whole = keras.saving.serialize_keras_object(self._whole.model)
+        return {"name": self.name, "whole": whole, "chunks": self._chunks}
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Keras: compile as a saved view was; its loss reads the weights of this view."""
+        super().compile_from_config(config)
+        for loss in keras.tree.flatten(self.loss):
+            if isinstance(loss, ChunkedTokenLoss):
+                loss.attach(self.task.mlm, self.mlm_accuracy)
+
+    def loss_and_metrics(self) -> dict[str, Any]:
+        """The task's own; the accuracy of masked tokens is this view's, counted by the loss."""
+        own = self._whole.model.loss_and_metrics()
+        loss = ChunkedTokenLoss(self.task.mlm, self._chunks, self.mlm_accuracy)
+        metrics = {
+            name: each for name, each in own["weighted_metrics"].items() if name != features.MLM
+        }
+        return {"loss": {**own["loss"], features.MLM: loss}, "weighted_metrics": metrics}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Whole:
+    """A holder of the model, which Keras would otherwise count among the layers of the view."""
+
+    model: Any
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class ChunkedTokenLoss(keras.losses.Loss):
+    """`TokenLoss` of vectors, with the token table in parts.
+
+    It reads the head's weights, and so belongs to the models that have this head. A loss that is
+    loaded from a file has no head before `attach`.
+
+    Args:
+        head: the head with the table and the bias.
+        chunks: in how many parts.
+        accuracy: a Keras metric of the labels with the highest logits; the loss updates it, for
+            only the loss sees the logits.
+        name: of the loss.
+    """
+
+    def __init__(
+        self,
+        head: MaskedLMHead | None,
+        chunks: int,
+        accuracy: keras.metrics.Mean | None,
+        name: str = "chunked_token_loss",
+    ):
+        super().__init__(name=name, reduction="mean_with_sample_weight", dtype="float32")
+        self._chunks = chunks
+        self.attach(head, accuracy)
+
+    def attach(self, head: MaskedLMHead | None, accuracy: keras.metrics.Mean | None) -> None:
+        """Read the weights of another head, and update another metric."""
+        self._head: Any = head
+        self._accuracy: Any = accuracy
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what `from_config` rebuilds the loss from, without the head."""
+        return {"chunks": self._chunks, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> ChunkedTokenLoss:
+        """Rebuild the loss without its head; `ChunkedTask` attaches its own."""
+        return cls(None, config["chunks"], None, name=config["name"])
+
+    def label_classes(self, shape: tuple[int | None, ...]) -> int:
+        """Return the number of classes of the labels: rows of the token table."""
+        del shape
+        return self._head.token_embedding.input_dim
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """The loss of a batch.
+
+        Args:
+            y_true: labels [batch, predictions].
+            y_pred: vectors [batch, predictions, width].
+            sample_weight: [batch, predictions]; None for all alike.
+        """
+        labels = ops.cast(ops.convert_to_tensor(y_true), "int32")
+        table, bias = self._head.token_embedding.embeddings, self._head.bias
+        losses, is_right = token_losses_in_chunks(labels, y_pred, table, bias, chunks=self._chunks)
+        weights = ops.ones_like(losses)
+        if sample_weight is not None:
+            weights = ops.convert_to_tensor(sample_weight, dtype="float32")
+        self._accuracy.update_state(ops.cast(is_right, "float32"), sample_weight=weights)
+        return ops.divide_no_nan(ops.sum(losses * weights), ops.sum(weights))

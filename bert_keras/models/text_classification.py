@@ -1,0 +1,237 @@
+"""Labels of texts and of pairs of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import keras
+import numpy as np
+
+from bert_keras import features
+from bert_keras.data import SupervisedExamples, Texts, text_examples
+from bert_keras.inference import LabelMethods, prompt_of, prompt_options
+from bert_keras.inference.sentence_similarity import prompted
+from bert_keras.inference.text_classification import REGRESSION
+from bert_keras.layers import ClassificationHead, TokensAt
+from bert_keras.layers.pooling import ACTIVATIONS
+from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.task import (
+    LAST,
+    MIX,
+    Task,
+    class_names,
+    packed_vectors,
+    task_inputs,
+    token_vectors,
+)
+from bert_keras.models.text_columns import TEXT_PAIR, targets_from, text_pair
+from bert_keras.tokenizers import Tokenizer
+
+PROBLEMS = ("single_label", "multi_label", REGRESSION)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+@final
+class SequenceClassifier(LabelMethods, Task):
+    """Labels a text, or a pair, by its [CLS] token (Devlin et al., 2019, §3.2 and §4.1).
+
+    Inputs: the encoder's.
+    Output: {"label": float32 logits [batch, num_classes]}.
+
+    Args:
+        encoder: the encoder.
+        num_classes: how many labels; 1 for a number (regression); None for the number of `labels`.
+        labels: their names; None for "LABEL_0", "LABEL_1" and so on.
+        problem: "single_label", one label of several; "multi_label", any number of them;
+            "regression", numbers. None: regression for one class, else a single label.
+        hidden_activation: of a dense layer between [CLS] and the labels; None to label the
+            encoder's pooled output, which has one (RoBERTa "tanh", DistilBERT "relu", ELECTRA
+            "gelu": these have no pooler).
+        dropout: share dropped before each layer of the head; None for the encoder's.
+        hidden_dropout: share dropped before the dense layer; None for `dropout` (DistilBERT: 0).
+        representation: what is read of the encoder at [CLS]: "last", or with a `hidden_activation`
+            "concat_last_4" or "mix"; see `representation.token_vectors`. An encoder with
+            `trainable = False` is fixed.
+        activation: what `Predictor.predict_pair_scores` applies to the logits, a name of
+            `layers.pooling.ACTIVATIONS`, as a CrossEncoder of sentence-transformers has it, and
+            `Predictor.predict_scores` to those of a regression. None: nothing is kept;
+            `predict_pair_scores` then applies "sigmoid" for one class and "linear" for more.
+        prompts: texts that stand before the user's own, by name.
+        default_prompt_name: the one that is used where none is asked for; None for none.
+        name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
+
+    Raises:
+        ValueError: an unknown problem or activation, neither `num_classes` nor `labels`, labels of
+            another number, neither pooler nor activation, or a representation that this encoder
+            has not.
+    """
+
+    head_layers = (features.LABEL, MIX)
+    text_inputs = TEXT_PAIR
+
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        num_classes: int | None = None,
+        *,
+        labels: Sequence[str] | None = None,
+        problem: str | None = None,
+        hidden_activation: str | None = None,
+        dropout: float | None = None,
+        hidden_dropout: float | None = None,
+        representation: str = LAST,
+        activation: str | None = None,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        name: str = "sequence_classifier",
+        tokenizer: Tokenizer | None = None,
+    ):
+        labels = class_names(num_classes, labels)
+        num_classes = len(labels)
+        problem = problem or (REGRESSION if num_classes == 1 else "single_label")
+        if problem not in PROBLEMS:
+            raise ValueError(
+                f"`problem` must be one of {', '.join(PROBLEMS)}. Received: problem={problem!r}"
+            )
+        if activation is not None and activation not in ACTIVATIONS:
+            raise ValueError(
+                f"`activation` must be None or one of {', '.join(ACTIVATIONS)}. "
+                f"Received: activation={activation!r}"
+            )
+        # === Layers ===
+        head = text_head(
+            encoder, num_classes, hidden_activation, dropout, features.LABEL, hidden_dropout
+        )
+        # === Functional model ===
+        inputs = task_inputs(encoder)
+        vector = text_vector(encoder, inputs, hidden_activation, representation)
+        outputs = {features.LABEL: head(vector)}
+        options: dict[str, Any] = {
+            "num_classes": num_classes,
+            "labels": labels,
+            "problem": problem,
+            "hidden_activation": hidden_activation,
+            "dropout": dropout,
+            "hidden_dropout": hidden_dropout,
+        }
+        if representation != LAST:
+            options["representation"] = representation
+        if activation is not None:
+            options["activation"] = activation
+        options |= prompt_options(prompts, default_prompt_name)
+        super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
+        self.head = head
+
+    @property
+    def reads_pooler(self) -> bool:
+        """Unless the head has a layer of its own."""
+        return self.options["hidden_activation"] is None
+
+    def packed_outputs(self, inputs: dict) -> dict:
+        """Those of each example: [rows, examples, num_classes]."""
+        if self.reads_pooler:
+            vectors = self.encoder.packed()(inputs)[features.POOLED_OUTPUT]
+        else:
+            first = TokensAt(dtype=self.dtype_policy, name="first_tokens")
+            vectors = first(packed_vectors(self, inputs), inputs[features.FIRST_POSITIONS])
+        return {features.LABEL: self.head(vectors)}
+
+    @property
+    def not_logits(self) -> Sequence[str]:
+        """The output of a regression."""
+        return (features.LABEL,) if self.options["problem"] == REGRESSION else ()
+
+    def answer_method(self, is_paired: bool = False) -> str:
+        """`predict_labels`; of a regression `predict_scores`."""
+        del is_paired
+        return "predict_scores" if self.options["problem"] == REGRESSION else "predict_labels"
+
+    def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
+        """Encode texts, or pairs, and labels or numbers; see `FitsText.examples_of`.
+
+        Several labels of a text are a tuple of names, or a row of 0 and 1.
+        """
+        texts, pairs = text_pair(columns)
+        problem, labels = self.options["problem"], self.options["labels"]
+        return text_examples(
+            self.required_tokenizer(),
+            Texts(
+                prompted(texts, prompt_of(self.options)),
+                pairs,
+                targets_from(y, labels, problem),
+            ),
+            labels=None if problem == REGRESSION else labels,
+            problem=problem,
+            **options,
+        )
+
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> np.ndarray:
+        """Return the logits of texts or pairs: float32 [texts, num_classes]."""
+        return self._logits(*text_pair(columns), batch_size=batch_size)
+
+    def loss_and_metrics(self) -> dict[str, Any]:
+        """Loss and metrics of the problem.
+
+        Labels: {"label": int [batch], or float [batch, num_classes]}.
+        """
+        loss, metric = {
+            "single_label": (
+                keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+            ),
+            "multi_label": (
+                keras.losses.BinaryCrossentropy(from_logits=True),
+                keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0),
+            ),
+            "regression": (
+                keras.losses.MeanSquaredError(),
+                keras.metrics.MeanAbsoluteError(name="mean_absolute_error"),
+            ),
+        }[self.options["problem"]]
+        return {"loss": {features.LABEL: loss}, "weighted_metrics": {features.LABEL: [metric]}}
+
+
+def text_head(
+    encoder: BertEncoder,
+    num_classes: int,
+    hidden_activation: str | None,
+    dropout: float | None,
+    name: str,
+    hidden_dropout: float | None = None,
+) -> ClassificationHead:
+    """The head that fits this encoder's vectors."""
+    config = encoder.config
+    return ClassificationHead(
+        num_classes,
+        config.hidden_size,
+        hidden_activation=hidden_activation,
+        dropout=config.dropout if dropout is None else dropout,
+        initializer_range=config.initializer_range,
+        hidden_dropout=hidden_dropout,
+        dtype=encoder.dtype_policy,
+        name=name,
+    )
+
+
+def text_vector(
+    encoder: BertEncoder, inputs: dict, hidden_activation: str | None, representation: str = LAST
+) -> Any:
+    """One vector per text: [CLS] for a head with a layer of its own, else the pooled output."""
+    if hidden_activation is None and not encoder.config.pooler:
+        raise ValueError(
+            "The encoder has no pooler: give the head a layer of its own, such as "
+            "hidden_activation='tanh'. Received: hidden_activation=None"
+        )
+    if hidden_activation is not None:
+        if representation == LAST:
+            return encoder.first_token()(inputs)[features.SEQUENCE_OUTPUT][:, 0]
+        return token_vectors(encoder, inputs, representation)[:, 0]
+    if representation != LAST:
+        raise ValueError(
+            "The pooled output is made of the last layer: for another representation give the head "
+            "a layer of its own, such as hidden_activation='tanh'. "
+            f"Received: representation={representation!r}"
+        )
+    return encoder.first_token()(inputs)[features.POOLED_OUTPUT]

@@ -1,0 +1,213 @@
+"""Tags of tokens: entities, parts of speech."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import keras
+import numpy as np
+from keras import ops
+
+from bert_keras import features
+from bert_keras.data import SupervisedExamples, TaggedWords, tag_examples
+from bert_keras.data.columns import words_of_rows
+from bert_keras.inference import TagMethods
+from bert_keras.inference.token_classification import word_logits
+from bert_keras.layers import ConditionalRandomField, log_likelihood
+from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.task import (
+    LAST,
+    MIX,
+    Task,
+    class_names,
+    packed_vectors,
+    task_inputs,
+    token_vectors,
+)
+from bert_keras.models.text_classification import text_head
+from bert_keras.models.text_columns import tags_of_rows
+from bert_keras.tokenizers import Tokenizer
+
+_CRF = "crf"
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+@final
+class TokenClassifier(TagMethods, Task):
+    """Tags every token (Devlin et al., 2019, §5.3).
+
+    Inputs: the encoder's.
+    Output: {"tags": float32 logits [batch, length, num_classes]}; with `crf` the potentials of
+    pairs of tags, float32 [batch, length, num_classes + 1, num_classes + 1], as
+    `layers.ConditionalRandomField` describes them: `viterbi.decode` finds the best tags.
+
+    Args:
+        encoder: the encoder.
+        num_classes: how many tags; None for the number of `labels`.
+        labels: their names; None for "LABEL_0", "LABEL_1" and so on.
+        dropout: share dropped before the head; None for the encoder's.
+        crf: tags are chosen together, with learned scores of one tag after another (Lample et al.,
+            2016). Its scores start at zero, and the small rates of fine-tuning move them slowly.
+        representation: what is read of the encoder: "last", "concat_last_4" or "mix"; see
+            `representation.token_vectors`. An encoder with `trainable = False` is fixed.
+        name: of the Keras model.
+        tokenizer: of the encoder; None for a task that takes features alone.
+
+    Raises:
+        ValueError: neither `num_classes` nor `labels`, labels of another number, or a
+            representation that this encoder has not.
+    """
+
+    head_layers = (features.TAGS, _CRF, MIX)
+    answers_with = "predict_entities"
+    text_inputs = ("words",)
+    default_rate_of = "token_classification"
+    takes_sample_weight = False  # a sentence may have several rows, whose tokens have weights
+
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        num_classes: int | None = None,
+        *,
+        labels: Sequence[str] | None = None,
+        dropout: float | None = None,
+        crf: bool = False,
+        representation: str = LAST,
+        name: str = "token_classifier",
+        tokenizer: Tokenizer | None = None,
+    ):
+        labels = class_names(num_classes, labels)
+        num_classes = len(labels)
+        # === Layers ===
+        head = text_head(encoder, num_classes, None, dropout, features.TAGS)
+        field = ConditionalRandomField(dtype=encoder.dtype_policy, name=_CRF) if crf else None
+        # === Functional model ===
+        inputs = task_inputs(encoder)
+        scores = head(token_vectors(encoder, inputs, representation))
+        outputs = {features.TAGS: scores if field is None else field(scores)}
+        options: dict[str, Any] = {"num_classes": num_classes, "labels": labels, "dropout": dropout}
+        if crf:
+            options["crf"] = True
+        if representation != LAST:
+            options["representation"] = representation
+        super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
+        self.head, self.crf = head, field
+
+    def packed_outputs(self, inputs: dict) -> dict:
+        """Those of all tokens of a row.
+
+        Raises:
+            ValueError: with `crf`, whose chain would go from one example to the next.
+        """
+        if self.crf is not None:
+            raise ValueError(
+                "A conditional random field goes from token to token: several examples in a row "
+                "are for crf=False. Received: crf=True"
+            )
+        return {features.TAGS: self.head(packed_vectors(self, inputs))}
+
+    @property
+    def not_logits(self) -> Sequence[str]:
+        """The output of a conditional random field, whose potentials need a loss of their own."""
+        return (features.TAGS,) if self.options.get("crf") else ()
+
+    def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
+        """Encode words and their tags; see `FitsText.examples_of`."""
+        words, tags = words_of_rows("words", columns[0]), None
+        if y is not None:
+            labels = self.options["labels"]
+            tags = [
+                [labels[tag] if isinstance(tag, int) else tag for tag in row]
+                for row in tags_of_rows(y, len(labels))
+            ]
+        return tag_examples(
+            self.required_tokenizer(),
+            TaggedWords(words, tags),
+            labels=self.options["labels"],
+            **options,
+        )
+
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> list[np.ndarray]:
+        """Return the logits of the words of each sentence: float32 [words, num_classes] each."""
+        return word_logits(self._runner(batch_size), words_of_rows("words", columns[0]))
+
+    def loss_and_metrics(self) -> dict[str, Any]:
+        """Cross-entropy of a text's tags, `TagLoss`; with `crf` a `ConditionalRandomFieldLoss`.
+
+        Labels {"tags": int [batch, length]}, and sample weights of that shape: 0 for padding,
+        special tokens, and pieces that do not count.
+        """
+        if self.crf is not None:
+            # How many tags are right takes a search, which training does without.
+            return {"loss": {features.TAGS: ConditionalRandomFieldLoss()}}
+        accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+        return {
+            "loss": {features.TAGS: TagLoss()},
+            "weighted_metrics": {features.TAGS: [accuracy]},
+        }
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class TagLoss(keras.losses.Loss):
+    """Cross-entropy, in nats, of a text's tags: summed over its tokens, the mean over the texts.
+
+    Every token counts by its sample weight, whatever stands beside it in the batch. The mean over
+    the tokens of a batch would count those of short texts for more where a batch has texts of one
+    length. `data.tag_examples` gives weights by which this is the mean over the tokens of all.
+    """
+
+    def __init__(self, name: str = "tag_loss", **kwargs):
+        super().__init__(name=name, **kwargs)
+
+    def label_classes(self, shape: tuple[int | None, ...]) -> int | None:
+        """Return the number of classes of the labels, from the shape of the output."""
+        return shape[-1]
+
+    def call(self, y_true, y_pred):
+        """Tags [batch, length], logits [batch, length, classes] -> what each adds, likewise."""
+        losses = ops.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
+        return self.of_a_text(losses)
+
+    def of_a_text(self, losses):
+        """Losses of tokens [batch, length], so that their mean is that of the texts' sums."""
+        return losses * ops.cast(ops.shape(losses)[1], losses.dtype)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class ConditionalRandomFieldLoss(keras.losses.Loss):
+    """Negative log-likelihood, in nats, of a text's tags (Lample et al., 2016, §2.2).
+
+    The chain goes from one token whose sample weight is not 0 to the next; how large a weight is
+    does not matter. The mean is that of the texts with a token that counts.
+    """
+
+    def __init__(self, name: str = "conditional_random_field_loss", **kwargs):
+        # Numbers of tags are not exact in fewer bits.
+        super().__init__(name=name, reduction="mean_with_sample_weight", dtype="float32", **kwargs)
+
+    def label_classes(self, shape: tuple[int | None, ...]) -> int | None:
+        """Return the number of tags: the potentials have one more, for the beginning."""
+        return None if shape[-1] is None else shape[-1] - 1
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """Tags [batch, length], potentials, weights [batch, length] -> the mean, a scalar."""
+        tags = ops.convert_to_tensor(y_true)
+        weights = ops.ones_like(tags) if sample_weight is None else sample_weight
+        counted = ops.convert_to_tensor(weights) != 0
+        if len(counted.shape) != 2 or len(tags.shape) != 2:
+            raise ValueError(
+                "Tags and sample weights must have the shape [batch, length]. "
+                f"Received: {tuple(tags.shape)} and {tuple(counted.shape)}"
+            )
+        losses = -log_likelihood(y_pred, tags, counted)
+        return super().__call__(losses, losses, ops.any(counted, axis=1))
+
+    def call(self, y_true, y_pred):
+        """Return the losses of the texts as they are: the base class takes their mean."""
+        del y_true
+        return y_pred
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the config that `from_config` rebuilds the loss from."""
+        return {"name": self.name}

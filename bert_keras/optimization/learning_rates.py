@@ -1,0 +1,260 @@
+"""Learning rates: warm-up and decay over the steps, and lower rates for lower layers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_keras.earlier_names import renamed
+
+SLANTED = "slanted_triangular"
+SCHEDULES = ("linear", "cosine", "polynomial", "constant", SLANTED)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """A rise over `warmup_steps`, then a decay to `final_rate` at `total_steps`.
+
+    "slanted_triangular" (Howard & Ruder, 2018, §3.2) has a rise of its own, over the share
+    `cut_frac` of all steps, from `learning_rate / ratio`, where its fall ends too.
+
+    Args:
+        learning_rate: the highest rate.
+        total_steps: updates until the decay ends; the rate stays as it is then.
+        warmup_steps: updates until the highest rate, from zero.
+        schedule: "linear" (Devlin et al., 2019, A.2), "cosine", "polynomial", "constant" or
+            "slanted_triangular".
+        power: exponent of "polynomial".
+        final_rate: the rate at the end; that of "slanted_triangular" follows from `ratio`.
+        gradient_accumulation_steps: batches per update. Keras asks for the rate by batches.
+        cut_frac: of "slanted_triangular": the share of the steps that rise, one step at least.
+        ratio: of "slanted_triangular": how much smaller the lowest rate is than the highest.
+
+    Raises:
+        ValueError: an unknown schedule, more warm-up than steps, no batch per update, a share or a
+            ratio out of range, or values that "slanted_triangular" has no use for.
+    """
+
+    @renamed("WarmupDecay", accumulate="gradient_accumulation_steps")
+    def __init__(
+        self,
+        learning_rate: float,
+        total_steps: int,
+        warmup_steps: int = 0,
+        schedule: str = "linear",
+        power: float = 2.0,
+        final_rate: float = 0.0,
+        gradient_accumulation_steps: int = 1,
+        cut_frac: float = 0.1,
+        ratio: float = 32.0,
+    ):
+        if schedule not in SCHEDULES:
+            raise ValueError(
+                f"`schedule` must be one of {', '.join(SCHEDULES)}. Received: schedule={schedule!r}"
+            )
+        if not 0 <= warmup_steps <= total_steps:
+            raise ValueError(
+                "`warmup_steps` must lie in [0, total_steps]. Received: "
+                f"warmup_steps={warmup_steps}, total_steps={total_steps}"
+            )
+        if gradient_accumulation_steps < 1:
+            raise ValueError(
+                "`gradient_accumulation_steps` must be at least 1. "
+                f"Received: {gradient_accumulation_steps=}"
+            )
+        if not 0 < cut_frac < 1:
+            raise ValueError(f"`cut_frac` must lie in (0, 1). Received: cut_frac={cut_frac}")
+        if ratio < 1:
+            raise ValueError(f"`ratio` must be at least 1. Received: ratio={ratio}")
+        if schedule == SLANTED and (warmup_steps or final_rate):
+            raise ValueError(
+                f"{SLANTED!r} rises over `cut_frac` and ends at `learning_rate / ratio`: leave "
+                "`warmup_steps` and `final_rate` at 0. Received: "
+                f"warmup_steps={warmup_steps}, final_rate={final_rate}"
+            )
+        self.learning_rate = learning_rate
+        self.total_steps = total_steps
+        self.warmup_steps = warmup_steps
+        self.schedule = schedule
+        self.power = power
+        self.final_rate = final_rate
+        self.gradient_accumulation_steps = gradient_accumulation_steps
+        self.cut_frac = cut_frac
+        self.ratio = ratio
+
+    def __call__(self, step):
+        """The rate of the update that follows `step` batches."""
+        step = ops.cast(ops.floor_divide(step, self.gradient_accumulation_steps), "float32")
+        if self.schedule == SLANTED:
+            return self._slanted(step)
+        # The first update has a rate above zero: it is not wasted.
+        risen = (step + 1.0) / max(self.warmup_steps, 1)
+        decay_steps = max(self.total_steps - self.warmup_steps, 1)
+        progress = ops.clip((step - self.warmup_steps) / decay_steps, 0.0, 1.0)
+        if self.schedule == "linear":
+            factor = 1.0 - progress
+        elif self.schedule == "cosine":
+            factor = 0.5 * (1.0 + ops.cos(math.pi * progress))
+        elif self.schedule == "polynomial":
+            factor = (1.0 - progress) ** self.power
+        else:
+            factor = ops.ones_like(progress)
+        decayed = self.final_rate + (self.learning_rate - self.final_rate) * factor
+        return ops.where(step < self.warmup_steps, self.learning_rate * risen, decayed)
+
+    def _slanted(self, step):
+        cut = max(int(self.total_steps * self.cut_frac), 1)
+        # The paper's cut * (1 / cut_frac - 1) is this wherever the cut falls on a whole step;
+        # elsewhere it would lead to rates below zero.
+        falling = max(self.total_steps - cut, 1)
+        height = ops.where(step < cut, step / cut, 1.0 - (step - cut) / falling)
+        return (
+            self.learning_rate * (1.0 + ops.maximum(height, 0.0) * (self.ratio - 1.0)) / self.ratio
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {
+            "learning_rate": self.learning_rate,
+            "total_steps": self.total_steps,
+            "warmup_steps": self.warmup_steps,
+            "schedule": self.schedule,
+            "power": self.power,
+            "final_rate": self.final_rate,
+            "gradient_accumulation_steps": self.gradient_accumulation_steps,
+            "cut_frac": self.cut_frac,
+            "ratio": self.ratio,
+        }
+
+
+# === A learning rate for each layer: less of it further down, and from later on.
+
+
+_BLOCK = re.compile(r"(?:^|/)block_(\d+)/")
+_EMBEDDINGS = re.compile(r"(?:^|/)embeddings/")
+
+
+def depths(paths: Iterable[str]) -> tuple[int, ...]:
+    """Return the number of layers above each variable, by its path.
+
+    Args:
+        paths: of all variables that are trained.
+
+    Returns:
+        0 for the head, and for the pooler, which lies above all blocks; 1 for the highest block
+        among these variables, and so on; for the embeddings one more than for block 0.
+
+    Raises:
+        ValueError: no variable is of a block.
+    """
+    paths = list(paths)
+    blocks = [_BLOCK.search(path) for path in paths]
+    height = 1 + max((int(block[1]) for block in blocks if block), default=-1)
+    if not height:
+        raise ValueError(
+            "`layer_decay` and `unfreeze_every` tell layers by paths such as block_3/… and "
+            f"embeddings/…, and there is no block. Received: variables {', '.join(paths)}"
+        )
+    found = []
+    for path, block in zip(paths, blocks, strict=True):
+        if block:
+            found.append(height - int(block[1]))
+        else:
+            found.append(height + 1 if _EMBEDDINGS.search(path) else 0)
+    return tuple(found)
+
+
+class LayerRates:
+    """A part of an optimizer: its rate, times a share for each layer.
+
+    The share of depth d is `layer_decay ** d`, and zero before update `d * unfreeze_every`: a
+    function of path and step alone, so it has no state, and a resumed run goes on exactly.
+
+    The rate is scaled, not the gradient, from whose scale Adam's step does not depend. Weights of
+    one depth are updated together, so that the backend's own update of many variables is kept.
+
+    Args:
+        layer_decay: in (0, 1]; 1 gives all layers the same rate.
+        unfreeze_every: updates until the next layer below moves too; 0 for all from the beginning.
+
+    Raises:
+        ValueError: one of them out of range.
+    """
+
+    def __init__(
+        self, *args: Any, layer_decay: float = 1.0, unfreeze_every: int = 0, **kwargs: Any
+    ):
+        if not 0 < layer_decay <= 1:
+            raise ValueError(f"`layer_decay` must lie in (0, 1]. Received: {layer_decay=}")
+        if not isinstance(unfreeze_every, Integral) or unfreeze_every < 0:
+            raise ValueError(
+                f"`unfreeze_every` must be a whole number of updates. Received: {unfreeze_every=}"
+            )
+        super().__init__(*args, **kwargs)
+        self.layer_decay = float(layer_decay)
+        self.unfreeze_every = int(unfreeze_every)
+        self._depths: tuple[int, ...] = ()
+        self._rate_of_a_layer: Any = None
+
+    def build(self, variables: list[Any]) -> None:
+        """Keras: makes the optimizer's own variables for these of the model."""
+        if self.layer_decay != 1 or self.unfreeze_every:
+            self._depths = depths(variable.path for variable in variables)
+        super().build(variables)  # pyright: ignore
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        config = super().get_config()  # pyright: ignore
+        return {**config, "layer_decay": self.layer_decay, "unfreeze_every": self.unfreeze_every}
+
+    def _backend_update_step(self, grads: Any, trainable_variables: Any, learning_rate: Any):
+        update: Any = super()._backend_update_step  # pyright: ignore
+        if not self._depths:
+            update(grads, trainable_variables, learning_rate)
+            return
+        for depth, places in self._places(trainable_variables).items():
+            gradients = [grads[place] for place in places]
+            variables = [trainable_variables[place] for place in places]
+            update(gradients, variables, learning_rate * self._share(depth))
+
+    def _apply_weight_decay(self, variables: Any) -> None:
+        # Not asked for on TensorFlow: see `DecayInStep`, to which the rates come with the step.
+        decay: Any = super()._apply_weight_decay  # pyright: ignore
+        if not self._depths:
+            decay(variables)
+            return
+        # PyTorch updates no empty list, so those that do not decay are left out here.
+        variables = [variable for variable in variables if self._use_weight_decay(variable)]
+        rate = self._get_current_learning_rate()
+        try:
+            for depth, places in self._places(variables).items():
+                self._rate_of_a_layer = rate * self._share(depth)
+                decay([variables[place] for place in places])
+        finally:
+            self._rate_of_a_layer = None
+
+    def _get_current_learning_rate(self) -> Any:
+        # Keras's decay of weights takes no rate: it asks for the current one.
+        if self._rate_of_a_layer is not None:
+            return self._rate_of_a_layer
+        return super()._get_current_learning_rate()  # pyright: ignore
+
+    def _places(self, variables: Any) -> dict[int, list[int]]:
+        """Depth -> where its variables stand in the list."""
+        found: dict[int, list[int]] = {}
+        for place, variable in enumerate(variables):
+            depth = self._depths[self._get_variable_index(variable)]
+            found.setdefault(depth, []).append(place)
+        return found
+
+    def _share(self, depth: int) -> Any:
+        share = self.layer_decay**depth
+        if not self.unfreeze_every or not depth:
+            return share
+        return share * ops.cast(self.iterations >= depth * self.unfreeze_every, "float32")

@@ -1,0 +1,187 @@
+"""Files of a run: the lock that keeps one writer, and the log of metrics."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import math
+import os
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras.errors import ArtifactError, ResourceError
+
+
+class RunLock:
+    """Context manager that holds a folder for this process, by `flock` on the file LOCK in it.
+
+    The operating system frees the lock when the process ends, however it ends, so the lock of a
+    killed run is simply taken over. The file describes the holder: pid, start, and a digest of the
+    host name, for a killed run leaves the file. Files of older versions hold the host name itself.
+
+    Args:
+        directory: the folder of the run; made if it is not there.
+
+    Raises:
+        ResourceError: on entering, if another process holds the folder or it cannot be written.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]):
+        self._path = Path(directory) / "LOCK"
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> RunLock:
+        if self._descriptor is not None:
+            raise RuntimeError(f"{self._path}: this RunLock is already held")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise ResourceError(
+                f"{self._path}: cannot be written ({error.strerror}). Choose another folder for "
+                "the run, or mend its permissions."
+            ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, _card().encode(), 0)
+        except OSError as error:
+            holder = _holder(descriptor)
+            os.close(descriptor)
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise ResourceError(
+                    f"{self._path.parent}: in use by {holder}. Wait for that run to end, or "
+                    "choose another folder."
+                ) from None
+            raise ResourceError(f"{self._path}: cannot be locked ({error.strerror}).") from error
+        self._descriptor = descriptor
+        # A forked worker inherits the lock and would hold it after its parent was killed.
+        os.register_at_fork(after_in_child=self._close)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._descriptor is not None:
+            os.ftruncate(self._descriptor, 0)
+        self._close()
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _card() -> str:
+    start = time.strftime("%Y-%m-%d %H:%M:%S %z")
+    return json.dumps({"pid": os.getpid(), "machine": _machine(), "start": start}) + "\n"
+
+
+def _machine() -> str:
+    """Return eight hexadecimal digits that tell this machine from others without its name."""
+    name = os.fsencode(f"bert_keras {socket.gethostname()}")
+    return hashlib.sha256(name).hexdigest()[:8]
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        card = json.loads(os.pread(descriptor, 4096, 0))
+        if "host" in card:  # of an older version
+            place = f"on {card['host']}"
+        elif card["machine"] == _machine():
+            place = "on this machine"
+        else:
+            place = f"on another machine ({card['machine']})"
+        return f"pid {card['pid']} {place} since {card['start']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
+
+
+# === The log of a run: one JSON line per record, cut back to the checkpoint on resume.
+
+
+class MetricsLog:
+    """A file of JSON lines that is the same, byte for byte, for the same records.
+
+    Args:
+        path: the file; it need not exist.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self._path = Path(path)
+
+    @property
+    def offset(self) -> int:
+        """The length of the file in bytes: where the next record begins."""
+        return self._path.stat().st_size if self._path.exists() else 0
+
+    def records(self) -> list[dict[str, Any]]:
+        """All records; none where there is no file.
+
+        Raises:
+            ArtifactError: a line is no record: names it.
+        """
+        lines = self._path.read_bytes().splitlines() if self._path.exists() else []
+        found = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                record = json.loads(line)
+            except ValueError as error:  # of UTF-8 or of JSON
+                raise ArtifactError(f"{self._path}:{number}: no record: {error}.") from error
+            if not isinstance(record, dict):
+                raise ArtifactError(f"{self._path}:{number}: no record. Received: {record!r}.")
+            found.append(record)
+        return found
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Adds one record and brings it to the disk.
+
+        Args:
+            record: flat: numbers (also NumPy scalars), strings, booleans, None. "step" comes
+                first, the other keys in alphabetical order; floats are written by `repr`, and
+                NaN and infinity, which JSON does not have, as null.
+
+        Raises:
+            ResourceError: no space or no permission.
+        """
+        keys = sorted(record, key=lambda key: (key != "step", key))
+        line = json.dumps({key: _plain(record[key]) for key in keys}, allow_nan=False) + "\n"
+        try:
+            with self._path.open("ab") as file:
+                file.write(line.encode())
+                file.flush()
+                # A checkpoint records the offset: what precedes it must outlive a power failure.
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise ResourceError(f"{self._path}: cannot be written: {error}") from error
+
+    def cut(self, offset: int) -> None:
+        """Forgets all records after `offset` bytes: those that the resumed run writes again.
+
+        Raises:
+            ArtifactError: the file is shorter, or no record ends there: not the file of this run.
+        """
+        if offset == 0 and not self._path.exists():
+            return
+        if offset > self.offset:
+            raise ArtifactError(
+                f"{self._path}: {offset} bytes belong to the checkpoint. Received: a file of "
+                f"{self.offset} bytes. Restore the file, or begin a new run."
+            )
+        with self._path.open("rb+") as file:
+            file.seek(max(offset - 1, 0))
+            if offset and file.read(1) != b"\n":
+                raise ArtifactError(f"{self._path}: no record ends at byte {offset}: foreign file?")
+            file.truncate(offset)
+            os.fsync(file.fileno())
+
+
+def _plain(value: Any) -> bool | int | float | str | None:
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,288 @@
+"""WordPiece in a TensorFlow graph: by tensorflow-text, or by TensorFlow alone over a trie.
+
+A double-array trie (Aoe, 1989, "An efficient digital search algorithm"): the child of node `n` for
+characters of class `c` stands at `bases[n] + c` if `parents` there says `n`. Two gathers take a
+word one character further, and every runtime has those.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL
+from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH
+
+NOTHING = -1
+FIRST_ROOT, INNER_ROOT = 0, 1  # of pieces that begin a word, of those that go on with it
+_CANDIDATES = 64  # places that are tried together
+
+_Children = Mapping[int, "_Node"]
+
+
+class Trie(NamedTuple):
+    """Where pieces lead to, character by character.
+
+    Attributes:
+        characters: int32 [classes], the code points in pieces, ascending; the index is the class.
+        bases: int32 [nodes].
+        parents: int32 [nodes], the node above; `NOTHING` where no node is.
+        ids: int32 [nodes], the piece that ends here; `NOTHING` for none.
+    """
+
+    characters: np.ndarray
+    bases: np.ndarray
+    parents: np.ndarray
+    ids: np.ndarray
+
+
+class _Node:
+    """While it is built: children by class."""
+
+    __slots__ = ("children", "id")
+
+    def __init__(self) -> None:
+        self.children: defaultdict[int, _Node] = defaultdict(_Node)
+        self.id = NOTHING
+
+
+def vocabulary_trie(vocabulary: Sequence[str]) -> Trie:
+    """The trie of a WordPiece vocabulary; entries that no word reaches are left out."""
+    longest = len(CONTINUATION) + MAX_WORD_LENGTH
+    entries = [(token, n) for n, token in enumerate(vocabulary) if len(token) <= longest]
+    characters = np.array(sorted({ord(c) for token, _ in entries for c in token}), np.int32)
+    classes = {int(code): number for number, code in enumerate(characters)}
+    first, inner = _Node(), _Node()
+    for token, number in entries:
+        _insert(first, [classes[ord(c)] for c in token], number)
+        if token.startswith(CONTINUATION) and token != CONTINUATION:
+            rest = token.removeprefix(CONTINUATION)
+            _insert(inner, [classes[ord(c)] for c in rest], number)
+    return Trie(characters, *_packed([first, inner], len(classes)))
+
+
+def _insert(node: _Node, path: Sequence[int], number: int) -> None:
+    for step in path:
+        node = node.children[step]
+    node.id = number
+
+
+def _packed(roots: Sequence[_Node], num_classes: int) -> tuple[np.ndarray, ...]:
+    """The arrays. Nodes with many children choose their places first, as they find few that fit."""
+    nodes = list(roots)
+    for node in nodes:  # grows as it is read
+        nodes.extend(node.children.values())
+    taken = np.zeros(len(nodes) + num_classes, np.bool_)
+    taken[: len(roots)] = True
+    base_of: dict[int, int] = {}
+    inner = [node for node in nodes if node.children]
+    for _, alike in groupby(sorted(inner, key=_num_children, reverse=True), key=_num_children):
+        begin = int(taken.argmin())
+        for node in alike:
+            steps = np.array(sorted(node.children))
+            # What had no place for one as large has hardly one for this: it is not tried again.
+            base = base_of[id(node)] = _base(taken, steps, begin)
+            taken[base + steps] = True
+            begin = base + steps[0]
+    size = len(taken)
+    bases, parents, ids = (np.full(size, NOTHING, np.int32) for _ in range(3))
+    places = {id(root): place for place, root in enumerate(roots)}
+    for node in nodes:
+        place = places[id(node)]
+        ids[place] = node.id
+        if not node.children:
+            continue
+        base = bases[place] = base_of[id(node)]
+        for step, child in node.children.items():
+            parents[base + step] = place
+            places[id(child)] = base + step
+    used = int(np.flatnonzero(taken)[-1]) + 1
+    return bases[:used], parents[:used], ids[:used]
+
+
+def _num_children(node: _Node) -> int:
+    return len(node.children)
+
+
+def _base(taken: np.ndarray, steps: np.ndarray, begin: int) -> int:
+    """The first base that puts every step on a free place, the first of them from `begin` on."""
+    while True:
+        if (needed := begin + _CANDIDATES + int(steps[-1]) + 1) > len(taken):
+            taken.resize(2 * needed, refcheck=False)
+        firsts = begin + np.flatnonzero(~taken[begin : begin + _CANDIDATES])
+        begin += _CANDIDATES
+        bases = firsts - steps[0]
+        bases = bases[bases >= 0]
+        fits = ~taken[bases[:, None] + steps].any(axis=1)
+        if fits.any():
+            return int(bases[fits.argmax()])
+
+
+# === From words to pieces in a TensorFlow graph: by tensorflow-text, or by TensorFlow alone.
+
+
+_MAX_BYTES = 4  # of a character in UTF-8
+
+
+class FastPieces(tf.Module):
+    """By one operation of tensorflow-text, which a program has to import before it loads this.
+
+    Args:
+        vocabulary: the pieces; the position is the id.
+        specials: those that words can be; the last stands for a word that has no pieces.
+
+    Raises:
+        RuntimeError: a vocabulary entry has more than 256 bytes, which tensorflow-text cannot hold.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], specials: Sequence[str]):
+        import tensorflow_text
+
+        super().__init__(name="pieces")
+        self._names = tf.constant(specials)
+        self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
+            _matchable(vocabulary),
+            suffix_indicator=CONTINUATION,
+            max_bytes_per_word=MAX_WORD_LENGTH * _MAX_BYTES,
+            token_out_type=tf.int32,
+            unknown_token=specials[-1],
+            no_pretokenization=True,
+        )
+
+    def __call__(self, words: tf.RaggedTensor, special: tf.Tensor) -> tf.RaggedTensor:
+        """The ids of words.
+
+        Args:
+            words: code points, int32 [words, (characters)], none of them empty.
+            special: int32 [words], the number of the special token that a word is, or `NO_SPECIAL`.
+
+        Returns:
+            int32 [words, (pieces)].
+        """
+        spelled = tf.strings.unicode_encode(words, "UTF-8")
+        names = tf.gather(self._names, tf.maximum(special, 0))
+        return self._wordpiece.tokenize(tf.where(special == NO_SPECIAL, spelled, names))
+
+
+def _matchable(vocabulary: Sequence[str]) -> list[str]:
+    """The vocabulary for tensorflow-text, which cannot hold entries that no word reaches anyway."""
+    longest = len(CONTINUATION) + MAX_WORD_LENGTH
+    return [
+        f"\n{index}" if "\0" in token or len(token) > longest else token
+        for index, token in enumerate(vocabulary)
+    ]
+
+
+class PortablePieces(tf.Module):
+    """By TensorFlow's own operations, so that a SavedModel loads where nothing else is.
+
+    All words of a batch are matched together, a character at a time: the longest piece, then the
+    longest that goes on where it ends, as in BERT's tokenization.py. Arguments and calls are those
+    of `FastPieces`.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], specials: Sequence[str]):
+        super().__init__(name="pieces")
+        trie = vocabulary_trie(vocabulary)
+        self._characters = tf.constant(trie.characters)
+        self._bases, self._parents = tf.constant(trie.bases), tf.constant(trie.parents)
+        self._ids = tf.constant(trie.ids)
+        self._special_ids = tf.constant([vocabulary.index(name) for name in specials], tf.int32)
+
+    def __call__(self, words: tf.RaggedTensor, special: tf.Tensor) -> tf.RaggedTensor:
+        """See `FastPieces`."""
+        splits = tf.cast(words.row_splits, tf.int32)
+        begins, ends = splits[:-1], splits[1:]
+        ordinary = tf.where(special == NO_SPECIAL)[:, 0]
+        starts, found, failed = self._match(
+            self._classes(words.flat_values), tf.gather(begins, ordinary), tf.gather(ends, ordinary)
+        )
+        # The id of each piece, at its first character.
+        pieces = tf.fill(tf.shape(words.flat_values), NOTHING)
+        pieces = tf.tensor_scatter_nd_update(pieces, starts[:, tf.newaxis], found)
+        failed = tf.gather(ordinary, failed)
+        pieces = tf.cond(
+            tf.size(failed) > 0, lambda: _without(pieces, splits, failed), lambda: pieces
+        )
+        last = tf.size(self._special_ids) - 1
+        special = tf.tensor_scatter_nd_update(
+            special, failed[:, tf.newaxis], tf.fill([tf.size(failed)], last)
+        )
+        whole = tf.where(special != NO_SPECIAL)[:, 0]
+        pieces = tf.tensor_scatter_nd_update(
+            pieces,
+            tf.gather(begins, whole)[:, tf.newaxis],
+            tf.gather(self._special_ids, tf.gather(special, whole)),
+        )
+        is_piece = pieces != NOTHING
+        count = tf.concat([[0], tf.cumsum(tf.cast(is_piece, tf.int64))], axis=0)
+        return tf.RaggedTensor.from_row_splits(
+            tf.boolean_mask(pieces, is_piece), tf.gather(count, splits), validate=False
+        )
+
+    def _classes(self, points: tf.Tensor) -> tf.Tensor:
+        """The trie's class of each code point; `NOTHING` where no piece has it."""
+        last = tf.size(self._characters) - 1
+        index = tf.minimum(tf.searchsorted(self._characters, points), last)
+        return tf.where(tf.gather(self._characters, index) == points, index, NOTHING)
+
+    def _match(self, classes: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor) -> list[tf.Tensor]:
+        """Where pieces begin, which they are, and the words that cannot be put together."""
+
+        def step(
+            number: tf.Tensor,
+            starts: tf.TensorArray,
+            found: tf.TensorArray,
+            failed: tf.TensorArray,
+            *state: tf.Tensor,
+        ) -> list[tf.Tensor | tf.TensorArray]:
+            word, begin, at, end, node, best, best_end = state
+            child = tf.gather(self._bases, node) + tf.gather(classes, at)
+            child = tf.clip_by_value(child, 0, tf.size(self._parents) - 1)
+            is_child = tf.gather(self._parents, child) == node
+            piece = tf.where(is_child, tf.gather(self._ids, child), NOTHING)
+            at += 1
+            is_best = piece != NOTHING
+            best, best_end = tf.where(is_best, piece, best), tf.where(is_best, at, best_end)
+            is_over = (at == end) | tf.logical_not(is_child)
+            is_piece = is_over & (best != NOTHING)
+            starts = starts.write(number, tf.boolean_mask(begin, is_piece))
+            found = found.write(number, tf.boolean_mask(best, is_piece))
+            failed = failed.write(number, tf.boolean_mask(word, is_over & (best == NOTHING)))
+            begin, at = tf.where(is_over, best_end, begin), tf.where(is_over, best_end, at)
+            node, best = tf.where(is_over, INNER_ROOT, child), tf.where(is_over, NOTHING, best)
+            goes_on = tf.where(tf.logical_not(is_over) | (is_piece & (best_end < end)))[:, 0]
+            state = word, begin, at, end, node, best, best_end
+            return [number + 1, starts, found, failed, *(tf.gather(x, goes_on) for x in state)]
+
+        words = tf.range(tf.size(begins))
+        roots, none = tf.fill(tf.shape(begins), FIRST_ROOT), tf.fill(tf.shape(begins), NOTHING)
+        arrays = tf.while_loop(
+            lambda *state: tf.size(state[4]) > 0,
+            step,
+            [
+                *(tf.constant(1), *(_growing() for _ in range(3))),
+                *(words, begins, begins, ends, roots, none, begins),
+            ],
+        )[1:4]
+        return [array.concat() for array in arrays]
+
+
+def _without(pieces: tf.Tensor, splits: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+    """Takes the pieces of these words away."""
+    places = tf.ragged.range(tf.gather(splits, words), tf.gather(splits, words + 1)).flat_values
+    nothing = tf.fill([tf.size(places)], NOTHING)
+    return tf.tensor_scatter_nd_update(pieces, places[:, tf.newaxis], nothing)
+
+
+def _growing() -> tf.TensorArray:
+    """Of vectors that are joined at the end; begun, for of none there is nothing to join."""
+    array = tf.TensorArray(
+        tf.int32, size=1, dynamic_size=True, infer_shape=False, element_shape=[None]
+    )
+    return array.write(0, tf.zeros([0], tf.int32))

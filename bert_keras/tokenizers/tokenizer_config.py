@@ -1,0 +1,297 @@
+"""Files beside a vocabulary: tokenizer_config.json, special_tokens_map.json, TensorFlow Hub's."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import warnings
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras.errors import ArtifactError
+from bert_keras.file_io import read_object, refuse_unknown_keys, warn_of_unknown_keys
+from bert_keras.tokenizers.encoding import ROLES
+from bert_keras.tokenizers.vocabulary import read_vocabulary
+
+CONFIG = "tokenizer_config.json"
+SPECIAL_TOKENS_MAP = "special_tokens_map.json"
+# Our switches by their names in this file.
+SWITCHES = {
+    "lowercase": "do_lower_case",
+    "strip_accents": "strip_accents",
+    "split_cjk": "tokenize_chinese_chars",
+}
+# Classes that take any tokenizer.json as it is.
+_GENERAL = ("PreTrainedTokenizer", "TokenizersBackend")
+# Classes whose tokenizers are read here, each also with the ending "Fast".
+_FAMILIES = ("Bert", "DistilBert", "Electra", "Roberta", "XLMRoberta", "Albert")
+KNOWN_CLASSES = (
+    *_GENERAL,
+    *("PreTrainedTokenizerFast", "TokenizersBackend"),
+    *(f"{name}Tokenizer{ending}" for name in _FAMILIES for ending in ("", "Fast")),
+)
+# The config of the model, in which older folders name the class of their tokenizer.
+MODEL_CONFIG = "config.json"
+
+_ORIGIN = "who wrote the file, from what, with which library"
+_CALLER = "a default of calls: lengths and padding are arguments here"
+_DECODING = "ids to text, which is not done here"
+_MODEL = "the arrays that a model takes: its config tells them"
+# Keys of tokenizer_config.json and special_tokens_map.json -> why they change no id.
+IRRELEVANT: Mapping[str, str] = {
+    **dict.fromkeys(("backend", "is_local", "use_fast", "from_slow", "legacy"), _ORIGIN),
+    **dict.fromkeys(("name_or_path", "tokenizer_file", "vocab_file", "merges_file"), _ORIGIN),
+    **dict.fromkeys(("special_tokens_map_file", "processor_class", "init_inputs"), _ORIGIN),
+    **dict.fromkeys(("local_files_only", "files_loaded", "verbose", "slow_class"), _ORIGIN),
+    **dict.fromkeys(("model_max_length", "max_length", "max_len", "stride"), _CALLER),
+    **dict.fromkeys(("padding_side", "pad_token_type_id", "pad_to_multiple_of"), _CALLER),
+    **dict.fromkeys(("truncation_strategy", "return_token_type_ids"), _CALLER),
+    **dict.fromkeys(("clean_up_tokenization_spaces", "errors", "chat_template"), _DECODING),
+    "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output": _DECODING,
+    **dict.fromkeys(("response_template", "response_schema", "chat_control_tokens"), _DECODING),
+    "trim_offsets": "where pieces stand in the text: without their white space",
+    "model_input_names": _MODEL,
+}
+# Key -> the values under which it changes no id; any other is refused.
+REQUIRED: Mapping[str, tuple[Any, ...]] = {
+    "do_basic_tokenize": (None, True),
+    "never_split": (None, []),
+    "split_special_tokens": (None, False),
+    "truncation_side": (None, "right"),
+    "sp_model_kwargs": (None, {}),
+    "remove_space": (None, True),
+    "add_bos_token": (None, True),
+    "add_eos_token": (None, True),
+    "model_specific_special_tokens": (None, {}),
+}
+# Tokens beside those of the roles: in a tokenizer.json they are among its added tokens.
+MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")
+_HONOURED = (
+    *SWITCHES.values(),
+    *("tokenizer_class", "auto_map", "added_tokens_decoder", "add_prefix_space", "keep_accents"),
+    *(f"{role}_token" for role in (*ROLES, "bos", "eos")),
+    *MORE_TOKENS,
+)
+KNOWN_KEYS = frozenset((*_HONOURED, *IRRELEVANT, *REQUIRED))
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerConfig:
+    """The files' content.
+
+    Attributes:
+        path: of the first, for messages.
+        values: what it says; nothing where there is none.
+        tokens: special tokens by role, as far as the files say.
+    """
+
+    path: Path
+    values: Mapping[str, Any]
+    tokens: Mapping[str, str]
+
+    @classmethod
+    def read(cls, folder: Path) -> TokenizerConfig:
+        """Reads them, where they are.
+
+        Raises:
+            ArtifactError: damaged, or a special token that is no text.
+        """
+        tokens: dict[str, str] = {}
+        values: dict[str, Any] = {}
+        for name in (SPECIAL_TOKENS_MAP, CONFIG):  # the second counts
+            if (folder / name).is_file():
+                values = read_object(folder / name)
+                tokens |= _tokens(folder / name, values)
+                _check_keys(folder / name, values)
+        has_config = (folder / CONFIG).is_file()
+        values = values if has_config else {}
+        model = folder / MODEL_CONFIG
+        if values.get("tokenizer_class") is None and model.is_file():
+            values = {**values, "tokenizer_class": read_object(model).get("tokenizer_class")}
+        return cls(folder / CONFIG, values, tokens)
+
+    def warn_of_class(self) -> None:
+        """Warn of a class that we do not know, and of code of the folder's own."""
+        kind = self.values.get("tokenizer_class")
+        if kind is not None and kind not in KNOWN_CLASSES:
+            warnings.warn(
+                f"{self.path}: tokenizer_class={kind!r:.100} is not known. The files are read "
+                "without it; compare the ids with those of that class.",
+                stacklevel=2,
+            )
+        if "auto_map" in self.values:
+            warnings.warn(
+                f"{self.path}: auto_map names code of the checkpoint's own, which is never run. "
+                "Compare the ids.",
+                stacklevel=2,
+            )
+
+    def check_class(self, known: Collection[str]) -> None:
+        """Refuses files that another class of transformers reads in another way.
+
+        Args:
+            known: beginnings of the names of those that read them so.
+
+        Raises:
+            ArtifactError: it is said to be another one.
+        """
+        kind = self.values.get("tokenizer_class")
+        if kind is None:
+            return
+        if not isinstance(kind, str) or not kind.startswith((*_GENERAL, *known)):
+            raise ArtifactError(
+                f"{self.path}: needs another tokenizer. Received: tokenizer_class={kind!r}"
+            )
+
+    def flag(self, key: str, default: bool) -> bool:
+        """A value that is true or false; `default` where it is null or not said.
+
+        Raises:
+            ArtifactError: it is something else.
+        """
+        value = self.values.get(key)
+        return default if value is None else bool(flags(self.path, self.values, {key: key})[key])
+
+    def switches(self) -> dict[str, bool | None]:
+        """The arguments of WordPiece that it says."""
+        return flags(self.path, self.values, SWITCHES)
+
+
+def _check_keys(path: Path, values: Mapping[str, Any]) -> None:
+    """Check the keys of a file: refuse what changes ids, warn of what is not known.
+
+    Raises:
+        ArtifactError: a value under which a text has other ids.
+    """
+    for key, accepted in REQUIRED.items():
+        if values.get(key) not in accepted:
+            raise ArtifactError(f"{path}: not supported: {key}={values[key]!r:.100}")
+    for key in MORE_TOKENS:
+        if not isinstance(values.get(key) or [], list | dict):
+            raise ArtifactError(f"{path}: {key} must be a list. Received: {values[key]!r:.100}")
+    warn_of_unknown_keys(path, values, KNOWN_KEYS)
+
+
+def flags(path: Path, values: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, bool | None]:
+    """The values under these keys, by our names; `strip_accents` may be null.
+
+    Raises:
+        ArtifactError: one is neither true nor false.
+    """
+    found = {name: values[key] for name, key in keys.items() if key in values}
+    for name, value in found.items():
+        if not isinstance(value, bool) and not (value is None and name == "strip_accents"):
+            raise ArtifactError(f"{path}: {keys[name]} must be true or false. Received: {value!r}")
+    return found
+
+
+def _tokens(path: Path, values: Mapping[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for role in ROLES:
+        token = values.get(f"{role}_token")
+        token = token.get("content") if isinstance(token, dict) else token
+        if token is not None and not isinstance(token, str):
+            raise ArtifactError(f"{path}: {role}_token must be a text. Received: {token!r}")
+        if token is not None:
+            found[role] = token
+    return found
+
+
+# === The file in an exported encoder of TensorFlow Hub that says what the model and tokenizer
+# are.
+# `export.tf_hub` writes it as `encoder/assets.extra/bert_keras.json`. TensorFlow does not read that
+# folder. The tokenizer's part is read here; `checkpoints.tf_hub_export` writes it all and reads the
+# model's part.
+
+
+FILE = "assets.extra/bert_keras.json"
+VOCABULARY = "assets/vocab.txt"
+FORMAT = 1
+TF_HUB_SWITCHES = ("lowercase", "strip_accents", "split_cjk")
+TAKE_A_WHOLE_ONE = "Take the whole folder from one export, or export the model again."
+_ENCODER = "encoder"  # the encoder's folder in an exported pair
+# Files of either folder: of the encoder's own, and of the pair's.
+FILES = tuple(f"{start}{name}" for start in ("", f"{_ENCODER}/") for name in (FILE, VOCABULARY))
+_DIGEST = "vocabulary_sha256"
+_KEYS = (
+    *("format", "class", "options", "config", "tokenizer", "variables", "mlm_variables"),
+    *("adapters", "quantization"),
+)
+
+
+def encoder_folder(folder: Path) -> Path:
+    """Return the folder of the exported encoder: the folder itself, or `encoder` in a pair."""
+    inner = folder / _ENCODER
+    return inner if not is_one(folder) and is_one(inner) else folder
+
+
+def is_one(folder: Path) -> bool:
+    """Return whether a folder is an encoder that `export.tf_hub` wrote."""
+    return (folder / FILE).is_file()
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Return the content of the file.
+
+    Raises:
+        ArtifactError: damaged, or of a later version.
+    """
+    path = folder / FILE
+    values = read_object(path)
+    if values.get("format") != FORMAT:
+        raise ArtifactError(
+            f"{path}: format {values.get('format')!r:.100} is not known; this version of "
+            f"bert_keras reads {FORMAT}. Update bert-keras, or export the model again."
+        )
+    refuse_unknown_keys(path, values, _KEYS)
+    for key in ("options", "config", "tokenizer", "variables"):
+        require_object(path, key, values.get(key))
+    return values
+
+
+def require_object(path: Path, key: str, value: Any) -> None:
+    """Refuse a value that is not a JSON object.
+
+    Raises:
+        ArtifactError: it is another value, or missing.
+    """
+    if not isinstance(value, dict):
+        raise ArtifactError(
+            f"{path}: `{key}` must be a JSON object. Received: {value!r:.100}. {TAKE_A_WHOLE_ONE}"
+        )
+
+
+def describe(tokenizer: Any, vocabulary: bytes) -> dict[str, Any]:
+    """Return the tokenizer's part of the file.
+
+    Args:
+        tokenizer: a `Tokenizer` of WordPiece.
+        vocabulary: the content of its vocab.txt.
+    """
+    switches = {name: getattr(tokenizer, name) for name in TF_HUB_SWITCHES}
+    return {**switches, _DIGEST: hashlib.sha256(vocabulary).hexdigest()}
+
+
+def read_tokenizer(folder: Path) -> dict[str, Any]:
+    """Return the arguments of the `Tokenizer` of an exported encoder.
+
+    Raises:
+        ArtifactError: the file is damaged, or the vocabulary is not the one that was exported.
+        DataError: the vocabulary is no use: names file and line.
+    """
+    path, values = folder / FILE, read(folder)["tokenizer"]
+    if set(values) != {*TF_HUB_SWITCHES, _DIGEST}:
+        raise ArtifactError(
+            f"{path}: `tokenizer` must have the keys {', '.join((*TF_HUB_SWITCHES, _DIGEST))}. "
+            f"Received: {', '.join(map(str, values)) or 'none'!s:.200}. {TAKE_A_WHOLE_ONE}"
+        )
+    switches = flags(path, values, {name: name for name in TF_HUB_SWITCHES})
+    pieces = read_vocabulary(folder / VOCABULARY)
+    digest = hashlib.sha256((folder / VOCABULARY).read_bytes()).hexdigest()
+    if digest != values[_DIGEST]:
+        raise ArtifactError(
+            f"{folder / VOCABULARY}: not the vocabulary that was exported (sha256 {digest[:12]}…, "
+            f"{FILE} says {values[_DIGEST]!s:.12}…). {TAKE_A_WHOLE_ONE}"
+        )
+    return {"vocabulary": pieces, **switches}

@@ -1,0 +1,386 @@
+"""Words to ids: greedy longest-match-first, with a hash table of the words already split."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from array import array
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tokenizers
+
+from bert_keras.tokenizers.basic_tokenizer import ALONE, PART, TEXT_END, WordSplitter
+from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH
+
+KEY_BYTES = 16
+
+_HALF = 8  # bytes of a number
+# Odd, and others in each process: nobody can write words that all want one slot.
+_MIXERS = np.frombuffer(os.urandom(_HALF * 2), np.uint64) | np.uint64(1)
+_MASKS = np.array([2 ** (8 * size) - 1 for size in range(_HALF + 1)], np.uint64)
+
+
+class ByteWindow:
+    """A text whose bytes can be read from any place, many places at once.
+
+    Args:
+        text: without zero bytes.
+    """
+
+    def __init__(self, text: bytes):
+        # Two numbers are read from each place, and one behind them.
+        self._numbers = np.zeros(len(text) // _HALF + 4, "<u8")
+        self._numbers.view(np.uint8)[: len(text)] = np.frombuffer(text, np.uint8)
+
+    def keys(self, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """The bytes of words, zeros after them.
+
+        Args:
+            starts: int64 [words].
+            lengths: int64 [words]. What is longer than `KEY_BYTES` is cut.
+
+        Returns:
+            uint64 [2, words].
+        """
+        keys = np.zeros((2, len(starts)), np.uint64)
+        keys[0] = self._read(starts) & _MASKS[np.minimum(lengths, _HALF)]
+        two = np.flatnonzero(lengths > _HALF)
+        rest = np.minimum(lengths[two] - _HALF, _HALF)
+        keys[1, two] = self._read(starts[two] + _HALF) & _MASKS[rest]
+        return keys
+
+    def _read(self, starts: np.ndarray) -> np.ndarray:
+        """The 8 bytes from each place on."""
+        index = starts >> 3
+        shift = ((starts & 7) << 3).astype(np.uint64)
+        # Twice, for nothing can be shifted by 64 bits at once.
+        rest = self._numbers.take(index + 1) << (np.uint64(63) - shift) << np.uint64(1)
+        return (self._numbers.take(index) >> shift) | rest
+
+
+def cut_keys(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first bytes of each key: `size` of them, as two numbers."""
+    return keys[0] & _MASKS[min(size, _HALF)], keys[1] & _MASKS[max(size - _HALF, 0)]
+
+
+class HashTable:
+    """A number for each key: open addressing, linear probing, nothing is taken out.
+
+    The caller sees to it that there is room: with all slots taken a new key looks for one without
+    end.
+
+    Args:
+        bits: there are `2**bits` slots.
+
+    Attributes:
+        values: int32 [slots], the numbers, from 1 on; 0 where nothing is.
+    """
+
+    def __init__(self, bits: int):
+        self.values = np.zeros(2**bits, np.int32)
+        self._keys = np.zeros((2, 2**bits), np.uint64)
+        self._shift = np.uint64(64 - bits)
+
+    def claim(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A slot for each key, that of the same key where it has one.
+
+        Args:
+            keys: uint64 [2, keys].
+
+        Returns:
+            int64 [keys], the slots, and int64 [new], those of the keys that had none, each once.
+            The caller gives these their `values` next, which are below 0 until then.
+        """
+        mixed = (keys[0] ^ (keys[1] * _MIXERS[1])) * _MIXERS[0]
+        claimed = slots = (mixed >> self._shift).astype(np.int64)
+        rest, new = np.arange(len(slots)), [np.zeros(0, np.int64)]
+        while len(rest):
+            empty = np.flatnonzero(self.values.take(slots) == 0)
+            # Of those who write into one slot the last one has it.
+            names = -1 - rest[empty]
+            self.values[slots[empty]] = names
+            first = empty[self.values[slots[empty]] == names]
+            self._keys[:, slots[first]] = keys[:, first]
+            new.append(rest[first])
+            differs = self._keys[0].take(slots) != keys[0]
+            differs |= self._keys[1].take(slots) != keys[1]
+            others = np.flatnonzero(differs)
+            rest, keys = rest[others], keys[:, others]
+            slots = (slots[others] + 1) & (len(self.values) - 1)
+            claimed[rest] = slots
+        return claimed, np.concatenate(new)
+
+
+# === WordPiece of many words at once: the longest piece that fits, again and again.
+# What the `tokenizers` library's model says of one word, for those of up to 16 bytes.
+
+
+class LongestMatch:
+    """`match(window, starts, lengths)`: the ids of words (Wu et al., 2016, §4.1).
+
+    Args:
+        vocabulary: the pieces; the position is the id.
+        unknown: the id of a word that pieces do not make.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], unknown: int):
+        pieces = [piece.encode() for piece in vocabulary]
+        mark = CONTINUATION.encode()
+        self._unknown = unknown
+        self._begin = _Pieces(dict(zip(pieces, range(len(pieces)), strict=True)))
+        self._go_on = _Pieces(
+            {piece[len(mark) :]: id_ for id_, piece in enumerate(pieces) if piece.startswith(mark)}
+        )
+
+    def __call__(
+        self, window: ByteWindow, starts: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of words.
+
+        Args:
+            window: the text that holds them.
+            starts: int64 [words].
+            lengths: int64 [words], from 1 to `KEY_BYTES`.
+
+        Returns:
+            int32 [ids], those of all words, and int64 [words], how many each has.
+        """
+        is_unknown = np.zeros(len(starts), bool)
+        words, ids = [], []
+        rest, pieces = np.arange(len(starts)), self._begin
+        while len(rest):
+            found, sizes = pieces.longest(window.keys(starts, lengths), lengths)
+            fits = sizes > 0
+            is_unknown[rest[~fits]] = True
+            words.append(rest[fits])
+            ids.append(found[fits])
+            goes_on = fits & (sizes < lengths)
+            rest, pieces = rest[goes_on], self._go_on
+            starts, lengths = (starts + sizes)[goes_on], (lengths - sizes)[goes_on]
+        unknown = np.flatnonzero(is_unknown)
+        word = np.concatenate([np.zeros(0, np.int64), *words])
+        id_ = np.concatenate([np.zeros(0, np.int32), *ids])
+        known = ~is_unknown[word]
+        word = np.concatenate([word[known], unknown])
+        id_ = np.concatenate([id_[known], np.full(len(unknown), self._unknown, np.int32)])
+        # Stable: the pieces of a word were found one after the other.
+        return id_[np.argsort(word, kind="stable")], np.bincount(word, minlength=len(is_unknown))
+
+
+class _Pieces:
+    """The pieces that may stand at one kind of place, with their ids."""
+
+    def __init__(self, ids: dict[bytes, int]):
+        # No word has a zero byte, and in a key it would be the end.
+        fitting = [piece for piece in ids if 0 < len(piece) <= KEY_BYTES and 0 not in piece]
+        lengths = np.fromiter(map(len, fitting), np.int64, len(fitting))
+        keys = ByteWindow(b"".join(fitting)).keys(np.cumsum(lengths) - lengths, lengths)
+        fitting_ids = np.array([ids[piece] for piece in fitting], np.int32)
+        self._by_size = []
+        for size in np.unique(lengths)[::-1].tolist():
+            chosen = np.flatnonzero(lengths == size)
+            names = _sortable(keys[:, chosen], size)
+            order = np.argsort(names)
+            self._by_size.append((size, names[order], fitting_ids[chosen[order]]))
+
+    def longest(self, keys: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The longest piece that each key begins with: its id and its bytes, 0 where none does."""
+        ids = np.zeros(len(lengths), np.int32)
+        sizes = np.zeros(len(lengths), np.int64)
+        rest = np.arange(len(lengths))
+        for size, names, names_ids in self._by_size:
+            tried = rest[lengths[rest] >= size]
+            wanted = _sortable(keys[:, tried], size)
+            places = np.minimum(names.searchsorted(wanted), len(names) - 1)
+            is_piece = names[places] == wanted
+            found = tried[is_piece]
+            ids[found], sizes[found] = names_ids[places[is_piece]], size
+            rest = rest[sizes[rest] == 0]
+        return ids, sizes
+
+
+def _sortable(keys: np.ndarray, size: int) -> np.ndarray:
+    """The first bytes of each key, `size` of them: numbers where these hold them."""
+    first, second = cut_keys(keys, size)
+    if size <= KEY_BYTES // 2:
+        return first
+    return np.stack([first, second], axis=1).view(f"S{KEY_BYTES}")[:, 0]
+
+
+# === Words to ids: what a word becomes is found once, and a long text's words are looked up at
+# once.
+# No word of up to 16 bytes, in a block of text, becomes an object of Python.
+
+
+_BITS = 19  # of the number of slots, which take ten megabytes
+_MAX_WORDS = 2 ** (_BITS - 1)
+_MAX_IDS = 2**22
+_WORDS_AT_ONCE = 2 ** (_BITS - 2)  # so that a quarter of the slots stays free
+_SHORT_TEXT = 4_096  # bytes, of which Python finds the words as soon
+
+_Found = tuple[np.ndarray, np.ndarray, np.ndarray]  # ids, how many each word has, ends of texts
+_tables: weakref.WeakSet[WordTable] = weakref.WeakSet()
+
+
+class WordTable:
+    """The ids of words, remembered. Bounded: starts afresh when it has grown too large.
+
+    Args:
+        model: of the pieces.
+        match: the same for many words.
+        splitter: what it is given comes from.
+    """
+
+    def __init__(
+        self,
+        model: tokenizers.models.WordPiece,
+        match: LongestMatch,
+        splitter: WordSplitter,
+    ):
+        self._model = model
+        self._match = match
+        self._splitter = splitter
+        self.start_afresh()
+        _tables.add(self)
+
+    def __len__(self) -> int:
+        return 0 if self._known is None else self._known.count
+
+    def start_afresh(self) -> None:
+        """Forgets all, in a process that was forked from another thread's as well."""
+        self._lock = threading.Lock()
+        self._known: _Known | None = None
+
+    def ids(self, text: bytes) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of texts.
+
+        Args:
+            text: one text or more, as `WordSplitter.cleaned` gives them.
+
+        Returns:
+            int32 [ids], those of all texts, and int64 [texts], how many each has.
+        """
+        with self._lock:
+            try:
+                found = self._short(text) if len(text) < _SHORT_TEXT else self._long(text)
+                ids, lengths, is_end = map(np.concatenate, zip(*found, strict=True))
+            except BaseException:  # what was half remembered is no use
+                self._known = None
+                raise
+        ends = np.cumsum(lengths)[is_end]
+        return ids, np.diff(ends, prepend=0, append=len(ids))
+
+    def _with_room(self) -> _Known:
+        """What is known, with room for as many words as are asked for at once."""
+        if self._known is None or self._known.is_full:
+            self._known = _Known(self._model, self._match)
+        return self._known
+
+    def _short(self, text: bytes) -> Iterator[_Found]:
+        known, words = self._with_room(), self._splitter.words(text)
+        yield known.ids(np.fromiter(map(known.__getitem__, words), np.int32, len(words)))
+
+    def _long(self, text: bytes) -> Iterator[_Found]:
+        window = ByteWindow(text)
+        starts, lengths = _words(text, self._splitter.kinds)
+        for first in range(0, len(starts) or 1, _WORDS_AT_ONCE):
+            some = slice(first, first + _WORDS_AT_ONCE)
+            known = self._with_room()
+            yield known.ids(known.places(text, window, starts[some], lengths[some]))
+
+
+class _Known(dict[bytes, int]):
+    """The ids of words in one table, and the place of each word there.
+
+    A short text's words, and long words, have their places in the dictionary itself; words of a
+    long text in slots.
+    """
+
+    def __init__(self, model: tokenizers.models.WordPiece, match: LongestMatch):
+        self._model = model
+        self._match = match
+        self._ids = array("i")
+        self._starts = array("i", [0, 0])
+        self._slots = HashTable(_BITS)
+        # Without ids, and the first of the places.
+        self[TEXT_END] = 0
+        slots, _ = self._slots.claim(ByteWindow(TEXT_END).keys(np.zeros(1, int), np.ones(1, int)))
+        self._slots.values[slots] = 1
+        self._too_long = self._placed("x" * (MAX_WORD_LENGTH + 1))  # all the same to WordPiece
+
+    @property
+    def count(self) -> int:
+        """How many have ids."""
+        return len(self._starts) - 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to start afresh."""
+        return self.count > _MAX_WORDS or len(self._ids) > _MAX_IDS
+
+    def __missing__(self, word: bytes) -> int:
+        characters = word.decode()
+        if len(characters) > MAX_WORD_LENGTH:
+            return self._too_long
+        place = self[word] = self._placed(characters)
+        return place
+
+    def _placed(self, word: str) -> int:
+        """The place of a new word."""
+        self._ids.extend([piece.id for piece in self._model.tokenize(word)])
+        self._starts.append(len(self._ids))
+        return self.count - 1
+
+    def places(
+        self, text: bytes, window: ByteWindow, starts: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        """int32 [words], the place of each word of a text."""
+        places = np.empty(len(starts), np.int32)
+        has_key = lengths <= KEY_BYTES
+        for index in np.flatnonzero(~has_key).tolist():
+            places[index] = self[text[starts[index] : starts[index] + lengths[index]]]
+        keyed = np.flatnonzero(has_key)
+        slots, new = self._slots.claim(window.keys(starts[keyed], lengths[keyed]))
+        self._slots.values[slots[new]] = self.count + 1 + np.arange(len(new), dtype=np.int32)
+        self._remember(*self._match(window, starts[keyed[new]], lengths[keyed[new]]))
+        places[keyed] = self._slots.values.take(slots) - 1
+        return places
+
+    def _remember(self, ids: np.ndarray, lengths: np.ndarray) -> None:
+        starts = len(self._ids) + np.cumsum(lengths)
+        self._ids.frombytes(ids.astype(np.intc).tobytes())
+        self._starts.frombytes(starts.astype(np.intc).tobytes())
+
+    def ids(self, places: np.ndarray) -> _Found:
+        """The ids of words."""
+        # Views, gone before the next word comes: an array that is looked into cannot grow.
+        table, starts = np.frombuffer(self._ids, np.intc), np.frombuffer(self._starts, np.intc)
+        firsts = starts.take(places)
+        lengths = starts.take(places + 1) - firsts
+        ends = np.cumsum(lengths)
+        total = int(ends[-1]) if len(ends) else 0
+        ids = table.take(np.arange(total) + np.repeat(firsts - ends + lengths, lengths))
+        return ids, lengths, places == 0
+
+
+def _words(text: bytes, kinds: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Where each word begins, and its bytes: int64 [words]."""
+    kind = np.frombuffer(text.translate(kinds), np.uint8)
+    is_part, is_alone = kind == PART, kind == ALONE
+    begins, stops = is_part.copy(), is_part.copy()
+    begins[1:] &= ~is_part[:-1]
+    stops[:-1] &= ~is_part[1:]
+    starts = np.flatnonzero(begins | is_alone)
+    return starts, np.flatnonzero(stops | is_alone) + 1 - starts
+
+
+def _after_fork() -> None:
+    """A lock that another thread held is held for ever in the child, which has no such thread."""
+    for table in _tables:
+        table.start_afresh()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)

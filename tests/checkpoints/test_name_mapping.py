@@ -1,0 +1,103 @@
+"""Tables of names, on a table of their own."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+
+from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
+
+_TABLE = NameMap(
+    modules={
+        "embeddings/token": "words",
+        "block_#/output": "layer.#.out",
+        "first/dense": "head",
+        "second/dense": "head",
+    },
+    leaves={
+        "kernel": LeafRule("w", transposed=True),
+        "bias": LeafRule("b"),
+        "embeddings": LeafRule("table"),
+    },
+    whole={"second/scale": LeafRule("odd")},
+    prefixes={"": "body.", "first": "", "second": ""},
+)
+
+
+class _Variable:
+    """A path and a shape are all the table looks at."""
+
+    def __init__(self, path: str, shape: tuple[int, ...] = (2, 3)):
+        self.path, self.shape = path, shape
+
+
+@pytest.mark.parametrize(
+    ("path", "tensor"),
+    [
+        ("embeddings/token/embeddings", "body.words.table"),
+        ("block_0/output/kernel", "body.layer.0.out.w"),
+        ("block_11/output/bias", "body.layer.11.out.b"),
+        ("first/dense/kernel", "head.w"),
+        ("second/scale", "odd"),
+    ],
+)
+def test_names(path: str, tensor: str):
+    (entry,) = _TABLE.entries([_Variable(path)])
+    assert (entry.path, entry.tensor) == (path, tensor)
+
+
+def test_shapes_are_those_of_the_other_format():
+    entries = _TABLE.entries([_Variable("first/dense/kernel"), _Variable("first/dense/bias")])
+    assert [entry.shape for entry in entries] == [(3, 2), (2, 3)]
+
+
+def test_conversion_is_its_own_inverse():
+    array = np.arange(6.0).reshape(2, 3)
+    leaf = _TABLE.leaves["kernel"]
+    turned = leaf.theirs(array)
+    np.testing.assert_array_equal(turned, array.T)
+    assert turned.flags.c_contiguous
+    np.testing.assert_array_equal(leaf.ours(turned), array)
+
+
+@pytest.mark.parametrize("path", ["embeddings/token/gamma", "block_0/dense/kernel", "third/bias"])
+def test_a_variable_without_a_row_is_an_error(path: str):
+    with pytest.raises(ValueError, match=f"no row for {path}"):
+        _TABLE.entries([_Variable(path)])
+
+
+@pytest.mark.parametrize(
+    ("tensor", "modules"),
+    [
+        ("body.words.table", ["embeddings/token"]),
+        ("body.layer.11.out.w", ["block_11/output"]),
+        ("head.b", ["first/dense", "second/dense"]),
+        ("odd", ["second"]),
+        ("words.table", []),
+        ("nothing.b", []),
+    ],
+)
+def test_back_from_their_names(tensor: str, modules: list[str]):
+    assert _TABLE.owners(tensor) == modules
+
+
+def test_entries_hold_the_variable():
+    layer = keras.layers.Dense(3, name="first")
+    layer.build((None, 2))
+    table = NameMap({"first": "head"}, _TABLE.leaves, separator="/")
+    entries = table.entries(layer.weights)
+    assert [entry.variable for entry in entries] == layer.weights
+    assert [entry.tensor for entry in entries] == ["head/w", "head/b"]
+
+
+def test_the_longest_beginning_has_the_prefix():
+    table = NameMap(
+        {"a/b": "x", "a/c": "y", "d": "z"},
+        {"bias": LeafRule("")},
+        prefixes={"": "0/", "a": "1/", "a/b": "2/"},
+    )
+    variables = [_Variable(f"{path}/bias") for path in ("a/b", "a/c", "d")]
+    assert [entry.tensor for entry in table.entries(variables)] == ["2/x", "1/y", "0/z"]
+    assert table.knows("d/bias")
+    assert not table.knows("d/kernel")

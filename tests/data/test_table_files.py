@@ -1,0 +1,209 @@
+"""JSON lines and Parquet to rows."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bert_keras.data import table_files
+from bert_keras.errors import DataError
+from tests.tables import rows_of
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('\n{"b": 1, "a": "x\\ny"}\n{"a": null, "b": [1.5, "z"], "c": 0}\n')
+    expected = [(2, ["x\ny", 1]), (3, [None, [1.5, "z"]])]
+    assert rows_of(path, ["a", "b"]) == expected
+
+
+def test_parquet(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    columns = {"text": ["x", "y", None], "label": [1, 0, 2], "tags": [["a"], [], None]}
+    parquet.write_table(arrow.table(columns), path, row_group_size=2)
+    found = rows_of(path, ["tags", "text", "label"])
+    assert found == [(1, [["a"], "x", 1]), (2, [[], "y", 0]), (3, [None, None, 2])]
+    assert rows_of(path, [0, "text"]) == [(1, ["x"] * 2), (2, ["y"] * 2), (3, [None] * 2)]
+    with pytest.raises(DataError, match=r"a\.parquet: no column 'body'.*'text', 'label', 'tags'"):
+        rows_of(path, ["body"])
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(
+        DataError, match=r"a\.parquet: cannot be read as Parquet after row 0: .*[a-z].$"
+    ):
+        rows_of(path, ["text"])
+    with pytest.raises(DataError, match=r"gone\.parquet: cannot be read as Parquet"):
+        rows_of(tmp_path / "gone.parquet", ["text"])
+
+
+def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "bert-keras\[finetune\]"'):
+        rows_of(tmp_path / "a.parquet", ["a"])
+
+
+# === Rows of every format, and every way in which a table cannot be read.
+
+
+def _rows(tmp_path: Path, data: str | bytes, columns: list[str | int], **options: Any) -> list[Any]:
+    path = tmp_path / options.pop("name", "a.tsv")
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return rows_of(path, columns, **options)
+
+
+def test_tab_separated_fields_keep_their_quotes(tmp_path: Path) -> None:
+    data = 'label\t text\n1\t"a\r\n\n0\tb"" \n'
+    assert _rows(tmp_path, data, ["text", "label"]) == [(2, ['"a', "1"]), (4, ['b"" ', "0"])]
+    assert _rows(tmp_path, data, [1], name="a.txt") == [(2, ['"a']), (4, ['b"" '])]
+
+
+def test_comma_separated_fields_are_quoted(tmp_path: Path) -> None:
+    data = 'id,text\r\n1,"a, ""b""\r\n\r\nc"\r\n\r\n2,d "e"\r\n"3",""\r\n'
+    expected = [(2, ['a, "b"\n\nc']), (6, ['d "e"']), (7, [""])]
+    assert _rows(tmp_path, data, ["text"], name="a.csv") == expected
+    plain = _rows(tmp_path, 'id,text\n1,"a\n', ["text"], name="a.csv", quoting=False)
+    assert plain == [(2, ['"a'])]
+    semicolons = _rows(tmp_path, 'text;n\n"a;b";1\n', ["text"], name="a.csv", separator=";")
+    assert semicolons == [(2, ["a;b"])]
+    assert _rows(tmp_path, 'text\tn\n"a\tb"\t1\n', ["text"], quoting=True) == [(2, ["a\tb"])]
+
+
+@given(st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.just("x"))))
+def test_what_a_csv_writer_writes_comes_back(rows: list[tuple[str, str]]) -> None:
+    """Each row at its line; line ends within fields as LF."""
+    kept = [(text.replace("\0", "").replace("\r", "\n"), other) for text, other in rows]
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+    writer.writerow(["a", "b"])
+    writer.writerows(kept)
+    with tempfile.TemporaryDirectory() as folder:
+        if not kept:
+            with pytest.raises(DataError, match="no rows"):
+                _rows(Path(folder), text.getvalue(), ["a", "b"], name="a.csv")
+            return
+        found = _rows(Path(folder), text.getvalue(), ["a", "b"], name="a.csv")
+    assert [tuple(values) for _, values in found] == kept
+    line = 2
+    for (number, _), (field, _) in zip(found, kept, strict=True):
+        assert number == line
+        line += 1 + field.count("\n")
+
+
+def test_files_without_a_header(tmp_path: Path) -> None:
+    data = "gj04\t1\t\tA text.\n\ngj04\t0\t*\tB text.\n"
+    expected = [(1, ["A text.", "1"]), (3, ["B text.", "0"])]
+    assert _rows(tmp_path, data, [3, 1], header=False) == expected
+    # As a command line gives them, and counted from the end.
+    assert _rows(tmp_path, data, ["-1", "1"], header=False) == expected
+
+
+def test_labels_in_front_of_texts(tmp_path: Path) -> None:
+    data = b"DESC:manner How did\xa0it go ?\n\n4 Who  ? \n"
+    options = {"name": "train.all", "format": "label_text", "encoding": "latin-1"}
+    found = _rows(tmp_path, data, ["text", "label", "fine"], **options)
+    assert found == [(1, ["How did\xa0it go ?", "DESC", "DESC:manner"]), (3, ["Who  ?", "4", "4"])]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.TSV.gz"])
+def test_marks_and_compression(tmp_path: Path, name: str) -> None:
+    data = "\ufefftext\tlabel\nä\t1\n".encode()
+    assert _rows(tmp_path, data, ["text"], name=name) == [(2, ["ä"])]
+    assert _rows(tmp_path, gzip.compress(data), ["text"], name=name) == [(2, ["ä"])]
+    wide = "text\tlabel\nä\t1\n".encode("utf-16")
+    assert _rows(tmp_path, wide, ["text"], encoding="utf-16", name=name) == [(2, ["ä"])]
+
+
+_TSV, _CSV, _JSON = {}, {"name": "a.csv"}, {"name": "a.jsonl"}
+_BARE = {"header": False}
+
+
+@pytest.mark.parametrize(
+    ("data", "columns", "options", "message"),
+    [
+        ("", ["a"], _TSV, r"a\.tsv: no rows\. Received: 0 bytes"),
+        ("a\tb\n\n", ["a"], _TSV, r"a\.tsv: no rows\. Received: 5 bytes"),
+        ("a\tb\n1\t2\n", ["c"], _TSV, r"a\.tsv:1: no column 'c'\. Received: \['a', 'b'\]"),
+        ("\na\ta\n1\t2\n", ["a"], _TSV, r"a\.tsv:2: several columns 'a'"),
+        ("a\tb\n1\t2\n", [2], _TSV, r"a\.tsv:1: no column 2\. Received: 2 columns"),
+        ("\n1\t2\n", [2], _BARE, r"a\.tsv:2: no column 2\. Received: 2 columns"),
+        ("1\t2\n", [-3], _BARE, r"a\.tsv:1: no column -3"),
+        ("a\tb\n\n1\n", ["a"], _TSV, r"a\.tsv:3: too few fields\. Expected: 2, as in line 1\."),
+        ("a\n\n1\t2\n", ["a"], _TSV, r"a\.tsv:3: too many fields\. Expected: 1.*\['1', '2'\]"),
+        ("\n1\t2\n3\n", [0], _BARE, r"a\.tsv:3: too few fields\. Expected: 2, as in line 2\."),
+        ("a\tb\n1\tx\0y\n", ["a"], _TSV, r"a\.tsv:2: a NUL character, number 4 of the line"),
+        ("a\n1\n".encode("utf-16-le"), ["a"], _TSV, r"a\.tsv:1: a NUL.*utf-16"),
+        (b"a\n1\ncaf\xe9\n", ["a"], _TSV, r'a\.tsv:3: not UTF-8.* e9\..*encoding="latin-1"'),
+        (b"a\n\xff\xff", ["a"], {"encoding": "gbk"}, r"a\.tsv:2: not gbk: .*0xff"),
+        (b"a\n1\n", ["a"], {"encoding": "utf-16"}, r"a\.tsv:1: not utf-16"),
+        ('a,b\n1,"x\n2,y\n', ["a"], _CSV, r"a\.csv:2: .*begins here.*unexpected end.*in line 3"),
+        ('a,b\n1,"x"y\n', ["a"], _CSV, r"a\.csv:2: .*expected after.*quoting=False"),
+        ('a,b\n1,"x\ny"\n2,z,0\n', ["a"], _CSV, r"a\.csv:4: too many fields\. Expected: 2"),
+        ('{"a": 1}\n{"a" 1}\n', ["a"], _JSON, r"a\.jsonl:2: not JSON: Expecting ':'"),
+        ("[1]\n", ["a"], _JSON, r"a\.jsonl:1: an object is needed"),
+        ('{"b": 1, "c": 2}\n', ["a"], _JSON, r"a\.jsonl:1: no key 'a'\. Received: \['b', 'c'\]"),
+        ("[" * 100_000 + "\n", ["a"], _JSON, r"a\.jsonl:1: not JSON"),
+        ("DESC:x\n", ["text"], {"format": "label_text"}, r"a\.tsv:1: a label, a space and a text"),
+        (": x\n", ["text"], {"format": "label_text"}, r"a\.tsv:1: a label, a space and a text"),
+        ("A x\n", ["sentence"], {"format": "label_text"}, "no column 'sentence'.*'label', 'fine'"),
+    ],
+)
+def test_bad_files(
+    tmp_path: Path, data: str | bytes, columns: list[str | int], options: Any, message: str
+) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        _rows(tmp_path, data, columns, **options)
+    assert len(str(caught.value)) < 1000
+
+
+def test_long_fields_are_read_and_the_limit_of_the_process_stays(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
+    text = "x" * 200_000
+    found = _rows(tmp_path, f'text,n\n"{text}",1\n{text},2\n', ["text", "n"], name="a.csv")
+    assert found == [(2, [text, "1"]), (3, [text, "2"])]
+    assert csv.field_size_limit() == before == 131_072
+
+
+def test_a_field_beyond_the_bound_is_refused_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert table_files.MAX_FIELD == 2**24
+    monkeypatch.setattr(table_files, "MAX_FIELD", 1000)
+    data = 'a,b\n1,"' + "x" * 1001 + '"\n'
+    with pytest.raises(DataError, match=r"a\.csv:2: .*larger than field limit \(1000\)"):
+        _rows(tmp_path, data, ["a"], name="a.csv")
+    assert csv.field_size_limit() == 131_072
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "a.xlsx"}, r"a\.xlsx: the ending '\.xlsx' names no format"),
+        ({"name": "data"}, "the ending '' names no format"),
+        ({"format": "excel"}, "format must be one of"),
+        ({"encoding": "latin-99"}, "unknown encoding: latin-99"),
+        ({"encoding": "rot13"}, "not a text encoding"),
+        ({"separator": ""}, "separator must be text"),
+        ({"separator": "||", "quoting": True}, r"one character that is no quote.*'\|\|'"),
+        ({"separator": '"', "quoting": True}, "one character that is no quote"),
+        ({"header": False}, "columns are numbers from 0. Received: 'a'"),
+    ],
+)
+def test_bad_arguments(tmp_path: Path, options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        _rows(tmp_path, "a\tb\n1\t2\n", ["a"], **options)
+    assert not isinstance(caught.value, DataError)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone\.csv: cannot be read: No such file"):
+        rows_of(tmp_path / "gone.csv", ["a"])

@@ -1,0 +1,29 @@
+"""What TensorFlow says of a disk becomes an error of the machine's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bert_keras.errors import ResourceError
+from bert_keras.export.graph import signatures
+
+tf = pytest.importorskip("tensorflow")
+
+
+@pytest.mark.parametrize(
+    "error", [tf.errors.ResourceExhaustedError, tf.errors.PermissionDeniedError]
+)
+def test_a_full_disk(error, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_, **__) -> None:
+        raise error(None, None, "variables.data; No space left on device")
+
+    monkeypatch.setattr(tf.saved_model, "save", full)
+    with pytest.raises(ResourceError, match=r"demo: could not be written: .*No space left"):
+        signatures.save_program(tf.Module(), tmp_path / "demo", {})
+
+
+def test_other_errors_are_faults(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Trackable"):
+        signatures.save_program(object(), tmp_path, {})

@@ -1,0 +1,38 @@
+"""What a second process is told, and what it says. That it exports: test_saved_model.py."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bert_keras.errors import ResourceError
+from bert_keras.export import subprocess_export
+from bert_keras.models import BertEncoder
+from tests.contracts import TINY
+
+
+def test_its_command_and_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+
+    def start(command: list[str], **options: Any) -> Any:
+        seen.update(command=command, environment=options["env"])
+        return SimpleNamespace(returncode=5, stderr="the disk is full")
+
+    predictor: Any = SimpleNamespace(
+        save_to_preset=lambda _: None,
+        encoder=SimpleNamespace(dtype_policy=SimpleNamespace(name="mixed_bfloat16")),
+        task=BertEncoder(TINY, attentions=True),
+    )
+    monkeypatch.setattr(subprocess, "run", start)
+    with pytest.raises(
+        ResourceError, match=r"(?s)on the torch backend.*exit code 5.*the disk is full"
+    ):
+        subprocess_export.with_backend("torch", predictor, tmp_path / "1", "--portable", "")
+    assert seen["command"][-4:] == [
+        *(str(tmp_path / "1"), "--dtype=mixed_bfloat16", "--output=attentions", "--portable"),
+    ]
+    assert seen["environment"]["KERAS_BACKEND"] == "torch"

@@ -1,0 +1,91 @@
+"""What is written out answers as the backend's own form does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from bert_keras import kernels
+from bert_keras.kernels.onnx_friendly import is_asked, layer_norm, written_out
+from bert_keras.layers.core import call_sublayer
+from bert_keras.layers.embeddings import BertEmbeddings
+from tests.contracts import numpy
+
+DRAW = np.random.default_rng(3)
+HEADS = [DRAW.normal(size=(2, 5, 3, 4)).astype("float32") for _ in range(3)]
+BIAS = DRAW.normal(size=(2, 3, 5, 5)).astype("float32")
+MASK = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None, None]
+PAIRS = np.tril(np.ones((2, 1, 5, 5), bool))
+
+
+@pytest.mark.parametrize("options", [{}, {"mask": MASK}, {"mask": PAIRS}, {"bias": BIAS}])
+@pytest.mark.parametrize(("dtype", "atol"), [("float32", 1e-6), ("bfloat16", 0.05)])
+def test_attention(options: dict[str, Any], dtype: str, atol: float) -> None:
+    inputs = [ops.cast(each, dtype) for each in HEADS]
+    given = {name: ops.convert_to_tensor(value) for name, value in options.items()}
+    expected = kernels.fused_attention(*inputs, **given)
+    with written_out():
+        found = kernels.fused_attention(*inputs, **given)
+    assert found.dtype == inputs[0].dtype
+    wide = (numpy(ops.cast(each, "float32")) for each in (found, expected))
+    np.testing.assert_allclose(*wide, atol=atol)
+
+
+def test_a_row_that_may_look_nowhere_is_finite() -> None:
+    inputs = [*map(ops.convert_to_tensor, HEADS)]
+    with written_out():
+        found = kernels.fused_attention(*inputs, mask=ops.zeros((2, 1, 1, 5), dtype="bool"))
+    assert np.isfinite(numpy(found)).all()
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [("float32", 1e-5), ("bfloat16", 0.05)])
+def test_layer_norm(dtype: str, atol: float) -> None:
+    gamma, beta = DRAW.normal(size=(2, 4)).astype("float32")
+    x = ops.cast(3.0 + HEADS[0], dtype)
+    expected = kernels.layer_norm(x, gamma, beta, 1e-5, training=False)
+    found = layer_norm(x, gamma, beta, 1e-5)
+    assert found.dtype == x.dtype
+    wide = (numpy(ops.cast(each, "float32")) for each in (found, expected))
+    np.testing.assert_allclose(*wide, atol=atol)
+
+
+def test_affine() -> None:
+    kernel, bias = DRAW.normal(size=(4, 6)).astype("float32"), DRAW.normal(size=6)
+    layer = keras.layers.Dense(6)
+    layer.build((None, 5, 4))
+    layer.set_weights([kernel, bias])
+    x = ops.convert_to_tensor(HEADS[0][:, :, 0])
+    expected = call_sublayer(layer, x, activation=kernels.gelu)
+    with written_out():
+        found = call_sublayer(layer, x, activation=kernels.gelu)
+    np.testing.assert_allclose(numpy(found), numpy(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("positions", ["absolute", "sinusoidal"])
+def test_embeddings(policy: str, positions: str) -> None:
+    layer = BertEmbeddings(
+        11, 9, 2, 4, 4, position_offset=2, position_embedding=positions, dtype=policy
+    )
+    ids = ops.convert_to_tensor([[3, 0, 10, 4], [1, 1, 0, 0]], dtype="int32")
+    expected = layer(ids, ids // 9)
+    with written_out():
+        found = layer(ids, ids // 9)
+    assert found.dtype == expected.dtype
+    wide = (numpy(ops.cast(each, "float32")) for each in (found, expected))
+    np.testing.assert_allclose(*wide, atol=1e-6 if policy == "float32" else 0.02)
+
+
+def test_it_lasts_as_long_as_it_is_asked_for() -> None:
+    def fail() -> None:
+        with written_out():
+            assert is_asked()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert not is_asked()

@@ -1,0 +1,157 @@
+"""Gradients of our own on TensorFlow: by every kind of tape, and without traces of them."""
+
+from __future__ import annotations
+
+import importlib
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import ops as tensorflow_ops
+
+from bert_keras import kernels
+from bert_keras.kernels import tensorflow_kernels
+from bert_keras.kernels.tensorflow_kernels import recomputed, with_gradient
+from tests.kernels.test_tensorflow_kernels_operations import KERNELS, X
+
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("gradients of the tensorflow backend", allow_module_level=True)
+
+DIFFERENTIABLE = [name for name in KERNELS if name != "is_highest"]
+
+
+def seven_times(x: Any) -> Any:
+    """Return the squares of `x` with a wrong gradient, to tell ours from the automatic one."""
+    return with_gradient("square", x * x, [x], lambda dy: [7.0 * dy])
+
+
+def gradient(function: Any, x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+    return tape.gradient(y, x)
+
+
+def registered() -> set[str]:
+    return set(tensorflow_ops.gradient_registry.list())
+
+
+def test_tapes_use_our_gradient() -> None:
+    x = tf.constant([2.0, 3.0])
+    np.testing.assert_array_equal(gradient(seven_times, x), [7.0, 7.0])
+    traced = tf.function(lambda x: gradient(seven_times, x))
+    np.testing.assert_array_equal(traced(x), [7.0, 7.0])
+    compiled = tf.function(lambda x: gradient(seven_times, x), jit_compile=True)
+    np.testing.assert_array_equal(compiled(x), [7.0, 7.0])
+
+
+def test_a_gradient_of_a_whole_graph_is_the_automatic_one() -> None:
+    x = tf.constant([2.0, 3.0])
+    np.testing.assert_array_equal(gradient(tf.function(seven_times), x), [4.0, 6.0])
+
+
+def test_a_gradient_that_is_some_rows_of_a_table() -> None:
+    x = tf.constant([[2.0], [3.0], [4.0]])
+    found = gradient(lambda x: tf.gather(seven_times(x), [0, 2, 2]), x)
+    np.testing.assert_array_equal(found, [[7.0], [0.0], [14.0]])
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_all_gradients_of_a_kernel_are_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eager, traced, of a whole graph, by TensorFlow's registry; first and second derivatives."""
+    x, kernel = tf.constant(X), KERNELS[name]
+
+    def first(x: Any) -> Any:
+        return gradient(lambda x: tf.square(kernel(x)), x)
+
+    def second(x: Any) -> Any:
+        return gradient(lambda x: tf.square(first(x)), x)
+
+    before = registered()
+    ways = {
+        "eager": (first, second),
+        "traced": (tf.function(first), tf.function(second)),
+        "of a whole graph": (lambda x: gradient(tf.function(lambda x: tf.square(kernel(x))), x),),
+    }
+    found = {way: [function(x) for function in functions] for way, functions in ways.items()}
+    assert registered() == before
+    monkeypatch.setattr(tensorflow_kernels, "record", None)
+    expected = [tf.function(first)(x), tf.function(second)(x)]
+    assert (registered() > before) == (name != "tied_logits")  # which has TensorFlow's gradient
+    for way, values in found.items():
+        for mine, theirs in zip(values, expected, strict=False):
+            np.testing.assert_allclose(mine, theirs, atol=1e-3, rtol=1e-3, err_msg=way)
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_recomputed(is_traced: bool) -> None:
+    variable = tf.Variable(tf.constant([2.0, 3.0]))
+    calls: list[int] = []
+
+    def function(x: Any, y: Any) -> Any:
+        calls.append(1)
+        return tf.math.exp(x * variable) * y
+
+    def gradients(function: Any, x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, y])
+            z = tf.square(function(x, y))
+        return tape.gradient(z, [x, y, variable])
+
+    x, y = tf.constant([0.5, 0.25]), tf.constant([1.0, -2.0])
+    expected = gradients(function, x, y)
+    calls.clear()
+    before = registered()
+    run = tf.function(gradients) if is_traced else gradients
+    found = run(recomputed(function), x, y)
+    assert len(calls) == 2
+    assert registered() == before
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+def test_what_is_recomputed_is_computed_after_the_gradient() -> None:
+    """Otherwise TensorFlow's optimizer finds it computed, and keeps it."""
+
+    @tf.function
+    def run(x: Any) -> Any:
+        return gradient(recomputed(lambda x: tf.square(tf.math.erf(x))), x)
+
+    graph = run.get_concrete_function(tf.TensorSpec([3], tf.float32)).graph
+    first, again = [op for op in graph.get_operations() if op.type == "Erf"]
+    assert first.inputs[0].op.type == "Placeholder"
+    assert again.inputs[0].op.type == "AddV2"
+
+
+def test_without_the_private_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.delattr(importlib.import_module("tensorflow.python.eager"), "record", raising=False)
+        patch.setitem(sys.modules, "tensorflow.python.eager.record", None)
+        with pytest.warns(UserWarning, match="has no `tensorflow.python.eager.record`"):
+            runpy.run_path(str(tensorflow_kernels.__file__))
+    monkeypatch.setattr(tensorflow_kernels, "record", None)
+    x = tf.constant([2.0, 3.0])
+    np.testing.assert_array_equal(gradient(seven_times, x), [7.0, 7.0])
+    np.testing.assert_array_equal(gradient(recomputed(tf.square), x), [4.0, 6.0])
+
+
+def test_a_saved_model_needs_no_gradient_of_ours(tmp_path: Path) -> None:
+    """It is differentiated where `bert_keras` is not, and loading it registers nothing."""
+    module = tf.Module()
+    module.run = tf.function(
+        lambda x: kernels.gelu_to_train(KERNELS["layer_norm"](KERNELS["dropped"](x))),
+        input_signature=[tf.TensorSpec([None, None, 5])],
+    )
+    tf.saved_model.save(module, str(tmp_path))
+    before = registered()
+    loaded: Any = tf.saved_model.load(str(tmp_path))
+    assert registered() == before
+    x = tf.constant(X)
+    np.testing.assert_allclose(gradient(loaded.run, x), gradient(module.run, x), atol=1e-6)
+    weighed = gradient(lambda x: loaded.run(x) * X, x)
+    assert np.abs(weighed).max() > 1e-3

@@ -1,0 +1,136 @@
+"""oneDNN's product is PyTorch's own, with the same gradients, and theirs."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import keras
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="this backend has other products"
+)
+SHAPES = ((3, 5, 16), (5, 16), (1, 1, 16), (0, 16), (2, 0, 16))
+
+
+@pytest.fixture
+def torch() -> Any:
+    module = pytest.importorskip("torch")
+    module.manual_seed(0)
+    return module
+
+
+@pytest.fixture
+def linear() -> Any:
+    from bert_keras.kernels import torch_kernels
+
+    return torch_kernels.linear
+
+
+def _weights(torch: Any, *, transposed: bool) -> tuple[Any, Any]:
+    """A leaf, and what is made of it: [7, 16]."""
+    leaf = torch.randn((16, 7) if transposed else (7, 16), requires_grad=True)
+    return leaf, leaf.t() if transposed else leaf
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("gelu", [False, True])
+def test_outputs_and_gradients(
+    torch: Any, linear: Any, shape: tuple[int, ...], transposed: bool, with_bias: bool, gelu: bool
+) -> None:
+    x = torch.randn(shape, requires_grad=True)
+    leaf, weight = _weights(torch, transposed=transposed)
+    bias = torch.randn(7, requires_grad=True) if with_bias else None
+    leaves = [each for each in (x, leaf, bias) if each is not None]
+
+    def expected(x: Any, weight: Any, bias: Any) -> Any:
+        found = torch.nn.functional.linear(x, weight, bias)
+        return torch.nn.functional.gelu(found) if gelu else found
+
+    with torch.no_grad():
+        alone = linear(x, weight, bias, gelu=gelu)
+    ours, theirs = linear(x, weight, bias, gelu=gelu), expected(x, weight, bias)
+    scales = torch.randn(theirs.shape)
+    for found in (alone, ours):
+        torch.testing.assert_close(found, theirs, atol=1e-5, rtol=0)
+    mine, same = (torch.autograd.grad((each * scales).sum(), leaves) for each in (ours, theirs))
+    for one, other in zip(mine, same, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+
+
+def test_of_a_slice(torch: Any, linear: Any) -> None:
+    x, (_, weight) = torch.randn(4, 6, 16), _weights(torch, transposed=True)
+    for part in (x[:, :1], x.transpose(0, 1), x[:, ::2], x.expand(4, 6, 16)):
+        found = linear(part, weight.detach())
+        torch.testing.assert_close(found, part @ weight.detach().t(), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_gradient_lies_as_its_weight(torch: Any, linear: Any, transposed: bool) -> None:
+    """Else PyTorch copies it for the optimizer."""
+    leaf, weight = _weights(torch, transposed=transposed)
+    linear(torch.randn(3, 5, 16), weight).sum().backward()
+    assert leaf.grad.stride() == leaf.stride()
+
+
+def test_gradients_of_gradients(torch: Any, linear: Any) -> None:
+    x, (leaf, weight) = torch.randn(5, 16, requires_grad=True), _weights(torch, transposed=True)
+    bias = torch.randn(7, requires_grad=True)
+
+    def second(function: Any) -> tuple[Any, ...]:
+        loss = function(x, weight, bias).tanh().sum()
+        first = torch.autograd.grad(loss, (x, leaf), create_graph=True)
+        return torch.autograd.grad(sum(each.square().sum() for each in first), (x, leaf))
+
+    for one, other in zip(second(linear), second(torch.nn.functional.linear), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-5)
+
+
+def test_gradients_as_a_function(torch: Any, linear: Any) -> None:
+    x, weight = torch.randn(5, 16), torch.randn(7, 16)
+    mine, same = (
+        torch.func.grad(lambda weight, product=product: product(x, weight).sin().sum())(weight)
+        for product in (linear, torch.nn.functional.linear)
+    )
+    torch.testing.assert_close(mine, same, atol=1e-5, rtol=0)
+
+
+def test_gradients_of_each_example(torch: Any, linear: Any) -> None:
+    x, weight = torch.randn(5, 3, 16), torch.randn(7, 16)
+
+    def of_each(product: Any) -> Any:
+        gradient = torch.func.grad(lambda weight, row: product(row, weight).sin().sum())
+        return torch.func.vmap(gradient, in_dims=(None, 0))(weight, x)
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is a performance drop")  # one by one
+        mine = of_each(linear)
+    torch.testing.assert_close(mine, of_each(torch.nn.functional.linear), atol=1e-5, rtol=0)
+
+
+def test_what_is_frozen_has_no_gradient(torch: Any, linear: Any) -> None:
+    x, bias = torch.randn(5, 16), torch.randn(7, requires_grad=True)
+    _, weight = _weights(torch, transposed=True)
+    linear(x, weight.detach(), bias).sum().backward()
+    assert bias.grad.tolist() == [5.0] * 7
+
+
+def test_of_doubles_and_halves(torch: Any, linear: Any) -> None:
+    for dtype in (torch.float64, torch.bfloat16):
+        x, weight = torch.ones(2, 16, dtype=dtype), torch.ones(7, 16, dtype=dtype)
+        assert linear(x, weight, gelu=True).dtype == dtype
+
+
+def test_a_traced_program_has_pytorchs_product(torch: Any, linear: Any) -> None:
+    """So that an exported one needs no oneDNN."""
+
+    class Program(torch.nn.Module):
+        def forward(self, x: Any, weight: Any) -> Any:
+            return linear(x, weight, gelu=True)
+
+    program = torch.export.export(Program(), (torch.ones(2, 16), torch.ones(7, 16)))
+    assert "mkldnn" not in str(program.graph)
+    assert "linear" in str(program.graph)

@@ -1,0 +1,51 @@
+"""PyTorch's kernels, where they could differ from what Keras composes (see test_kernels.py)."""
+
+from __future__ import annotations
+
+import keras
+import pytest
+import torch
+
+from bert_keras.kernels import torch_kernels
+
+if keras.backend.backend() != "torch":
+    pytest.skip("kernels of the torch backend", allow_module_level=True)
+
+
+def test_dropout_of_a_shape_alone() -> None:
+    """Keras asks on the meta device, which draws nothing."""
+    x = torch.ones((2, 3), device="meta")
+    assert torch_kernels.dropped(x, 0.5, torch.tensor([1, 2], device="meta")).shape == (2, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_dropout_keeps_the_dtype(dtype: torch.dtype) -> None:
+    dropped = torch_kernels.dropped(torch.ones((50, 40), dtype=dtype), 0.5, torch.tensor([1, 2]))
+    assert dropped.dtype == dtype
+    assert set(dropped.float().unique().tolist()) == {0.0, 2.0}
+
+
+def test_heads_may_be_views() -> None:
+    """Attention of heads that lie apart in memory is that of copies of them."""
+    heads = torch.randn((2, 6, 3, 2, 8), generator=torch.Generator().manual_seed(1)).unbind(2)
+    mask = torch.ones((2, 1, 1, 6), dtype=torch.bool)
+    query, key, value = heads
+    torch.testing.assert_close(
+        torch_kernels.attention(query, key, value, None, mask),
+        torch_kernels.attention(
+            query.contiguous(), key.contiguous(), value.contiguous(), None, mask
+        ),
+    )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU's kernels: the platform has others")
+def test_the_kernel_of_attention_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = torch_kernels.attention_kernel
+    assert told("float32", False).endswith("(flash)")
+    assert "no fused kernel takes a learned bias of float32 on cpu" in told("float32", True)
+    # As of a build without it: PyTorch is asked for what it has not, and the next one is tried.
+    flash, efficient, _ = torch_kernels._FUSED
+    monkeypatch.setattr(torch_kernels, "_FUSED", {efficient: "the memory-efficient one"})
+    assert "no fused kernel takes a mask of float32 on cpu" in told("float32", False)
+    monkeypatch.setattr(torch_kernels, "_FUSED", {efficient: "none", flash: "flash"})
+    assert told("float32", False).endswith("(flash)")

@@ -1,0 +1,180 @@
+"""Models that are run without Keras's preparations answer as with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import bert_keras as bk
+from bert_keras import BertEncoder, Distiller, MaskedLM, SequenceClassifier, optimizer
+from bert_keras.models import base
+from tests import contracts
+from tests.contracts import TINY, numpy
+
+CONFIG = bk.BertConfig(
+    vocab_size=40, hidden_size=8, num_layers=2, num_heads=2, intermediate_size=16, max_positions=12
+)
+IDS = np.random.default_rng(0).integers(5, 40, (3, 7)).astype("int32")
+INPUTS = {
+    "token_ids": IDS,
+    "segment_ids": IDS % 2,
+    "padding_mask": (np.arange(7) < np.array([[7], [4], [1]])).astype("int32"),
+}
+MODELS = {
+    "encoder": lambda dtype: bk.BertEncoder(CONFIG, hidden_states=True, dtype=dtype),
+    "view": lambda dtype: bk.BertEncoder(CONFIG, dtype=dtype).with_outputs(attentions=True),
+    "classifier": lambda dtype: bk.SequenceClassifier(bk.BertEncoder(CONFIG, dtype=dtype), 3),
+    "tagger": lambda dtype: bk.TokenClassifier(bk.BertEncoder(CONFIG, dtype=dtype), 3),
+    "sentences": lambda dtype: bk.SentenceEncoder(bk.BertEncoder(CONFIG, dtype=dtype)),
+}
+
+
+def _outputs(model: keras.Model) -> list[np.ndarray]:
+    found = keras.tree.flatten(model(INPUTS))
+    assert found
+    return [numpy(keras.ops.cast(each, "float32")) for each in found]
+
+
+torch_alone = pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="this backend compiles its models"
+)
+
+
+@torch_alone
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("name", MODELS)
+def test_answers(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MODELS[name](dtype)
+    found = _outputs(model)
+    monkeypatch.setattr(base, "_IS_EAGER", False)
+    # oneDNN's GELU is PyTorch's within rounding, and halves round at other places.
+    atol = 1e-5 if dtype == "float32" else 0.05
+    for one, other in zip(found, _outputs(model), strict=True):
+        np.testing.assert_allclose(one, other, atol=atol)
+
+
+@torch_alone
+def test_blocks_are_not_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = bk.BertEncoder(CONFIG)
+    monkeypatch.setattr(type(encoder.blocks[0]), "__call__", _refuses)
+    assert keras.tree.flatten(encoder(INPUTS))
+    with pytest.raises(AssertionError, match="prepared"):
+        encoder(INPUTS, training=True)
+
+
+@torch_alone
+def test_hooks_of_pytorch_are_called() -> None:
+    encoder, seen = bk.BertEncoder(CONFIG), []
+    block: Any = encoder.blocks[1]
+    block.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    encoder(INPUTS)
+    assert [tuple(output.shape) for output in seen] == [(3, 7, 8)]
+
+
+@torch_alone
+def test_a_keras_without_its_own_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = bk.BertEncoder(CONFIG)
+    found = _outputs(encoder)
+    monkeypatch.setattr(base, "_STANDARDIZE", "_renamed")
+    for one, other in zip(found, _outputs(encoder), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_error_costs_no_weight(method: str, at: int) -> None:
+    """On JAX, Keras 3.15 leaves a model whose step fails without its weights."""
+
+    class Failing(keras.utils.PyDataset):
+        begun = False
+
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, index: int) -> Any:
+            if self.begun and index >= at:
+                raise OSError("The file is gone.")
+            return INPUTS, np.zeros(3, "int32")
+
+    task: Any = contracts.as_trained(MODELS["classifier"]("float32"))
+    task.compile(bk.optimizer(0.0, total_steps=5), **task.loss_and_metrics())
+    data = Failing()
+    getattr(task, method)(data, verbose=0)
+    weights = contracts.weights(task)
+    steps = int(task.optimizer.iterations)
+    data.begun = True
+    options = {"shuffle": False} if method == "fit" else {}
+    with pytest.raises(Exception, match=r"The file is gone"):
+        getattr(task, method)(data, verbose=0, **options)
+    for path, values in contracts.weights(task).items():
+        np.testing.assert_array_equal(values, weights[path])
+    assert steps <= int(task.optimizer.iterations) <= steps + at
+    assert np.isfinite(task.predict(INPUTS, verbose=0)["label"]).all()
+    assert len(task.fit(INPUTS, np.zeros(3, "int32"), verbose=0).history["loss"]) == 1
+
+
+def _refuses(*_: Any, **__: Any) -> None:
+    raise AssertionError("prepared")
+
+
+# === A pooler that a task does not read stays as it is, and is still the task's.
+
+
+def _ids(variables: list[Any]) -> list[int]:
+    return sorted(map(id, variables))
+
+
+@pytest.fixture
+def encoder() -> BertEncoder:
+    return BertEncoder(TINY)
+
+
+@pytest.fixture
+def pooler(encoder: BertEncoder) -> list[Any]:
+    assert encoder.pooler is not None
+    return encoder.pooler.weights
+
+
+def test_it_decays_on_no_backend_and_another_task_may_train_it(
+    encoder: BertEncoder, pooler: list[Any]
+) -> None:
+    reader, task = SequenceClassifier(encoder, 2), MaskedLM(encoder)
+    contracts.as_trained(reader)
+    before = [contracts.numpy(weight).copy() for weight in pooler]
+    task.compile(optimizer(0.1, total_steps=10, weight_decay=0.5), **task.loss_and_metrics())
+    x = contracts.batch(TINY, predictions=2)
+    task.fit(x, {"mlm": x["mask_positions"]}, verbose=0)  # pyright: ignore[reportArgumentType]
+    contracts.assert_close(contracts.numpy(pooler), before)
+    reader.compile(optimizer(0.1, total_steps=10), **reader.loss_and_metrics())
+    reader.fit(contracts.inputs_of(reader), np.zeros(3), verbose=0)  # pyright: ignore[reportArgumentType]
+    assert all((a != b).any() for a, b in zip(contracts.numpy(pooler), before, strict=True))
+
+
+def test_who_reads_it_trains_it(encoder: BertEncoder, pooler: list[Any]) -> None:
+    reader = SequenceClassifier(encoder, 2)
+    assert {id(weight) for weight in pooler} <= set(_ids(reader.trainable_weights))
+    own = SequenceClassifier(encoder, 2, hidden_activation="tanh")
+    assert _ids(own.non_trainable_weights) == _ids(pooler)
+    assert all(weight.trainable for weight in pooler)
+
+
+@pytest.mark.parametrize("names", ["weights", "variables"])
+@pytest.mark.parametrize("is_distilled", [False, True], ids=["task", "distiller"])
+def test_all_variables_are_of_one_kind(
+    encoder: BertEncoder, pooler: list[Any], names: str, is_distilled: bool
+) -> None:
+    task: keras.Model = MaskedLM(encoder)
+    if is_distilled:
+        task = Distiller(task, MaskedLM(BertEncoder(TINY)))
+    trained, others = (getattr(task, f"{kind}trainable_{names}") for kind in ("", "non_"))
+    assert _ids([*trained, *others]) == _ids(getattr(task, names))
+    assert {id(weight) for weight in pooler} <= set(_ids(others))
+
+
+def test_a_fixed_encoder_stays_fixed(encoder: BertEncoder) -> None:
+    task = MaskedLM(encoder)
+    encoder.trainable = False
+    assert not {id(weight) for weight in encoder.weights} & set(_ids(task.trainable_weights))

@@ -1,0 +1,242 @@
+"""Killed anywhere: the old folder or the new one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bert_keras import file_io
+from bert_keras.errors import ArtifactError, ResourceError
+from bert_keras.file_io import one_writer
+
+# Runs the module as a file, without the package: no Keras. Dies, as by kill -9, at a given one of
+# the calls that change the disk; exits with 0 where there is no such call any more.
+_KILLED_AT = """
+import importlib.util, os, sys
+from pathlib import Path
+spec = importlib.util.spec_from_file_location("atomic", sys.argv[1])
+atomic = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(atomic)
+target, left = Path(sys.argv[2]), int(sys.argv[3])
+def dying(call):
+    def wrapper(*args, **kwargs):
+        global left
+        left -= 1
+        if left < 0:
+            os._exit(137)
+        return call(*args, **kwargs)
+    return wrapper
+for name in ("fsync", "rename", "replace", "mkdir", "rmdir", "unlink"):
+    setattr(os, name, dying(getattr(os, name)))
+with atomic.new_folder(target) as folder:
+    (folder / "a").write_text("new")
+    atomic.write_text(folder / "b", "new")
+"""
+
+
+def _content(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("there_before", [False, True])
+def test_killed_at_every_point(tmp_path, there_before):
+    old, new = {"a": "old", "c": "old"}, {"a": "new", "b": "new"}
+    outcomes = []
+    for point in range(100):
+        parent = tmp_path / f"{point}"
+        parent.mkdir()
+        target = parent / "target"
+        if there_before:
+            target.mkdir()
+            for name, text in old.items():
+                (target / name).write_text(text)
+        arguments = [sys.executable, "-c", _KILLED_AT, file_io.__file__, str(target), str(point)]
+        code = subprocess.run(arguments, check=False).returncode
+        file_io.sweep(parent)
+        assert [path.name for path in parent.iterdir()] in ([], ["target"])
+        outcomes.append(_content(target) if target.exists() else {})
+        if code == 0:
+            break
+        assert code == 137
+    first = old if there_before else {}
+    assert len(outcomes) > 8
+    assert outcomes == sorted(outcomes, key=lambda content: content == new)
+    assert outcomes[0] == first
+    assert outcomes[-1] == new
+    assert all(content in (first, new) for content in outcomes)
+
+
+def test_new_folder_makes_parents_and_keeps_subfolders(tmp_path):
+    with file_io.new_folder(tmp_path / "a" / "b") as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "file").write_text("x")
+        assert not (tmp_path / "a" / "b").exists()
+    assert (tmp_path / "a" / "b" / "sub" / "file").read_text() == "x"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_in_the_block_leaves_the_old_folder(tmp_path, error):
+    target = tmp_path / "target"
+    for expected in ({}, {"a": "1"}):
+        with contextlib.suppress(error), file_io.new_folder(target) as folder:
+            (folder / "a").write_text("2")
+            raise error
+        assert (_content(target) if target.exists() else {}) == expected
+        assert len(list(tmp_path.iterdir())) == len(expected)
+        with file_io.new_folder(target) as folder:
+            (folder / "a").write_text("1")
+
+
+def test_leftovers_do_not_hinder(tmp_path):
+    for name in (".tmp-target", ".old-target", "target"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text(name)
+    with file_io.new_folder(tmp_path / "target") as folder:
+        (folder / "b").write_text("new")
+    assert _content(tmp_path / "target") == {"b": "new"}
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_sweep(tmp_path):
+    (tmp_path / ".tmp-x").mkdir()
+    (tmp_path / ".tmp-y").write_text("half")
+    (tmp_path / ".old-z").mkdir()
+    (tmp_path / "other").write_text("")
+    file_io.sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "z"]
+
+
+def test_remove_folder(tmp_path):
+    for name in (".tmp-x", "x"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text("")
+    file_io.remove_folder(tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+def test_write_text(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    file_io.write_text(path, "één\r\n")
+    assert path.read_bytes() == "één\r\n".encode()
+
+    def fail(descriptor):
+        raise OSError("disk on fire")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk on fire"):
+        file_io.write_text(path, "two")
+    assert path.read_bytes() == "één\r\n".encode()
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with (
+        pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'file'}'"),
+        file_io.new_file(tmp_path / "file"),
+    ):
+        raise full
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "target", tmp_path / "link"
+    target.write_text("one")
+    link.symlink_to(target)
+    file_io.write_text(link, "two")
+    assert link.is_symlink()
+    assert target.read_text() == "two"
+    assert [path.name for path in target.parent.iterdir()] == ["target"]
+
+
+def test_a_pipe_is_written_into(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_text)
+        file_io.write_text(pipe, "three")
+        assert read.result() == "three"
+    assert pipe.is_fifo()
+
+
+# === JSON of strangers.
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[]", "expected a JSON object. Received: list"),
+        (b"{", "not JSON"),
+        (b"\xff{}", "not JSON"),
+        (b'{"a": {"b": 0, "c": 1, "b": 0}}', "'b' is said twice"),
+        (b"[" * 100_000, "deeper than any file"),
+        (None, "no such file"),
+    ],
+)
+def test_refused(content: bytes | None, message: str, tmp_path: Path):
+    path = tmp_path / "config.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ArtifactError, match=f"config.json: {message}"):
+        file_io.read_object(path)
+
+
+def test_read(tmp_path: Path):
+    path = tmp_path / "config.json"
+    path.write_text('{"a": [{"b": 0}, {"b": 1}]}')
+    assert file_io.read_object(path) == {"a": [{"b": 0}, {"b": 1}]}
+    path.write_text("[1]")
+    assert file_io.read_json(path) == [1]
+
+
+def test_no_file_is_read_without_a_limit():
+    root = Path(__file__).parents[1]
+    sources = [path for name in ("bert_keras", "training") for path in (root / name).rglob("*.py")]
+    whole = re.compile(r"json\.load\(|json\.loads\([^\n]*\.read_(text|bytes)\(")
+    assert len(sources) > 200
+    assert [str(path) for path in sources if whole.search(path.read_text())] == []
+
+
+# === Of two who write one thing, one does.
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    with one_writer(tmp_path / "a"), one_writer(tmp_path / "b"):
+        with (
+            pytest.raises(ResourceError, match="a: another process is writing it"),
+            one_writer(tmp_path / "a"),
+        ):
+            pytest.fail("two hold it")
+        assert len(list(tmp_path.iterdir())) == 2  # who waits takes no lock away
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_that_was_left_hinders_nobody(tmp_path: Path) -> None:
+    (tmp_path / ".a.lock").write_text("")
+    with one_writer(tmp_path / "a"):
+        pass
+
+
+def test_a_lock_that_has_just_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = fcntl.flock
+
+    def late(descriptor: int, how: int) -> None:
+        lock(descriptor, how)
+        (tmp_path / ".a.lock").unlink()  # its holder ended between opening and locking
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with (
+        pytest.raises(ResourceError, match="has just written it"),
+        one_writer(tmp_path / "a"),
+    ):
+        pytest.fail("two hold it")

@@ -1,0 +1,59 @@
+"""Words to pieces, by tensorflow-text and by TensorFlow alone, as the `tokenizers` library does."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL
+from bert_keras.tokenizers.tf_wordpiece import (
+    FastPieces,
+    PortablePieces,
+)
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+
+PIECES = ["a", "ab", "abc", "##b", "##bc", "##cd", "##c", "b", "中", "##中", "##abcab", "ba", "##a"]
+VOCABULARY = [*SPECIAL_TOKENS, *PIECES]
+ENGINES = pytest.mark.parametrize("engine", [FastPieces, PortablePieces])
+
+
+def ids_of(engine, words: list[str], special: list[int] | None = None) -> list[list[int]]:
+    pieces = engine(VOCABULARY, [*SPECIAL_TOKENS, "[UNK]"])
+    points = tf.ragged.constant([[*map(ord, word)] for word in words], tf.int32, ragged_rank=1)
+    numbers = special or [NO_SPECIAL] * len(words)
+    return pieces(points, tf.constant(numbers, tf.int32)).to_list()
+
+
+@ENGINES
+def test_the_longest_piece_comes_first(engine) -> None:
+    words = ["abcd", "abc", "abcabcab", "ax", "xa", "b", "bab", "中中", "a" * 50, "abcx", "c"]
+    tokenizer = Tokenizer(VOCABULARY)
+    expected = [tokenizer.text_ids([word])[0] for word in words]
+    assert ids_of(engine, words[:7] + words[8:]) == expected[:7] + expected[8:]
+    assert ids_of(engine, ["中中"]) == [[VOCABULARY.index("中"), VOCABULARY.index("##中")]]
+
+
+@ENGINES
+def test_random_words(engine) -> None:
+    draw = random.Random(0)
+    words = ["".join(draw.choices("abcdx", k=draw.randint(1, 12))) for _ in range(2000)]
+    assert ids_of(engine, words) == Tokenizer(VOCABULARY).text_ids(words)
+
+
+@ENGINES
+def test_special_tokens_are_their_own_ids(engine) -> None:
+    words, numbers = ["ab", "?", "a", "?"], [NO_SPECIAL, 4, NO_SPECIAL, 5]
+    assert ids_of(engine, words, numbers) == [[6], [4], [5], [1]]
+    assert ids_of(engine, ["?"], [2]) == [[2]]
+
+
+@ENGINES
+def test_no_words(engine) -> None:
+    pieces = engine(VOCABULARY, [*SPECIAL_TOKENS, "[UNK]"])
+    nothing = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), tf.zeros([1], tf.int64))
+    assert pieces(nothing, tf.zeros([0], tf.int32)).to_list() == []
