@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bert_keras.errors import ArtifactError
-from bert_keras.export.runtimes import telemetry
+from bert_keras.export.runtimes import switch_off_telemetry
 from bert_keras.export.runtimes.formats import (
     FILE,
     FORMATS,
@@ -95,7 +95,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_before_the_import(modules: pytest.MonkeyPatch) -> None:
     modules.setitem(sys.modules, "openvino_telemetry", None)
-    telemetry.switch_off()
+    switch_off_telemetry()
     assert os.environ["ORT_DISABLE_TELEMETRY"] == "1"
     with pytest.raises(ImportError):
         __import__("openvino_telemetry")
@@ -103,7 +103,7 @@ def test_before_the_import(modules: pytest.MonkeyPatch) -> None:
 
 def test_what_a_user_has_said_stays(modules: pytest.MonkeyPatch) -> None:
     modules.setenv("ORT_DISABLE_TELEMETRY", "0")
-    telemetry.switch_off()
+    switch_off_telemetry()
     assert os.environ["ORT_DISABLE_TELEMETRY"] == "0"
 
 
@@ -126,16 +126,16 @@ def test_after_the_import(modules: pytest.MonkeyPatch) -> None:
     modules.setitem(sys.modules, "openvino_telemetry", package)
     one = Telemetry("app")
     one.consent = True  # pyright: ignore[reportAttributeAccessIssue]
-    telemetry.switch_off()
+    switch_off_telemetry()
     assert calls == ["off"]
     assert one.consent is False  # pyright: ignore[reportAttributeAccessIssue]
     silent = package.Telemetry(tid="x", app_name="OVC", enable_opt_in_dialog=False)
     assert silent.send_event("ovc", "version", "1") is None
     assert not hasattr(silent, "backend")
-    telemetry.switch_off()  # again
+    switch_off_telemetry()  # again
     assert package.Telemetry is type(silent)
     package.Telemetry, Telemetry.instance = Telemetry, None
-    telemetry.switch_off()
+    switch_off_telemetry()
     assert package.Telemetry is type(silent)
 
 
