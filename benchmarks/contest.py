@@ -13,6 +13,7 @@ gives a function of no arguments that runs one round and returns its figures, a 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import statistics
@@ -22,12 +23,87 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
-
-from benchmarks.process_facts import machine
 
 if TYPE_CHECKING:  # what a contender's process does not need is not loaded into it
     from rich.console import Console
+
+
+# === `bert_keras.training.machine` without `bert_keras`: for processes that measure other
+# libraries.
+# `import bert_keras` registers our layers as soon as Keras is imported. In the process of a peer,
+# or of an earlier commit, that would be measured too. So the file is loaded by its path.
+
+
+def _load() -> ModuleType:
+    path = Path(__file__).parents[1] / "bert_keras" / "training" / "machine.py"
+    spec = importlib.util.spec_from_file_location("benchmarks_machine", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+machine = _load()
+
+
+# === An earlier commit of this package, to be measured beside the files as they lie here.
+
+
+BEFORE = "f489339"  # the last commit without kernels of its own
+HERE = Path(__file__).parents[1]
+
+
+def unpacked(commit: str, folder: Path) -> Path:
+    """The repository at a commit, in a new folder.
+
+    Raises:
+        SystemExit: git has no such commit.
+    """
+    folder.mkdir()
+    archive = folder.with_suffix(".tar")
+    done = subprocess.run(
+        ["git", "archive", "--output", str(archive), commit],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"--before={commit}: git has no such commit here: {done.stderr.strip()}")
+    subprocess.run(["tar", "-x", "-f", str(archive), "-C", str(folder)], check=True)
+    return folder
+
+
+# === Datasets of TensorFlow that are not tuned: so that what is timed is no tuner's sleep.
+# tf.data tunes datasets in a thread that sleeps twice as long each time, and whoever drops an
+# iterator often waits until it wakes (TensorFlow 2.21). Rounds that end in between then take 0.63,
+# 1.27, 2.55, 5.11, 10.23 or 20.47 seconds, whatever they compute.
+
+
+def untuned(dataset: Any) -> Any:
+    """The same dataset, without the tuner; AUTOTUNE in it is then as many as there are cores."""
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
+def untuned_batches(parts: Any, size: int) -> Any:
+    """Arrays as such a dataset of batches, as Keras and KerasHub make one of arrays for TensorFlow.
+
+    Args:
+        parts: a structure of arrays: rows, or tuples of inputs, labels and weights.
+        size: rows of a batch.
+    """
+    import tensorflow as tf
+
+    rows = tf.data.Dataset.from_tensor_slices(parts)
+    return untuned(rows.batch(size).prefetch(2))
 
 
 @dataclass(frozen=True)
@@ -171,3 +247,54 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+# === Ours and the peers, to train or to infer: who is measured in most of these benchmarks.
+
+
+OURS, KERAS_HUB, TRANSFORMERS = "bert_keras", "KerasHub", "transformers"
+BACKENDS = ("tensorflow", "jax", "torch")
+# The modules whose functions `ours`, `keras_hub` and `transformers` prepare them.
+MODULES = {"training": "benchmarks.train_steppers", "inference": "benchmarks.mean_vectors"}
+
+
+def contenders(
+    mode: str,
+    size: Mapping[str, int],
+    dtype: str = "float32",
+    *,
+    attention_dropout: float = 0.1,
+    checkpointed: bool = False,
+    chunks: int = 1,
+    option: str = "",
+) -> list[Contender]:
+    """Ours and KerasHub on each backend, and transformers; without those who cannot do this.
+
+    Args:
+        mode: "training" or "inference".
+        size: as for `train_steppers.sizes_of`.
+        dtype: a Keras dtype policy.
+        attention_dropout: in training. KerasHub has one rate of dropout, which this one becomes.
+        checkpointed: whether blocks are computed again for their gradients, in training.
+        chunks: parts of the vocabulary in the loss, in training.
+        option: what of it all their names say.
+    """
+    common: dict[str, Any] = {"size": dict(size), "dtype": dtype}
+    kind: dict[str, Any] = {}
+    ours_kind: dict[str, Any] = {}
+    hub_kind: dict[str, Any] = {}
+    if mode == "training":
+        kind = {"attention_dropout": attention_dropout, "checkpointed": checkpointed}
+        ours_kind = {**kind, "chunks": chunks}
+        hub_kind = {"dropout": attention_dropout}
+
+    def contender(name: str, function: str, own: dict[str, Any], backend: str = "") -> Contender:
+        title = ", ".join(filter(None, (name, backend, option)))
+        return Contender(title, f"{MODULES[mode]}:{function}", {**common, **own}, backend)
+
+    found = []
+    for backend in BACKENDS:
+        found.append(contender(OURS, "ours", ours_kind, backend))
+        if not checkpointed and chunks == 1:
+            found.append(contender(KERAS_HUB, "keras_hub", hub_kind, backend))
+    return found if chunks > 1 else [*found, contender(TRANSFORMERS, "transformers", kind)]

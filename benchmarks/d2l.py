@@ -29,18 +29,81 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.d2l_network import book_network, compile_as_book
 from bert_keras import Tokenizer, data, file_io
 from bert_keras.data import Corpus, PretrainingExamples
+from bert_keras.layers import MaskedLMHead, PairHead, Pooler, TransformerBlock
+from bert_keras.layers.core import ReversibleEmbedding
+from bert_keras.models.fill_mask import TokenAccuracy, TokenLoss
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
-from bert_keras.training import PretrainRecipe, unigram
-from bert_keras.training.model import build, learner, start_from_frequencies
-from bert_keras.training.overrides import parse_overrides
-from bert_keras.training.recipe import load_recipe
+from bert_keras.training import PretrainRecipe, pretrain_setup
+from bert_keras.training.pretrain_recipe import load_recipe
+from bert_keras.training.pretrain_setup import build_task, start_from_frequencies, task_to_train
+from bert_keras.training.recipe_base import parse_overrides
+
+# === The network of d2l.ai's small BERT, built from our layers, as its book trains it.
+
+
+_LENGTH, _WIDTH, _INNER, _HEADS, _BLOCKS, _DROPOUT, _EPSILON = 64, 128, 256, 2, 2, 0.2, 1e-5
+
+
+def book_network(vocab_size: int, seed: int) -> keras.Model:
+    """Build the network of the book from our layers, with the weights that PyTorch draws for it.
+
+    No layer normalisation or dropout of the embeddings, ReLU everywhere, and an output layer of
+    its own in place of the token table. Tables are drawn from N(0, 1); kernels and biases evenly
+    within 1 / sqrt(inputs) of zero, PyTorch's default for linear layers.
+    """
+    lengths = {"token_ids": _LENGTH, "segment_ids": _LENGTH, "padding_mask": _LENGTH}
+    inputs = {name: keras.Input((n,), dtype="int32", name=name) for name, n in lengths.items()}
+    inputs["mask_positions"] = keras.Input((None,), dtype="int32", name="mask_positions")
+    positions = ops.cumsum(ops.ones_like(inputs["token_ids"]), axis=1) - 1
+    rows = (inputs["token_ids"], inputs["segment_ids"], positions)
+    sizes = {"tokens": vocab_size, "segments": 2, "positions": _LENGTH}
+    x: Any = 0.0
+    for (name, size), numbers in zip(sizes.items(), rows, strict=True):
+        x += keras.layers.Embedding(size, _WIDTH, name=name)(numbers)
+    for number in range(_BLOCKS):
+        block = TransformerBlock(
+            *(_WIDTH, _HEADS, _INNER, "relu", _EPSILON, _DROPOUT, _DROPOUT), name=f"block_{number}"
+        )
+        x = block(x, inputs["padding_mask"])
+    table = ReversibleEmbedding(vocab_size, _WIDTH, name="output_table")
+    outputs = {
+        "mlm": MaskedLMHead(table, "relu", _EPSILON, name="mlm")(x, inputs["mask_positions"]),
+        "nsp": PairHead(name="nsp")(Pooler(_WIDTH, name="pooler")(x)),
+    }
+    model = keras.Model(inputs, outputs)
+    draw_as_pytorch(model, np.random.default_rng(seed))
+    return model
+
+
+def draw_as_pytorch(model: keras.Model, rng: np.random.Generator) -> None:
+    """Draw the weights of `book_network`; layer normalisations begin as they are."""
+    inputs = {
+        w.path.removesuffix("kernel"): w.shape[0] for w in model.weights if "kernel" in w.path
+    }
+    for weight in model.weights:
+        if weight.path.startswith(("tokens/", "segments/", "positions/")):
+            weight.assign(rng.normal(size=weight.shape))
+        elif weight.path.endswith(("kernel", "bias", "embeddings")):
+            fan_in = inputs.get(weight.path.removesuffix("kernel").removesuffix("bias"), _WIDTH)
+            weight.assign(rng.uniform(-1, 1, size=weight.shape) / np.sqrt(fan_in))
+
+
+def compile_as_book(model: keras.Model, rate: float) -> None:
+    """Compile the network as the book does: Adam with a constant rate, the sum of both losses."""
+    pair_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(
+        keras.optimizers.Adam(rate, epsilon=1e-8),
+        loss={"mlm": TokenLoss(), "nsp": pair_loss},
+        weighted_metrics={"nsp": [TokenAccuracy()]},
+    )
+
 
 RECIPE = "d2l_wikitext2"
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
@@ -106,7 +169,7 @@ class Parts:
     def unigram_loss(self) -> float:
         """Return the MLM loss on the held-out text of the frequencies in the training text."""
         special, size = self.tokenizer.special_ids, self.tokenizer.vocab_size
-        return unigram.cross_entropy(self.train.tokens, self.held_out.tokens, special, size)
+        return pretrain_setup.cross_entropy(self.train.tokens, self.held_out.tokens, special, size)
 
     def save(self, folder: Path) -> None:
         """Write both parts and the tokenizer as `bert-keras prepare` does."""
@@ -134,11 +197,11 @@ def book(rate: float, recipe: PretrainRecipe, parts: Parts) -> keras.Model:
 def ours(recipe: PretrainRecipe, parts: Parts) -> keras.Model:
     """Return the compiled model of the recipe, as `bert-keras pretrain` begins with it."""
     size = parts.tokenizer.vocab_size
-    task = build(recipe, size)
+    task = build_task(recipe, size)
     if recipe.output_bias == "frequency":
         special = parts.tokenizer.special_ids
-        start_from_frequencies(task, unigram.log_shares(parts.train.tokens, special, size))
-    return learner(recipe, task)
+        start_from_frequencies(task, pretrain_setup.log_shares(parts.train.tokens, special, size))
+    return task_to_train(recipe, task)
 
 
 def measured(

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.embedder_files import mini_lm
+from benchmarks.embedders import mini_lm
 from bert_keras import SequenceClassifier, TokenClassifier, file_io, metrics
 from bert_keras.data import label_names, read_conll, read_table
 from bert_keras.task_names import FINETUNING

@@ -30,10 +30,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.embedder_files import mini_lm
-from benchmarks.programs import OURS
+from benchmarks.contest import OURS
+from benchmarks.embedders import mini_lm
 from bert_keras import file_io
-from bert_keras.training import finetune_quicktest, machine
+from bert_keras.training import finetune_data, machine
 from bert_keras.training.finetune_recipe import FinetuneRecipe, load_finetuning
 
 TASKS: dict[str, dict[str, str]] = {
@@ -131,7 +131,7 @@ def _command(options: argparse.Namespace) -> str:
 
 def _recipe(task: str, options: argparse.Namespace, folder: Path) -> FinetuneRecipe:
     if not options.data:
-        made_up = finetune_quicktest.prepared(load_finetuning(task), folder)
+        made_up = finetune_data.quicktest_recipe(load_finetuning(task), folder)
         return dataclasses.replace(made_up, epochs=1)
     values: dict[str, Any] = dict(TASKS[task])
     for name in values.keys() & {"train", "dev"}:
@@ -155,9 +155,9 @@ def _in_a_process(side: str, task: str, seed: int, arguments: list[str]) -> dict
 
 def _work(side: str, recipe: FinetuneRecipe, seed: int) -> dict[str, Any]:
     from bert_keras.training.finetune_data import Data
-    from bert_keras.training.kinds import kind_of
+    from bert_keras.training.tasks import task_of
 
-    kind = kind_of(recipe)
+    kind = task_of(recipe)
     data = Data.read(recipe, kind)
     if side == PEER:
         from benchmarks import finetune_peer

@@ -1,27 +1,226 @@
-"""The peer of finetune_parity: transformers on PyTorch, as its documentation fine-tunes.
-
-Dynamic padding, PyTorch's fused AdamW without decay of biases and LayerNorm, warm-up and linear
-decay, gradients clipped; every value is the recipe's. Put to the same metrics as ours.
-"""
+"""Peer of finetune_parity: transformers on PyTorch, as its documentation fine-tunes."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 
-from benchmarks.finetune_peer_tasks import WORKS, Features, padded
+from bert_keras.data import targets_of
+from bert_keras.predictor import Answer, Label
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_recipe import FinetuneRecipe
-from bert_keras.training.kinds import Kind
+from bert_keras.training.tasks import FinetuningTask
+
+_EVALUATION_BATCH = 32
+_TRIED = 20  # starts and ends
+
+Features = list[dict[str, Any]]
+
+
+def padded(tokenizer: Any, rows: Features) -> dict[str, torch.Tensor]:
+    """A batch as long as its longest row; labels of tokens are padded with -100."""
+    inputs = [{k: v for k, v in row.items() if k in _INPUTS} for row in rows]
+    batch = dict(tokenizer.pad(inputs, return_tensors="pt"))
+    width = batch["input_ids"].shape[1]
+    for name in rows[0].keys() - _INPUTS:
+        values = [row[name] for row in rows]
+        if isinstance(values[0], list):
+            values = [value + [-100] * (width - len(value)) for value in values]
+        batch[name] = torch.tensor(values)
+    return batch
+
+
+_INPUTS = {"input_ids", "token_type_ids", "attention_mask"}
+
+
+class _Work:
+    def __init__(self, recipe: FinetuneRecipe, data: Data, tokenizer: Any):
+        self.recipe, self.data, self.tokenizer = recipe, data, tokenizer
+
+    def encode(self, *texts: Any, **options: Any) -> Any:
+        return self.tokenizer(*texts, truncation=True, max_length=self.recipe.max_length, **options)
+
+    def logits(self, model: Any, rows: Features) -> list[Any]:
+        """Of every row, in order, run by length."""
+        order = sorted(range(len(rows)), key=lambda number: len(rows[number]["input_ids"]))
+        found: list[Any] = [None] * len(rows)
+        for first in range(0, len(order), _EVALUATION_BATCH):
+            numbers = order[first : first + _EVALUATION_BATCH]
+            with torch.inference_mode():
+                output = model(**padded(self.tokenizer, [rows[number] for number in numbers]))
+            for index, number in enumerate(numbers):
+                found[number] = self.pick(output, index)
+        return found
+
+    def pick(self, output: Any, index: int) -> Any:
+        return output.logits[index].numpy()
+
+
+class _Texts(_Work):
+    @property
+    def problem(self) -> str:
+        return "regression" if self.recipe.task == "text_regression" else "single_label"
+
+    def model(self, encoder: str) -> Any:
+        return transformers.AutoModelForSequenceClassification.from_pretrained(
+            encoder,
+            num_labels=len(self.data.labels or [""]),
+            classifier_dropout=self.recipe.dropout,
+        )
+
+    def rows(self, data: Any) -> Features:
+        found = self.encode(list(data.texts), list(data.pairs) if data.pairs else None)
+        return [{k: found[k][i] for k in found} for i in range(len(data.texts))]
+
+    def training_rows(self) -> Features:
+        targets = targets_of(self.data.train, self.data.labels, self.problem)
+        rows = self.rows(self.data.train)
+        for row, target in zip(rows, targets.reshape(-1).tolist(), strict=True):
+            row["labels"] = target
+        return rows
+
+    def predictor(self, model: Any) -> Any:
+        rows = self.rows(self.data.dev)
+        logits = np.stack(self.logits(model, rows))
+        scores = logits
+        if self.problem == "single_label":
+            scores = np.exp(logits - logits.max(axis=1, keepdims=True))
+            scores /= scores.sum(axis=1, keepdims=True)
+        return _Answers(predict_scores=lambda *_: scores, label_names=self.data.labels)
+
+
+class _Words(_Work):
+    def model(self, encoder: str) -> Any:
+        return transformers.AutoModelForTokenClassification.from_pretrained(
+            encoder,
+            num_labels=len(self.data.labels or ()),
+            classifier_dropout=self.recipe.dropout,
+        )
+
+    def rows(self, sentences: Sequence[Sequence[str]]) -> tuple[Features, list[list[int | None]]]:
+        found = self.encode([list(words) for words in sentences], is_split_into_words=True)
+        rows = [{k: found[k][i] for k in found} for i in range(len(sentences))]
+        return rows, [found.word_ids(i) for i in range(len(sentences))]
+
+    def training_rows(self) -> Features:
+        number = {name: index for index, name in enumerate(self.data.labels or ())}
+        rows, words = self.rows(self.data.train.words)
+        for row, owners, tags in zip(rows, words, self.data.train.tags, strict=True):
+            before, labels = None, []
+            for owner in owners:
+                is_first = owner is not None and owner != before
+                labels.append(number[tags[owner]] if is_first else -100)
+                before = owner
+            row["labels"] = labels
+        return rows
+
+    def predictor(self, model: Any) -> Any:
+        rows, owners = self.rows(self.data.dev.words)
+        names = self.data.labels or []
+        answered = []
+        for words, logits, own in zip(
+            self.data.dev.words, self.logits(model, rows), owners, strict=True
+        ):
+            tags = [Label("O", 0.0)] * len(words)
+            for place in reversed(range(len(own))):
+                word = own[place]
+                if word is not None:  # the first piece is written last
+                    tags[word] = Label(names[int(logits[place].argmax())], 1.0)
+            answered.append(tags)
+        return _Answers(predict_tags=lambda _: answered, label_names=names)
+
+
+class _Questions(_Work):
+    def model(self, encoder: str) -> Any:
+        return transformers.AutoModelForQuestionAnswering.from_pretrained(encoder)
+
+    def rows(self, questions: Sequence[Any]) -> tuple[Features, Any]:
+        recipe = self.recipe
+        found = self.tokenizer(
+            [question.question for question in questions],
+            [question.context for question in questions],
+            truncation="only_second",
+            max_length=recipe.max_length,
+            stride=max(1, recipe.max_length - recipe.stride - 40),
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+        count = len(found["input_ids"])
+        return [{k: found[k][i] for k in _INPUTS} for i in range(count)], found
+
+    def training_rows(self) -> Features:
+        rows, found = self.rows(self.data.train)
+        for index, row in enumerate(rows):
+            question = self.data.train[found["overflow_to_sample_mapping"][index]]
+            row["start_positions"], row["end_positions"] = 0, 0
+            if not question.answers:
+                continue
+            start = question.answers[0].start
+            stop = start + len(question.answers[0].text)
+            offsets, parts = found["offset_mapping"][index], found.sequence_ids(index)
+            text = [place for place, part in enumerate(parts) if part == 1]
+            inside = [p for p in text if offsets[p][1] > start and offsets[p][0] < stop]
+            if inside and offsets[inside[0]][0] <= start and offsets[inside[-1]][1] >= stop:
+                row["start_positions"], row["end_positions"] = inside[0], inside[-1]
+        return rows
+
+    def pick(self, output: Any, index: int) -> Any:
+        return output.start_logits[index].numpy(), output.end_logits[index].numpy()
+
+    def predictor(self, model: Any) -> Any:
+        rows, found = self.rows(self.data.dev)
+        best: dict[int, tuple[float, str]] = {}
+        for index, (start, end) in enumerate(self.logits(model, rows)):
+            number = found["overflow_to_sample_mapping"][index]
+            offsets = found["offset_mapping"][index]
+            inside = {p for p, s in enumerate(found.sequence_ids(index)) if s == 1}
+            firsts = [p for p in np.argsort(-start)[:_TRIED] if p in inside]
+            lasts = [p for p in np.argsort(-end)[:_TRIED] if p in inside]
+            for a in firsts:
+                for b in lasts:
+                    if 0 <= b - a < self.recipe.max_answer:
+                        text = self.data.dev[number].context[offsets[a][0] : offsets[b][1]]
+                        score = float(start[a] + end[b])
+                        best[number] = max(best.get(number, (-np.inf, "")), (score, text))
+        answers = [
+            Answer(best.get(number, (0.0, ""))[1], 0, 0, 0.0, 0.0)
+            for number in range(len(self.data.dev))
+        ]
+        return _Answers(predict_answers=lambda *_, **__: answers)
+
+
+class _Answers:
+    """Stand-in for a predictor, with the answers that a kind asks for."""
+
+    def __init__(self, **answers: Any):
+        vars(self).update(answers)
+
+
+WORKS: dict[str, Callable[..., Any]] = {
+    "text_classification": _Texts,
+    "text_regression": _Texts,
+    "token_classification": _Words,
+    "question_answering": _Questions,
+}
+
+
+# === The peer of finetune_parity: transformers on PyTorch, as its documentation fine-tunes.
+# Dynamic padding, PyTorch's fused AdamW without decay of biases and LayerNorm, warm-up and linear
+# decay, gradients clipped; every value is the recipe's. Put to the same metrics as ours.
+
 
 _UNDECAYED = ("bias", "LayerNorm.weight")
 
 
-def run(recipe: FinetuneRecipe, kind: Kind, data: Data, encoder: str, seed: int) -> dict[str, Any]:
+def run(
+    recipe: FinetuneRecipe, kind: FinetuningTask, data: Data, encoder: str, seed: int
+) -> dict[str, Any]:
     """Trains and measures with one seed; seconds of the training, tokenisation included."""
     transformers.set_seed(seed)
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)

@@ -25,11 +25,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.agreement import differences
-from benchmarks.contest import Contender, contest, summary
-from benchmarks.length_picture import length_picture
+from benchmarks.contest import OURS, TRANSFORMERS, Contender, contenders, contest, summary
+from benchmarks.mean_vectors import differences
 from benchmarks.peak_memory import with_memory
-from benchmarks.programs import OURS, TRANSFORMERS, contenders
+from benchmarks.pictures import length_picture
 from benchmarks.train_steppers import at_length
 
 PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers")

@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
-from benchmarks.encoders import keras_hub_backbone, our_encoder, transformers_config
-from benchmarks.train_steppers import Round, Size, figures, rows, sizes_of
-from benchmarks.untuned import batches
+from benchmarks.contest import Contender, contest, untuned_batches
+from benchmarks.train_steppers import (
+    Round,
+    Size,
+    figures,
+    keras_hub_backbone,
+    our_encoder,
+    rows,
+    sizes_of,
+    transformers_config,
+)
 
 
 def write_weights(size: Size, folder: str, activation: str) -> Round:
@@ -78,7 +89,11 @@ def _by_predict(model: Any, sizes: dict[str, int], told: str) -> Round:
     @functools.cache
     def given(count: int) -> dict[str, Any]:
         part = {name: values[:count] for name, values in inputs.items()}
-        return {"x": batches(part, batch)} if is_tensorflow else {"x": part, "batch_size": batch}
+        return (
+            {"x": untuned_batches(part, batch)}
+            if is_tensorflow
+            else {"x": part, "batch_size": batch}
+        )
 
     def predict(count: int) -> np.ndarray:
         found = model.predict(**given(count), verbose=0)
@@ -145,3 +160,69 @@ def _rounds(predict: Callable[[int], np.ndarray], sizes: dict[str, int], told: s
         return figures(sizes, time.perf_counter() - begin)
 
     return run
+
+
+# === Whether contenders with the same weights make the same vectors.
+
+
+def sharing(
+    contenders: Sequence[Contender], folder: Path, console: Console, activation: str = "gelu"
+) -> list[Contender]:
+    """The same contenders of `mean_vectors`, with one model's weights, telling their vectors.
+
+    Args:
+        contenders: functions of `mean_vectors`, of one size.
+        folder: where weights and vectors are written.
+        console: where it is told who fails.
+        activation: of that model; KerasHub's is always "gelu_tanh".
+
+    Returns:
+        Them; as they came where no weights could be written.
+    """
+    weights = folder / "weights"
+    size = contenders[0].arguments["size"] if contenders else {}
+    writer = Contender(
+        "the weights",
+        "benchmarks.mean_vectors:write_weights",
+        {"size": size, "folder": str(weights), "activation": activation},
+        next((each.backend for each in contenders if each.backend), ""),
+    )
+    if writer.name not in contest([writer], 1, console):
+        return list(contenders)  # each with weights of its own: that is as fast
+    shared = {"weights": str(weights)}
+    return [
+        replace(each, arguments={**each.arguments, **shared, "told": str(_told(folder, each.name))})
+        for each in contenders
+    ]
+
+
+def told(contenders: Sequence[Contender], peer: str, folder: Path) -> dict[str, float]:
+    """The largest difference of each one's vectors to those of the peer; {} without these.
+
+    Args:
+        contenders: those of `sharing`, after they ran.
+        peer: the name of one of them.
+        folder: as for `sharing`.
+    """
+    paths = {each.name: _told(folder, each.name) for each in contenders}
+    vectors = {name: np.load(path) for name, path in paths.items() if path.is_file()}
+    if peer not in vectors:
+        return {}
+    return {
+        name: float(np.abs(found - vectors[peer]).max())
+        for name, found in vectors.items()
+        if name != peer
+    }
+
+
+def differences(
+    contenders: Sequence[Contender], peer: str, folder: Path, console: Console
+) -> dict[str, float]:
+    """The largest difference of each to the peer's vectors; each runs once, as KerasHub can."""
+    alike = sharing(contenders, folder, console, "gelu_tanh")
+    contest(alike, 1, console, together=False)
+    return told(alike, peer, folder)
+
+
+def _told(folder: Path, name: str) -> Path:
+    return folder / f"{name.replace(' ', '_')}.npy"

@@ -23,10 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.contest import Contender, contest, summary
+from benchmarks.contest import OURS, Contender, contenders, contest, summary
 from benchmarks.peak_memory import with_memory
-from benchmarks.programs import OURS, contenders
-from benchmarks.roofline import training_bytes, weights
+from benchmarks.report import training_bytes, weights
 from benchmarks.train_steppers import SIZES, at_length
 
 PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers")

@@ -15,8 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contest import Contender
-from benchmarks.process_facts import machine
+from benchmarks.contest import Contender, machine
 from benchmarks.train_steppers import Round
 
 # What is imported before a model is made, by the function that makes it.

@@ -22,8 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.contest import Contender, contest, summary
-from benchmarks.programs import OURS
+from benchmarks.contest import OURS, Contender, contest, summary
 from bert_keras import Tokenizer, data
 from bert_keras.training import demo_corpus
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.untuned import untuned
+from benchmarks.contest import untuned
 
 Round = Callable[[], dict[str, float]]
 _BATCH = 1_000  # paragraphs given to a peer at once

@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.curve_picture import curve_picture
-from benchmarks.earlier import BEFORE, HERE, unpacked
+from benchmarks.contest import BEFORE, HERE, unpacked
+from benchmarks.pictures import curve_picture
 
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
 _REPORT = 25  # steps

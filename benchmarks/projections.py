@@ -22,8 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.contest import Contender, contest, summary
-from benchmarks.programs import BACKENDS
+from benchmarks.contest import BACKENDS, Contender, contest, summary
 
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
 # Rows, which are tokens, and the width of the model.

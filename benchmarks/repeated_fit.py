@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
+from benchmarks.contest import BACKENDS
 from benchmarks.peak_memory import release_memory, resident_bytes
-from benchmarks.programs import BACKENDS
 
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
 NEW, SAME = "a new task for every run", "one task, `fit` again"

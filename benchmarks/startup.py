@@ -22,9 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.contest import Contender, contest, summary
-from benchmarks.embedder_files import mini_lm
-from benchmarks.programs import BACKENDS, OURS
+from benchmarks.contest import BACKENDS, OURS, Contender, contest, summary
+from benchmarks.embedders import mini_lm
 
 PACKAGES = (
     *("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers"),

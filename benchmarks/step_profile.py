@@ -21,10 +21,17 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.contest import Contender, contest, summary
-from benchmarks.earlier import BEFORE, unpacked
-from benchmarks.profile_picture import profile_picture
-from benchmarks.programs import BACKENDS, KERAS_HUB, OURS
+from benchmarks.contest import (
+    BACKENDS,
+    BEFORE,
+    KERAS_HUB,
+    OURS,
+    Contender,
+    contest,
+    summary,
+    unpacked,
+)
+from benchmarks.pictures import profile_picture
 from benchmarks.step_profilers import CLOCK, KINDS
 from benchmarks.train_steppers import SIZES, sizes_of
 

@@ -24,10 +24,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import programs, report
-from benchmarks.contest import Contender, contest, summary
-from benchmarks.programs import BACKENDS, OURS, TRANSFORMERS
-from benchmarks.roofline import PEAK, peak_of, peaks, training_flops
+from benchmarks import report
+from benchmarks.contest import BACKENDS, OURS, TRANSFORMERS, Contender, contest, summary
+from benchmarks.contest import contenders as usual_contenders
+from benchmarks.report import PEAK, peak_of, peaks, training_flops
 from benchmarks.train_steppers import SIZES, predictions_of, sizes_of
 
 PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers")
@@ -46,7 +46,7 @@ def contenders(size: str, dtype: str, *, variants: bool = False) -> list[Contend
         dtype: a Keras dtype policy.
         variants: whether ours also by what is not the default of `compile`.
     """
-    plain = {each.name: each for each in programs.contenders("training", sizes_of(size), dtype)}
+    plain = {each.name: each for each in usual_contenders("training", sizes_of(size), dtype)}
 
     def varied(name: str, word: str, given: dict[str, Any]) -> Contender:
         of = plain[name]

@@ -44,7 +44,7 @@ _PASS_ON = {"ignore_unknown_options": True}
 
 
 def _complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    from bert_keras.training.completion import complete_words
+    from bert_keras.training.recipe_help import complete_words
 
     words = context.params.get("words") or ()
     return complete_words(context.info_name or "", list(words), incomplete)

@@ -14,7 +14,7 @@ import bert_keras as bk
 from bert_keras import data
 from bert_keras.errors import UsageError
 from bert_keras.inference import base as answers
-from bert_keras.training import finetuned, predict
+from bert_keras.training import load_finetuned, predict
 from bert_keras.training.finetune_recipe import (
     KINDS,
     FinetuneRecipe,
@@ -22,10 +22,9 @@ from bert_keras.training.finetune_recipe import (
     load_finetuning,
     quicktest,
 )
-from bert_keras.training.overrides import parse_overrides
-from bert_keras.training.recipe import PretrainRecipe, load_recipe
-from bert_keras.training.recipe import quicktest as quick_pretraining
-from bert_keras.training.recipe_files import read_command
+from bert_keras.training.pretrain_recipe import PretrainRecipe, load_recipe
+from bert_keras.training.pretrain_recipe import quicktest as quick_pretraining
+from bert_keras.training.recipe_base import parse_overrides, read_command
 from tests.markdown import Block, blocks, run_python
 
 PAGE = Path(__file__).parents[1] / "docs" / "finetuning.md"
@@ -87,7 +86,7 @@ def test_commands_are_accepted(
             parse_overrides([word for word in arguments if "=" in word], predict._DEFAULTS)
         else:
             own: dict[str, str] = dict.fromkeys(("data", "out"), "")
-            finetuned._values(arguments[1:], own, FinetuneRecipe(task="text_classification"))
+            load_finetuned._values(arguments[1:], own, FinetuneRecipe(task="text_classification"))
 
 
 def test_every_task_and_every_recipe_has_its_place(text: str) -> None:

@@ -28,11 +28,11 @@ from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.errors import ArtifactError
 from bert_keras.models import Task
 from bert_keras.presets import HANDLES
-from bert_keras.training import finetune_model
+from bert_keras.training import finetune_seed
 from bert_keras.training.finetune_recipe import FinetuneRecipe
-from bert_keras.training.model import build
-from bert_keras.training.recipe import PretrainRecipe
-from bert_keras.training.values import rules_of
+from bert_keras.training.pretrain_recipe import PretrainRecipe
+from bert_keras.training.pretrain_setup import build_task
+from bert_keras.training.recipe_base import rules_of
 from tests import contracts, hub
 from tests.contracts import TINY
 from tests.models import every_model
@@ -197,7 +197,7 @@ def test_every_task_opens_by_a_name(class_name: str, cache: Path) -> None:
 
 def _encoder(handle: str, cache: Path) -> None:
     recipe = FinetuneRecipe(task="text_classification", encoder=handle)
-    contracts.assert_same_weights(finetune_model.open_encoder(recipe), hub.published().encoder)
+    contracts.assert_same_weights(finetune_seed.open_encoder(recipe), hub.published().encoder)
 
 
 def _teacher(handle: str, cache: Path) -> None:
@@ -213,13 +213,13 @@ def _teacher(handle: str, cache: Path) -> None:
             Tokenizer(hub.WORDS).save_to_preset(folder)
         recipe = FinetuneRecipe(task=task_name, encoder=handle, teacher=handle, max_length=8)
         student = make(BertEncoder(every_model.TINY))
-        distiller = finetune_model.distiller_of(recipe, student, Tokenizer(hub.WORDS))
+        distiller = finetune_seed.distiller_of(recipe, student, Tokenizer(hub.WORDS))
         contracts.assert_same_weights(distiller.teacher, published)
 
 
 def _init_checkpoint(handle: str, cache: Path) -> None:
     recipe = PretrainRecipe(corpus="demo", steps=50, init_checkpoint=handle, sequence_length=8)
-    contracts.assert_same_weights(build(recipe, len(hub.WORDS)), hub.published())
+    contracts.assert_same_weights(build_task(recipe, len(hub.WORDS)), hub.published())
 
 
 # Key -> a check of the weights that it brings. A new key that takes a checkpoint must be added.
@@ -233,7 +233,7 @@ _OPENS = re.compile(r"(?:from_preset|open_checkpoint|load_checkpoint)\(\s*recipe
 
 def test_every_key_that_takes_a_checkpoint_is_here() -> None:
     """The sources tell: the calls that open a checkpoint, and the meanings of the keys."""
-    folder = Path(finetune_model.__file__).parent
+    folder = Path(finetune_seed.__file__).parent
     opened = {
         key
         for path in folder.rglob("*.py")

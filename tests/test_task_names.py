@@ -12,8 +12,7 @@ from bert_keras import BertEncoder, SequenceClassifier, TokenClassifier, Tokeniz
 from bert_keras.models import Task, compiling, text_fit
 from bert_keras.task_names import FINETUNED, FINETUNING, PRETRAINED, WIDTH, names_of
 from bert_keras.training.finetune_recipe import KINDS, FinetuneRecipe
-from bert_keras.training.overrides import RENAMED_TASKS
-from bert_keras.training.values import rules_of
+from bert_keras.training.recipe_base import RENAMED_TASKS, rules_of
 from tests.models.test_text_fit import CONFIG
 from tests.tokenizers.samples import VOCABULARY
 

@@ -8,6 +8,6 @@ A recipe file, in any folder:
 """
 
 from bert_keras.training.finetune_recipe import FinetuneRecipe
-from bert_keras.training.recipe import PretrainRecipe
+from bert_keras.training.pretrain_recipe import PretrainRecipe
 
 __all__ = ["FinetuneRecipe", "PretrainRecipe"]

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     from rich.table import Table
 
     from bert_keras.training.finetune_data import read
-    from bert_keras.training.finetuned import open_finetuned
+    from bert_keras.training.load_finetuned import open_finetuned
 
     opened = open_finetuned(arguments, "evaluate", ("data",))
     out = _folder(arguments[0], opened.own["data"], opened.own["out"])

@@ -32,7 +32,7 @@ from typing import Any
 from bert_keras.errors import NumericError, UsageError
 from bert_keras.training import machine, recipe_help
 from bert_keras.training.finetune_recipe import FOLDER, FinetuneRecipe, load_finetuning, quicktest
-from bert_keras.training.recipe_files import read_command
+from bert_keras.training.recipe_base import read_command
 from bert_keras.training.run import run
 
 _FLAGS = ("--dry-run", "--quicktest")
@@ -57,14 +57,14 @@ def main(arguments: list[str]) -> int:
     machine.order_for_memory()
     # Keras and its backend take seconds to import: after the command is known to be good.
     from bert_keras.resume import RunLock
-    from bert_keras.training.finetune_folder import QUICKTEST, FinetuneFolder
+    from bert_keras.training.run_folder import QUICKTEST, FinetuneFolder
 
     is_quick = "--quicktest" in flags
     for name in ("train", "encoder"):
         if not is_quick and not getattr(recipe, name):
             raise UsageError(f"{name}= is missing. See bert-keras finetune --help")
     if "--dry-run" in flags:
-        from bert_keras.training.finetune_plan import print_plan
+        from bert_keras.training.finetune_dry_run import print_plan
 
         if is_quick:
             raise UsageError("--dry-run is of the recipe's own files: leave --quicktest out.")
@@ -82,9 +82,9 @@ def main(arguments: list[str]) -> int:
     folder.check()  # before the lock puts a file into it
     with RunLock(folder.path):
         if is_quick:
-            from bert_keras.training.finetune_quicktest import prepared
+            from bert_keras.training.finetune_data import quicktest_recipe
 
-            recipe = prepared(recipe, folder.given / QUICKTEST)
+            recipe = quicktest_recipe(recipe, folder.given / QUICKTEST)
         return _finetune(recipe, folder, arguments)
 
 
@@ -92,14 +92,13 @@ def _finetune(recipe: FinetuneRecipe, folder: Any, arguments: list[str]) -> int:
     import keras
 
     from bert_keras.training.finetune_data import Data
-    from bert_keras.training.finetune_model import tokenizer_of
     from bert_keras.training.finetune_report import finish
-    from bert_keras.training.finetune_seed import Stopped, run_seed
-    from bert_keras.training.health import versions
-    from bert_keras.training.kinds import kind_of
+    from bert_keras.training.finetune_seed import Stopped, run_seed, tokenizer_of
+    from bert_keras.training.pretrain_report import versions
+    from bert_keras.training.tasks import task_of
 
     folder.claim(recipe, keras.backend.backend(), versions())
-    kind = kind_of(recipe)
+    kind = task_of(recipe)
     data = Data.read(recipe, kind)
     tokenizer = tokenizer_of(recipe)
     seeds = range(recipe.seed, recipe.seed + recipe.seeds)

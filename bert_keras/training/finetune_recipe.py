@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.task_names import FINETUNED, FINETUNING, WIDTH
-from bert_keras.training import recipe_files
-from bert_keras.training.overrides import RENAMED_TASKS
-from bert_keras.training.values import JIT, Section, check, fail
+from bert_keras.training import recipe_base
+from bert_keras.training.recipe_base import JIT, RENAMED_TASKS, Section, check_values, fail
 
 FOLDER = Path(__file__).parent / "recipes" / "finetuning"
 KINDS = tuple(FINETUNED)
@@ -318,7 +317,7 @@ class FinetuneRecipe:
     def __post_init__(self) -> None:
         if today := RENAMED_TASKS.get(self.task):
             fail("task", f"is called {today} now", self.task)
-        check(self)
+        check_values(self)
         if self.alpha > 1:
             fail("alpha", "must be at most 1", self.alpha)
         if not all(part.isdecimal() for part in self.layers.split(",") if self.layers):
@@ -363,7 +362,7 @@ _AROUND = 5  # special tokens at most, and one piece of the text
 
 def known_finetunings() -> list[str]:
     """Return the names of the recipes in recipes/finetuning, sorted."""
-    return recipe_files.known(FOLDER)
+    return recipe_base.known_recipes(FOLDER)
 
 
 def load_finetuning(name_or_path: str) -> FinetuneRecipe:
@@ -372,7 +371,7 @@ def load_finetuning(name_or_path: str) -> FinetuneRecipe:
     Raises:
         UsageError: no such recipe, or a file that does not define one.
     """
-    return recipe_files.load(name_or_path, FinetuneRecipe, FOLDER)
+    return recipe_base.load_recipe(name_or_path, FinetuneRecipe, FOLDER)
 
 
 def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:

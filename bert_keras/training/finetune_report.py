@@ -18,17 +18,16 @@ from bert_keras.errors import Step, run_steps
 from bert_keras.escaping import markdown, markdown_block
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine, progress
-from bert_keras.training.finetune_best import counting, goodness, measure
+from bert_keras.training.best_checkpoint import counting, goodness, measure
 from bert_keras.training.finetune_data import Data
-from bert_keras.training.finetune_folder import FinetuneFolder
-from bert_keras.training.finetune_plot import confusion_picture, curve_picture
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.finetune_seed import METRICS, open_best
-from bert_keras.training.health import versions
-from bert_keras.training.kinds import Evaluation, Kind
+from bert_keras.training.plots import confusion_picture, curve_picture
+from bert_keras.training.pretrain_report import markdown_table, versions
 from bert_keras.training.progress import clock
-from bert_keras.training.report import markdown_table
 from bert_keras.training.run import AGAIN
+from bert_keras.training.run_folder import FinetuneFolder
+from bert_keras.training.tasks import Evaluation, FinetuningTask
 
 _SHOWN = 200  # characters of an example
 # Mosbach et al., 2021 (arXiv:2006.04884) call such runs failed.
@@ -37,7 +36,7 @@ _CONSTANT = "it has one answer for all examples; means over the seeds count it"
 
 def finish(
     recipe: FinetuneRecipe,
-    kind: Kind,
+    kind: FinetuningTask,
     data: Data,
     tokenizer: Tokenizer,
     results: Sequence[Mapping[str, Any]],
@@ -71,7 +70,7 @@ class _Trained:
     """A training that is done, and what the last steps make of it."""
 
     recipe: FinetuneRecipe
-    kind: Kind
+    kind: FinetuningTask
     data: Data
     tokenizer: Tokenizer
     results: Sequence[Mapping[str, Any]]

@@ -53,8 +53,7 @@ from typing import Any
 from bert_keras import file_io
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.training import progress
-from bert_keras.training.overrides import parse_overrides
-from bert_keras.training.recipe_files import require_no_flags
+from bert_keras.training.recipe_base import parse_overrides, require_no_flags
 from bert_keras.training.run import run
 
 _COLUMNS = ("text", "pair", "question", "context", "prompt", "options", "lead")
@@ -105,7 +104,7 @@ def main(arguments: list[str]) -> int:
 def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
     # Keras and its backend take seconds to import: not for a bad command line.
     from bert_keras.predictor import plain, predict_rows, records, require_new, write
-    from bert_keras.training.finetuned import require_apart
+    from bert_keras.training.load_finetuned import require_apart
 
     out = file_io.expanded(values["out"]) if values["out"] else None
     if out is not None:
@@ -219,9 +218,9 @@ def _columns_and_reading(
     model: str, values: dict[str, Any]
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Return the names of columns, and options of tables: those given, else those of the run."""
-    from bert_keras.training.finetune_folder import is_pretraining_run, recipe_of
     from bert_keras.training.finetune_recipe import usual_values
-    from bert_keras.training.kinds.texts import table_options
+    from bert_keras.training.run_folder import is_pretraining_run, recipe_of
+    from bert_keras.training.tasks.task import table_options
 
     folder = file_io.expanded(model)
     recipe = None if is_pretraining_run(folder) else recipe_of(folder)
@@ -250,7 +249,7 @@ def _number(name: str, text: str) -> float | None:
 def _official(model: str, inputs: Sequence[str], assigned: Sequence[str]) -> int:
     """Predict a file of a benchmark, and write the form that is official for it."""
     from bert_keras.training.finetune_data import read
-    from bert_keras.training.finetuned import open_finetuned, require_apart
+    from bert_keras.training.load_finetuned import open_finetuned, require_apart
 
     if len(inputs) != 1:
         raise UsageError(f"form=official reads one file. Received: {len(inputs)} inputs")

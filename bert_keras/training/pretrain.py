@@ -25,7 +25,6 @@ Exit codes: 0 done, 2 bad arguments, 3 bad text, 4 damaged files, 5 no space or 
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import shlex
 import sys
@@ -34,16 +33,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from bert_keras.errors import Step, UsageError, run_steps
+from bert_keras.errors import UsageError, run_steps
 from bert_keras.training import machine, recipe_help
-from bert_keras.training.recipe import FOLDER, PretrainRecipe, load_recipe, quicktest
-from bert_keras.training.recipe_files import read_command
+from bert_keras.training.last_steps import STEPS, Trained
+from bert_keras.training.pretrain_recipe import FOLDER, PretrainRecipe, load_recipe, quicktest
+from bert_keras.training.recipe_base import read_command
 from bert_keras.training.run import AGAIN, run
 
 if TYPE_CHECKING:
-    from bert_keras.models import Task
-    from bert_keras.training.corpora import TrainingCorpora
-    from bert_keras.training.report import Report
     from bert_keras.training.run_folder import RunFolder
 
 _FLAGS = ("--dry-run", "--quicktest")
@@ -87,7 +84,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _plan(recipe: PretrainRecipe, *, is_quicktest: bool) -> int:
-    from bert_keras.training.plan import print_plan
+    from bert_keras.training.dry_run import print_plan
     from bert_keras.training.run_folder import RunFolder
 
     if recipe.out or not is_quicktest:  # else the folder is a new one
@@ -105,10 +102,17 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     import keras
 
     from bert_keras.data import dataset
-    from bert_keras.training.corpora import evaluation_batches, open_corpora, rows_of, seen_in
-    from bert_keras.training.fitting import Fitting
-    from bert_keras.training.health import versions
-    from bert_keras.training.model import build, learner, start_from_frequencies
+    from bert_keras.training.pretrain_report import versions
+    from bert_keras.training.pretrain_setup import (
+        build_task,
+        evaluation_batches,
+        open_corpora,
+        rows_of,
+        seen_in,
+        start_from_frequencies,
+        task_to_train,
+    )
+    from bert_keras.training.training_loop import Fitting
 
     start = perf_counter()
     folder.claim(recipe, keras.backend.backend(), versions())
@@ -120,8 +124,8 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
 
     # === Model ===
     keras.utils.set_random_seed(recipe.seed)
-    task = build(recipe, corpora.tokenizer.vocab_size)
-    model = learner(recipe, task)
+    task = build_task(recipe, corpora.tokenizer.vocab_size)
+    model = task_to_train(recipe, task)
 
     # === Resume ===
     fitting = Fitting(
@@ -172,7 +176,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
         # As `fit` ends: averaged weights, where wanted, take the place of the trained ones.
         model.optimizer.finalize_variable_values(model.trainable_variables)
     command = shlex.join(["bert-keras", "pretrain", *arguments])
-    trained = _Trained(
+    trained = Trained(
         *(recipe, folder, task, corpora, event_files),
         command=command,
         seconds=fitting.seconds,
@@ -185,108 +189,10 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
 
 
 def _event_files(folder: RunFolder) -> Any:
-    from bert_keras.training.callbacks import MayFail
-    from bert_keras.training.event_files import EventFiles
+    from bert_keras.training.last_steps import EventFiles
+    from bert_keras.training.training_loop import MayFail
 
     return MayFail(EventFiles(folder.path / "tensorboard"))
-
-
-@dataclasses.dataclass
-class _Trained:
-    """A training that is done, and what the last steps make of it."""
-
-    recipe: PretrainRecipe
-    folder: RunFolder
-    task: Task
-    corpora: TrainingCorpora
-    event_files: Any
-    command: str
-    seconds: float
-    peak_memory: int
-    saved_models: Path
-    exported: Path | None = None
-    report: Report | None = None
-
-
-def _save_model(trained: _Trained) -> None:
-    trained.task.save_to_preset(trained.folder.path)
-
-
-def _save_tokenizer(trained: _Trained) -> None:
-    trained.corpora.tokenizer.save_to_preset(trained.folder.path)
-
-
-def _check_event_files(trained: _Trained) -> None:
-    if trained.event_files is not None and trained.event_files.error is not None:
-        raise trained.event_files.error
-
-
-def _export(trained: _Trained) -> None:
-    from bert_keras.training.export import export_model
-
-    recipe, folder = trained.recipe, trained.folder
-    if recipe.export:
-        trained.exported = export_model(
-            *(trained.task, trained.corpora.tokenizer, recipe),
-            *(folder.weights, folder.exported, trained.saved_models),
-        )
-
-
-def _measure(trained: _Trained) -> None:
-    from bert_keras.training.health import examine
-
-    trained.report = examine(
-        *(trained.recipe, trained.folder, trained.task, trained.corpora),
-        command=trained.command,
-        seconds=trained.seconds,
-        peak_memory=trained.peak_memory or None,
-    )
-
-
-def _draw(trained: _Trained) -> None:
-    from bert_keras.resume import MetricsLog
-    from bert_keras.training.plot import loss_picture
-
-    folder, report = trained.folder, trained.report
-    entropy = None if report is None else report.entropy
-    picture = loss_picture(MetricsLog(folder.metrics).records(), folder.picture, entropy)
-    if report is not None and picture is not None:
-        trained.report = dataclasses.replace(report, picture=picture.name)
-
-
-def _write_report(trained: _Trained) -> None:
-    from bert_keras.training.report import write_report
-
-    assert trained.report is not None
-    write_report(trained.folder.report, trained.report)
-
-
-def _print_summary(trained: _Trained) -> None:
-    from bert_keras.training.report import print_summary
-
-    assert trained.report is not None
-    print_summary(trained.report)
-    print(f"\nModel, report and picture: {trained.folder.path}/")
-
-
-def _ask(trained: _Trained) -> None:
-    from bert_keras.training.export import ask
-
-    if trained.exported is not None and trained.report is not None:
-        ask(trained.exported, trained.report.filled)
-
-
-STEPS = (
-    Step("model", _save_model, writes=("config.json", "model.safetensors", "bert_keras.json")),
-    Step("tokenizer", _save_tokenizer, writes=("vocab.txt", "*token*.json")),
-    Step("SavedModel", _export, writes=("exported.json", "saved_models")),
-    Step("measurement", _measure),
-    Step("picture", _draw, writes=("loss.png",)),
-    Step("report", _write_report, needs=("measurement",), writes=("report.md",)),
-    Step("summary", _print_summary, needs=("measurement",)),
-    Step("question to the SavedModel", _ask, needs=("SavedModel", "measurement")),
-    Step("TensorBoard", _check_event_files, writes=("tensorboard",)),
-)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Help of the programs that run recipes: their recipes, and every value with type and meaning."""
+"""Help of the programs that run recipes: all values with type and meaning, and shell completion."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import dataclasses
 import inspect
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bert_keras.errors import UsageError
-from bert_keras.training import recipe_files
-from bert_keras.training.overrides import KINDS, RENAMED, nearest
-from bert_keras.training.values import Rule, rules_of
+from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_base
+from bert_keras.training.recipe_base import KINDS, RENAMED, Rule, nearest, rules_of
 
 _INDENT, _COLUMN, _WIDEST = 4, 36, 100
 
@@ -65,7 +64,7 @@ def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) ->
     Raises:
         UsageError: a word that is neither.
     """
-    known = recipe_files.known(folder)
+    known = recipe_base.known_recipes(folder)
     if not words:
         titles = {name: header_of(folder / f"{name}.py").title for name in known}
         recipes = [_row(name, title) for name, title in titles.items()]
@@ -76,7 +75,7 @@ def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) ->
     if name in fields:
         return _explained(*fields[name])
     if name in known:
-        recipe = recipe_files.load(name, kind, folder)
+        recipe = recipe_base.load_recipe(name, kind, folder)
         return f"{header_of(folder / f'{name}.py').text}\n\n{_values(recipe)}"
     if holders := [pair for pair in fields.values() if name in pair[1].choices]:
         return "\n\n".join(_explained(*pair) for pair in holders)
@@ -159,3 +158,102 @@ def _row(name: str, meaning: str) -> str:
 
 def _width() -> int:
     return min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
+
+
+# === Shell completion of `bert-keras`: names of recipes, keys of `key=value`, and values of
+# keys.
+
+
+class _Key(NamedTuple):
+    meaning: str
+    default: str
+    values: tuple[str, ...]
+
+
+def complete_words(command: str, words: list[str], start: str) -> list[tuple[str, str]]:
+    """Return what a word of a command may become: pairs of a word and its help.
+
+    Bash ends a word at "=": the words "masking", "=" and the start "to" are `masking=to`, and only
+    the last of them is completed. Zsh and fish give `masking=to` as one word.
+
+    Args:
+        command: "pretrain", "finetune" or "recipes"; other commands have no completion.
+        words: the words between the command and the one that is completed.
+        start: the beginning of the word that is completed.
+    """
+    programs = _programs()
+    if command == "recipes":
+        return [] if words else list(_recipes(list(programs.values()), start))
+    if command not in programs:
+        return []
+    recipe_class, folder = programs[command]
+    is_help = bool({"-h", "--help"}.intersection(words))
+    words = [word for word in words if not word.startswith("-")]
+    if not words:
+        recipes = list(_recipes([programs[command]], start))
+        keys = _keys(recipe_class).items() if is_help else ()
+        return recipes + [(key, rule.meaning) for key, rule in keys if key.startswith(start)]
+    keys = _keys(_opened(words[0], recipe_class, folder))
+    key = words.pop() if words[-1] != "=" else "".join(words[-2:-1])
+    if key in keys and (words[-1:] == ["="] or not start):
+        return [(value, "") for value in keys[key].values if value.startswith(start)]
+    taken = {word.partition("=")[0] for word in (*words[1:], key)}
+    return list(_assignments({name: keys[name] for name in keys if name not in taken}, start))
+
+
+def _programs() -> dict[str, tuple[type[Any], Path]]:
+    return {
+        "pretrain": (pretrain_recipe.PretrainRecipe, pretrain_recipe.FOLDER),
+        "finetune": (finetune_recipe.FinetuneRecipe, finetune_recipe.FOLDER),
+    }
+
+
+def _recipes(programs: list[tuple[type[Any], Path]], start: str) -> Iterator[tuple[str, str]]:
+    for _, folder in programs:
+        for name in recipe_base.known_recipes(folder):
+            if name.startswith(start):
+                yield name, header_of(folder / f"{name}.py").title
+
+
+def _opened(name: str, recipe_class: type[Any], folder: Path) -> Any:
+    """Return a recipe of this package; for the path of a file, which is not run, the class."""
+    if name not in recipe_base.known_recipes(folder):
+        return recipe_class
+    return recipe_base.load_recipe(name, recipe_class, folder)
+
+
+def _keys(recipe: Any) -> dict[str, _Key]:
+    """Return the keys of a class of recipes, or of the task of a recipe."""
+    keys = {}
+    for field, rule in rules_of(recipe):
+        if not isinstance(recipe, type) and rule.tasks and recipe.task not in rule.tasks:
+            continue
+        value = field.default if isinstance(recipe, type) else getattr(recipe, field.name)
+        is_bool = str(field.type) == "bool"
+        shown = "" if value is dataclasses.MISSING else str(value)
+        values = ("true", "false") if is_bool else tuple(filter(None, rule.choices))
+        keys[field.name] = _Key(rule.meaning, shown.lower() if is_bool else shown, values)
+    return keys
+
+
+def _assignments(keys: dict[str, _Key], start: str) -> Iterator[tuple[str, str]]:
+    """Yield `key=` for the beginning of a key, and `key=value` for a whole one.
+
+    A shell writes a space behind the only completion. So one key brings its values along, or its
+    default: the shell then stops behind the "=", where the value is typed.
+    """
+    name, equals, begun = start.partition("=")
+    found = {key: rule for key, rule in keys.items() if key.startswith(name)}
+    if equals:
+        rule = keys.get(name)
+        yield from (
+            (f"{name}={v}", "") for v in (rule.values if rule else ()) if v.startswith(begun)
+        )
+    elif len(found) > 1:
+        yield from ((f"{key}=", rule.meaning) for key, rule in found.items())
+    else:
+        for key, rule in found.items():
+            if not rule.values:
+                yield f"{key}=", rule.meaning
+            for value in rule.values or filter(None, [rule.default]):
+                yield f"{key}={value}", "" if rule.values else "as it is"

@@ -16,7 +16,7 @@ from bert_keras import Tokenizer, features
 from bert_keras.data import Answer, Question, TaggedWords, Texts
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_recipe import FinetuneRecipe, known_finetunings
-from bert_keras.training.kinds import kind_of
+from bert_keras.training.tasks import task_of
 
 _WORDS = [["Germany", "'s", "unaffable", "Ölfilme"], ["Rome"], ["x", "\u200b", "y"]]
 _TAGS = [["B-LOC", "O", "B-X", "I-X"], ["B-LOC"], ["O", "O", "B-X"]]
@@ -38,13 +38,13 @@ _TRAIN: dict[str, Any] = {
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="the peer's backend is torch")
 @pytest.mark.parametrize("task", _TRAIN)
 def test_both_sides_learn_the_same_rows(task: str, mini_lm: Path, transformers) -> None:
-    from benchmarks.finetune_peer_tasks import WORKS
+    from benchmarks.finetune_peer import WORKS
 
     sizes: dict[str, Any] = (
         {"stride": 32, "max_question": 32} if task == "question_answering" else {}
     )
     recipe = FinetuneRecipe(task=task, max_length=64, **sizes)
-    kind, train = kind_of(recipe), _TRAIN[task]
+    kind, train = task_of(recipe), _TRAIN[task]
     data = Data(train, train, kind.labels(train))
     ours = kind.examples(
         Tokenizer.from_preset(mini_lm),

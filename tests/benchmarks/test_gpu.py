@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks import gpu
-from benchmarks.gpu_report import rows_of, show
-from benchmarks.roofline import forward_flops, training_flops
+from benchmarks.gpu import rows_of, show
+from benchmarks.report import forward_flops, training_flops
 from benchmarks.train_steppers import at_length
 
 ROOT = Path(__file__).parents[2]
@@ -72,15 +72,15 @@ def test_what_is_counted() -> None:
 
 
 def test_the_kernels_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks import encoders
+    from benchmarks import train_steppers
 
     class Encoder:
         def describe_kernels(self) -> dict[str, str]:
             return {"inference": "cudnn"}
 
-    monkeypatch.setattr(encoders, "our_encoder", lambda *_: Encoder())
+    monkeypatch.setattr(train_steppers, "our_encoder", lambda *_: Encoder())
     path = tmp_path / "kernels.json"
-    assert encoders.tell_kernels(gpu.TINY, gpu.DTYPE, str(path))() == {}
+    assert train_steppers.tell_kernels(gpu.TINY, gpu.DTYPE, str(path))() == {}
     assert json.loads(path.read_text()) == {"inference": "cudnn"}
 
 

@@ -11,9 +11,8 @@ import pytest
 from benchmarks import inference
 from benchmarks.contest import summary
 from benchmarks.embedders import ENCODERS, Case
-from benchmarks.inference import REFERENCE, contenders, vectors_of, writers
-from benchmarks.inference_report import OURS
-from benchmarks.roofline import PEAK
+from benchmarks.inference import OURS, REFERENCE, contenders, vectors_of, writers
+from benchmarks.report import PEAK
 
 CASES = [
     Case("sentences", ["a b"] * 4, 2, tokens=16, longest=4, operations=1_000),

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks import inference_report
+from benchmarks import inference
 from benchmarks.embedders import Case
-from benchmarks.inference_report import OURS, operations_of
+from benchmarks.inference import OURS, operations_of
 
 CASES = [
     Case("sentences", ["a b"] * 4, 2, tokens=16, longest=4, operations=1_000),
@@ -42,17 +42,17 @@ def results() -> dict[str, Any]:
 
 
 def test_ratios_and_targets(results: dict[str, Any]) -> None:
-    rates = inference_report.ratios(results["sentences"])
+    rates = inference.ratios(results["sentences"])
     assert rates[f"{OURS}, torch"] == {"sentence-transformers": 1.875, "onnxruntime": 1.5}
-    assert inference_report.targets(rates) == [
+    assert inference.targets(rates) == [
         "Target, at least 1.5 x sentence-transformers: "
         "reached by bert_keras, torch, missed by bert_keras, jax.",
         "Target, at least 1.1 x onnxruntime: "
         "reached by bert_keras, torch, missed by bert_keras, jax.",
     ]
-    latencies = inference_report.ratios(results["single texts"])
+    latencies = inference.ratios(results["single texts"])
     assert latencies[f"{OURS}, torch"] == {"best peer": 0.8}
-    assert inference_report.targets(latencies) == [
+    assert inference.targets(latencies) == [
         "Target, no later than the best peer: "
         "reached by bert_keras, torch, missed by bert_keras, jax."
     ]
@@ -64,19 +64,19 @@ def test_share_of_the_peak(results: dict[str, Any]) -> None:
     config["intermediate_size"] = 16
     assert operations_of(config, 3) == 2 * 3 * 8 * (16 * 8 + 12)
     row = results["single texts"][f"{OURS}, torch"]
-    assert inference_report.share_of_peak(CASES[1], row, 1e6) == pytest.approx(250 * 500 / 1e6)
+    assert inference.share_of_peak(CASES[1], row, 1e6) == pytest.approx(250 * 500 / 1e6)
 
 
 def test_peers_that_are_missing_are_not_compared_with(results: dict[str, Any]) -> None:
     for rows in results.values():
         mine = {name: row for name, row in rows.items() if name.startswith(OURS)}
-        assert inference_report.ratios(mine) == {name: {} for name in mine}
-        assert inference_report.targets(inference_report.ratios(mine)) == []
+        assert inference.ratios(mine) == {name: {} for name in mine}
+        assert inference.targets(inference.ratios(mine)) == []
 
 
 def test_show(results: dict[str, Any]) -> None:
     console = Console(file=io.StringIO(), width=160)
-    inference_report.show(results, [*CASES, Case("batch 1", ["a"], 1, 3, 3, 1)], console, 10_000)
+    inference.show(results, [*CASES, Case("batch 1", ["a"], 1, 3, 3, 1)], console, 10_000)
     told = console.file.getvalue()
     assert "4 sentences, 4 tokens, batches of 2" in told
     assert "3.0e-03" in told

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import long_sequences
-from benchmarks.length_picture import length_picture
+from benchmarks.pictures import length_picture
 
 
 def _summary(seconds: float, peak: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks import agreement, mean_vectors
+from benchmarks import mean_vectors
 from benchmarks.contest import Contender
 
 TINY = {"layers": 2, "width": 16, "heads": 2, "batch": 3, "length": 20, "steps": 2}
@@ -48,9 +48,9 @@ def test_differences(tmp_path: Path) -> None:
     ours = Contender("bert_keras", "benchmarks.mean_vectors:ours", common, backend)
     failing = Contender("none", "benchmarks.mean_vectors:none", common)
     console = Console(file=io.StringIO())
-    assert agreement.differences([ours, failing], "none", tmp_path, console) == {}
+    assert mean_vectors.differences([ours, failing], "none", tmp_path, console) == {}
     assert (tmp_path / "bert_keras.npy").is_file()
     peer = Contender("transformers", "", common)
     np.save(tmp_path / "transformers.npy", np.load(tmp_path / "bert_keras.npy") + 0.5)
-    found = agreement.told([ours, failing, peer], "transformers", tmp_path)
+    found = mean_vectors.told([ours, failing, peer], "transformers", tmp_path)
     assert found == {"bert_keras": pytest.approx(0.5, abs=1e-6)}

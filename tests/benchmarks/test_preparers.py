@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import preparers
-from benchmarks.untuned import untuned
+from benchmarks.contest import untuned
 from bert_keras import Tokenizer
 
 TEXT = "Anna lives in Rome. Paul met her there.\nIt rained.\n\nThe sun shone. Nobody minded.\n"

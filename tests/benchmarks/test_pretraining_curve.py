@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks.curve_picture import curve_picture
+from benchmarks.pictures import curve_picture
 from benchmarks.pretraining_curve import middle, points, seconds_to, show
 
 

@@ -15,10 +15,10 @@ from bert_keras.predictor import Predictor
 from bert_keras.resume import RunLock
 from bert_keras.training.finetune import main
 from bert_keras.training.finetune_data import Data
-from bert_keras.training.finetune_folder import QUICKTEST, recipe_of
 from bert_keras.training.finetune_recipe import KINDS, known_finetunings
 from bert_keras.training.finetune_report import summary
-from bert_keras.training.kinds import kind_of
+from bert_keras.training.run_folder import QUICKTEST, recipe_of
+from bert_keras.training.tasks import task_of
 
 FILES = {"run.json", "report.md", "curve.png", "metrics.json", "config.json", "model.safetensors"}
 
@@ -37,7 +37,7 @@ def test_every_task(task: str, finetuned: Callable[[str], Path]) -> None:
     )
     recipe = recipe_of(folder)
     assert recipe is not None
-    kind = kind_of(recipe, _json(folder / "metrics.json")["metrics"])
+    kind = task_of(recipe, _json(folder / "metrics.json")["metrics"])
     assert (folder / f"predictions.{kind.extension}").stat().st_size
     card = _json(folder / "metrics.json")
     assert card["metrics"] == _json(folder / f"seed-{card['seed']}" / "result.json")["metrics"]

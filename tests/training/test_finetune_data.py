@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bert_keras import BertEncoder, SequenceClassifier, Tokenizer
 from bert_keras.data import PackedExamples, SupervisedExamples
 from bert_keras.errors import DataError, UsageError
-from bert_keras.training.finetune_data import Data, read, training_examples
-from bert_keras.training.finetune_recipe import FinetuneRecipe
-from bert_keras.training.kinds import kind_of
+from bert_keras.training.finetune_data import Data, quicktest_recipe, read, training_examples
+from bert_keras.training.finetune_recipe import KINDS, FinetuneRecipe
+from bert_keras.training.tasks import task_of
 from tests.contracts import TINY
 
 
@@ -25,7 +26,7 @@ def _rows(path: Path, count: int) -> str:
 
 def _read(**values) -> Data:
     recipe = FinetuneRecipe(task="text_classification", **values)
-    return Data.read(recipe, kind_of(recipe))
+    return Data.read(recipe, task_of(recipe))
 
 
 def test_without_dev_some_rows_are_kept_for_it(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="encoding must name"):
         _read(train=train, encoding="utf-9")
     with pytest.raises(DataError, match="No such file"):
-        read(kind_of(FinetuneRecipe(task="token_classification")), "nowhere.txt")
+        read(task_of(FinetuneRecipe(task="token_classification")), "nowhere.txt")
 
 
 def test_labels_of_dev_are_those_of_train(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_packed_batches_have_about_as_many_examples(tmp_path: Path) -> None:
 
     def examples(**values) -> SupervisedExamples | PackedExamples:
         recipe = FinetuneRecipe(task="text_classification", batch_size=16, max_length=12, **values)
-        kind = kind_of(recipe)
+        kind = task_of(recipe)
         data = Data.read(dataclasses.replace(recipe, train=train, dev=train), kind)
         return training_examples(recipe, kind, data, tokenizer, task, 0)
 
@@ -100,3 +101,42 @@ def test_packed_batches_have_about_as_many_examples(tmp_path: Path) -> None:
     assert packed.batch_size == 4  # rows of four examples of three tokens
     assert packed.num_rows() == 25
     assert packed.statistics()["tokens"] == plain.statistics()["tokens"] == 300
+
+
+# === The made-up files of the short way: the same each time, readable by their kind.
+
+
+# Values of a recipe that do not fit what is made up.
+_OF_OTHER_FILES: dict[str, dict[str, Any]] = {
+    "text_classification": {"text": "x", "labels": "a,z", "positive": "z", "separator": ";"},
+    "multi_label_classification": {"text": "x", "label": "y", "label_separator": ";"},
+    "retrieval": {"text": "x", "pair": "y"},
+    "token_classification": {"tag_column": 5, "scheme": "bmes", "encoding": "gb18030"},
+    "question_answering": {},
+    "multiple_choice": {
+        "prompt": "",
+        "options": "a,b",
+        "lead": "c",
+        "answer": "d",
+        "format": "csv",
+    },
+}
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_files_of_every_task(task: str, tmp_path: Path) -> None:
+    recipe = FinetuneRecipe(task=task, **_OF_OTHER_FILES.get(task, {"text": "x", "label": "y"}))
+    recipe = quicktest_recipe(recipe, tmp_path / "made")
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    data = Data.read(recipe, task_of(recipe))
+    assert len(data.train) == len(data.dev) >= 6
+
+
+def test_they_are_the_same_each_time(tmp_path: Path) -> None:
+    recipe = FinetuneRecipe(task="text_classification")
+
+    def contents() -> dict[Path, bytes]:
+        assert quicktest_recipe(recipe, tmp_path) == quicktest_recipe(recipe, tmp_path)
+        return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    assert contents() == contents()

@@ -14,7 +14,7 @@ from bert_keras.training.finetune_recipe import (
     load_finetuning,
     quicktest,
 )
-from bert_keras.training.values import rules_of
+from bert_keras.training.recipe_base import rules_of
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_choices_are_those_of_the_library() -> None:
     from bert_keras import optimization
     from bert_keras.data import tag_schemes, text_classification
     from bert_keras.layers import pooling
-    from bert_keras.training import kinds
+    from bert_keras.training import tasks
 
     choices = {field.name: rule.choices for field, rule in rules_of(FinetuneRecipe)}
     assert set(choices["optimizer"]) == set(optimization.OPTIMIZERS)
@@ -113,7 +113,7 @@ def test_choices_are_those_of_the_library() -> None:
         text_classification.read_rows.__globals__["FORMATS"]
     )
     assert set(choices["scheme"]) - {"auto"} == set(tag_schemes.SCHEMES)
-    assert set(KINDS) == set(kinds.KINDS)
+    assert set(KINDS) == set(tasks.TASKS)
     assert set(choices["pooling"]) == set(pooling.POOLINGS)
 
 

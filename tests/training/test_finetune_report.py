@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from bert_keras.training import finetune_report
-from bert_keras.training.finetune_folder import FinetuneFolder
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.finetune_report import finish, summary
-from bert_keras.training.kinds import Evaluation, Worst
+from bert_keras.training.run_folder import FinetuneFolder
+from bert_keras.training.tasks import Evaluation, HardExample
 
 
 def test_summary() -> None:
@@ -78,7 +78,7 @@ def _result(seed: int, **metrics: float | None) -> dict:
 
 
 def test_what_is_shown_cannot_break_the_tables(tmp_path: Path, monkeypatch, capsys) -> None:
-    worst = [Worst(1.5, "a | b\n<b>*c*</b> `d`" + "x" * 300, "[1]|", "_2_")]
+    worst = [HardExample(1.5, "a | b\n<b>*c*</b> `d`" + "x" * 300, "[1]|", "_2_")]
     found = Evaluation({"spearman": 0.5, "A|B_f1": 0.1}, [], worst)
     results = [_result(0, spearman=0.5, **{"A|B_f1": 0.1}), {"seed": 1, "failed": "nan | *here*"}]
     report, _ = _finish(tmp_path, monkeypatch, results, found)

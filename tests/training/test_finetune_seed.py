@@ -17,14 +17,18 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from bert_keras import Tokenizer
+from bert_keras.errors import UsageError
 from bert_keras.models import SequenceClassifier, compiling
 from bert_keras.task_names import FINETUNING, FinetuningDefaults
-from bert_keras.training import finetune_best
+from bert_keras.training import best_checkpoint, finetune_seed
 from bert_keras.training.finetune import main
 from bert_keras.training.finetune_data import Data
-from bert_keras.training.finetune_folder import QUICKTEST, recipe_of
+from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.finetune_seed import open_best
-from bert_keras.training.kinds import kind_of
+from bert_keras.training.run_folder import QUICKTEST, recipe_of
+from bert_keras.training.tasks import task_of
+from tests import contracts, hub
 
 _ROOT = Path(__file__).parents[2]
 _EPOCHS = 6
@@ -71,7 +75,7 @@ def test_fit_of_text_with_the_same_values_is_the_same_training(
     """Same batches, same new weights, same schedule: the same loss in every epoch."""
     recipe = recipe_of(whole)
     assert recipe is not None
-    data = Data.read(recipe, kind_of(recipe))
+    data = Data.read(recipe, task_of(recipe))
     shared = [field.name for field in dataclasses.fields(FINETUNING) if hasattr(recipe, field.name)]
     values = FinetuningDefaults(**{name: getattr(recipe, name) for name in shared})
     monkeypatch.setattr(compiling, "FINETUNING", values)
@@ -118,7 +122,7 @@ def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -
     _check_same(folder, whole)
 
 
-class _Stop(finetune_best.KeepBest):
+class _Stop(best_checkpoint.KeepBest):
     def on_epoch_end(self, epoch, logs=None):
         super().on_epoch_end(epoch, logs)
         if epoch == 3:
@@ -217,3 +221,56 @@ def test_an_unknown_metric_is_said_once_and_can_be_corrected(
     done = call(main, *command, "metric=recall")
     assert done.code == 0, done.err
     assert "**recall: " in (tmp_path / "run" / "report.md").read_text()
+
+
+# === The model of a fine-tuning run: its encoder, its head, its teacher.
+
+
+def test_a_name_of_a_preset_is_an_encoder_and_a_teacher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both keys take weights: the name stands for the published ones."""
+    hub.offline_cache(tmp_path, monkeypatch)
+    recipe = FinetuneRecipe(
+        task="text_classification", encoder=hub.NAME, teacher=hub.NAME, max_length=8
+    )
+    encoder = finetune_seed.open_encoder(recipe)
+    contracts.assert_same_weights(encoder, hub.published().encoder)
+    tokenizer = Tokenizer.from_preset(recipe.encoder)
+    task = SequenceClassifier(encoder, 2)
+    with pytest.raises(UsageError, match=f"teacher={hub.NAME}: .*Pretrainer"):
+        finetune_seed.distiller_of(recipe, task, tokenizer)
+
+
+def test_a_task_is_built_by_the_values_of_its_recipe(finetuned) -> None:
+    recipe = recipe_of(finetuned("text_classification"))
+    assert recipe is not None
+    tokenizer = finetune_seed.tokenizer_of(recipe)
+
+    def build(**values: object) -> SequenceClassifier:
+        changed = dataclasses.replace(recipe, **values)
+        labels = ["bad", "good"]
+        task = finetune_seed.build_task(changed, task_of(changed), labels, tokenizer)
+        assert isinstance(task, SequenceClassifier)
+        return task
+
+    task, frozen, adapted = build(), build(freeze=True), build(lora=2)
+    contracts.assert_same_weights(task.encoder, finetune_seed.open_encoder(recipe))
+    assert task.encoder.trainable_variables
+    assert not frozen.encoder.trainable_variables
+    assert len(frozen.trainable_variables) > 0
+    assert adapted.count_params() > task.count_params()
+    with pytest.raises(UsageError, match=r"encoder=.*max_length"):
+        build(max_length=10_000)
+
+
+def test_a_dry_run_reads_no_weights(finetuned) -> None:
+    recipe = recipe_of(finetuned("text_classification"))
+    assert recipe is not None
+    tokenizer = finetune_seed.tokenizer_of(recipe)
+    labels = ["bad", "good"]
+    task = finetune_seed.build_task(recipe, task_of(recipe), labels, tokenizer, load_weights=False)
+    whole = finetune_seed.build_task(recipe, task_of(recipe), labels, tokenizer)
+    assert task.count_params() == whole.count_params()
+    with pytest.raises(AssertionError):
+        contracts.assert_same_weights(task.encoder, whole.encoder)

@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.training import fitting
+from bert_keras.training import training_loop
 from bert_keras.training.pretrain import main
 
 _ROOT = Path(__file__).parents[2]
@@ -40,14 +40,14 @@ def stopped(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that a signal ended in the middle of a report."""
     folder = tmp_path_factory.mktemp("stopped") / "run"
 
-    class Stop(fitting.WriteMetrics):
+    class Stop(training_loop.WriteMetrics):
         def on_train_batch_end(self, batch, logs=None):
             super().on_train_batch_end(batch, logs)
             if self._first_step + batch + 1 == _STOPPED_AT - 1:
                 signal.raise_signal(signal.SIGTERM)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "WriteMetrics", Stop)
+        patch.setattr(training_loop, "WriteMetrics", Stop)
         assert main(_arguments(tiny, folder)) == 143
     assert _last_checkpoint(folder).name == f"step-{_STOPPED_AT:08d}"
     return folder

@@ -19,21 +19,21 @@ from hypothesis import HealthCheck, given, settings
 from bert_keras.data import Corpus
 from bert_keras.export import export_folder
 from bert_keras.training import (
+    dry_run,
     evaluate,
     finetune,
     finetune_report,
-    plan,
     predict,
     prepare,
     pretrain,
+    pretrain_report,
     progress,
-    report,
 )
-from bert_keras.training.finetune_folder import FinetuneFolder
 from bert_keras.training.finetune_recipe import FinetuneRecipe
-from bert_keras.training.kinds import Evaluation, Worst
-from bert_keras.training.recipe import PretrainRecipe
-from bert_keras.training.report import FilledMask, Report
+from bert_keras.training.pretrain_recipe import PretrainRecipe
+from bert_keras.training.pretrain_report import FilledMask, Report
+from bert_keras.training.run_folder import FinetuneFolder
+from bert_keras.training.tasks import Evaluation, HardExample
 from tests.names import NAMES, as_line, shown_by_markdown
 
 _ONE_FOLDER = settings(
@@ -67,8 +67,10 @@ def _report(name: str) -> Report:
 @_ONE_FOLDER
 @given(name=NAMES)
 def test_the_report_of_a_pretraining(name: str, tmp_path: Path) -> None:
-    report.print_summary(_report(name))
-    page = report.write_report(tmp_path / "report.md", _report(name)).read_text(encoding="utf-8")
+    pretrain_report.print_summary(_report(name))
+    page = pretrain_report.write_report(tmp_path / "report.md", _report(name)).read_text(
+        encoding="utf-8"
+    )
     assert _heading(page) == f"{as_line(name)}: pretraining report"
     _require_whole_tables(page)
 
@@ -99,7 +101,7 @@ def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
         name=name,
         folder=FinetuneFolder(dataclasses.replace(recipe, out=str(tmp_path))),
         command="x",
-        found=Evaluation({name: 0.5}, [], [Worst(1.0, name, name, name)]),
+        found=Evaluation({name: 0.5}, [], [HardExample(1.0, name, name, name)]),
         pictures={"curve.png"},
     )
     steps = {step.name: step for step in finetune_report.STEPS}
@@ -112,10 +114,10 @@ def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
 @settings(max_examples=30, deadline=None)
 def test_what_is_printed(name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "matrix_product_speed", lambda: 1e9)
-        patch.setattr(plan, "_text_bytes", lambda _: 1_000)
-        patch.setattr(plan, "check_held_out", lambda _: None)
-        plan.print_plan(dataclasses.replace(_RECIPE, name=name, out=name, corpus=name or "x"))
+        patch.setattr(dry_run, "matrix_product_speed", lambda: 1e9)
+        patch.setattr(dry_run, "_text_bytes", lambda _: 1_000)
+        patch.setattr(dry_run, "check_held_out", lambda _: None)
+        dry_run.print_plan(dataclasses.replace(_RECIPE, name=name, out=name, corpus=name or "x"))
     counts = dict.fromkeys(("documents", "sentences", "tokens", "text_bytes"), 1)
     counts |= dict.fromkeys(("unknown_tokens", "dropped_sentences", "dropped_documents"), 1)
     corpus: Any = SimpleNamespace(manifest={"counts": counts})

@@ -19,7 +19,7 @@ from bert_keras.checkpoints import load_checkpoint
 from bert_keras.resume import RunLock
 from bert_keras.training import demo_corpus
 from bert_keras.training.pretrain import main
-from bert_keras.training.recipe import known_recipes
+from bert_keras.training.pretrain_recipe import known_recipes
 
 REPORTS = 6  # of the tiny recipe
 FILES = {"run.json", "metrics.jsonl", "speed.jsonl", "report.md", "loss.png", "model.safetensors"}

@@ -15,8 +15,8 @@ import pytest
 from bert_keras.training import finetune_recipe
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_recipe import FinetuneRecipe, known_finetunings, load_finetuning
-from bert_keras.training.kinds import kind_of
-from bert_keras.training.overrides import parse_overrides
+from bert_keras.training.recipe_base import parse_overrides
+from bert_keras.training.tasks import task_of
 
 _FOLDERS = {
     "chnsenticorp": "zh_chnsenticorp",
@@ -53,7 +53,7 @@ def test_every_recipe_reads_its_files(name: str, shared_data: Path) -> None:
     for side in ("train", "dev"):
         if named := getattr(recipe, side):
             recipe = dataclasses.replace(recipe, **{side: str(folder / named)})
-    data = Data.read(recipe, kind_of(recipe))
+    data = Data.read(recipe, task_of(recipe))
     assert len(data.train) == recipe.rows or not recipe.rows
     if recipe.task == "token_classification":
         assert len(data.labels or ()) == 1 + 2 * _TYPES[name]

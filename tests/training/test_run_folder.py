@@ -10,8 +10,8 @@ import pytest
 
 from bert_keras import PRESETS
 from bert_keras.errors import UsageError
-from bert_keras.training.overrides import RENAMED
-from bert_keras.training.recipe import PretrainRecipe
+from bert_keras.training.pretrain_recipe import PretrainRecipe
+from bert_keras.training.recipe_base import RENAMED
 from bert_keras.training.run_folder import RunFolder
 
 RECIPE = PretrainRecipe(corpus="text.txt", steps=100, name="mine")

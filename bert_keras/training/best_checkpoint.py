@@ -1,0 +1,209 @@
+"""The best weights of a fine-tuning run: measured after every report, kept, waited for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras import file_io
+from bert_keras.errors import ArtifactError, NumericError, UsageError
+from bert_keras.models import Distiller, PackedTask, SentencePairs, Task
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.tasks import Evaluation, FinetuningTask
+
+_NO_METRIC = "_thresh"  # how a threshold's name ends
+_LOWER = ("mean_squared_error",)  # is better
+_STEP = "step.txt"  # beside the best model
+_MEASURING = "measuring on dev"
+
+
+def measure(
+    kind: FinetuningTask,
+    task: Task | PackedTask | Distiller,
+    tokenizer: Tokenizer,
+    data: Any,
+    progress: Callable[[int, int | None, str], None] | None = None,
+) -> Evaluation:
+    """Puts the examples to a task, or to what a view, `Distiller` or `SentencePairs` trains.
+
+    Args:
+        kind: measures.
+        task: of that kind.
+        tokenizer: of the task.
+        data: the examples.
+        progress: told how many examples are done, of how many, and what is done.
+    """
+    predictor = kind.predictor(_kept(task), tokenizer)
+    if progress is not None:
+        progress(0, None, _MEASURING)
+        predictor.progress = lambda done, total: progress(done, total, _MEASURING)
+    return kind.evaluate(predictor, data)
+
+
+def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
+    """The name of the metric that counts: the recipe's, or the first.
+
+    Raises:
+        UsageError: the recipe names one that there is not.
+    """
+    known = [name for name in metrics if not name.endswith(_NO_METRIC)]
+    if recipe.metric and recipe.metric not in known:
+        raise UsageError(
+            f"metric must be one of {', '.join(known)}. Received: metric={recipe.metric!r}"
+        )
+    return counting(recipe, metrics)
+
+
+def counting(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
+    """As `metric_of`, also where one of a type of entities is missing, for nothing was taken so."""
+    return recipe.metric or next(iter(metrics))
+
+
+def goodness(name: str, value: float | None) -> float:
+    """A metric's value such that higher is better; what is not defined is worst."""
+    if value is None or math.isnan(value):
+        return -math.inf
+    return -value if name in _LOWER else value
+
+
+class KeepBest(keras.callbacks.Callback):
+    """Measures after every report, writes the best model, and ends what gains no more.
+
+    Put it first in the list of callbacks: what it measures joins the logs that others write.
+
+    Args:
+        recipe: with `metric` and `patience`.
+        kind: measures.
+        dev: the examples to measure on.
+        tokenizer: of the model.
+        folder: of the best model; replaced as a whole.
+        log_every: steps of a report.
+        state: of a run that goes on.
+        progress: told how far the measuring is, as by `measure`.
+    """
+
+    def __init__(
+        self,
+        recipe: FinetuneRecipe,
+        kind: FinetuningTask,
+        dev: Any,
+        tokenizer: Tokenizer,
+        folder: Path,
+        log_every: int,
+        state: Mapping[str, Any],
+        progress: Callable[[int, int | None, str], None] | None = None,
+    ):
+        super().__init__()
+        self._recipe, self._kind, self._dev, self._tokenizer = recipe, kind, dev, tokenizer
+        self._folder, self._log_every, self._progress = folder, log_every, progress
+        self.reports = state["step"] // log_every
+        self.state = {
+            name: state[name] for name in ("best", "best_step", "constant", "waited", "aside")
+        }
+        # A killed run may have written a model after its last checkpoint. Where the same steps do
+        # not give the same bytes, what was best there must be so again, for it is what there is.
+        self._written = _step_of(folder)
+
+    @property
+    def score_name(self) -> str:
+        """Name of the metric that counts; "score" where nothing names or measured one yet."""
+        return counting(self._recipe, self.state["best"] or {"score": None})
+
+    @property
+    def is_over(self) -> bool:
+        """True when patience has run out."""
+        return 0 < self._recipe.patience <= self.state["waited"]
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Keras: `fit` begins. Where the recipe names a metric, looks whether there is such a one.
+
+        Which there are, only measuring tells: entities are measured by type.
+
+        Raises:
+            UsageError: no such metric.
+        """
+        del logs
+        if self._recipe.metric and not self.reports:
+            start = perf_counter()
+            metric_of(self._recipe, self._measure().metrics)
+            self.state["aside"] += perf_counter() - start
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keras: a report ends.
+
+        Raises:
+            NumericError: the loss or a weight is not finite, so that there is nothing to measure.
+        """
+        logs = {} if logs is None else logs
+        self._check_numbers(float(logs["loss"]), (epoch + 1) * self._log_every)
+        self.reports = epoch + 1
+        if self._recipe.keep == "last" and self.reports < self.params["epochs"]:
+            return
+        start = perf_counter()
+        found = self._measure()
+        values = found.stored
+        name = counting(self._recipe, values)
+        score = values.get(name)
+        logs |= {f"val_{key}": found.metrics[key] for key in values}
+        logs["val_score"] = math.nan if score is None else score
+        best, step = self.state["best"], self.reports * self._log_every
+        is_better = best is None or goodness(name, score) > goodness(name, best.get(name))
+        if is_better or self._written == step > self.state["best_step"]:
+            self._save(step, values)
+            self.state |= {"best": values, "best_step": step, "constant": found.is_constant}
+            self.state["waited"] = 0
+        else:
+            self.state["waited"] += 1
+        self.state["aside"] += perf_counter() - start
+        if self.is_over:
+            self.model.stop_training = True
+
+    def _measure(self) -> Evaluation:
+        return measure(self._kind, self.model, self._tokenizer, self._dev, self._progress)
+
+    def _check_numbers(self, loss: float, step: int) -> None:
+        weights = (keras.ops.convert_to_numpy(v) for v in self.model.trainable_variables)
+        if math.isfinite(loss) and all(np.isfinite(weight).all() for weight in weights):
+            return
+        what = "not all weights are" if math.isfinite(loss) else f"the loss is {loss}, not"
+        raise NumericError(
+            f"At step {step} {what} finite. A lower learning_rate, a longer warmup, clip_norm=1 or "
+            "precision=float32 help most often, in a new run (out=FOLDER)."
+        )
+
+    def _save(self, step: int, metrics: Mapping[str, Any]) -> None:
+        self._written = 0  # what a killed run wrote is no more
+        kind = type(self._kind)(self._recipe, metrics)
+        with file_io.new_folder(self._folder) as folder:
+            kind.predictor(_kept(self.model), self._tokenizer).save_to_preset(folder)
+            file_io.write_text(folder / _STEP, f"{step}\n")
+
+
+def _step_of(folder: Path) -> int:
+    """After which step the best model was written; 0 where there is none."""
+    path = folder / _STEP
+    if not path.is_file():
+        return 0
+    text = path.read_bytes().strip()
+    if not text.isdigit():
+        raise ArtifactError(
+            f"{path}: expected the number of a step. Received: {text[:80]!r}. Remove {folder}, and "
+            "repeat the command."
+        )
+    return int(text)
+
+
+def _kept(task: Task | PackedTask | Distiller) -> Task:
+    """Return the model to keep after training."""
+    if isinstance(task, PackedTask | Distiller):
+        task = task.task
+    if isinstance(task, SentencePairs) and task.head is None:
+        return task.sentence_encoder
+    return task

@@ -1,0 +1,200 @@
+"""Dry run of a fine-tuning: its examples, steps, memory and time before it starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from bert_keras import escaping
+from bert_keras.task_names import FINETUNING
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.training import machine
+from bert_keras.training.best_checkpoint import measure, metric_of
+from bert_keras.training.dry_run import EFFICIENCY, files_of_steps, matrix_product_speed
+from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.finetune_report import STEPS
+from bert_keras.training.finetune_seed import build_task, distiller_of, tokenizer_of
+from bert_keras.training.progress import clock
+from bert_keras.training.run_folder import FinetuneFolder
+from bert_keras.training.tasks import FinetuningTask, task_of
+
+_SAMPLE = 1_000  # examples that are tokenised
+_MEASURED = 16  # examples of dev that tell the names of the metrics
+_SHOWN = 8  # names of labels
+_FLOAT = 4  # bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Estimates of a fine-tuning run.
+
+    Attributes:
+        examples: to learn from, and to measure on.
+        labels: their names; None where the task has none.
+        lengths: tokens of the rows of a sample.
+        steps: of an epoch.
+        rate: highest learning rate.
+        parameters: of the encoder.
+        memory: bytes.
+        seconds: of the training of all seeds, without evaluations.
+    """
+
+    examples: tuple[int, int]
+    labels: list[str] | None
+    lengths: np.ndarray
+    steps: int
+    rate: float
+    parameters: int
+    memory: int
+    seconds: float
+
+
+def plan(recipe: FinetuneRecipe) -> Plan:
+    """Read the files and a sample's tokens; estimate the rest.
+
+    Raises:
+        UsageError: values of the recipe that do not fit the files or the encoder: what the run
+            refuses before its first step.
+        DataError: a bad row; names file and line.
+        ArtifactError: no such encoder or teacher.
+    """
+    kind = task_of(recipe)
+    data = Data.read(recipe, kind)
+    tokenizer = tokenizer_of(recipe)
+    task = build_task(recipe, kind, data.labels, tokenizer, load_weights=False)
+    if recipe.teacher:
+        distiller_of(recipe, task, tokenizer, load_weights=False)
+    if recipe.metric and not _is_of_an_entity_type(recipe.metric, data.labels):
+        part = kind.take(data.dev, range(min(len(data.dev), _MEASURED)))
+        metric_of(recipe, measure(kind, task, tokenizer, part).metrics)
+    encoder = task.encoder
+    lengths, rows = _lengths(recipe, kind, data, tokenizer, encoder)
+    per_batch: float = recipe.batch_size
+    if recipe.packing:  # as many rows of max_length as hold about batch_size examples
+        share = float(lengths.mean()) / recipe.max_length
+        per_batch = max(1, round(recipe.batch_size * share)) / share
+    steps = math.ceil(rows / per_batch)
+    parameters = encoder.count_params()
+    config = encoder.config
+    blocks = parameters - config.vocab_size * config.table_size
+    # Forward and backward: six operations for each weight and token, without frozen parts.
+    passes = 2 if recipe.freeze else 6
+    operations = passes * blocks * lengths.mean() * rows * recipe.epochs * recipe.seeds
+    return Plan(
+        (len(data.train), len(data.dev)),
+        data.labels,
+        lengths,
+        steps,
+        recipe.learning_rate or FINETUNING.learning_rate_of(recipe.task, config.hidden_size),
+        parameters,
+        _memory(recipe, encoder, int(np.percentile(lengths, 95))),
+        operations / (matrix_product_speed() * EFFICIENCY),
+    )
+
+
+def _is_of_an_entity_type(metric: str, tags: list[str] | None) -> bool:
+    """Return whether a metric is of one type of entity, which a few examples may not have."""
+    types = {tag.partition("-")[2] for tag in tags or ()} - {""}
+    return metric.rpartition("_")[0] in types
+
+
+def _lengths(
+    recipe: FinetuneRecipe, kind: FinetuningTask, data: Data, tokenizer: Tokenizer, encoder: Any
+) -> tuple[np.ndarray, int]:
+    """Return the lengths of a sample's rows in tokens, and an estimate of the number of rows."""
+    count = min(len(data.train), _SAMPLE)
+    numbers = np.linspace(0, len(data.train) - 1, count).astype(int)
+    sample = kind.examples(
+        tokenizer,
+        kind.take(data.train, numbers.tolist()),
+        data.labels,
+        segments=encoder.config.num_segments > 0,
+        batch_size=1,
+        seed=recipe.data_seed,
+    )
+    lengths = np.asarray(sample.lengths)
+    return lengths, round(len(lengths) / count * len(data.train))
+
+
+def _memory(recipe: FinetuneRecipe, encoder: Any, length: int) -> int:
+    """Estimate bytes of weights, gradients and moments, and of activations of a long batch."""
+    config = encoder.config
+    moving = 1 if recipe.freeze or recipe.lora else 4
+    per_token = 20 * config.hidden_size + 5 * config.num_heads * length
+    per_token += 3 * config.intermediate_size
+    layers = 1 if recipe.gradient_checkpointing else config.num_layers
+    activations = recipe.batch_size * length * layers * per_token
+    width = _FLOAT if recipe.precision == "float32" else _FLOAT // 2
+    return int(moving * _FLOAT * encoder.count_params() + width * activations)
+
+
+def files_of_run(recipe: FinetuneRecipe) -> list[str]:
+    """Return what a run writes into its folder, files and folders, in the order of writing."""
+    folder, kind = FinetuneFolder(recipe), task_of(recipe)
+    seeds = [folder.of_seed(recipe.seed + number).name for number in range(recipe.seeds)]
+    if len(seeds) > _SHOWN:
+        seeds = [seeds[0], "…", seeds[-1]]
+    left_out = () if kind.has_confusion else ("confusion matrix",)
+    last = files_of_steps([step for step in STEPS if step.name not in left_out])
+    last = [f"predictions.{kind.extension}" if "predictions." in name else name for name in last]
+    return [folder.run.name, *seeds, *last]
+
+
+def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> None:
+    """Print what `bert-keras finetune` would do with this recipe; write nothing.
+
+    Raises:
+        UsageError, DataError, ArtifactError: as for `plan`.
+    """
+    found = plan(recipe)
+    columns = "", *(Column(name, overflow="fold") for name in ("value", "remark"))
+    table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
+    train, dev = found.examples
+    table.add_row("task", recipe.task, f"precision {recipe.precision}")
+    drawn = (
+        f"{recipe.train}, drawn by data_seed={recipe.data_seed}" if recipe.rows else recipe.train
+    )
+    table.add_row("examples to learn from", f"{train:,}", drawn)
+    table.add_row(
+        "examples to measure on",
+        f"{dev:,}",
+        recipe.dev or f"{recipe.validation_split:.0%} of train",
+    )
+    if found.labels is not None:
+        more = ", …" if len(found.labels) > _SHOWN else ""
+        table.add_row("labels", f"{len(found.labels)}", ", ".join(found.labels[:_SHOWN]) + more)
+    table.add_row("encoder", f"{found.parameters:,} parameters", recipe.encoder)
+    full = float((found.lengths >= recipe.max_length).mean())
+    table.add_row(
+        "tokens of a row",
+        f"median {np.median(found.lengths):.0f}, longest {found.lengths.max():,}",
+        f"{full:.1%} fill max_length={recipe.max_length} or are cut",
+    )
+    seeds = f", {recipe.seeds} seeds" if recipe.seeds > 1 else ""
+    table.add_row(
+        "steps",
+        f"{found.steps * recipe.epochs * recipe.seeds:,}",
+        f"{found.steps:,} an epoch, {recipe.epochs} epochs, batches of {recipe.batch_size}{seeds}",
+    )
+    is_default = "the default of this task and encoder"
+    told = "at the end of the warm-up" if recipe.learning_rate else is_default
+    table.add_row("learning rate", f"{found.rate:g}", told)
+    memory = machine.facts()["memory_bytes"]
+    remark = Text("beside the backend's own")
+    if isinstance(memory, int) and found.memory > memory:
+        remark = Text(f"more than this machine has, {machine.gibibytes(memory)}", "red")
+    table.add_row("memory", f"about {machine.gibibytes(found.memory)}", remark)
+    table.add_row(
+        "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"
+    )
+    table.add_row(
+        "run folder", recipe.out or f"runs/{recipe.name}", ", ".join(files_of_run(recipe))
+    )
+    (console or escaping.console()).print(table)

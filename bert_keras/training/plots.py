@@ -1,0 +1,187 @@
+"""Pictures of a run: loss and accuracy over the steps, and confusion matrices."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bert_keras.features import PAIR_LOSSES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TRAIN, _HELD_OUT, _LINE = "#7f9fc4", "#c44e2b", "#555555"
+# What is trained beside masked tokens.
+_BESIDE = {"nsp": "next-sentence", "sop": "sentence-order", "rtd": "replaced-token"}
+
+
+def loss_picture(
+    metrics: Sequence[Mapping[str, float]],
+    path: str | os.PathLike[str],
+    entropy_floor: float | None = None,
+) -> Path | None:
+    """Draws the masked-token loss, and the accuracy of what is trained beside it, as a PNG.
+
+    Where masked tokens are all there is, the second panel shows how many of them are right.
+
+    Args:
+        metrics: records with "step" and, where measured, "mlm_loss", "nsp_accuracy", … and the
+            same names with "val_" for held-out documents.
+        path: of the PNG.
+        entropy_floor: unigram entropy in nats, drawn as a line.
+
+    Returns:
+        The path; None where matplotlib is not installed, after saying so on stderr.
+    """
+    try:
+        # Not pyplot, which would choose a backend for the whole process and keep the figure.
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
+    except ImportError:
+        message = "No picture: matplotlib is not installed (pip install matplotlib)."
+        print(message, file=sys.stderr)
+        return None
+    figure = Figure(figsize=(9, 7), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    above, below = figure.subplots(2, sharex=True, height_ratios=(3, 2))
+
+    _curves(above, metrics, "mlm_loss" if _has(metrics, "mlm_loss") else "loss")
+    if entropy_floor is not None:
+        label = f"unigram entropy, {entropy_floor:.2f} nats"
+        above.axhline(entropy_floor, color=_LINE, linestyle="--", linewidth=1.2, label=label)
+    above.set_ylabel("masked-token loss (nats)")
+
+    beside = next((name for name in _BESIDE if _has(metrics, f"{name}_accuracy")), "mlm")
+    _curves(below, metrics, f"{beside}_accuracy")
+    if beside in PAIR_LOSSES:
+        below.axhline(0.5, color=_LINE, linestyle="--", linewidth=1.2, label="chance, 50 %")
+    if beside == "rtd":
+        steps, shares = _series(metrics, "rtd_share")
+        if not steps:
+            steps, shares = _series(metrics, "val_rtd_share")
+        label = "finding no replaced token"
+        below.plot(steps, [1 - share for share in shares], _LINE, ls="--", lw=1.2, label=label)
+    below.set_ylabel(f"{_BESIDE.get(beside, 'masked-token')} accuracy")
+    below.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    below.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    below.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    below.set_xlabel("step")
+    figure.align_ylabels()
+
+    for axes in (above, below):
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, format="png")
+    return path
+
+
+def _curves(axes: Axes, metrics: Sequence[Mapping[str, float]], name: str) -> None:
+    """Draws a measure in training and on held-out documents, and tells the latter's last value."""
+    steps, values = _series(metrics, name)
+    if steps:
+        marker = "o" if len(steps) == 1 else None  # one point makes no line
+        axes.plot(steps, values, color=_TRAIN, linewidth=1.4, marker=marker, label="training")
+    steps, values = _series(metrics, f"val_{name}")
+    if steps:
+        last = f"{100 * values[-1]:.1f} %" if "accuracy" in name else f"{values[-1]:.2f}"
+        label = f"held-out documents, last {last}"
+        axes.plot(steps, values, color=_HELD_OUT, linewidth=2, marker="o", ms=4, label=label)
+
+
+def _has(metrics: Sequence[Mapping[str, float]], name: str) -> bool:
+    return bool(_series(metrics, name)[0] or _series(metrics, f"val_{name}")[0])
+
+
+def _series(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[list[float], list[float]]:
+    """The steps and values of the records that have the measure."""
+    found = [record for record in metrics if record.get(name) is not None]
+    return [record["step"] for record in found], [record[name] for record in found]
+
+
+# === Pictures of a fine-tuning run: the metric over the steps, and what was taken for what.
+
+
+_MOST_COLORS = 10  # of the palette that is made to tell lines apart
+_MOST_NAMES = 30  # that fit beside a matrix
+
+
+def curve_picture(
+    curves: Mapping[int, Sequence[tuple[int, float, float]]], metric: str, path: Path
+) -> None:
+    """Draw the metric on dev above and the training loss below, a colour for each seed, as a PNG.
+
+    Args:
+        curves: by seed: step, loss and metric of every report.
+        metric: its name.
+        path: of the PNG.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axes = _figure(2)
+    above, below = axes
+    for (seed, points), color in zip(curves.items(), _colors(len(curves)), strict=True):
+        steps, losses, scores = zip(*points, strict=True)
+        style = {"marker": "o", "color": color, "label": f"seed {seed}"}
+        above.plot(steps, scores, ms=4, linewidth=1.6, **style)
+        below.plot(steps, losses, ms=3, linewidth=1.2, **style)
+    above.set_ylabel(f"{metric} on dev", parse_math=False)
+    below.set_ylabel("training loss")
+    below.set_xlabel("step")
+    below.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    handles, names = above.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=5, frameon=False)
+    for each in axes:
+        each.grid(alpha=0.25)
+        each.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, format="png")
+
+
+def confusion_picture(names: Sequence[str], counts: np.ndarray, path: Path) -> None:
+    """Draws how often each label was taken for each, as a PNG.
+
+    Args:
+        names: of the labels.
+        counts: [right label, answered label].
+        path: of the PNG.
+    """
+    figure, axes = _figure(1)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    if len(names) <= _MOST_NAMES:
+        axes.set_xticks(range(len(names)), names, rotation=45, ha="right", parse_math=False)
+        axes.set_yticks(range(len(names)), names, parse_math=False)
+        for (row, column), count in np.ndenumerate(counts):
+            color = "white" if shares[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{count:,}", ha="center", va="center", color=color)
+    axes.set_xlabel("answered")
+    axes.set_ylabel("right")
+    figure.savefig(path, format="png")
+
+
+def _colors(count: int) -> list[Any]:
+    """Return as many different colours."""
+    from matplotlib import colormaps
+
+    if count <= _MOST_COLORS:
+        return list(colormaps["tab10"].colors[:count])  # pyright: ignore[reportAttributeAccessIssue]
+    return [colormaps["turbo"](share) for share in np.linspace(0.05, 0.95, count)]
+
+
+def _figure(panels: int) -> tuple[Any, Any]:
+    # Not pyplot, which would choose a backend for the whole process and keep the figure.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 6), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(panels, sharex=panels > 1)

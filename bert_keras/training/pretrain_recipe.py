@@ -1,0 +1,287 @@
+"""Recipes: the values of a pretraining run, in a Python file."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from bert_keras import file_io
+from bert_keras.config import BertConfig
+from bert_keras.errors import ArtifactError
+from bert_keras.features import PAIR_LOSSES
+from bert_keras.presets import PRESETS
+from bert_keras.training import recipe_base
+from bert_keras.training.recipe_base import JIT, Section, check_values, fail
+
+FOLDER = Path(__file__).parent / "recipes"
+_text, _vocabulary, _model = Section("Text"), Section("Vocabulary"), Section("Model")
+_examples, _optimization, _run = Section("Examples"), Section("Optimization"), Section("Run")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainRecipe:
+    """The values of a pretraining run. A recipe file defines one: `recipe = PretrainRecipe(…)`.
+
+    Raises:
+        UsageError: a value of the wrong type, out of range, or at odds with another.
+    """
+
+    # === Text ===
+    corpus: str = _text(
+        "file, folder or glob in quotes, or a folder of `bert-keras prepare`; "
+        "demo: the English that CPython ships"
+    )
+    layout: str = _text(
+        "how the text is written in the files",
+        "text",
+        choices={
+            "text": "running text, a paragraph on each line; it is split into sentences",
+            "sentences": "one sentence on each line, a blank line between documents",
+        },
+    )
+    language: str = _text("ISO code of the language: its rules split text into sentences", "en")
+    field: str = _text("key of the text in .jsonl files", "text")
+    validation_split: float = _text(
+        "share of the documents to hold out: one document in N, N = 1 / validation_split",
+        0.02,
+        above_zero=True,
+    )
+    # === Vocabulary ===
+    vocab: str = _vocabulary(
+        "vocab.txt, or a folder with a tokenizer; empty: learned from the corpus", ""
+    )
+    vocab_size: int = _vocabulary("entries of a vocabulary that is learned", 16_000)
+    lowercase: bool = _vocabulary("convert text to lower case, without accents", True)
+    # === Model ===
+    init_checkpoint: str = _model(
+        "checkpoint to continue pretraining from; it gives sizes, dropout and vocabulary", ""
+    )
+    config: str = _model(
+        "sizes of a new model: a name in bert_keras.PRESETS, or a JSON file of `BertConfig.save`",
+        "bert_mini_uncased",
+    )
+    hidden_size: int = _model("width of every layer; 0: that of config", 0, least=0)
+    num_layers: int = _model("transformer blocks; 0: those of config", 0, least=0)
+    num_heads: int = _model("attention heads of a block; 0: those of config", 0, least=0)
+    intermediate_size: int = _model(
+        "width of the feed-forward layers; 0: that of config", 0, least=0
+    )
+    max_positions: int = _model(
+        "longest sequence that the model takes; 0: that of config", 0, least=0
+    )
+    dropout: float = _model("dropout rate of embeddings and sublayers", 0.1)
+    attention_dropout: float = _model(
+        "dropout rate of attention; fused attention kernels need 0", 0.1
+    )
+    initializer_range: float = _model("standard deviation of new weights", 0.02, above_zero=True)
+    output_bias: str = _model(
+        "initial bias of the masked language model's output",
+        "frequency",
+        choices={
+            "frequency": "the logarithm of each token's share of the corpus",
+            "zero": "0 for every token",
+        },
+    )
+    # === Examples ===
+    sequence_length: int = _examples("tokens of an example, with [CLS] and [SEP]", 128, least=8)
+    loss: str = _examples(
+        "pretraining loss",
+        "nsp",
+        choices={
+            "nsp": "masked tokens and next sentence prediction, as BERT",
+            "sop": "masked tokens and the order of two sentences, as ALBERT",
+            "rtd": "replaced token detection with a small generator, as ELECTRA",
+            "mlm": "masked tokens alone, as RoBERTa",
+        },
+    )
+    masking: str = _examples(
+        "which tokens are masked together",
+        "token",
+        choices={
+            "token": "each token by itself, as the first BERT",
+            "whole_word": "all tokens of a word together",
+            "span": "several neighbouring words together, as SpanBERT",
+        },
+    )
+    mask_rate: float = _examples("share of the tokens to mask", 0.15, above_zero=True)
+    max_predictions_per_seq: int = _examples(
+        "most masked tokens of an example; 0: as many as mask_rate gives", 0, least=0
+    )
+    generator_size: float = _examples(
+        "width of the generator of loss=rtd, as a share of the model's", 0.25, above_zero=True
+    )
+    short_seq_prob: float = _examples("share of the examples that are made shorter", 0.1)
+    packed_length: int = _examples(
+        "sequence packing: tokens of a row that holds several examples; 0: one example in a row",
+        0,
+        least=0,
+    )
+    # === Optimization ===
+    batch_size: int = _optimization("examples of a batch", 32)
+    steps: int = _optimization("number of training batches, a multiple of log_every")
+    learning_rate: float = _optimization(
+        "peak learning rate, at the end of the warm-up", 1e-4, above_zero=True, is_share=False
+    )
+    warmup_steps: int = _optimization("steps in which the learning rate rises from 0", 0, least=0)
+    schedule: str = _optimization(
+        "decay of the learning rate after the warm-up",
+        "linear",
+        choices=("linear", "cosine", "polynomial"),
+    )
+    weight_decay: float = _optimization(
+        "weight decay of kernels and embeddings; biases and LayerNorm have none",
+        0.01,
+        is_share=False,
+    )
+    clip_norm: float = _optimization(
+        "largest norm of the gradient; 0: no clipping", 1.0, is_share=False
+    )
+    optimizer: str = _optimization(
+        "name of the optimizer", "adamw", choices=("adamw", "lamb", "muon")
+    )
+    gradient_accumulation_steps: int = _optimization(
+        "batches whose gradients are accumulated for one update", 1
+    )
+    ema_momentum: float = _optimization(
+        "momentum of an exponential moving average of the weights, which is saved; 0: off", 0.0
+    )
+    precision: str = _optimization(
+        "Keras dtype policy", "float32", choices=("float32", "mixed_bfloat16", "mixed_float16")
+    )
+    gradient_checkpointing: bool = _optimization(
+        "recompute activations in the backward pass: less memory, more time", False
+    )
+    loss_chunks: int = _optimization(
+        "compute the loss in this many parts of the vocabulary: less memory, more time", 1
+    )
+    # === Run ===
+    seed: int = _run("seed of weights, dropout and data", 0, least=0, bound=2**32)
+    log_every: int = _run("steps between two lines of metrics.jsonl", 50)
+    evaluate_every: int = _run("lines of metrics.jsonl between evaluations", 10)
+    eval_examples: int = _run("held-out examples to evaluate on", 2_000)
+    checkpoint_every: int = _run("lines of metrics.jsonl between checkpoints", 10)
+    workers: int = _run("threads or processes that prepare data", 2)
+    tensorboard: bool = _run("also write event files for TensorBoard", False)
+    export: bool = _run("write a SavedModel at the end", True)
+    jit_compile: str = _run(
+        "compile with XLA; auto: as the backend and device allow", "auto", choices=tuple(JIT)
+    )
+    out: str = _run("folder of the run; empty: runs/<name>", "")
+    name: str = _run(
+        "name of the run and of its folder in saved_models; empty: that of the recipe file", ""
+    )
+
+    def __post_init__(self) -> None:
+        check_values(self)
+        if not self.corpus:
+            fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)
+        if self.init_checkpoint:
+            if self.loss == "rtd":
+                fail("loss", "must be mlm, nsp or sop with init_checkpoint=", self.loss)
+            object.__setattr__(self, "vocab", self.vocab or self.init_checkpoint)
+        else:
+            self._check_sizes()
+        for name in ("log_every", "gradient_accumulation_steps"):
+            if self.steps % getattr(self, name):
+                fail("steps", f"must be a multiple of {name}={getattr(self, name)}", self.steps)
+        if 0 < self.packed_length < self.sequence_length:
+            rule = f"must be 0, or at least sequence_length={self.sequence_length}"
+            fail("packed_length", rule, self.packed_length)
+        for name, plain in (("packed_length", 0), ("loss_chunks", 1)):
+            if self.loss == "rtd" and getattr(self, name) != plain:
+                rule = f"must be {plain} with loss=rtd"
+                fail(name, rule, getattr(self, name))
+        if self.validation_split > 0.5:
+            fail("validation_split", "must be at most 0.5", self.validation_split)
+        if self.warmup_steps > self.steps:
+            fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
+
+    @property
+    def own_sizes(self) -> dict[str, int]:
+        """The sizes of a new model that the recipe gives itself, in place of those of `config`."""
+        return {name: getattr(self, name) for name in _SIZES if getattr(self, name)}
+
+    def sizes(self) -> BertConfig:
+        """Return the sizes of a new model: those of `config`, with the recipe's own values.
+
+        Raises:
+            UsageError: no such preset or file, or sizes that no model has.
+        """
+        if self.config in PRESETS:
+            sizes = PRESETS[self.config]
+        elif (path := file_io.expanded(self.config)).suffix == ".json" and path.is_file():
+            sizes = self._sizes_in(path)
+        else:
+            fail("config", "must be a JSON file or a name of PRESETS", self.config, PRESETS)
+        try:
+            return sizes.replace(vocab_size=self.vocab_size, **self.own_sizes)
+        except ValueError as error:
+            fail("config", f"does not fit: {error}", self.config)
+
+    def _sizes_in(self, path: Path) -> BertConfig:
+        try:
+            values = file_io.read_object(path)
+            return BertConfig.from_dict({"vocab_size": self.vocab_size, **values})
+        except ArtifactError as error:
+            fail("config", f"cannot be read: {error}", self.config)
+        except ValueError as error:
+            fail("config", f"is not of a model: {error}", self.config)
+
+    def _check_sizes(self) -> None:
+        sizes = self.sizes()
+        if self.loss in PAIR_LOSSES and sizes.num_segments < 2:
+            rule = f"must be mlm or rtd: {self.config} has no second segment for pairs"
+            fail("loss", rule, self.loss)
+        if self.loss == "rtd" and sizes.unique_layers < sizes.num_layers:
+            rule = f"must not be rtd: {self.config} shares its blocks"
+            fail("loss", rule, self.loss)
+        if self.sequence_length > sizes.max_positions:
+            whose = "max_positions" if self.max_positions else f"the positions of {self.config}"
+            rule = f"must be at most {sizes.max_positions}, {whose}"
+            fail("sequence_length", rule, self.sequence_length)
+
+
+_SIZES = ("hidden_size", "num_layers", "num_heads", "intermediate_size", "max_positions")
+
+
+def known_recipes() -> list[str]:
+    """Return the names of the recipes in recipes/, sorted."""
+    return recipe_base.known_recipes(FOLDER)
+
+
+def load_recipe(name_or_path: str) -> PretrainRecipe:
+    """Open the recipe of a name in recipes/ or of the path of a .py file, its `name` filled in.
+
+    Raises:
+        UsageError: no such recipe, or a file that does not define one.
+    """
+    return recipe_base.load_recipe(name_or_path, PretrainRecipe, FOLDER)
+
+
+def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
+    """The same way through a run in seconds: a tiny model, few steps, the demo corpus."""
+    return dataclasses.replace(
+        recipe,
+        name=f"{recipe.name or 'recipe'}_quicktest",
+        out="",
+        corpus="demo",
+        layout="text",
+        language="en",
+        vocab="",
+        init_checkpoint="",
+        config="bert_tiny_uncased",
+        max_positions=0,
+        vocab_size=min(recipe.vocab_size, 1_000),
+        sequence_length=min(recipe.sequence_length, 32),
+        max_predictions_per_seq=min(recipe.max_predictions_per_seq, 5),
+        packed_length=min(recipe.packed_length, 64),
+        batch_size=min(recipe.batch_size, 8),
+        steps=6,
+        warmup_steps=min(recipe.warmup_steps, 2),
+        gradient_accumulation_steps=min(recipe.gradient_accumulation_steps, 2),
+        log_every=2,
+        evaluate_every=1,
+        eval_examples=min(recipe.eval_examples, 16),
+        checkpoint_every=1,
+        workers=1,
+    )

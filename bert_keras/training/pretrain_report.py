@@ -1,0 +1,346 @@
+"""Report of a pretraining run: how good it is, what it saw, what it cost."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib.metadata
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bert_keras import escaping, file_io
+from bert_keras.data import Corpus, dataset
+from bert_keras.escaping import markdown, markdown_block
+from bert_keras.features import PAIR_LOSSES
+from bert_keras.models import Task
+from bert_keras.predictor import Predictor
+from bert_keras.resume import MetricsLog
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.training import machine, pretrain_setup
+from bert_keras.training.pretrain_recipe import PretrainRecipe
+from bert_keras.training.pretrain_setup import TrainingCorpora, evaluation_batches, rows_of, seen_in
+from bert_keras.training.progress import clock
+from bert_keras.training.recipe_base import JIT
+from bert_keras.training.run_folder import TEXT_VALUES, RunFolder
+
+_YARDSTICK = (
+    "The yardstick: whoever knows how often each token occurs, but does not look at the context, "
+    "has a loss of at best {0.entropy:.3f} nats (the unigram entropy of the held-out tokens), and "
+    "of {0.cross_entropy:.3f} nats with the frequencies of the training text. What a model is "
+    "below that, it reads from the context."
+)
+
+Row = tuple[str, ...]  # measure, value, remark
+
+
+@dataclasses.dataclass(frozen=True)
+class FilledMask:
+    """A held-out text with one [MASK], the token that stood there, and guesses, best first."""
+
+    text: str
+    answer: str
+    guesses: Sequence[tuple[str, float]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report:
+    """The facts of a run. Shares are between 0 and 1, losses and entropies in nats."""
+
+    # How it was made.
+    recipe: str
+    command: str
+    date: str
+    backend: str
+    versions: Mapping[str, str]
+    machine: Mapping[str, object]  # of machine.facts()
+    settings: Mapping[str, object]  # the recipe's values
+    # The data.
+    documents: int  # to train on, without the held-out ones
+    tokens: int
+    held_out_documents: int
+    held_out_tokens: int
+    vocab_size: int
+    unknown_share: float  # of the tokens
+    padding_share: float  # of the batches' positions
+    masks_per_row: float
+    pair_balance: float | None = None  # share of the pairs with label 1; None: no pairs
+    dropped_share: float = 0.0  # of the examples, left out for that balance
+    # The result on held-out documents.
+    entropy: float  # of unigram.entropy()
+    cross_entropy: float  # of unigram.cross_entropy()
+    mlm_loss: float
+    mlm_accuracy: float
+    mlm_targets: int  # masked tokens that were measured
+    loss: str = "nsp"  # or "sop", "rtd", "mlm"
+    pair_accuracy: float | None = None
+    pair_count: int = 0
+    # Of telling replaced tokens from original ones: loss in nats, accuracy, share of the replaced.
+    rtd: tuple[float, float, float] | None = None
+    # The cost.
+    parameters: int
+    steps: int
+    tokens_per_second: float  # useful ones, without padding
+    waiting_share: float | None  # of the steps' time, for batches
+    wall_seconds: float
+    peak_memory: int | None  # bytes, of machine.peak_memory_bytes()
+    filled: Sequence[FilledMask] = ()
+    picture: str | None = None  # path relative to the report's folder
+
+
+def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
+    """Writes the report as Markdown and returns its path."""
+    lines = [f"# {markdown(facts.recipe)}: pretraining report", ""]
+    lines += [f"- **{name}: {value}**, {remark}." for name, value, remark in _results(facts)]
+    if facts.picture:
+        lines += ["", f"![Loss and accuracy over the steps]({facts.picture})"]
+    lines += ["", _YARDSTICK.format(facts), "", "## The data", "", *markdown_table(_data(facts))]
+    lines += ["", "## The cost", "", *markdown_table(_cost(facts))]
+    if facts.filled:
+        lines += ["", "## Filled masks", "", "Held-out text; the right token is in bold.", ""]
+        rows = [
+            (markdown(mask.text), markdown(mask.answer), _guesses(mask)) for mask in facts.filled
+        ]
+        lines += markdown_table(rows, ("text", "right", "best guesses"))
+    lines += ["", "## How it was made", "", *markdown_block(facts.command), ""]
+    lines += markdown_table(_origin(facts), ("", ""))
+    file_io.write_text(path, "\n".join([*lines, ""]))
+    return Path(path)
+
+
+def print_summary(report: Report, *, console: Console | None = None) -> None:
+    """Prints the results, the cost and the filled masks (on stdout by default)."""
+    numbers = Table("measure", "value", "remark", title=f"{report.recipe}: held-out documents")
+    for row in (*_results(report), *_cost(report)):
+        numbers.add_row(*map(Text, row))
+    masks = Table("text", "right", "best guesses", title="Filled masks, held-out text")
+    for mask in report.filled:
+        guesses = Text(", ").join(
+            Text(f"{token} {_percent(share)}", "bold green" if token == mask.answer else "")
+            for token, share in mask.guesses
+        )
+        masks.add_row(Text(mask.text), Text(mask.answer), guesses)
+    (console or escaping.console()).print(numbers, *([masks] if report.filled else []))
+
+
+def _results(facts: Report) -> list[Row]:
+    gap = facts.entropy - facts.mlm_loss
+    verdict = f"{abs(gap):.2f} nats {'under' if gap > 0 else 'still over'} the unigram entropy"
+    rows = [
+        ("MLM loss", f"{facts.mlm_loss:.3f} nats", verdict),
+        ("MLM accuracy", _percent(facts.mlm_accuracy), f"on {facts.mlm_targets:,} masked tokens"),
+    ]
+    if (accuracy := facts.pair_accuracy) is not None and facts.pair_count:
+        margin = 1.96 * math.sqrt(accuracy * (1 - accuracy) / facts.pair_count)
+        verdict = "better than chance" if accuracy - margin > 0.5 else "no better than chance"
+        remark = f"on {facts.pair_count:,} pairs (± {100 * margin:.1f} points): {verdict}"
+        rows.append((f"{facts.loss.upper()} accuracy", _percent(accuracy), remark))
+    if facts.rtd is not None:
+        loss, accuracy, share = facts.rtd
+        gap = _entropy(share) - loss
+        verdict = f"{abs(gap):.3f} nats {'under' if gap > 0 else 'over'} knowing their share alone"
+        rows.append(("RTD loss", f"{loss:.3f} nats", verdict))
+        remark = f"finding none would be right for {_percent(1 - share)}"
+        rows.append(("RTD accuracy", _percent(accuracy), remark))
+    return rows
+
+
+def _entropy(share: float) -> float:
+    """Of a coin, in nats: the loss of who knows how many tokens were replaced, but not which."""
+    return -sum(p * math.log(p) for p in (share, 1 - share) if p)
+
+
+def _data(facts: Report) -> list[Row]:
+    held_out = facts.held_out_documents
+    fits = "fits" if facts.unknown_share < 0.01 else "does **not** fit"
+    rows = [
+        ("training text", f"{facts.tokens:,} tokens", f"{facts.documents:,} documents"),
+        ("held-out text", f"{facts.held_out_tokens:,} tokens", f"{held_out:,} documents"),
+        ("vocabulary", f"{facts.vocab_size:,} pieces", f"{fits} the text"),
+        ("[UNK]", _percent(facts.unknown_share, 3), "of the tokens; it should be less than 1 %"),
+        ("padding", _percent(facts.padding_share), "of the positions in a batch"),
+        ("masks", f"{facts.masks_per_row:.1f}", "per row"),
+    ]
+    if facts.pair_balance is not None:
+        what = "B is from elsewhere" if facts.loss == "nsp" else "the order is swapped"
+        rows.append(("pairs", _percent(facts.pair_balance), f"where {what}; about half is right"))
+        rows.append(("left out", _percent(facts.dropped_share), "of all examples, for the balance"))
+    return rows
+
+
+def _cost(facts: Report) -> list[Row]:
+    waited: list[Row] = []
+    if facts.waiting_share is not None:
+        waited = [("waiting", _percent(facts.waiting_share), "of the steps' time, for batches")]
+    return [
+        ("parameters", f"{facts.parameters:,}", ""),
+        ("steps", f"{facts.steps:,}", f"in {clock(facts.wall_seconds)}"),
+        ("speed", f"{facts.tokens_per_second:,.0f} tokens/s", "padding not counted"),
+        *waited,
+        ("memory", machine.gibibytes(facts.peak_memory), "at the peak"),
+    ]
+
+
+def _origin(facts: Report) -> list[Row]:
+    return [
+        ("date", facts.date),
+        ("machine", machine.described(facts.machine)),
+        ("backend", facts.backend),
+        ("versions", ", ".join(f"{name} {version}" for name, version in facts.versions.items())),
+        *((key, markdown(repr(value))) for key, value in facts.settings.items()),
+    ]
+
+
+def _guesses(mask: FilledMask) -> str:
+    shown = [(f"{markdown(token)} {_percent(share)}", token) for token, share in mask.guesses]
+    return ", ".join(f"**{text}**" if token == mask.answer else text for text, token in shown)
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def markdown_table(rows: Sequence[Row], head: Row = ("measure", "value", "remark")) -> list[str]:
+    """The lines of a table."""
+    return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
+
+
+# === Examining a trained model on held-out documents: the facts of its report.
+
+
+_PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "numpy", "tokenizers")
+_RTD = ("rtd_loss", "rtd_accuracy", "rtd_share")
+_FILLED = 10
+_SHORTEST, _LONGEST = 8, 40  # pieces of a sentence that is shown
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that a run depends on, where installed."""
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def examine(
+    recipe: PretrainRecipe,
+    folder: RunFolder,
+    task: Task,
+    corpora: TrainingCorpora,
+    *,
+    command: str,
+    seconds: float,
+    peak_memory: int | None,
+) -> Report:
+    """Measures the model on held-out documents and gathers what the run has logged."""
+    tokenizer, train, held_out = corpora.tokenizer, corpora.train, corpora.held_out
+    examples = corpora.examples(recipe, held_out=True)
+    batches = evaluation_batches(recipe, examples)
+    if not task.compiled:  # but a view of it
+        task.compile(**task.loss_and_metrics(), jit_compile=JIT[recipe.jit_compile])
+    measured = task.evaluate(dataset(examples, steps=batches), return_dict=True, verbose=0)
+    learned_from = corpora.examples(recipe)
+    seen = seen_in(learned_from)
+    if recipe.packed_length:
+        seen |= seen_in(rows_of(recipe, learned_from))
+    measured_on = examples.statistics(epoch=0, batches=batches)
+    entropy = pretrain_setup.entropy(held_out.tokens, tokenizer.special_ids)
+    speeds = MetricsLog(folder.speed).records()
+    # A run that an earlier version began has reports without it.
+    waiting = [record["waiting_share"] for record in speeds if "waiting_share" in record]
+    pair = recipe.loss if recipe.loss in PAIR_LOSSES else None
+    return Report(
+        recipe=recipe.name,
+        command=command,
+        date=datetime.date.today().isoformat(),
+        backend=keras.backend.backend(),
+        versions=versions(),
+        machine=machine.facts(),
+        settings={
+            name: value
+            for name, value in dataclasses.asdict(recipe).items()
+            # A prepared corpus was made with values of its own.
+            if name == "corpus" or not (corpora.is_prepared and name in TEXT_VALUES)
+        },
+        documents=train.num_documents,
+        tokens=train.num_tokens,
+        held_out_documents=held_out.num_documents,
+        held_out_tokens=held_out.num_tokens,
+        vocab_size=tokenizer.vocab_size,
+        unknown_share=measured_on["unknown_share"],
+        padding_share=seen["padding_share"],
+        masks_per_row=seen["masks_per_row"],
+        pair_balance=seen.get(f"{pair}_share"),
+        dropped_share=seen["dropped_share"],
+        entropy=entropy,
+        cross_entropy=pretrain_setup.cross_entropy(
+            train.tokens, held_out.tokens, tokenizer.special_ids, tokenizer.vocab_size
+        ),
+        mlm_loss=measured.get("mlm_loss", measured["loss"]),
+        mlm_accuracy=measured["mlm_accuracy"],
+        mlm_targets=round(measured_on["masks_per_row"] * batches * examples.batch_size),
+        loss=recipe.loss,
+        pair_accuracy=measured[f"{pair}_accuracy"] if pair else None,
+        pair_count=batches * examples.batch_size if pair else 0,
+        rtd=tuple(measured[name] for name in _RTD) if recipe.loss == "rtd" else None,
+        parameters=task.count_params(),
+        steps=recipe.steps,
+        tokens_per_second=float(np.median([record["tokens_per_second"] for record in speeds])),
+        waiting_share=float(np.median(waiting)) if waiting else None,
+        wall_seconds=seconds,
+        peak_memory=peak_memory,
+        filled=fill_held_out(task, tokenizer, held_out, recipe.sequence_length),
+    )
+
+
+def fill_held_out(
+    task: Task, tokenizer: Tokenizer, held_out: Corpus, max_length: int
+) -> list[FilledMask]:
+    """Ten held-out sentences, a whole word masked in each, with the model's best guesses."""
+    room = max_length - len(("[CLS]", "[SEP]"))
+    chosen = list(_maskable(held_out, tokenizer, min(_LONGEST, room)))
+    texts = [text for text, _ in chosen]
+    if not texts:
+        return []
+    fills = Predictor(task, tokenizer).fill_mask(texts, top_k=5)
+    return [
+        FilledMask(text, answer, [(guess.token, guess.score) for guess in masks[0]])
+        for (text, answer), masks in zip(chosen, fills, strict=True)
+    ]
+
+
+def _maskable(corpus: Corpus, tokenizer: Tokenizer, longest: int) -> Iterator[tuple[str, str]]:
+    """Texts with one [MASK] and the word that stood there, from all over the corpus."""
+    rng = np.random.default_rng(0)
+    found = 0
+    for sentence in rng.permutation(corpus.num_sentences):
+        start, end = corpus.sentence_starts[sentence : sentence + 2]
+        ids = np.asarray(corpus.tokens[start:end]).astype(int)
+        if not min(_SHORTEST, longest) <= len(ids) <= longest or tokenizer.unk_id in ids:
+            continue
+        continued = np.append(tokenizer.continuation[ids][1:], False)
+        words = [tokenizer.id_to_token(token) for token in ids]
+        whole = [
+            place
+            for place, word in enumerate(words)
+            if word.isalpha() and not continued[place] and not tokenizer.continuation[ids[place]]
+        ]
+        if not whole:
+            continue
+        place = int(rng.choice(whole))
+        answer = words[place]
+        ids[place] = tokenizer.mask_id
+        yield tokenizer.decode(ids.tolist(), skip_special_tokens=False), answer
+        found += 1
+        if found == _FILLED:
+            return

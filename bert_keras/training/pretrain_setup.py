@@ -1,0 +1,394 @@
+"""Corpus and model of a pretraining run."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras.data import (
+    MANIFEST,
+    Corpus,
+    PackedExamples,
+    PretrainingExamples,
+    read,
+    split_of,
+)
+from bert_keras.errors import ArtifactError, DataError, UsageError
+from bert_keras.features import NSP, PAIR_LOSSES
+from bert_keras.models import (
+    BertEncoder,
+    ChunkedTask,
+    ElectraPretrainer,
+    MaskedLM,
+    PackedTask,
+    Pretrainer,
+    Task,
+)
+from bert_keras.optimization import optimizer
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.training import demo_corpus, prepare
+from bert_keras.training.pretrain_recipe import PretrainRecipe
+from bert_keras.training.recipe_base import JIT
+from bert_keras.training.run_folder import RunFolder
+
+_CHUNK = 1 << 22  # ids that are counted at once: a corpus is larger than memory
+
+
+def entropy(token_ids: np.ndarray, special_ids: Collection[int]) -> float:
+    """The entropy in nats of the tokens' frequencies, special tokens left out.
+
+    No guess that ignores the context has a lower loss on these tokens.
+
+    Raises:
+        ValueError: there is no token but special ones.
+    """
+    counts = _counts(token_ids, special_ids, int(token_ids.max(initial=0)) + 1)
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def cross_entropy(
+    train_ids: np.ndarray, held_out_ids: np.ndarray, special_ids: Collection[int], vocab_size: int
+) -> float:
+    """The loss in nats of the training frequencies, add-one smoothed, on held-out tokens.
+
+    Raises:
+        ValueError: there is no token but special ones.
+    """
+    counts = _counts(held_out_ids, special_ids, vocab_size)
+    seen = counts > 0
+    losses = -log_shares(train_ids, special_ids, vocab_size)[seen]
+    return float((counts[seen] * losses).sum() / counts.sum())
+
+
+def log_shares(token_ids: np.ndarray, special_ids: Collection[int], vocab_size: int) -> np.ndarray:
+    """The logarithms of the tokens' frequencies, add-one smoothed: float64 [vocab_size].
+
+    Special tokens, which are never predicted, have -inf.
+
+    Raises:
+        ValueError: there is no token but special ones.
+    """
+    weights = _counts(token_ids, special_ids, vocab_size) + 1.0
+    weights[list(special_ids)] = 0
+    with np.errstate(divide="ignore"):
+        return np.log(weights) - np.log(weights.sum())
+
+
+def _counts(token_ids: np.ndarray, special_ids: Collection[int], size: int) -> np.ndarray:
+    """Count each id below `size`: int64 [size]; 0 for special ones."""
+    counts = np.zeros(size, np.int64)
+    for start in range(0, len(token_ids), _CHUNK):
+        counts += np.bincount(token_ids[start : start + _CHUNK], minlength=size)
+    counts[[token for token in special_ids if token < size]] = 0
+    if not counts.any():
+        raise ValueError(f"No token but special ones. Received: {len(token_ids)} token ids")
+    return counts
+
+
+# === The text of a run: found prepared, or prepared into the run's folder.
+
+
+# Batches that are counted to know what all are like.
+SAMPLED_BATCHES = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingCorpora:
+    """The tokenizer, the documents to train on, and those kept for evaluation."""
+
+    tokenizer: Tokenizer
+    train: Corpus
+    held_out: Corpus
+    folder: Path
+    is_prepared: bool  # by `bert-keras prepare`, not by the run
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal where both corpora and the tokenizer are."""
+        return f"{self.train.fingerprint}-{self.held_out.fingerprint}"
+
+    def log_shares(self) -> np.ndarray:
+        """The logarithms of the tokens' frequencies in the training text: float64 [vocab_size]."""
+        special, size = self.tokenizer.special_ids, self.tokenizer.vocab_size
+        return log_shares(self.train.tokens, special, size)
+
+    def examples(self, recipe: PretrainRecipe, *, held_out: bool = False) -> PretrainingExamples:
+        """Return the examples of either part, as the recipe wants them.
+
+        Fewer held-out examples than a batch make one smaller batch.
+
+        Raises:
+            DataError: the documents give no examples, or too few to train on.
+        """
+        corpus = self.held_out if held_out else self.train
+
+        def of_size(batch_size: int) -> PretrainingExamples:
+            return PretrainingExamples(
+                corpus,
+                self.tokenizer,
+                sequence_length=recipe.sequence_length,
+                batch_size=batch_size,
+                loss=recipe.loss,
+                masking=recipe.masking,
+                mask_rate=recipe.mask_rate,
+                max_predictions_per_seq=recipe.max_predictions_per_seq or None,
+                short_seq_prob=recipe.short_seq_prob,
+                seed=recipe.seed,
+            )
+
+        try:
+            examples = of_size(recipe.batch_size)
+            count = len(examples.plan(0))
+            if held_out and 0 < count < recipe.batch_size:
+                examples = of_size(count)
+            if not recipe.packed_length:  # rows of several examples fill up their last batch
+                examples.num_batches(0)
+        except DataError as error:
+            part = "held-out documents (validation_split=)" if held_out else "documents to train on"
+            raise DataError(f"{corpus.num_documents:,} {part}: {error}") from error
+        return examples
+
+
+def rows_of(
+    recipe: PretrainRecipe, examples: PretrainingExamples
+) -> PretrainingExamples | PackedExamples:
+    """The examples, or with `packed_length` rows of them: about as many in a batch."""
+    if not (length := recipe.packed_length):
+        return examples
+    rows = round(recipe.batch_size * float(examples.lengths_of(0).mean()) / length)
+    return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows))
+
+
+def seen_in(examples: PretrainingExamples | PackedExamples) -> dict[str, float]:
+    """Statistics of what is learned from; of rows of one example those of the first batches."""
+    if isinstance(examples, PackedExamples):
+        return examples.statistics(0)
+    return examples.statistics(0, SAMPLED_BATCHES)
+
+
+def open_corpora(recipe: PretrainRecipe, folder: RunFolder) -> TrainingCorpora:
+    """Opens the prepared corpus the recipe names, or the run's own, made now if need be.
+
+    Raises:
+        DataError: the text cannot be used.
+        ArtifactError: a prepared corpus is damaged.
+    """
+    if Path(recipe.init_checkpoint).is_file():
+        raise UsageError(
+            f"init_checkpoint={recipe.init_checkpoint}: a file. Name the folder of a checkpoint."
+        )
+    prepared = prepare.find_prepared(recipe.corpus)
+    is_prepared = prepared is not None
+    if prepared is None:
+        prepared = folder.corpus
+        # Once trained on, it is what the run was made with, whatever became of the files.
+        if not prepared.exists() or (not folder.checkpoints.exists() and _is_old(recipe, prepared)):
+            _prepare(recipe, folder)
+    return _open_prepared(prepared, is_prepared)
+
+
+def check_held_out(recipe: PretrainRecipe) -> None:
+    """Check, without preparing the text, that its held-out documents can be evaluated on.
+
+    Raises:
+        UsageError: a corpus that was prepared without held-out documents.
+        DataError: too few held-out documents.
+    """
+    if prepared := prepare.find_prepared(recipe.corpus):
+        _open_prepared(prepared, verify=False).examples(recipe, held_out=True)
+        return
+    needed = 2 if recipe.loss == NSP else 1
+    if recipe.corpus == "demo":
+        documents = demo_corpus.documents()
+    else:  # each line as a sentence: the documents are the same, and nothing is split
+        documents = read(recipe.corpus, layout="sentences", field=recipe.field)
+    count = found = 0
+    for count, _ in enumerate(documents, 1):
+        found += split_of(count - 1, recipe.validation_split) == "held_out"
+        if found == needed:
+            return
+    raise DataError(
+        f"corpus={recipe.corpus}: too few documents for evaluation. Received: {count:,} documents, "
+        f"of which validation_split={recipe.validation_split:g} keeps {found}; "
+        f'loss="{recipe.loss}" '
+        f"needs {needed} held-out documents. Put blank lines between documents, add text, "
+        "or take a larger validation_split=, up to 0.5."
+    )
+
+
+def _open_prepared(
+    folder: Path, is_prepared: bool = True, *, verify: bool = True
+) -> TrainingCorpora:
+    if not (folder / "held_out").is_dir():
+        raise UsageError(
+            f"{folder}: prepared with validation_split=0, so there is nothing to evaluate on. "
+            "Prepare it again with a share of held-out documents, such as validation_split=0.02."
+        )
+    tokenizer = Tokenizer.from_preset(folder)
+    train, held_out = (_open(folder / name, tokenizer, verify) for name in ("train", "held_out"))
+    return TrainingCorpora(tokenizer, train, held_out, folder, is_prepared)
+
+
+def _open(folder: Path, tokenizer: Tokenizer, verify: bool) -> Corpus:
+    corpus = Corpus.open(folder, verify=verify)
+    if (largest := int(corpus.tokens.max(initial=0))) >= tokenizer.vocab_size:
+        raise ArtifactError(
+            f"{folder}: holds the id {largest}, but the vocabulary beside it has "
+            f"{tokenizer.vocab_size} entries. Prepare the corpus again."
+        )
+    return corpus
+
+
+def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
+    """Return whether the files of the text are others than those that were prepared, or newer."""
+    if recipe.corpus == "demo":
+        return False
+    try:
+        source = read(recipe.corpus)
+        changed = max(file.stat().st_mtime for file in source.files)
+    except (DataError, OSError):
+        return False  # the text has gone: what was prepared from it is there
+    before = Corpus.open(prepared / "train").manifest["origin"]["files"]
+    made = (prepared / "train" / MANIFEST).stat().st_mtime
+    return before != source.origin["files"] or changed > made
+
+
+def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
+    check_held_out(recipe)  # before the vocabulary is learned
+    source, file_names = recipe.corpus, ()
+    if source == "demo":
+        source = str(demo_corpus.write(folder.path / "demo.txt"))
+        file_names = ("demo.txt",)  # the folder is no part of the text
+    prepare.prepare(
+        corpus=source,
+        out=folder.corpus,
+        layout=recipe.layout,
+        language=recipe.language,
+        field=recipe.field,
+        vocab=recipe.vocab,
+        vocab_size=recipe.vocab_size,
+        lowercase=recipe.lowercase,
+        validation_split=recipe.validation_split,
+        workers=recipe.workers,
+        overwrite=True,
+        file_names=file_names,
+    )
+
+
+def evaluation_batches(
+    recipe: PretrainRecipe, examples: PretrainingExamples | PackedExamples
+) -> int:
+    """Return the number of batches of held-out examples that are measured."""
+    wanted = math.ceil(recipe.eval_examples / recipe.batch_size)
+    return min(wanted, examples.num_batches(0))
+
+
+# === The model of a run.
+
+
+# Heads that a checkpoint may have, and a new task need not.
+_HEADS = ("mlm", "nsp", "sop", "rtd", "label", "tags", "span", "choice", "pooler")
+
+
+def build_task(recipe: PretrainRecipe, vocab_size: int) -> Task:
+    """The recipe's model, new or begun.
+
+    Args:
+        recipe: what to train.
+        vocab_size: of the tokenizer, learned or given.
+    """
+    task = _begun(recipe, vocab_size) if recipe.init_checkpoint else _new(recipe, vocab_size)
+    task.encoder.checkpoint_gradients(recipe.gradient_checkpointing)
+    return task
+
+
+def task_to_train(recipe: PretrainRecipe, task: Task) -> Task | PackedTask | ChunkedTask:
+    """Return the compiled model to fit: the task or a view of it."""
+    model: Any = task.packed() if recipe.packed_length else task
+    if recipe.loss_chunks > 1:
+        model = model.loss_chunks(recipe.loss_chunks)
+    model.compile(
+        optimizer(
+            recipe.learning_rate,
+            total_steps=recipe.steps // recipe.gradient_accumulation_steps,
+            warmup_steps=recipe.warmup_steps // recipe.gradient_accumulation_steps,
+            schedule=recipe.schedule,
+            name=recipe.optimizer,
+            weight_decay=recipe.weight_decay,
+            clip_norm=recipe.clip_norm or None,
+            gradient_accumulation_steps=recipe.gradient_accumulation_steps,
+            ema_momentum=recipe.ema_momentum,
+        ),
+        jit_compile=JIT[recipe.jit_compile],
+        **model.loss_and_metrics(),
+    )
+    return model
+
+
+def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:
+    """The checkpoint to go on from; heads that it has not are new."""
+    kind = MaskedLM if recipe.loss == "mlm" else Pretrainer
+    options: dict[str, Any] = {} if kind is MaskedLM else {"loss": recipe.loss}
+    try:
+        task = kind.from_preset(
+            recipe.init_checkpoint,
+            plain=True,
+            dtype=recipe.precision,
+            allow_missing=(*kind.head_layers, "pooler"),
+            allow_unused=_HEADS,
+            **options,
+        )
+    except ValueError as error:
+        raise UsageError(f"init_checkpoint={recipe.init_checkpoint}: {error}") from error
+    config = task.encoder.config
+    if config.vocab_size != vocab_size or recipe.sequence_length > config.max_positions:
+        raise UsageError(
+            f"init_checkpoint={recipe.init_checkpoint} reads {config.vocab_size} pieces and "
+            f"{config.max_positions} positions. Received: a vocabulary of {vocab_size}, "
+            f"sequence_length={recipe.sequence_length}"
+        )
+    return task
+
+
+def _new(recipe: PretrainRecipe, vocab_size: int) -> Task:
+    sizes = recipe.sizes()
+    config = sizes.replace(
+        vocab_size=vocab_size,
+        dropout=recipe.dropout,
+        attention_dropout=recipe.attention_dropout,
+        initializer_range=recipe.initializer_range,
+        pooler=recipe.loss in PAIR_LOSSES,  # nothing else would train it
+        family="electra" if recipe.loss == "rtd" else sizes.family,
+    )
+    encoder = BertEncoder(config, dtype=recipe.precision)
+    if recipe.loss == "mlm":
+        return MaskedLM(encoder)
+    if recipe.loss == "rtd":
+        return ElectraPretrainer(encoder, generator_size=recipe.generator_size)
+    return Pretrainer(encoder, loss=recipe.loss)
+
+
+def start_from_frequencies(task: Task, log_shares: np.ndarray) -> None:
+    """Lets a new MLM head begin with the tokens' frequencies, the best guess without context.
+
+    One that has learned, as the bias says, stays as it is.
+
+    With a bias of zeros the first hundreds of steps are spent on learning them, and all rows of
+    the token table are pushed one way for it.
+
+    Args:
+        task: a new model with an MLM head.
+        log_shares: of `unigram.log_shares`; -inf becomes the lowest of the others.
+    """
+    if np.any(keras.ops.convert_to_numpy(task.mlm.bias)):
+        return
+    lowest = log_shares[np.isfinite(log_shares)].min()
+    bias = np.maximum(log_shares, lowest)
+    task.mlm.bias.assign((bias - bias.mean()).astype(np.float32))  # a softmax ignores the mean

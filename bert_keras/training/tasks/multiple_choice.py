@@ -1,0 +1,86 @@
+"""Choices among several texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bert_keras import metrics
+from bert_keras.data import Choices, SupervisedExamples, choice_examples, read_choices
+from bert_keras.errors import DataError
+from bert_keras.models import BertEncoder, MultipleChoice, Task
+from bert_keras.predictor import Predictor, column_of
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.training.tasks.task import (
+    Evaluation,
+    FinetuningTask,
+    HardExample,
+    table_options,
+    text_head,
+    write_glue,
+)
+
+
+class MultipleChoiceTask(FinetuningTask):
+    """A `MultipleChoice`."""
+
+    packages: ClassVar[tuple[str, ...]] = ("sklearn",)
+
+    def read(self, path: str, *, labelled: bool = True) -> Choices:
+        """A table with a list of options, or with a column for each."""
+        recipe = self.recipe
+        options = [column_of(name.strip()) for name in recipe.options.split(",")]
+        return read_choices(
+            path,
+            prompt=column_of(recipe.prompt) if recipe.prompt else None,
+            options=options if len(options) > 1 else options[0],
+            answer=column_of(recipe.answer) if labelled else None,
+            lead=column_of(recipe.lead) if recipe.lead else None,
+            **table_options(recipe),
+        )
+
+    def check(self, data: Choices, labels: list[str] | None) -> None:
+        """The right choices are known."""
+        del labels
+        if data.answers is None:
+            raise DataError("The choices have no answers to compare with.")
+
+    def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
+        """A score for every choice."""
+        del labels
+        head = text_head(MultipleChoice, encoder)
+        return MultipleChoice(encoder, dropout=self.recipe.dropout, **head)
+
+    def examples(
+        self, tokenizer: Tokenizer, data: Choices, labels: Any, **options: Any
+    ) -> SupervisedExamples:
+        """A row for every choice."""
+        del labels
+        return choice_examples(tokenizer, data, max_length=self.recipe.max_length, **options)
+
+    def evaluate(self, predictor: Predictor, data: Choices) -> Evaluation:
+        """The share of right choices."""
+        found = predictor.predict_choices(data.prompts, data.options)
+        right = list(data.answers or ())
+        answered = [choice.index for choice in found]
+        worst = [
+            HardExample(choice.score, prompt, options[index], choice.text)
+            for choice, prompt, options, index in zip(
+                found, data.prompts, data.options, right, strict=True
+            )
+            if choice.index != index
+        ]
+        measured = {"accuracy": metrics.accuracy(right, answered)}
+        return Evaluation(measured, list(map(str, answered)), worst)
+
+    def predict(self, predictor: Predictor, data: Choices) -> list[str]:
+        """The number of the best choice, from 0."""
+        return [
+            str(choice.index) for choice in predictor.predict_choices(data.prompts, data.options)
+        ]
+
+    def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
+        """A table: index, prediction."""
+        del data
+        write_glue(path, predictions)

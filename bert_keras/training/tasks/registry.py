@@ -1,0 +1,55 @@
+"""Table of the tasks of fine-tuning: the name of each and its kind."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Any
+
+from bert_keras.errors import UsageError
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.tasks.multiple_choice import MultipleChoiceTask
+from bert_keras.training.tasks.question_answering import QuestionAnsweringTask
+from bert_keras.training.tasks.sentence_similarity import (
+    PairClassificationTask,
+    RetrievalTask,
+    SentenceSimilarityTask,
+)
+from bert_keras.training.tasks.task import FinetuningTask
+from bert_keras.training.tasks.text_classification import TextClassificationTask
+from bert_keras.training.tasks.token_classification import TokenClassificationTask
+
+TASKS: dict[str, type[FinetuningTask]] = {
+    "text_classification": TextClassificationTask,
+    "multi_label_classification": TextClassificationTask,
+    "text_regression": TextClassificationTask,
+    "token_classification": TokenClassificationTask,
+    "question_answering": QuestionAnsweringTask,
+    "multiple_choice": MultipleChoiceTask,
+    "sentence_similarity": SentenceSimilarityTask,
+    "pair_classification": PairClassificationTask,
+    "retrieval": RetrievalTask,
+}
+
+
+def task_of(
+    recipe: FinetuneRecipe, measured: Mapping[str, Any] | None = None, *, measures: bool = True
+) -> FinetuningTask:
+    """Return the kind of a recipe's task.
+
+    Args:
+        recipe: its values.
+        measured: the model's metrics on dev, if it has any.
+        measures: whether it is put to metrics now.
+
+    Raises:
+        UsageError: these need a package that is not installed.
+    """
+    kind = TASKS[recipe.task]
+    needed = kind.packages if measures else ()
+    if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
+        raise UsageError(
+            f"task={recipe.task} is measured with {' and '.join(missing)}, which is not installed: "
+            'pip install "bert-keras[finetune]"'
+        )
+    return kind(recipe, measured)

@@ -1,0 +1,220 @@
+"""Labels and numbers of texts and of pairs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bert_keras import metrics
+from bert_keras.data import (
+    SupervisedExamples,
+    Texts,
+    label_names,
+    targets_of,
+    text_examples,
+)
+from bert_keras.errors import DataError, UsageError
+from bert_keras.models import BertEncoder, SequenceClassifier, Task
+from bert_keras.predictor import Predictor
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.training.tasks.task import (
+    Evaluation,
+    HardExample,
+    TextTask,
+    require_two,
+    shown,
+    text_head,
+    write_glue,
+)
+
+_SHOWN = 20
+PROBLEMS = {
+    "text_classification": "single_label",
+    "multi_label_classification": "multi_label",
+    "text_regression": "regression",
+}
+
+
+class TextClassificationTask(TextTask):
+    """A `SequenceClassifier`."""
+
+    @property
+    def problem(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Of the recipe's task."""
+        return PROBLEMS[self.recipe.task]
+
+    def labels(self, data: Texts) -> list[str] | None:
+        """Those of the recipe, or those that the rows have.
+
+        Raises:
+            UsageError: values of the recipe that do not fit them.
+            DataError: fewer than two.
+        """
+        if self.problem == "regression":
+            return None
+        recipe = self.recipe
+        names = [name.strip() for name in recipe.labels.split(",") if name.strip()]
+        if len(set(names)) < len(names):
+            raise UsageError(f"labels must be different names. Received: labels={recipe.labels!r}")
+        names = names or label_names(data)
+        if self.problem == "single_label" and len(names) < 2:
+            raise DataError(
+                f"{recipe.train}: two labels or more are needed. Received: {names[0]!r} alone."
+            )
+        self._check_positive(names)
+        return names
+
+    def _check_positive(self, names: Sequence[str]) -> None:
+        positive = self.recipe.positive
+        if positive and (positive not in names or len(names) != 2):
+            raise UsageError(
+                f"positive must be one of two labels. Received: positive={positive!r}, and "
+                f"the labels {', '.join(names[:_SHOWN])}."
+            )
+
+    def check(self, data: Texts, labels: list[str] | None) -> None:
+        """Every row has labels that the model knows, or a number."""
+        targets_of(data, labels, self.problem)
+        if self.problem == "regression":
+            require_two(data)
+        else:
+            self._check_positive(labels or [])
+
+    def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
+        """Over [CLS], as the encoder's family has it."""
+        representation = self.recipe.representation
+        return SequenceClassifier(
+            encoder,
+            len(labels) if labels else 1,
+            labels=labels,
+            problem=self.problem,
+            dropout=self.recipe.dropout,
+            representation=representation,
+            **text_head(SequenceClassifier, encoder, representation),
+        )
+
+    def examples(
+        self, tokenizer: Tokenizer, data: Texts, labels: list[str] | None, **options: Any
+    ) -> SupervisedExamples:
+        """One row each."""
+        return text_examples(
+            tokenizer,
+            data,
+            labels=labels,
+            problem=self.problem,
+            class_weights=self._class_weights(data),
+            max_length=self.recipe.max_length,
+            **options,
+        )
+
+    def _class_weights(self, data: Texts) -> dict[str, float] | None:
+        """All labels count alike together, however rare one is."""
+        if self.recipe.class_weights == "none":
+            return None
+        counts: Counter[Any] = Counter(data.targets)
+        return {name: len(data) / (len(counts) * count) for name, count in counts.items()}
+
+    def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
+        """Accuracy, F1 and Matthews' correlation; Pearson and Spearman of numbers."""
+        scores = predictor.predict_scores(data.texts, data.pairs)
+        if self.problem == "regression":
+            return self._of_numbers(data, scores[:, 0])
+        names = predictor.label_names
+        if self.problem == "multi_label":
+            return self._of_several(data, scores, names)
+        right: list[Any] = list(data.targets or ())
+        answered = _answered(scores, names, self.problem)
+        measured = {
+            "accuracy": metrics.accuracy(right, answered),
+            "f1_macro": metrics.f1(right, answered, "macro"),
+            "matthews": metrics.matthews(right, answered),
+        }
+        if len(names) == 2:
+            positive = self.recipe.positive or names[1]
+            measured["f1"] = metrics.f1(right, answered, "binary", positive=positive)
+        number = {name: index for index, name in enumerate(names)}
+        worst = [
+            HardExample(float(row.max() - row[number[label]]), shown(data, index), label, guess)
+            for index, (row, label, guess) in enumerate(zip(scores, right, answered, strict=True))
+            if label != guess
+        ]
+        return Evaluation(
+            measured,
+            answered,
+            worst,
+            (names, metrics.confusion_matrix(right, answered, names)),
+        )
+
+    def _of_several(self, data: Texts, scores: np.ndarray, names: list[str]) -> Evaluation:
+        right: list[Any] = list(data.targets or ())
+        answered = _answered(scores, names, self.problem)
+        measured = {
+            "f1_micro": metrics.multi_label_f1(right, answered, "micro", names),
+            "f1_macro": metrics.multi_label_f1(right, answered, "macro", names),
+            "exact": float(
+                np.mean([set(a) == set(b) for a, b in zip(right, answered, strict=True)])
+            ),
+        }
+        worst = [
+            HardExample(float(wrong.max()), shown(data, index), ", ".join(wanted), ", ".join(found))
+            for index, (wrong, wanted, found) in enumerate(
+                zip(_doubts(scores, right, names), right, answered, strict=True)
+            )
+            if set(wanted) != set(found)
+        ]
+        return Evaluation(measured, self._written(answered), worst)
+
+    def _of_numbers(self, data: Texts, scores: np.ndarray) -> Evaluation:
+        right = np.array(data.targets, np.float64)
+        measured = {
+            "spearman": metrics.spearman(right, scores),
+            "pearson": metrics.pearson(right, scores),
+            "mean_squared_error": float(np.mean((right - scores) ** 2)),
+        }
+        worst = [
+            HardExample(float(abs(a - b)), shown(data, index), f"{a:.2f}", f"{b:.2f}")
+            for index, (a, b) in enumerate(zip(right, scores, strict=True))
+        ]
+        return Evaluation(measured, self._written(scores), worst)
+
+    def predict(self, predictor: Predictor, data: Texts) -> list[str]:
+        """The best label, all labels that are more likely than not, or the number."""
+        scores = predictor.predict_scores(data.texts, data.pairs)
+        if self.problem == "regression":
+            return self._written(scores[:, 0])
+        return self._written(_answered(scores, predictor.label_names, self.problem))
+
+    def _written(self, answers: Iterable[Any]) -> list[str]:
+        """As they stand in a file of predictions."""
+
+        def one(answer: Any) -> str:
+            if isinstance(answer, tuple):
+                return self.recipe.label_separator.join(answer)
+            return answer if isinstance(answer, str) else f"{answer:.4f}"
+
+        return [one(answer) for answer in answers]
+
+    def write(self, path: Path, data: Texts, predictions: Sequence[Any]) -> None:
+        """GLUE's form: index, prediction."""
+        write_glue(path, predictions)
+        del data
+
+
+def _answered(scores: np.ndarray, names: Sequence[str], problem: str) -> list[Any]:
+    """A name for each row; several of them where several count."""
+    if problem == "single_label":
+        return [names[number] for number in scores.argmax(axis=-1)]
+    return [
+        tuple(name for name, score in zip(names, row, strict=True) if score >= 0.5)
+        for row in scores
+    ]
+
+
+def _doubts(scores: np.ndarray, right: Sequence[Any], names: Sequence[str]) -> np.ndarray:
+    """Return the distance of every score of every row from its target."""
+    wanted = np.array([[name in row for name in names] for row in right], np.float64)
+    return np.abs(wanted - scores)

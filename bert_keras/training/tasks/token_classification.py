@@ -1,0 +1,158 @@
+"""Entities: words with tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bert_keras import file_io, metrics
+from bert_keras.data import (
+    SupervisedExamples,
+    TaggedWords,
+    label_names,
+    read_conll,
+    tag_examples,
+    to_bio,
+)
+from bert_keras.errors import DataError, UsageError
+from bert_keras.models import BertEncoder, Task, TokenClassifier
+from bert_keras.predictor import Label, Predictor, entity_tags
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.training.tasks.task import Evaluation, FinetuningTask, HardExample
+
+_OUTSIDE = "O"
+
+
+class TokenClassificationTask(FinetuningTask):
+    """A `TokenClassifier` of tags B-X, I-X, O."""
+
+    extension: ClassVar[str] = "conll"
+
+    def read(self, path: str, *, labelled: bool = True) -> TaggedWords:
+        """Columns, as of CoNLL-2003."""
+        recipe = self.recipe
+        return read_conll(
+            path,
+            word_column=recipe.word_column,
+            tag_column=recipe.tag_column if labelled else None,
+            scheme=recipe.scheme,
+            repair=recipe.repair,
+            numbered_characters=recipe.numbered_characters,
+            encoding=recipe.encoding,
+        )
+
+    def labels(self, data: TaggedWords) -> list[str]:
+        """O, and B-X and I-X of every type X that there is; B and I of the type without a name."""
+        found = {name.partition("-")[2] for name in label_names(data)[1:]}
+        told = {name.strip() for name in self.recipe.labels.split(",") if name.strip()}
+        types = sorted(told or found)
+        return ["O", *(f"{letter}-{name}" if name else letter for name in types for letter in "BI")]
+
+    def check(self, data: TaggedWords, labels: list[str] | None) -> None:
+        """There are tags, of whatever types, and the model's are such."""
+        if data.tags is None:
+            raise DataError("The sentences have no tags to compare with.")
+        if not _mark_entities(entity_tags(labels or ())):
+            shown = ", ".join(labels or ())
+            raise UsageError(f"The model's labels do not mark entities. Received: {shown:.200}")
+
+    def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
+        """A tag for every token."""
+        assert labels is not None
+        recipe = self.recipe
+        options = {"dropout": recipe.dropout, "crf": recipe.crf}
+        options["representation"] = recipe.representation
+        return TokenClassifier(encoder, len(labels), labels=labels, **options)
+
+    def examples(
+        self, tokenizer: Tokenizer, data: TaggedWords, labels: list[str] | None, **options: Any
+    ) -> SupervisedExamples:
+        """Rows of whole words."""
+        assert labels is not None
+        return tag_examples(
+            tokenizer,
+            data,
+            labels=labels,
+            all_pieces=self.recipe.all_pieces,
+            max_length=self.recipe.max_length,
+            **options,
+        )
+
+    def evaluate(self, predictor: Predictor, data: TaggedWords) -> Evaluation:
+        """Entity F1 as seqeval and conlleval measure it, by type too."""
+        found = predictor.predict_tags(data.words)
+        answered = _in_bio(found, predictor)
+        right = [list(tags) for tags in data.tags or ()]
+        scores = metrics.entity_scores(right, answered)
+        strict = metrics.entity_scores(right, answered, scheme="IOB2")
+        measured = {
+            **{name: value for name, value in scores.items() if not name.endswith("support")},
+            "f1_strict": strict["f1"],
+        }
+        worst = [
+            HardExample(
+                max(t.score for t, a, b in zip(tags, wanted, got, strict=True) if a != b),
+                " ".join(words),
+                _marked(words, wanted),
+                _marked(words, got),
+            )
+            for words, tags, wanted, got in zip(data.words, found, right, answered, strict=True)
+            if wanted != got
+        ]
+        return Evaluation(measured, answered, worst, _confusion(right, answered))
+
+    def predict(self, predictor: Predictor, data: TaggedWords) -> list[list[str]]:
+        """A tag for every word."""
+        return _in_bio(predictor.predict_tags(data.words), predictor)
+
+    def write(self, path: Path, data: TaggedWords, predictions: Sequence[Any]) -> None:
+        """Columns that conlleval reads: the word, the right tag if known, the tag that was found.
+
+        Spaces part them; tabs where a word has a space.
+        """
+        separator = "\t" if any(" " in word for words in data.words for word in words) else " "
+        columns = [data.words, *([data.tags] if data.tags else []), predictions]
+        sentences = [
+            "".join(f"{separator.join(row)}\n" for row in zip(*rows, strict=True))
+            for rows in zip(*columns, strict=True)
+        ]
+        file_io.write_text(path, "\n".join(sentences))
+
+
+def _mark_entities(known: Mapping[str, str]) -> bool:
+    return any(tag != _OUTSIDE for tag in known.values())
+
+
+def _in_bio(found: Sequence[Sequence[Label]], predictor: Predictor) -> list[list[str]]:
+    """The tags as files are read, whatever scheme the model was trained with.
+
+    Labels that mark no entities, as of parts of speech, stay what they are.
+    """
+    known = entity_tags(predictor.label_names)
+    if not _mark_entities(known):
+        return [[tag.label for tag in tags] for tags in found]
+    rows = [[known.get(tag.label, _OUTSIDE) for tag in tags] for tags in found]
+    if any(tag[:1] in ("E", "S") for tag in known.values()):
+        rows = [to_bio(tags, "bioes", repair=True) for tags in rows]
+    return rows
+
+
+def _confusion(right: Sequence[Sequence[str]], answered: Sequence[Sequence[str]]) -> Any:
+    """Of words: as which type each type was taken."""
+    kinds = [
+        [tag if tag == _OUTSIDE else tag.partition("-")[2] or "_" for tags in rows for tag in tags]
+        for rows in (right, answered)
+    ]
+    names = [_OUTSIDE, *sorted({*kinds[0], *kinds[1]} - {_OUTSIDE})]
+    number = {name: index for index, name in enumerate(names)}
+    counts = np.zeros((len(names), len(names)), np.int64)
+    np.add.at(counts, tuple(np.array([[number[kind] for kind in row] for row in kinds])), 1)
+    return names, counts
+
+
+def _marked(words: Sequence[str], tags: Sequence[str]) -> str:
+    spans = metrics.entity_spans(tags)
+    return ", ".join(f"{' '.join(words[s.start : s.end])} ({s.label})" for s in spans) or "nothing"

@@ -1,0 +1,380 @@
+"""Training loop of pretraining and fine-tuning: `fit` with logs, checkpoints and resume."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import keras
+
+from bert_keras.data import Batch, Examples, dataset
+from bert_keras.errors import NumericError
+from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
+from bert_keras.training.progress import Progress
+
+
+class DataWaitTimer:
+    """Examples that know when each batch was asked for and ready, whoever built it ahead.
+
+    Args:
+        examples: what is read.
+        epoch: of the first batch that a step learns from,
+        position: and its place there.
+
+    Attributes:
+        fixed_shapes: that of the examples.
+    """
+
+    def __init__(self, examples: Examples, epoch: int, position: int):
+        self.fixed_shapes = examples.fixed_shapes
+        self._examples, self._next = examples, (epoch, position)
+        self._built: dict[tuple[int, int], tuple[float, float]] = {}
+        self._lock = threading.Lock()
+
+    def num_batches(self, epoch: int) -> int:
+        """Return the number of batches in an epoch."""
+        return self._examples.num_batches(epoch)
+
+    def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
+        """The (epoch, position) that is so many batches later."""
+        return self._examples.locate(epoch, position, steps)
+
+    def batch(self, epoch: int, position: int) -> Batch:
+        """One batch: inputs, labels, sample weights."""
+        asked = perf_counter()
+        found = self._examples.batch(epoch, position)
+        with self._lock:
+            self._built[epoch, position] = asked, perf_counter()
+        return found
+
+    def waited(self, begun: float) -> float:
+        """Seconds that a step waited for its batch; asked once of every step, in their order.
+
+        TensorFlow asks for no batch before the first step runs, which it traces for seconds: no
+        step waits before its batch was asked for. Where building is what is slow, the next batch
+        is asked for before its step begins.
+
+        Args:
+            begun: when the step began, by `perf_counter`.
+        """
+        place = self._next
+        self._next = self._examples.locate(*place, 1)
+        with self._lock:
+            asked, ready = self._built.pop(place, (begun, begun))
+        return max(0.0, ready - max(asked, begun))
+
+
+# === Callbacks of a pretraining run: log, show, watch.
+# The program makes one Keras epoch of each report (some steps), so that metrics begin anew with
+# every line of the log and the state is whole on every backend when it is written.
+
+
+_SHOW_SECONDS = 0.5  # between two looks at the metrics within a report
+_MEASURED = "measuring held-out batch"
+
+
+class WriteMetrics(keras.callbacks.Callback):
+    """Writes a record per report to metrics.jsonl and speed.jsonl, and shows it.
+
+    Args:
+        metrics: the log of what is computed, the same at every repetition.
+        speed: the log of what depends on the machine.
+        display: where to show it.
+        log_every: steps of a report.
+        tokens_per_step: real tokens of a batch, on average.
+        padding_share: share of the batches' positions, shown only.
+        waited: told when a step began, how many seconds it waited for its batch.
+        checkpoint: answers the step of the last checkpoint; None where there is none.
+    """
+
+    def __init__(
+        self,
+        metrics: MetricsLog,
+        speed: MetricsLog,
+        display: Progress,
+        *,
+        log_every: int,
+        tokens_per_step: float,
+        padding_share: float,
+        waited: Callable[[float], float],
+        checkpoint: Callable[[], int | None] = lambda: None,
+    ):
+        super().__init__()
+        self._metrics, self._speed, self._display = metrics, speed, display
+        self._log_every = log_every
+        self._tokens_per_step = tokens_per_step
+        self._padding_share = padding_share
+        self._waited = waited
+        self._checkpoint = checkpoint
+        self._first_step = 0
+        # When a report and a step of it began, and when the step before that was done.
+        self._start = self._begun = self._free = 0.0
+        self._seconds = self._waiting = 0.0  # of the report
+        self._rate = 0.0  # of the report's first step
+        self._shown = 0.0
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+        """Keras: a report begins."""
+        self._first_step = epoch * self._log_every
+        self._rate = float(keras.ops.convert_to_numpy(self._optimizer.learning_rate))
+        self._waiting = 0.0
+        self._start = self._free = perf_counter()
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+        """Keras: a step begins; its batch is there already, or is read within it (TensorFlow)."""
+        self._begun = perf_counter()
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keras: a step is done; the last of a report is timed before the evaluation."""
+        if batch + 1 == self._log_every:
+            _plain(logs)  # waits for an accelerator, which may be steps behind
+        self._seconds = perf_counter() - self._start
+        self._waiting += self._begun - self._free + self._waited(self._begun)
+        if perf_counter() - self._shown >= _SHOW_SECONDS:
+            self._show(batch + 1, logs)
+        self._free = perf_counter()
+
+    def _show(self, steps: int, logs: dict[str, Any] | None) -> None:
+        # Not after each step: reading a metric makes an accelerator wait.
+        self._shown = perf_counter()
+        values = {**_plain(logs), **self._speeds(steps), "padding_share": self._padding_share}
+        self._display.update(self._first_step + steps, values)
+
+    def _speeds(self, steps: int) -> dict[str, float]:
+        """Of so many steps of the report."""
+        return {
+            "tokens_per_second": steps * self._tokens_per_step / self._seconds,
+            "waiting_share": self._waiting / self._seconds,
+        }
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+        """Keras: the evaluation after a report begins."""
+        self._display.aside(0, None, _MEASURED)
+
+    def on_test_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+        """Keras: a batch of the evaluation is done."""
+        self._display.aside(batch + 1, None, _MEASURED)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keras: a report ends.
+
+        Raises:
+            NumericError: the loss is not finite.
+        """
+        step = (epoch + 1) * self._log_every
+        values = _plain(logs)
+        values["learning_rate"] = self._rate
+        if not math.isfinite(values["loss"]):
+            good = self._checkpoint()
+            kept = "no checkpoint yet" if good is None else f"a good checkpoint of step {good}"
+            raise NumericError(
+                f"The loss is {values['loss']} in steps {self._first_step + 1} to {step}. There is "
+                f"{kept}. A lower learning_rate, a longer warmup_steps or precision=float32 help "
+                "most often, in a new run (out=FOLDER)."
+            )
+        self._metrics.append({"step": step, **values})
+        speeds = self._speeds(self._log_every)
+        self._speed.append({"step": step, "seconds": self._seconds, **speeds})
+        self._display.update(step, values, report=True)
+
+    @property
+    def _optimizer(self) -> Any:
+        optimizer = self.model.optimizer
+        return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+class MayFail(keras.callbacks.Callback):
+    """A callback that writes what is not needed: its first error ends it, not the training.
+
+    Args:
+        callback: the callback.
+
+    Attributes:
+        error: its error; None where there was none.
+    """
+
+    def __init__(self, callback: keras.callbacks.Callback):
+        super().__init__()
+        self._callback = callback
+        self.error: Exception | None = None
+
+
+def _forwarded(name: str) -> Callable[..., None]:
+    """Return a method of `MayFail` that calls the same method of the callback."""
+
+    def method(self: MayFail, *arguments: Any, **options: Any) -> None:
+        if name.startswith("set_"):
+            getattr(keras.callbacks.Callback, name)(self, *arguments, **options)
+        if self.error is not None:
+            return
+        try:
+            getattr(self._callback, name)(*arguments, **options)
+        except Exception as error:
+            self.error = error
+
+    return method
+
+
+for _name in dir(keras.callbacks.Callback):
+    if _name.startswith(("on_", "set_")):
+        setattr(MayFail, _name, _forwarded(_name))
+
+
+def _plain(logs: dict[str, Any] | None) -> dict[str, float]:
+    """The values as numbers; a model of one output calls its loss just "loss"."""
+    values = {name: float(value) for name, value in (logs or {}).items()}
+    for prefix in ("", "val_"):
+        if f"{prefix}mlm_accuracy" in values and f"{prefix}mlm_loss" not in values:
+            values[f"{prefix}mlm_loss"] = values[f"{prefix}loss"]
+    return values
+
+
+# === `fit` in reports of some steps: what pretraining and fine-tuning share of it.
+
+
+_START = {**dict.fromkeys(("step", "epoch", "position", "metrics", "speed"), 0), "seconds": 0.0}
+
+
+class Fitting:
+    """A training with logs, display and checkpoints, which goes on where it was killed.
+
+    Args:
+        model: compiled; a checkpoint that there is gives it its weights back.
+        examples: to learn from.
+        checkpoints: folder of the checkpoints,
+        metrics: and the file of what is computed,
+        speed: and of what depends on the machine.
+        log_every: steps of a report.
+        began: when the run, or this process of it, began: `perf_counter()`.
+        start: the state of a new run, beside what every run has.
+
+    Attributes:
+        state: that of the last checkpoint, or of a new run: step, place in the examples, lengths
+            of the logs, seconds, and what `start` names.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        examples: Examples,
+        *,
+        checkpoints: Path,
+        metrics: Path,
+        speed: Path,
+        log_every: int,
+        began: float,
+        start: Mapping[str, Any],
+    ):
+        self._model, self._examples, self._log_every = model, examples, log_every
+        self._checkpoints = TrainingCheckpoints(checkpoints)
+        self._metrics, self._speed = MetricsLog(metrics), MetricsLog(speed)
+        self.state: dict[str, Any] = _START | dict(start) | (self._checkpoints.restore(model) or {})
+        self._began = began - self.state["seconds"]
+        self._display: Progress | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Spent on the run until now, by processes that were killed too."""
+        return perf_counter() - self._began
+
+    def show(self, done: int, total: int | None, what: str) -> None:
+        """For callbacks: shows how far something is that is no step (see `Progress.aside`)."""
+        if self._display is not None:
+            self._display.aside(done, total, what)
+
+    def state_after(self, reports: int) -> dict[str, Any]:
+        """The state when so many reports are done, without what the run adds to it."""
+        before, step = self.state, reports * self._log_every
+        place = self._examples.locate(before["epoch"], before["position"], step - before["step"])
+        return {
+            "step": step,
+            **dict(zip(("epoch", "position"), place, strict=True)),
+            "metrics": self._metrics.offset,
+            "speed": self._speed.offset,
+            "seconds": self.seconds,
+        }
+
+    def run(
+        self,
+        reports: int,
+        *,
+        seen: Mapping[str, Any],
+        more: Callable[[], Mapping[str, Any]],
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        checkpoint_every: int,
+        workers: int,
+        note: str = "",
+        later_steps: int = 0,
+        score_name: Callable[[], str] = lambda: "score",
+        is_over: bool = False,
+        **options: Any,
+    ) -> StopOnSignal:
+        """Trains until `reports` are done.
+
+        Args:
+            reports: of the whole run.
+            seen: statistics of the examples, for the logs.
+            more: what joins the state in a checkpoint.
+            callbacks: come before those of logs and checkpoints.
+            checkpoint_every: reports between checkpoints.
+            workers: that prepare batches.
+            note: printed above the display.
+            later_steps: of trainings that follow this one.
+            score_name: returns the name of the metric that the logs call `val_score`.
+            is_over: nothing is left to train, though reports are.
+            options: of `fit`.
+
+        Returns:
+            The callback that knows whether a signal ended it.
+
+        Raises:
+            NumericError: the loss is not finite.
+        """
+        self._metrics.cut(self.state["metrics"])
+        self._speed.cut(self.state["speed"])
+        step = self.state["step"]
+        display = Progress(
+            reports * self._log_every, step, later_steps=later_steps, score_name=score_name
+        )
+        self._display, done = display, step // self._log_every
+        with StopOnSignal(tell=display.note) as stop, display:
+            if note:
+                display.note(note)
+            watched = DataWaitTimer(self._examples, self.state["epoch"], self.state["position"])
+            logged = WriteMetrics(
+                self._metrics,
+                self._speed,
+                display,
+                log_every=self._log_every,
+                tokens_per_step=seen["tokens"] / seen["batches"],
+                padding_share=seen["padding_share"],
+                waited=watched.waited,
+                checkpoint=lambda: self._checkpoints.last_step,
+            )
+            save = SaveCheckpoint(
+                self._checkpoints,
+                every=checkpoint_every,
+                state=lambda report: {**self.state_after(report), **more()},
+            )
+            if done < reports and not is_over:
+                self._model.fit(
+                    dataset(
+                        watched,
+                        repeat=True,
+                        epoch=self.state["epoch"],
+                        position=self.state["position"],
+                        workers=workers,
+                    ),
+                    initial_epoch=done,
+                    epochs=reports,
+                    steps_per_epoch=self._log_every,
+                    callbacks=[*callbacks, logged, stop, save],
+                    shuffle=False,  # a dataset has its order
+                    verbose=0,  # pyright: ignore[reportArgumentType]
+                    **options,
+                )
+        return stop

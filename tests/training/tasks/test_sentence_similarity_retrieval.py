@@ -1,0 +1,74 @@
+"""Finding the text that belongs to a text: pairs of rows, ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bert_keras.data import Texts
+from bert_keras.errors import DataError
+from bert_keras.features import MATCH
+from bert_keras.models import SentencePairs
+from bert_keras.training.tasks import sentence_similarity
+
+_DATA = Texts(["a", "b", "c", "d"], ["x", "y", "z", "x"])
+# Of a, b, c, d; then of x, y, z, which are compared once each.
+_FIRSTS = np.array([[1, 0, 0], [0, 0.6, 0.8], [0.8, 0.6, 0], [0.6, 0, 0.8]], np.float32)
+_SECONDS = np.eye(3, dtype=np.float32)
+
+
+def _vectors(texts: list[str]) -> np.ndarray:
+    return _FIRSTS if len(texts) == 4 else _SECONDS
+
+
+def test_examples_are_pairs_of_rows(kind, tokenizer) -> None:
+    options = {"segments": False, "batch_size": 4, "multiple_of": 8, "seed": None}
+    made = kind("retrieval").examples(tokenizer, _DATA, None, **options)
+    x, y, _ = made.batch(0, 0)
+    assert x["token_ids"].shape == (4, 2, 8)
+    assert y[MATCH].shape == (4,)
+
+
+def test_labels_are_not_read(kind, tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("one\ttwo\na\tx\n", encoding="utf-8")
+    made = kind("retrieval", text="one", pair="two")
+    assert made.read(str(path)).pairs == ("x",)
+
+
+def test_pairs_are_needed(kind) -> None:
+    for call in (
+        lambda made: made.check(Texts(["a"]), None),
+        lambda made: made.predict(None, Texts(["a"])),
+    ):
+        with pytest.raises(DataError, match="name pair="):
+            call(kind("retrieval"))
+
+
+def test_model(kind, encoder) -> None:
+    model = kind("retrieval", pooling="cls").build(encoder, None)
+    assert isinstance(model, SentencePairs)
+    assert model.options["loss"] == "in_batch"
+    assert model.sentence_encoder.options["pooling"] == "cls"
+
+
+@pytest.mark.parametrize("together", [1024, 3])
+def test_ranks(together: int, kind, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sentence_similarity, "_TOGETHER", together)
+
+    class Stub:
+        encode = staticmethod(_vectors)
+
+    made = kind("retrieval")
+    found = made.evaluate(Stub(), _DATA)
+    # a finds x; b finds z before y; c finds x, then y, then z; d finds z before x.
+    assert list(found.predictions) == ["x", "z", "x", "z"]
+    assert found.metrics["accuracy"] == 0.25
+    assert found.metrics["mrr"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
+    worst = [(each.text, each.right, each.answered) for each in found.worst]
+    assert worst[0] == ("c", "z", "x")
+    assert made.predict(Stub(), _DATA) == found.predictions
+    made.write(tmp_path / "p.tsv", _DATA, found.predictions)
+    assert (tmp_path / "p.tsv").read_text().splitlines()[:2] == ["index\tprediction", "0\tx"]

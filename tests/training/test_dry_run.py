@@ -1,0 +1,211 @@
+"""The plan of a run: what it counts is what the run will have."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bert_keras.errors import DataError, UsageError
+from bert_keras.training import dry_run as module
+from bert_keras.training import last_steps, pretrain
+from bert_keras.training.dry_run import Plan, plan, print_plan
+from bert_keras.training.prepare import prepare
+from bert_keras.training.pretrain_recipe import PretrainRecipe, load_recipe
+from bert_keras.training.pretrain_setup import build_task
+
+RECIPE = PretrainRecipe(
+    corpus="text.txt",
+    config="bert_tiny_uncased",
+    vocab_size=300,
+    sequence_length=64,
+    batch_size=16,
+    steps=1_000,
+    name="mine",
+)
+
+
+@pytest.fixture(autouse=True)
+def one_gigaflops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "matrix_product_speed", lambda: 1e9)
+    monkeypatch.chdir(tmp_path)
+    Path(RECIPE.corpus).write_text("A sentence. " * 1_000)  # one document
+
+
+def change(**values: object) -> Plan:
+    return plan(dataclasses.replace(RECIPE, **values))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"loss": "nsp"},
+        {"loss": "mlm", "max_positions": 64, "config": "bert_mini_uncased"},
+        {"loss": "sop", "max_positions": 64, "config": "electra_small_generator"},
+        {"loss": "mlm", "max_positions": 64, "config": "albert_base_v2"},
+        {"loss": "mlm", "max_positions": 64, "config": "distilbert_base_cased"},
+        {"loss": "rtd", "max_positions": 64, "config": "electra_small_discriminator"},
+        {"loss": "rtd", "generator_size": 0.5, "config": "bert_mini_uncased"},
+    ],
+)
+def test_parameters_are_those_of_the_model(values: dict) -> None:
+    recipe = dataclasses.replace(RECIPE, **values)
+    assert plan(recipe).parameters == build_task(recipe, recipe.vocab_size).count_params()
+
+
+def test_time_and_memory_follow_the_size() -> None:
+    """Seconds from the rule of six operations per parameter and token (Kaplan et al., 2020)."""
+    found = change()
+    tokens = 1_000 * 16 * 64
+    assert found.tokens_read == tokens
+    blocks = 2 * 12 * 128**2  # parameters of the matrices
+    least = 6 * tokens * blocks / (1e9 * module.EFFICIENCY)
+    assert least < found.seconds < 1.5 * least
+    assert found.seconds < change(loss="rtd", generator_size=0.5).seconds < 2 * found.seconds
+    assert change(steps=2_000).seconds == pytest.approx(2 * found.seconds)
+    assert change(batch_size=32).memory > found.memory > 16 * found.parameters
+    assert change(precision="mixed_bfloat16").memory < found.memory
+    assert change(gradient_checkpointing=True).memory < found.memory
+    assert change(loss_chunks=4).memory < found.memory
+
+
+def test_text_that_is_not_there() -> None:
+    found = change()
+    assert found.text_bytes == 12_000
+    with pytest.raises(DataError, match="no such file"):
+        change(corpus="nowhere.txt")
+
+
+def test_text_in_files(tmp_path: Path) -> None:
+    tmp_path = tmp_path / "files"
+    tmp_path.mkdir()
+    for name in ("a.txt", "b.txt", "picture.png"):
+        (tmp_path / name).write_bytes(b"x" * 450_000)
+    found = change(corpus=str(tmp_path))
+    assert found.text_bytes == 900_000
+    assert found.epochs == pytest.approx(found.tokens_read / 200_000)
+    assert change(corpus=str(tmp_path / "a*")).text_bytes == 450_000
+    (tmp_path / "c.txt.gz").write_bytes(b"x" * 1_000)
+    assert change(corpus=str(tmp_path)).text_bytes == 902_800
+
+
+def test_vocabularies(tmp_path: Path) -> None:
+    assert change().vocab_size == 300
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\n")
+    assert change(vocab=str(tmp_path / "vocab.txt")).vocab_size == 6
+    assert change(vocab=str(tmp_path)).vocab_size == 6
+    with pytest.raises(UsageError, match="nowhere: no such file"):
+        change(vocab="nowhere")
+
+
+def test_a_prepared_corpus(tmp_path: Path, text_file: Path) -> None:
+    folder = tmp_path / "corpus"
+    made = prepare(corpus=str(text_file), out=folder, layout="sentences", vocab_size=250, workers=1)
+    found = change(corpus=str(folder))
+    assert found.vocab_size == 250
+    assert found.text_bytes == made.corpora["train"].manifest["counts"]["text_bytes"]
+
+
+def test_too_few_held_out_documents() -> None:
+    with pytest.raises(
+        DataError, match=r"1 documents, of which validation_split=0\.02 keeps 0; .* needs 2"
+    ):
+        print_plan(RECIPE)
+
+
+def test_what_is_printed() -> None:
+    Path(RECIPE.corpus).write_text("A sentence. One more.\n\n" * 52)
+    screen = io.StringIO()
+    print_plan(RECIPE, console=Console(file=screen, width=120))
+    text = " ".join(screen.getvalue().split())
+    for words in (
+        "mine: the plan; nothing was written",
+        "0.0 MB",
+        f"{plan(RECIPE).parameters:,} parameters",
+        "1,000 steps of 16, nsp, token",
+        "1,024,000 tokens read",
+        "runs/mine",
+        "saved_models/mine/<version>",
+    ):
+        assert words in text
+
+
+def _printed(*, is_quicktest: bool = False, **values: object) -> str:
+    Path(RECIPE.corpus).write_text("A sentence. One more.\n\n" * 52)
+    screen = io.StringIO()
+    recipe = dataclasses.replace(RECIPE, **values)  # pyright: ignore[reportArgumentType]
+    print_plan(recipe, is_quicktest=is_quicktest, console=Console(file=screen, width=150))
+    return screen.getvalue()
+
+
+def test_only_what_will_be_written_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = set()
+    monkeypatch.setattr(
+        module.importlib.util, "find_spec", lambda name: name not in missing or None
+    )
+    folder = "run.json, corpus, checkpoints, metrics.jsonl, speed.jsonl, model, tokenizer"
+    assert folder in _printed(export=True)
+    assert "saved_models/mine/" in _printed(export=True)
+    assert "saved_models" not in _printed(export=False)
+    for name in ("exported.json", "loss.png", "report.md"):
+        assert name in _printed(export=True)
+    assert "tensorboard" in _printed(tensorboard=True)
+    assert "tensorboard" not in _printed(tensorboard=False)
+    missing |= {"tensorflow_text", "matplotlib"}
+    assert "saved_models" not in _printed(export=True)
+    assert "loss.png" not in _printed(export=True)
+    assert "exported.json" not in _printed(export=True)
+
+
+def test_the_files_of_a_run_are_listed(tiny: str, tmp_path: Path, call) -> None:
+    recipe = load_recipe(tiny)
+    folder = tmp_path / "run"
+    done = call(pretrain.main, tiny, f"out={folder}", "steps=4")
+    assert done.code == 0, done.err
+    told = module.files_of_run(recipe)
+    patterns = {step.name: step.writes for step in last_steps.STEPS}
+    matched = set()
+    for name in told:
+        found = {path.name for each in patterns.get(name, [name]) for path in folder.glob(each)}
+        assert found, f"{name} is not written"
+        matched |= found
+    assert {path.name for path in folder.iterdir()} - {"LOCK"} == matched
+
+
+def test_a_folder_that_the_run_would_refuse(tiny: str, tmp_path: Path, call) -> None:
+    assert call(pretrain.main, tiny, "out=run", "steps=2").code == 0
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "mine.txt").touch()
+    for out, message in (("run", "holds a run with other values"), ("taken", "is not the folder")):
+        words = (tiny, f"out={out}", "seed=3")
+        planned, done = call(pretrain.main, *words, "--dry-run"), call(pretrain.main, *words)
+        assert (planned.code, planned.err) == (done.code, done.err)
+        assert done.code == 2
+        assert message in planned.err
+    assert call(pretrain.main, tiny, "out=run", "steps=2", "--dry-run").code == 0
+
+
+def test_own_sizes_are_named() -> None:
+    assert " bert_tiny_uncased, but num_layers=3" in _printed(num_layers=3)
+    assert "but" not in _printed()
+
+
+def test_a_quick_test_writes_into_its_folder() -> None:
+    text = _printed(is_quicktest=True)
+    assert "a temporary folder" in text
+    assert "in the run folder" in text
+    assert "runs/" not in text
+    assert "elsewhere" in _printed(is_quicktest=True, out="elsewhere")
+
+
+def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.machine, "facts", lambda: {"memory_bytes": 2**20})
+    assert " more than this machine has, 0.0 GiB" in _printed()
+
+
+def test_the_speed_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert module.matrix_product_speed() > 1e7

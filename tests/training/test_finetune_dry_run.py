@@ -1,0 +1,130 @@
+"""The dry run of a fine-tuning: what it counts is what the run has."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bert_keras.errors import UsageError
+from bert_keras.models import BertEncoder
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.training import FinetuneRecipe
+from bert_keras.training.finetune import main
+from bert_keras.training.finetune_dry_run import files_of_run, plan, print_plan
+from bert_keras.training.finetune_recipe import KINDS
+from bert_keras.training.finetune_report import STEPS
+from bert_keras.training.run_folder import QUICKTEST, recipe_of
+
+
+def _recipe(folder: Path) -> FinetuneRecipe:
+    recipe = recipe_of(folder)
+    assert recipe is not None
+    return recipe
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_examples_and_steps_are_those_of_the_run(task: str, finetuned) -> None:
+    folder = finetuned(task)
+    recipe, found = _recipe(folder), plan(_recipe(folder))
+    assert found.examples[0] > 0 < found.examples[1]
+    assert found.lengths.max() <= recipe.max_length
+    log = (folder / f"seed-{recipe.seed}" / "metrics.jsonl").read_text().splitlines()
+    last = max(json.loads(line)["step"] for line in log)
+    assert found.steps * recipe.epochs == last
+    assert found.parameters > 0 < found.memory
+    # === Files ===
+    patterns = {step.name: step.writes for step in STEPS}
+    written = {path.name for path in folder.iterdir()} - {"LOCK", QUICKTEST}
+    listed = set()
+    for name in files_of_run(recipe):
+        matched = {path.name for each in patterns.get(name, [name]) for path in folder.glob(each)}
+        assert matched, f"{name} is not written"
+        listed |= matched
+    assert written == listed
+    assert found.seconds > 0
+
+
+def test_the_table(finetuned) -> None:
+    recipe = _recipe(finetuned("text_classification"))
+    screen = io.StringIO()
+    print_plan(recipe, console=Console(file=screen, width=500))
+    for told in ("the plan; nothing was written", "2 seeds", "good", "run folder", recipe.train):
+        assert told in screen.getvalue()
+
+
+def test_the_program_writes_nothing(finetuned, tmp_path: Path, call) -> None:
+    recipe = _recipe(finetuned("text_classification"))
+    words = [f"{name}={getattr(recipe, name)}" for name in ("train", "dev", "encoder")]
+    done = call(main, "sst2", *words, "text=text", "positive=", "--dry-run")
+    assert done.code == 0, done.err
+    assert "runs/sst2" in done.out
+    assert list(tmp_path.iterdir()) == []
+    done = call(main, "sst2", "--dry-run", "--quicktest")
+    assert done.code == 2
+    assert "leave --quicktest out" in done.err
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["max_length=65"], "`max_length` must be from 3 to 64, the model's positions"),
+        (["layers=5"], "layers=5: "),
+        (["representation=concat_last_4"], "encoder="),
+        (["freeze=true", "layer_decay=0.9"], "layer_decay is of the encoder's blocks"),
+        (["alpha=0.9"], "alpha=0.9 compares with a teacher"),
+        (["schedule=slanted_triangular"], "give warmup=0"),
+        (["metric=acuracy"], "metric must be one of "),
+        (["teacher=nowhere"], "nowhere"),
+        (["encoder=nowhere"], "encoder=nowhere"),
+        (["out=taken"], "taken is not the folder of a run"),
+    ],
+)
+def test_the_plan_refuses_what_the_run_refuses(
+    values: list[str], message: str, finetuned, tmp_path: Path, call
+) -> None:
+    recipe = _recipe(finetuned("text_classification"))
+    named = {word.partition("=")[0] for word in values}
+    files = [name for name in ("train", "dev", "encoder") if name not in named]
+    words = [f"{name}={getattr(recipe, name)}" for name in files]
+    words += [word for word in ("max_length=32", "out=run") if word.partition("=")[0] not in named]
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "mine.txt").touch()
+    command = ("sst2", *words, "text=text", "positive=", *values)
+    planned, done = call(main, *command, "--dry-run"), call(main, *command)
+    assert (planned.code, planned.err) == (done.code, done.err.removeprefix("seed 0\n"))
+    assert done.code != 0
+    assert message in planned.err
+
+
+def test_a_plan_of_another_run_in_its_folder(finetuned, call) -> None:
+    folder = finetuned("text_classification")
+    recipe = _recipe(folder)
+    words = [f"{name}={getattr(recipe, name)}" for name in ("train", "dev", "encoder")]
+    done = call(main, "sst2", *words, f"out={folder}", "--dry-run")
+    assert done.code == 2
+    assert "holds a run with other values" in done.err
+
+
+def test_the_plan_counts_the_layers_that_are_kept(finetuned, tmp_path: Path) -> None:
+    recipe = _recipe(finetuned("text_classification"))
+    config = BertEncoder.from_preset(recipe.encoder).config.replace(num_layers=2)
+    BertEncoder(config).save_to_preset(tmp_path)
+    Tokenizer.from_preset(recipe.encoder).save_to_preset(tmp_path)
+    whole = dataclasses.replace(recipe, encoder=str(tmp_path))
+    kept = dataclasses.replace(whole, layers="0")
+    assert plan(kept).parameters == plan(recipe).parameters < plan(whole).parameters
+
+
+def test_metrics_of_entity_types(finetuned) -> None:
+    recipe = _recipe(finetuned("token_classification"))
+    whole = plan(dataclasses.replace(recipe, metric="precision"))
+    assert whole.labels is not None
+    entity = next(tag.partition("-")[2] for tag in whole.labels if "-" in tag)
+    plan(dataclasses.replace(recipe, metric=f"{entity}_f1"))
+    with pytest.raises(UsageError, match="metric must be one of"):
+        plan(dataclasses.replace(recipe, metric="accurate"))

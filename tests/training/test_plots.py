@@ -1,0 +1,156 @@
+"""The picture of a run."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from bert_keras.training.plots import confusion_picture, curve_picture, loss_picture
+
+_METRICS = [
+    {"step": 50, "loss": 9.0, "mlm_loss": 8.3, "nsp_accuracy": 0.5, "mlm_accuracy": 0.1},
+    {"step": 100, "loss": 8.0, "mlm_loss": 7.3, "nsp_accuracy": 0.55, "mlm_accuracy": 0.12}
+    | {"val_mlm_loss": 7.5, "val_nsp_accuracy": 0.56},
+    {"step": 150, "loss": 7.0, "mlm_loss": 6.3, "nsp_accuracy": 0.6, "mlm_accuracy": 0.14},
+]
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list:
+    """The figures that are saved."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    saved = []
+    save = figure.savefig
+
+    def record(self, *args, **kwargs):
+        saved.append(self)
+        return save(self, *args, **kwargs)
+
+    monkeypatch.setattr(figure, "savefig", record)
+    return saved
+
+
+def _curves(axes) -> dict[str, list]:
+    return {
+        line.get_label(): [list(map(float, xy)) for xy in line.get_data()] for line in axes.lines
+    }
+
+
+def test_the_curves_of_a_run(tmp_path: Path, figures: list) -> None:
+    path = loss_picture(_METRICS, tmp_path / "new" / "loss.png", entropy_floor=7.284)
+
+    assert path == tmp_path / "new" / "loss.png"
+    assert (tmp_path / "new" / "loss.png").read_bytes().startswith(b"\x89PNG")
+    above, below = figures[0].axes
+    assert _curves(above) == {
+        "training": [[50, 100, 150], [8.3, 7.3, 6.3]],
+        "held-out documents, last 7.50": [[100], [7.5]],
+        "unigram entropy, 7.28 nats": [[0, 1], [7.284, 7.284]],
+    }
+    assert _curves(below) == {
+        "training": [[50, 100, 150], [0.5, 0.55, 0.6]],
+        "held-out documents, last 56.0 %": [[100], [0.56]],
+        "chance, 50 %": [[0, 1], [0.5, 0.5]],
+    }
+    assert (above.get_ylabel(), below.get_ylabel(), below.get_xlabel()) == (
+        "masked-token loss (nats)",
+        "next-sentence accuracy",
+        "step",
+    )
+
+
+def test_without_pairs_the_second_panel_is_the_mlm_accuracy(tmp_path: Path, figures: list) -> None:
+    metrics = [{"step": 1, "loss": 3.0, "mlm_accuracy": 0.25}]
+    loss_picture(metrics, tmp_path / "loss.png")
+
+    above, below = figures[0].axes
+    assert _curves(above) == {"training": [[1], [3.0]]}
+    assert _curves(below) == {"training": [[1], [0.25]]}
+    assert below.get_ylabel() == "masked-token accuracy"
+
+
+def test_replaced_tokens(tmp_path: Path, figures: list) -> None:
+    metrics = [
+        {"step": step, "mlm_loss": 3.0, "rtd_accuracy": 0.9, "rtd_share": 0.125} for step in (1, 2)
+    ]
+    loss_picture(metrics, tmp_path / "loss.png")
+    below = figures[0].axes[1]
+    assert below.get_ylabel() == "replaced-token accuracy"
+    assert _curves(below) == {
+        "training": [[1, 2], [0.9, 0.9]],
+        "finding no replaced token": [[1, 2], [0.875, 0.875]],
+    }
+
+
+def test_sentence_order_and_missing_values(tmp_path: Path, figures: list) -> None:
+    loss_picture([{"step": 1, "mlm_loss": None, "sop_accuracy": 0.5}], tmp_path / "a.png")  # pyright: ignore[reportArgumentType]
+    loss_picture([], tmp_path / "b.png")
+
+    assert figures[0].axes[1].get_ylabel() == "sentence-order accuracy"
+    assert list(figures[0].axes[0].lines) == []
+    assert (tmp_path / "b.png").stat().st_size > 0
+
+
+def test_without_matplotlib_a_message_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+
+    assert loss_picture(_METRICS, tmp_path / "loss.png") is None
+    assert "matplotlib is not installed (pip install matplotlib)" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+# === Pictures of a run: of the size they should be, also with what cannot be drawn.
+
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def _size(path: Path) -> tuple[int, int]:
+    data = path.read_bytes()
+    assert data.startswith(_PNG)
+    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+
+
+def test_curves_also_where_a_metric_is_not_defined(tmp_path: Path) -> None:
+    curves = {0: [(1, 0.9, 0.1), (2, 0.5, math.nan)], 1: [(1, 0.8, math.nan)]}
+    curve_picture(curves, "spearman", tmp_path / "curve.png")
+    assert _size(tmp_path / "curve.png") == (960, 720)
+
+
+@pytest.mark.parametrize("count", [1, 3, 25])
+def test_every_seed_has_a_colour_of_its_own_and_a_name(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[Any] = []
+    save = Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda self, *args, **kw: [figures.append(self), save(self, *args, **kw)]
+    )
+    curves = {seed: [(10, 0.9, 0.1), (20, 0.5, 0.2)] for seed in range(count)}
+    curve_picture(curves, "accuracy", tmp_path / "curve.png")
+    above, below = figures[0].axes
+    colors = [[line.get_color() for line in axes.lines] for axes in (above, below)]
+    assert colors[0] == colors[1]
+    assert len(set(colors[0])) == count
+    (legend,) = figures[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == [f"seed {n}" for n in range(count)]
+    assert [line.get_color() for line in legend.get_lines()] == colors[0]
+    assert above.get_ylabel() == "accuracy on dev"
+    assert _size(tmp_path / "curve.png") == (960, 720)
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_confusion_of_few_and_of_many_labels(count: int, tmp_path: Path) -> None:
+    counts = np.eye(count, dtype=int)
+    counts[0] = 0  # a label that no example has
+    names = ["$", "$$", *(f"$label_{i}$ %" for i in range(count - 2))]
+    confusion_picture(names, counts, tmp_path / "c.png")
+    assert _size(tmp_path / "c.png") == (960, 720)

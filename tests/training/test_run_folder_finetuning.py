@@ -1,0 +1,179 @@
+"""The folder of a fine-tuning run: whose it is, and when its values bind."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.training import run_folder as module
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.recipe_base import RENAMED
+from bert_keras.training.run_folder import QUICKTEST, FinetuneFolder, recipe_of
+from tests import hub
+
+
+def _recipe(folder: Path, **values) -> FinetuneRecipe:
+    return FinetuneRecipe(
+        **{"task": "text_classification", "name": "mine", "out": str(folder), **values}
+    )
+
+
+def _claim(recipe: FinetuneRecipe, backend: str = "jax") -> None:
+    FinetuneFolder(recipe).claim(recipe, backend, {"keras": "3"})
+
+
+def test_where_it_lies(tmp_path: Path) -> None:
+    assert FinetuneFolder(FinetuneRecipe(task="text_classification", name="x")).path == Path(
+        "runs/x"
+    )
+    assert FinetuneFolder(_recipe(tmp_path)).of_seed(3) == tmp_path / "seed-3"
+
+
+def test_values_bind_once_training_began(tmp_path: Path) -> None:
+    _claim(_recipe(tmp_path, train="nowhere"))
+    _claim(_recipe(tmp_path, train="here"))  # corrected
+    (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
+    before = (tmp_path / "run.json").read_bytes()
+    with pytest.raises(UsageError, match=r"other values:\n  train: 'here' then, 'there' now\n"):
+        _claim(_recipe(tmp_path, train="there"))
+    with pytest.raises(UsageError, match="backend: jax then, torch now"):
+        _claim(_recipe(tmp_path, train="here"), "torch")
+    assert (tmp_path / "run.json").read_bytes() == before
+    _claim(_recipe(tmp_path, train="here", seeds=5, workers=7, checkpoint_every=3))
+
+
+def test_a_run_of_older_names_goes_on(tmp_path: Path) -> None:
+    _claim(_recipe(tmp_path, validation_split=0.2))
+    (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
+    card = json.loads((tmp_path / "run.json").read_text())
+    for old, new in RENAMED.items():
+        if new in card["recipe"]:
+            card["recipe"][old] = card["recipe"].pop(new)
+    card["recipe"]["task"] = "labels"
+    (tmp_path / "run.json").write_text(json.dumps(card))
+    assert recipe_of(tmp_path) == _recipe(tmp_path, validation_split=0.2)
+    with pytest.raises(UsageError, match=r"validation_split: 0\.2 then, 0\.3 now"):
+        _claim(_recipe(tmp_path, validation_split=0.3))
+    _claim(_recipe(tmp_path, validation_split=0.2))
+    assert "held_out" not in json.loads((tmp_path / "run.json").read_text())["recipe"]
+
+
+def test_the_examples_bind_too(tmp_path: Path) -> None:
+    train = tmp_path / "train.tsv"
+    train.write_text("one")
+    (tmp_path / "run").mkdir()
+    recipe = _recipe(tmp_path / "run", train=str(train), dev="gone")
+    _claim(recipe)
+    train.write_text("two")
+    _claim(recipe)  # nothing was learned yet
+    (tmp_path / "run" / "seed-0" / "checkpoints").mkdir(parents=True)
+    _claim(recipe)
+    train.unlink()
+    _claim(recipe)  # whoever reads it tells that it is missing
+    train.write_text("three")
+    with pytest.raises(
+        UsageError, match=r"  train: .*train\.tsv holds something else .* \(train\.tsv\)\n"
+    ):
+        _claim(recipe)
+
+
+def test_a_teacher_binds_too(tmp_path: Path) -> None:
+    weights = tmp_path / "teacher" / "model.safetensors"
+    weights.parent.mkdir()
+    weights.write_bytes(b"one")
+    recipe = _recipe(tmp_path / "run", teacher=str(weights.parent))
+    (tmp_path / "run").mkdir()
+    _claim(recipe)
+    (tmp_path / "run" / "seed-0" / "checkpoints").mkdir(parents=True)
+    _claim(recipe)
+    weights.write_bytes(b"two")
+    with pytest.raises(
+        UsageError, match=r"  teacher: .*teacher holds something else .*\(model\.safetensors\)"
+    ):
+        _claim(recipe)
+    weights.write_bytes(b"one")
+    (weights.parent / "report.md").touch()
+    _claim(recipe)
+    (weights.parent / "vocab.txt").write_text("new")
+    _claim(recipe)  # which was not there
+    (weights.parent / "vocab.txt").write_text("newer")
+    with pytest.raises(UsageError, match=r"holds something else than then \(vocab\.txt\)"):
+        _claim(recipe)
+
+
+def test_a_repository_binds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what there is of it on this machine: without a revision it may change."""
+    weights = tmp_path / "snapshot" / "model.safetensors"
+    weights.parent.mkdir()
+    weights.write_bytes(b"one")
+    opened = SimpleNamespace(directory=weights.parent)
+    monkeypatch.setattr(module, "open_checkpoint", lambda _: opened)
+    recipe = _recipe(tmp_path / "run", encoder="hf://some/model")
+    (tmp_path / "run" / "seed-0" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"recipe": dataclasses.asdict(recipe)}))
+    with pytest.raises(UsageError, match="backend: None then"):
+        _claim(recipe)
+    card = {"recipe": dataclasses.asdict(recipe), "backend": "jax"}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(card))
+    _claim(recipe)
+    weights.write_bytes(b"two")
+    with pytest.raises(UsageError, match="encoder: hf://some/model holds something else"):
+        _claim(recipe)
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(UsageError, match=r"has no run\.json but thesis\.txt"):
+        FinetuneFolder(_recipe(tmp_path)).check()
+    with pytest.raises(UsageError, match="is a file"):
+        FinetuneFolder(_recipe(tmp_path / "thesis.txt")).check()
+    (tmp_path / "run.json").write_text('{"recipe": {"corpus": "demo", "steps": 3}}')
+    with pytest.raises(UsageError, match=r"not of a fine-tuning run.*Choose another folder"):
+        FinetuneFolder(_recipe(tmp_path)).check()
+
+
+def test_what_a_killed_process_leaves_is_no_stranger(tmp_path: Path) -> None:
+    for name in ("LOCK", ".tmp-run.json"):
+        (tmp_path / name).touch()
+    (tmp_path / QUICKTEST).mkdir()
+    FinetuneFolder(_recipe(tmp_path)).check()
+
+
+def test_a_temporary_folder_is_not_stored(tmp_path: Path) -> None:
+    names = {"train": f"{tmp_path}/{QUICKTEST}/train.jsonl", "encoder": "elsewhere/encoder"}
+    recipe = dataclasses.replace(_recipe(tmp_path), out="", **names)
+    folder = FinetuneFolder(recipe, str(tmp_path))
+    folder.claim(recipe, "jax", {"keras": "3"})
+    assert folder.path == tmp_path
+    assert str(tmp_path) not in (tmp_path / "run.json").read_text()
+    stored = dataclasses.replace(recipe, train=f"{QUICKTEST}/train.jsonl")
+    assert recipe_of(tmp_path) == stored
+    assert folder.values(recipe) == dataclasses.asdict(stored)
+    assert FinetuneFolder(recipe).values(recipe) == dataclasses.asdict(recipe)
+
+
+def test_the_values_are_read_back(tmp_path: Path) -> None:
+    assert recipe_of(tmp_path) is None
+    recipe = _recipe(tmp_path, epochs=7)
+    _claim(recipe)
+    assert recipe_of(tmp_path) == recipe
+    values = dataclasses.asdict(recipe) | {"epochs": 0}
+    for broken in ({"recipe": {"steps": 3}}, {"recipe": None}, {"recipe": values}):
+        (tmp_path / "run.json").write_text(json.dumps(broken))
+        with pytest.raises(ArtifactError, match=r"run\.json: not of a fine-tuning run"):
+            recipe_of(tmp_path)
+
+
+def test_a_name_of_a_preset_binds_by_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digests are those of the published files, which are what is learned from."""
+    hub.offline_cache(tmp_path / "cache", monkeypatch)
+    digests = module._digests(_recipe(tmp_path, encoder=hub.NAME, teacher=hub.NAME))
+    assert digests.keys() == {"encoder", "teacher"}
+    assert {"config.json", "model.safetensors"} <= digests["encoder"].keys()

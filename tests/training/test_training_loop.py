@@ -1,0 +1,259 @@
+"""A step's wait ends when its batch is ready."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from rich.console import Console
+
+from bert_keras.data import Batch, EncodedTexts, SupervisedExamples, dataset
+from bert_keras.errors import NumericError
+from bert_keras.resume import MetricsLog
+from bert_keras.training.progress import Progress
+from bert_keras.training.training_loop import DataWaitTimer, Fitting, MayFail, WriteMetrics
+
+
+@pytest.fixture
+def examples() -> SupervisedExamples:
+    """Five batches in each epoch."""
+    rows = EncodedTexts.of([np.arange(5, 9)] * 10, [np.zeros(4)] * 10, pad_id=0)
+    return SupervisedExamples(rows, {"label": np.arange(10)}, batch_size=2, seed=0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which tests set."""
+    time = [0.0]
+    monkeypatch.setattr("bert_keras.training.training_loop.perf_counter", lambda: time[0])
+    return time
+
+
+@pytest.fixture
+def slow(
+    examples: SupervisedExamples, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> SupervisedExamples:
+    """The same, two seconds for each."""
+    build = examples.batch
+
+    def batch(epoch: int, position: int) -> Batch:
+        clock[0] += 2.0
+        return build(epoch, position)
+
+    monkeypatch.setattr(examples, "batch", batch)
+    return examples
+
+
+def test_from_its_begin_until_the_batch_is_ready(
+    slow: SupervisedExamples, clock: list[float]
+) -> None:
+    watched = DataWaitTimer(slow, 0, 4)
+    for clock[0], place in ((1.0, (0, 4)), (4.0, (1, 1)), (5.0, (1, 0))):  # workers overtake
+        watched.batch(*place)
+    assert [watched.waited(begun) for begun in (2.0, 6.0, 6.0)] == [1.0, 1.0, 0.0]
+
+
+def test_not_before_it_was_asked_for(slow: SupervisedExamples, clock: list[float]) -> None:
+    watched = DataWaitTimer(slow, 0, 0)
+    clock[0] = 7.0  # the step was traced so long
+    watched.batch(0, 0)
+    assert watched.waited(0.0) == 2.0
+
+
+def test_a_batch_that_was_built_for_its_shapes_is_built_again(
+    slow: SupervisedExamples, clock: list[float]
+) -> None:
+    watched = DataWaitTimer(slow, 0, 0)
+    watched.batch(0, 0)
+    clock[0] = 4.0
+    watched.batch(0, 0)
+    assert watched.waited(5.0) == 1.0
+
+
+def test_the_batches_are_those_of_the_examples(examples: SupervisedExamples) -> None:
+    batches = dataset(DataWaitTimer(examples, 0, 1), position=1, steps=7)
+    read = iter(batches) if hasattr(batches, "map") else (batches[i] for i in range(7))
+    for index, (_, y, _) in enumerate(read):
+        same = examples.batch(*examples.locate(0, 1, index))[1]
+        np.testing.assert_array_equal(y["label"], same["label"])
+    assert index == 6
+
+
+# === Values that are logged at the end of a report.
+
+
+REPORT_EVERY = 4
+RATE = 0.125
+
+
+class _Model(keras.Model):
+    def call(self, x):
+        return x
+
+
+@pytest.fixture
+def screen() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def callback(tmp_path: Path, screen: io.StringIO) -> WriteMetrics:
+    """As at the beginning of the fourth report; every step has 100 tokens."""
+    model = _Model()
+    model.compile(keras.optimizers.SGD(RATE))
+    callback = WriteMetrics(
+        MetricsLog(tmp_path / "metrics.jsonl"),
+        MetricsLog(tmp_path / "speed.jsonl"),
+        Progress(100, console=Console(file=screen, width=200)),
+        log_every=REPORT_EVERY,
+        tokens_per_step=100.0,
+        padding_share=0.25,
+        waited=lambda _: 0.05,
+    )
+    callback.set_model(model)
+    callback.on_epoch_begin(3)
+    return callback
+
+
+def _record(path: Path) -> dict[str, Any]:
+    (line,) = path.read_text().splitlines()
+    return json.loads(line)
+
+
+def test_a_report(
+    callback: WriteMetrics, tmp_path: Path, screen: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = callback._start
+    monkeypatch.setattr("bert_keras.training.training_loop.perf_counter", lambda: start + 0.05)
+    callback.on_train_batch_begin(REPORT_EVERY - 1)
+    clock = start + 0.5
+    monkeypatch.setattr("bert_keras.training.training_loop.perf_counter", lambda: clock)
+    callback.on_train_batch_end(REPORT_EVERY - 1, {"loss": 3.0})
+    # The evaluation comes before the end of the report and takes its time.
+    monkeypatch.setattr("bert_keras.training.training_loop.perf_counter", lambda: clock + 100)
+    callback.on_epoch_end(3, {"loss": np.float32(2.5), "mlm_loss": 2.0, "mlm_accuracy": 0.5})
+
+    assert _record(tmp_path / "metrics.jsonl") == {
+        "step": 16,
+        "learning_rate": RATE,
+        "loss": 2.5,
+        "mlm_accuracy": 0.5,
+        "mlm_loss": 2.0,
+    }
+    assert _record(tmp_path / "speed.jsonl") == {
+        "step": 16,
+        "seconds": pytest.approx(0.5),
+        "tokens_per_second": pytest.approx(800),
+        "waiting_share": pytest.approx(0.2),  # half of it before the step, half within
+    }
+    (line,) = screen.getvalue().splitlines()
+    assert line.startswith(
+        "step 16/100 (16 %)  loss 2.500  MLM accuracy 50.0 %  800 tokens/s  padding 25.0"
+    )
+
+
+def test_the_only_loss_is_that_of_the_masked_tokens(callback: WriteMetrics, tmp_path: Path) -> None:
+    """Keras names no output in the metrics of a model that has only one."""
+    callback.on_train_batch_end(0)
+    logs = {"loss": 2.0, "mlm_accuracy": 0.5, "val_loss": 3.0, "val_mlm_accuracy": 0.25}
+    callback.on_epoch_end(3, logs)
+    record = _record(tmp_path / "metrics.jsonl")
+    assert (record["mlm_loss"], record["val_mlm_loss"]) == (2.0, 3.0)
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite(callback: WriteMetrics, tmp_path: Path, loss: float) -> None:
+    callback.on_train_batch_end(0)
+    told = rf"The loss is {loss} in steps 13 to 16\. There is no checkpoint yet\. .*out=FOLDER"
+    with pytest.raises(NumericError, match=told):
+        callback.on_epoch_end(3, {"loss": loss})
+    callback._checkpoint = lambda: 12
+    with pytest.raises(NumericError, match="There is a good checkpoint of step 12"):
+        callback.on_epoch_end(3, {"loss": loss})
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+def test_the_rate_inside_a_loss_scale(callback: WriteMetrics, tmp_path: Path) -> None:
+    inner = keras.optimizers.SGD(RATE)
+    callback.model.compile(keras.optimizers.LossScaleOptimizer(inner))
+    callback.on_train_batch_end(0)
+    callback.on_epoch_end(3, {"loss": 1.0})
+    assert _record(tmp_path / "metrics.jsonl")["learning_rate"] == RATE
+
+
+def test_the_evaluation_is_shown(
+    callback: WriteMetrics, screen: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bert_keras.training.progress._LINE_SECONDS", 0.0)
+    callback.on_test_begin()
+    callback.on_test_batch_end(0)
+    assert [line.split("  ")[1] for line in screen.getvalue().splitlines()] == [
+        f"measuring held-out batch {number}" for number in ("…", 1)
+    ]
+
+
+def test_in_fit_the_steps_are_numbered_through(tmp_path: Path, callback: WriteMetrics) -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    x = np.ones((2 * REPORT_EVERY, 2), np.float32)
+    options: dict[str, Any] = {"batch_size": 2, "verbose": 0, "callbacks": [callback]}
+    model.fit(x, x[:, :1], initial_epoch=1, epochs=3, **options)
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [8, 12]
+
+
+def test_what_is_not_needed_ends_no_training() -> None:
+    """Each hook that Keras has reaches the callback, until one of them fails."""
+    hooks = [name for name in dir(keras.callbacks.Callback) if name.startswith("on_")]
+    called: list[str] = []
+
+    def hook(name: str) -> Any:
+        def run(self: Any, *_arguments: Any) -> None:
+            del self
+            called.append(name)
+            if name == "on_epoch_end":
+                raise OSError(28, "No space left on device")
+
+        return run
+
+    kind: Any = type("Failing", (keras.callbacks.Callback,), {name: hook(name) for name in hooks})
+    callback = MayFail(kind())
+    others = [name for name in hooks if name != "on_epoch_end"]
+    for name in others:
+        getattr(callback, name)(0)
+    assert called == others
+    assert callback.error is None
+    callback.on_epoch_end(0)
+    callback.on_train_begin()
+    assert called == [*others, "on_epoch_end"]
+    assert isinstance(callback.error, OSError)
+    model = _Model()
+    callback.set_model(model)
+    assert callback.model is model
+
+
+# === The batches of a training, and where it stands after some reports.
+
+
+def test_the_state_of_a_new_run(examples: SupervisedExamples, tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    logs = {name: tmp_path / f"{name}.jsonl" for name in ("metrics", "speed")}
+    fitting = Fitting(
+        model,
+        examples,
+        checkpoints=tmp_path / "checkpoints",
+        **logs,
+        log_every=3,
+        began=0.0,
+        start={"best": None},
+    )
+    assert (fitting.state["step"], fitting.state["best"]) == (0, None)
+    state = fitting.state_after(4)
+    assert [state[name] for name in ("step", "epoch", "position")] == [12, 2, 2]
+    assert state["seconds"] <= fitting.seconds
