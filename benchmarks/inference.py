@@ -12,7 +12,7 @@ useful ones, padding not counted. Matrix products are measured with them, and th
 texts need (`roofline.py`) shown as a share of the best of these.
 
 --sweep also measures lengths of 8 to 256 tokens, and batches of 1 to 64 sentences, which --plot
-draws (`inference_plot.py`); --apart starts each program for each round, for machines with little
+draws (`pictures.py`); --apart starts each program for each round, for machines with little
 memory.
 """
 

@@ -106,7 +106,7 @@ def test_steps_fail_one_by_one() -> None:
     first, *lines, last = message.splitlines()
     assert first == "run: trained, but 2 of 6 last steps failed:"
     assert lines[0] == "  full: [Errno 28] No space: 'x.png'"
-    assert re.fullmatch(r"  bug: KeyError: 'k' \(test_programs.py:\d+; BERT_KERAS_.*\)", lines[1])
+    assert re.fullmatch(r"  bug: KeyError: 'k' \(test_errors.py:\d+; BERT_KERAS_.*\)", lines[1])
     assert lines[2:] == ["  b: left out, it needs: full", "  c: left out, it needs: b"]
     assert last == "All the rest is written. Repeat the command."
 
