@@ -1,4 +1,4 @@
-"""How fast pretraining batches are built on one core, beside other libraries.
+"""Speed of building pretraining batches on one core, beside other libraries.
 
     python -m benchmarks.data [--quick] [--corpus DIR] [--sequence-length 128] [--out data.json]
 
@@ -111,7 +111,7 @@ def plan_seconds(num_sentences: int) -> float:
 
 
 def packed_per_second(count: int) -> float:
-    """How many examples, as long as sentences are, are put into rows in a second."""
+    """Return the examples of sentence length that are packed into rows in a second."""
     lengths = np.clip(np.random.default_rng(0).lognormal(3.0, 0.6, count), 1, PACKED).astype(int)
     begin = time.perf_counter()
     fill_rows(lengths, PACKED)

@@ -116,7 +116,7 @@ _KIND = "import jax; device = jax.devices()[0]; print(device.platform, device.de
 
 
 def accelerator() -> str | None:
-    """What JAX calls the device that it computes with; None for a processor, or without JAX."""
+    """Return JAX's name of its device; None for a CPU, or without JAX."""
     done = subprocess.run(
         [sys.executable, "-c", _KIND], capture_output=True, text=True, check=False
     )

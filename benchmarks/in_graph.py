@@ -65,7 +65,7 @@ def texts_of(data: Path, name: str) -> list[str]:
 def differences(
     tokenizer: Tokenizer, engines: dict[str, InGraphTokenizer], texts: Sequence[str]
 ) -> dict[str, int]:
-    """How many texts each engine cuts otherwise than Python."""
+    """Return the number of texts that each engine cuts differently from Python, by engine."""
     found = dict.fromkeys(engines, 0)
     for start in range(0, len(texts), 2048):
         batch = texts[start : start + 2048]
@@ -103,7 +103,7 @@ def speeds(
 
 
 def peers(words: list[str], tokenizer: Tokenizer) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """What the engines are put beside."""
+    """Return the tokenizers that the engines are compared with."""
     peer = tensorflow_text.FastBertTokenizer(
         vocab=words, token_out_type=tf.int32, lower_case_nfd_strip_accents=tokenizer.lowercase
     )

@@ -48,7 +48,7 @@ TARGETS = {"sentence-transformers": 1.5, "onnxruntime": 1.1}
 
 
 def ratios(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """How many times the texts a second of a peer, or the milliseconds of the best peer."""
+    """Return ratios to a peer's texts a second, or to the best peer's milliseconds."""
     key = "p50" if any("p50" in row for row in rows.values()) else "texts_per_second"
     values = {name: row[key]["median"] for name, row in rows.items()}
     if key == "p50":
@@ -202,7 +202,7 @@ def contenders(preset: str, max_length: int, scratch: Path) -> list[Contender]:
 def writers(
     chosen: Iterable[Contender], preset: str, max_length: int, scratch: Path
 ) -> list[Contender]:
-    """Who writes the files that the chosen run from."""
+    """Return the writers of the files that the chosen contenders run from."""
     names, module = [each.name for each in chosen], "benchmarks.embedders"
     found = []
     for name, kind in ((f"{OURS}, ONNX", "onnx"), (f"{OURS}, SavedModel", "saved_model")):

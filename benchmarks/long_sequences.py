@@ -45,7 +45,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def programs(mode: str, length: int, *, quick: bool = False) -> list[Contender]:
-    """Who is measured at this length, in one of `MODES`."""
+    """Return the contenders at this length, in one of `MODES`."""
     sizes = {**at_length(QUICK if quick else SIZES, length), "positions": LENGTHS[-1]}
     return contenders(size=sizes, **MODES[mode])
 

@@ -44,7 +44,7 @@ _QUICK = {"training": ("", "gradients checkpointed"), "inference": ("",)}
 
 
 def programs(mode: str, sizes: Mapping[str, int]) -> dict[str, list[Contender]]:
-    """Who is measured in "training" or "inference" of a model of these sizes, by option."""
+    """Return the contenders in "training" or "inference" of a model of these sizes, by option."""
     return {
         option: contenders(mode, sizes, **arguments, option=option)
         for option, arguments in OPTIONS[mode].items()

@@ -83,7 +83,7 @@ def _ways(rows: int, width: int) -> dict[str, tuple[Function, list[np.ndarray]]]
 def _compiled(
     function: Function, arguments: list[np.ndarray]
 ) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """What runs it once, and what also takes the gradients of all arguments."""
+    """Return a function that runs it once, and one that also takes all gradients."""
     import keras
 
     return {"jax": _jax, "tensorflow": _tensorflow, "torch": _torch}[keras.backend.backend()](

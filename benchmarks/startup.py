@@ -1,4 +1,4 @@
-"""How soon ours and the others are there: imported, with a first answer, with a first step.
+"""Startup time of ours and the others: import, first answer, first training step.
 
     python -m benchmarks.startup [--sentences PRESET] [--rounds 5] [--quick] [--only WORD …]
         [--out startup.json]

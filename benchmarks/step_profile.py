@@ -1,4 +1,4 @@
-"""Where the time of a training step goes on each backend: ours, as it was before, and KerasHub's.
+"""Profile of a training step on each backend: ours, an earlier commit of ours, and KerasHub's.
 
     python -m benchmarks.step_profile [--size small|base] [--before COMMIT] [--rounds 3] [--quick]
         [--out profile.json] [--plot FILE.png]

@@ -1,4 +1,4 @@
-"""Where the time of a training step goes, by kind of operation, from each backend's own profiler.
+"""Time of a training step by kind of operation, from each backend's own profiler.
 
 Each function here prepares a contender (`contest.py`): its rounds answer the milliseconds of a step
 that all threads together spent in operations of each of `KINDS`, as the profiler sees them, and

@@ -78,7 +78,7 @@ def _command(name: str) -> Callable[..., None]:
     return run_program
 
 
-# === `bert-keras`: the one command of this package.
+# === Commands ===
 
 
 app = typer.Typer(

@@ -49,7 +49,7 @@ class NumericError(RuntimeError):
     exit_code = 6
 
 
-# === The edge of all programs: exit codes, messages, and steps that fail one by one.
+# === Exit codes and steps of programs ===
 
 
 # What the machine refuses: a full disk, a place that may not be written, or that there cannot be.

@@ -152,8 +152,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# === JSON and small files of strangers: of a bounded size, read as data, refused where
-# ambiguous.
+# === JSON ===
 
 
 # The most bytes of a config, and of a file that holds a vocabulary (XLM-R's tokenizer.json: 17 MB).
@@ -286,7 +285,7 @@ def _unknown(values: Mapping[str, Any], known: Collection[str]) -> str:
     return ", ".join(f"{key!r:.60}" for key in keys[:_MOST_KEYS]) + more
 
 
-# === One file or folder has one writer, while it is written.
+# === One writer ===
 
 
 @contextmanager

@@ -49,7 +49,7 @@ class WatchedLoader:
             self._loader.exec_module(module)
 
 
-# === Hook of `export`, Keras's method: `models` calls it, and `import bert_keras` sets it.
+# === Hook of `export` ===
 # The writers of files are a floor above the models, and a module imports floors below it only.
 
 
@@ -83,7 +83,7 @@ def is_exported(
     return any(writer(model, filepath, format, options, verbose=verbose) for writer in _writers)
 
 
-# === A filter of stderr for the import of TensorFlow, whose first messages no setting silences.
+# === Filter of stderr ===
 # TensorFlow writes about oneDNN and CUDA before its logging is set up, so `TF_CPP_MIN_LOG_LEVEL`
 # does not hold there. While it is imported, file descriptor 2 is a pipe to a small process, which
 # drops the known lines and passes on everything else at once. It is a process because it must

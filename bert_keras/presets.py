@@ -185,7 +185,7 @@ PRESETS = MappingProxyType({name: config for name, (config, _) in _PUBLISHED.ite
 HANDLES = MappingProxyType({name: f"hf://{where}" for name, (_, where) in _PUBLISHED.items()})
 
 
-# === Handles: a local folder, a name of `PRESETS`, or a repository of the Hugging Face hub.
+# === Handles ===
 # Only `huggingface_hub` downloads: into its cache, with its progress, its login and its offline
 # mode. It is called for a name of `PRESETS` or an hf:// handle, and for nothing else.
 

@@ -33,7 +33,7 @@ def names_of(class_name: str) -> list[str]:
     return [name for name, classes in every.items() if class_name in classes]
 
 
-# === Default values of fine-tuning, shared by `fit` of a task and by recipes.
+# === Default values of fine-tuning ===
 
 
 WIDTH = 384  # hidden size of the encoder that the rates were measured with, MiniLM

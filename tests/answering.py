@@ -75,7 +75,7 @@ def texts_with(naughty: Sequence[str], count: int) -> list[str]:
 
 
 def columns_of(name: str, texts: Sequence[str]) -> dict[str, Any]:
-    """What a task of `new_tasks` is asked with."""
+    """Return the inputs for a task of `new_tasks`, by name."""
     others = texts[::-1]
     return {
         "pairs": {"text": texts, "pair": others},

@@ -70,7 +70,7 @@ def mini_lm() -> Path:
 
 
 class Done(NamedTuple):
-    """How a program ended, and what it wrote."""
+    """Exit code and output of a program."""
 
     code: int
     out: str

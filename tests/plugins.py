@@ -1,4 +1,4 @@
-"""What `pytest` is taught: the backend in its header, and no silent hole in a complete run.
+"""Plugin of pytest: the backend in its header, and a failure for each skip in a complete run.
 
 With BERT_KERAS_REQUIRE_REFERENCE=1, as in CI, a skipped test is a failed one, unless its reason is
 that the test has no meaning here: another backend or platform, a privileged user, no real data.

@@ -11,7 +11,7 @@ _OURS = ("PYTHONPATH", "KERAS_BACKEND")
 
 
 def run_client(program: str, *arguments: str, folder: Path, **environment: str) -> str:
-    """What a Python program prints, run in a folder; its failure fails the test."""
+    """Run a Python program in a folder and return its output; its failure fails the test."""
     return run_outside(sys.executable, "-c", program, *arguments, folder=folder, **environment)
 
 

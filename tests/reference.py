@@ -1,4 +1,4 @@
-"""What outputs must be: a plain NumPy BERT, and transformers' with the same weights."""
+"""Reference outputs: of a plain NumPy BERT, and of transformers with the same weights."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _fail(error: Exception) -> Callable[[Any], None]:
 
 
 def _run(*steps: errors.Step) -> list[str]:
-    """What the steps do, which append to a list; the last line is the message of a failure."""
+    """Run steps that append to a list; return it, with a failure's message as the last line."""
     done: list[str] = []
     try:
         errors.run_steps(steps, done, done="run: trained", again="Repeat the command.")

@@ -140,7 +140,7 @@ FAMILIES = {
 }
 
 
-# === Google's original checkpoints, of TensorFlow 1: BERT, ALBERT and ELECTRA, read and written.
+# === Reading and writing ===
 # Names as in the code that was published with the papers: google-research/bert, albert and electra.
 
 

@@ -148,8 +148,7 @@ def _problem(theirs: Any, path: Path) -> str:
     raise ArtifactError(f"{path}: not supported: problem_type={theirs!r}")
 
 
-# === Hugging Face's checkpoints: their configs and names, both ways, by the tables of
-# `families`.
+# === Configs and names ===
 
 
 _LEAVES = {

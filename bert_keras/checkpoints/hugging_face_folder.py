@@ -131,7 +131,7 @@ def _adapters(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: values for layers in adapters for name, values in layers.items()}
 
 
-# === Folders in Hugging Face's layout, theirs and ours.
+# === Reading ===
 ADAPTER = "adapter_config.json"  # of PEFT: transformers applies it to the model
 # The weights that the TensorFlow classes of transformers 4 wrote.
 _TENSORFLOW = ("tf_model.h5", "tf_model.h5.index.json")

@@ -311,7 +311,7 @@ NATIVE = Family(
 )
 
 
-# === The keys of other libraries' configs that are honoured in no table: irrelevant or refused.
+# === Other config keys ===
 # Every key that a library writes is translated (`FAMILIES`, `keras_hub_names`, `google_tf1`), or it
 # stands here: with the reason why it changes no answer, or with the values under which it does not.
 
@@ -441,7 +441,7 @@ def require_known_values(values: Mapping[str, Any], path: Path) -> None:
             raise ArtifactError(f"{path}: not supported: {key}={values[key]!r:.200}")
 
 
-# === Folders in Hugging Face's layout, theirs and ours.
+# === Classes of a folder ===
 
 # Every class that a folder can hold.
 CLASSES = {name for family in (*FAMILIES.values(), NATIVE) for name in family.classes}

@@ -157,7 +157,7 @@ def extra_of(task: Task) -> dict[str, Any]:
 
 
 def read_extra(directory: Path) -> dict[str, Any]:
-    """What `extra_of` gave; nothing in a folder of theirs."""
+    """Return the options that `extra_of` wrote; {} for a folder that KerasHub wrote."""
     path = directory / METADATA
     values = file_io.read_object(path) if path.is_file() else {}
     file_io.warn_of_unknown_keys(path, values, {*hugging_face_names.METADATA, _OURS})
@@ -167,7 +167,7 @@ def read_extra(directory: Path) -> dict[str, Any]:
     return extra
 
 
-# === Which of KerasHub's classes a model of ours becomes, and with which arguments.
+# === KerasHub's classes ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _check(config: BertConfig, name: str, values: dict[str, Any]) -> None:
         raise UsageError(f"KerasHub's {name} is always otherwise: {differ}")
 
 
-# === KerasHub's backbones and tasks in memory.
+# === Models in memory ===
 
 
 def from_keras_hub(model: Any, *, dtype: Any = None, **options: Any) -> BertEncoder | Task:

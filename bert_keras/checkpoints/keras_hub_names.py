@@ -145,7 +145,7 @@ def split_heads(
     return whole
 
 
-# === What KerasHub calls its models' variables, in memory and in files. Nothing but tables.
+# === Names ===
 
 
 # Our layers -> theirs: the path of a variable in memory.
@@ -206,7 +206,7 @@ def _joint(name: str) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Head:
-    """What a task class of theirs has on top of its backbone.
+    """The head that a task class of KerasHub has on top of its backbone.
 
     Attributes:
         class_name: our class.

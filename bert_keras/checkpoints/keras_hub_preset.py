@@ -188,7 +188,7 @@ def _check_object(path: Path, values: dict[str, Any]) -> None:
 
 
 def is_one(values: dict[str, Any]) -> bool:
-    """Whether a config.json is KerasHub's."""
+    """Return whether a config.json is KerasHub's."""
     return tasks.class_of(values) is not None
 
 
@@ -204,7 +204,7 @@ def _numbered(dataset: str) -> str:
     return dataset.replace(*FIRST_BLOCK)
 
 
-# === KerasHub's preset folders, written without KerasHub: its model would be another in memory.
+# === Writing ===
 
 
 _HEAD = f"{tasks.WEIGHTS}/"  # what the names of its datasets begin with in our tables

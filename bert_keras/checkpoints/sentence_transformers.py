@@ -310,8 +310,7 @@ def _told(options: Mapping[str, Any], name: str) -> Any:
     return {key: text for key, text in value.items() if text} if name == "prompts" else value
 
 
-# === `predictor.json` in a checkpoint folder, beside what sentence-transformers says of the
-# length.
+# === Settings of a predictor ===
 
 
 _SENTENCES = SENTENCE_CONFIGS[0]  # of sentence-transformers, as this package writes it

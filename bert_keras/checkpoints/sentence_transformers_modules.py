@@ -150,7 +150,7 @@ ACTIVATIONS = {
 ACTIVATION_NAMES = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
 
 
-# === The small files of sentence-transformers' modules, one by one.
+# === Modules ===
 
 
 _VECTOR = "sentence_embedding"  # what modules of vectors read and give

@@ -74,7 +74,7 @@ def write_safetensors(path: Path, entries: Iterable[TensorSpec]) -> str:
     return digest.hexdigest()
 
 
-# === Keras's weight files, read and written as data: no links, nothing outside the file.
+# === HDF5 ===
 
 
 _DEEPEST = 16  # groups within groups
@@ -176,7 +176,7 @@ def write_hdf5(path: Path, datasets: Iterable[Dataset]) -> None:
                 )
 
 
-# === Between files and variables, in parts: a model is never in memory twice.
+# === Variables ===
 
 
 _FLOAT = 4  # bytes

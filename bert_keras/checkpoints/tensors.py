@@ -291,7 +291,7 @@ def check(
         raise ArtifactError(f"{path} does not fit the model.\n" + "\n".join(problems))
 
 
-# === pytorch_model.bin, for those who ask for it.
+# === pytorch_model.bin ===
 
 
 class PickledTensors(Tensors):

@@ -89,7 +89,7 @@ def names_of(num_heads: int, *, shared: bool) -> NameMap:
     return NameMap(modules, LEAVES, "/", whole)
 
 
-# === Google's BERT, ALBERT and ELECTRA encoders of TensorFlow Hub and Kaggle, read only.
+# === Reading ===
 # They are SavedModels, which are programs. Nothing of the program is opened here, not even
 # saved_model.pb: TensorFlow's reader of checkpoints reads the variables, which tell every size.
 # What they do not tell is as Google published it:
@@ -114,7 +114,7 @@ _LAYER = re.compile(r"(?:^|/)layer_(\d+)/")
 
 
 def is_one(directory: Path) -> bool:
-    """Whether a folder is a SavedModel."""
+    """Return whether a folder is a SavedModel."""
     return (directory / INDEX).is_file()
 
 
@@ -253,7 +253,7 @@ class HubFolder(Checkpoint):
 
 
 def _is_tf1(shapes: Shapes) -> bool:
-    """Whether the names are those of Google's code for TensorFlow 1."""
+    """Return whether the names are those of Google's code for TensorFlow 1."""
     return any(name.endswith("embeddings/word_embeddings") for name in shapes)
 
 

@@ -159,7 +159,7 @@ def _is_kernel(name: str) -> bool:
     return name.endswith("/kernel")
 
 
-# === Encoders that `export.tf_hub` wrote, read exactly as they were exported.
+# === Reading ===
 # Such a SavedModel has the file `assets.extra/bert_keras.json` (`tokenizers.tokenizer_config`) with
 # the class, its options, the config, the tokenizer's switches, and the variables by path:
 #

@@ -69,7 +69,7 @@ class ErrorCollector:
         raise DataError("\n".join(lines))
 
 
-# === Columns of texts, labels and words, from any container that callers have.
+# === Columns ===
 # Lists, tuples, generators, NumPy arrays, and the columns of pandas, polars, pyarrow and Hugging
 # Face's `datasets` become plain Python values. None of these libraries is imported: their objects
 # are recognised by the module of their class, and read by their own methods.

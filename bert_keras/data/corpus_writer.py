@@ -158,7 +158,7 @@ def _encode_in_worker(texts: list[str]) -> EncodedBlock:
     return encode_block(_tokenizer, texts)
 
 
-# === Writing token stores: in bounded memory, and the same bytes for any number of workers.
+# === Writing ===
 # The folder of a corpus appears under its name complete and on the disk, or not at all.
 
 

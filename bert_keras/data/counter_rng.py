@@ -16,7 +16,7 @@ _WORDS_PER_BLOCK = 4
 
 
 class Stream(IntEnum):
-    """What words are drawn for: the highest counter word, so that no two uses share a word."""
+    """Uses of random words: the highest word of the counter, so no two uses share a word."""
 
     PLAN = 1
     BALANCE = 2

@@ -231,7 +231,7 @@ def _first_replaced(file: Path, encoding: str | None) -> int:
         return 1
 
 
-# === Files of text -> documents -> sentences.
+# === Documents and sentences ===
 # Nothing is guessed or skipped: what cannot be read is a `DataError` that names file and line.
 # Memory is bounded by the longest document, at most `MAX_DOCUMENT`, and never by the files.
 
@@ -309,7 +309,7 @@ class Documents:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """What the sentences come from and depend on, for a manifest."""
+        """Facts for a manifest: the files of the sentences, and the options that shape them."""
         names = self.names or [file.as_posix() for file in self.files]
         return {
             "layout": self.layout,

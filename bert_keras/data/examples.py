@@ -264,7 +264,7 @@ def _tag_rows(tags: Any, places: Sequence[str]) -> Any:
     return _rows("tags", tags if isinstance(tags, list | tuple) else rows, places)
 
 
-# === Labels of examples: their names, and whole numbers as labels.
+# === Labels ===
 
 
 OUTSIDE = "O"

@@ -253,7 +253,7 @@ def _span_starts(word: np.ndarray, raw: np.ndarray) -> np.ndarray:
     return _gather(begins, np.maximum(number, 0))
 
 
-# === Batches of texts for masked language models, with new masks in every epoch.
+# === Batches of texts ===
 
 
 class MaskedTexts(SupervisedExamples):

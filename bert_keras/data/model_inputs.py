@@ -91,7 +91,7 @@ class EncodedTexts:
         return np.where(within, values[places], np.asarray(fill, values.dtype))
 
     def _places(self, numbers: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where there is a token, and which: both [..., width]."""
+        """Return a mask of the columns with a token, and flat indices: [..., width] each."""
         columns, begin = np.arange(width), self.bounds[numbers]
         within = columns < (self.bounds[numbers + 1] - begin)[..., None]
         return within, np.where(within, begin[..., None] + columns, 0)
@@ -146,7 +146,7 @@ def framed(
     return ids, [0] * begin + [segment] * (len(ids) - begin), begin
 
 
-# === Token spans to rows: truncation from the longer side, and [CLS] A [SEP] B [SEP].
+# === Spans to rows ===
 # Names: B batch, T row length. Everything is vectorised over the batch.
 
 
@@ -175,7 +175,7 @@ def truncate(
 
 
 def front_share(removed: np.ndarray, raw: np.ndarray) -> np.ndarray:
-    """How many of `removed` [B] tokens go at the front: a fair coin for each, one bit of raw each.
+    """Return how many of `removed` [B] tokens to cut at the front: one raw bit, a fair coin, each.
 
     Args:
         removed: int64 [B], at most 64 * W.

@@ -156,7 +156,7 @@ def _index(value: Any, count: int, what: str) -> int:
     return found
 
 
-# === From questions with answers, and with choices, to what tasks train on.
+# === Examples for training ===
 
 
 def choice_examples(

@@ -86,7 +86,7 @@ def _copied(batch: Any, rows: slice) -> Any:
     return tuple({name: part[rows].copy() for name, part in arrays.items()} for arrays in batch)
 
 
-# === Statistics of the batches of a corpus, counted for the report.
+# === Statistics ===
 
 
 def batch_statistics(examples: PretrainingExamples, epoch: int, batches: int) -> dict[str, float]:
@@ -137,8 +137,7 @@ def batch_statistics(examples: PretrainingExamples, epoch: int, batches: int) ->
     return figures
 
 
-# === Pretraining batches: a pure function of (seed, epoch, position), and what feeds them to
-# `fit`.
+# === Batches ===
 
 
 __all__ = ["LOSSES", "PretrainingExamples"]

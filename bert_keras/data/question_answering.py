@@ -39,7 +39,7 @@ _CMRC = {"context_text": "context", "query_id": "id", "query_text": "question"}
 
 @dataclass(frozen=True)
 class SquadReport:
-    """What a SQuAD file held.
+    """Counts of a SQuAD file: questions, and those left out with the reason.
 
     Attributes:
         articles: in the file.
@@ -218,7 +218,7 @@ def _text(holder: Any, key: str, place: str) -> str:
 
 
 def _nearest(context: str, text: str, start: int) -> int | None:
-    """Where the text stands nearest to `start`; None where it does not, or is empty."""
+    """Return the begin of the occurrence nearest to `start`; None for an empty or missing text."""
     if text and start >= 0 and context.startswith(text, start):
         return start
     at = context.find(text) if text else -1
@@ -229,7 +229,7 @@ def _nearest(context: str, text: str, start: int) -> int | None:
     return min(found, key=lambda at: abs(at - start), default=None)
 
 
-# === From questions with answers, and with choices, to what tasks train on.
+# === Examples for training ===
 
 
 def question_rows(

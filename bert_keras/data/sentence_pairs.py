@@ -55,7 +55,7 @@ def check_sentences(corpus: Corpus, text: Sentences, loss: str) -> None:
         )
 
 
-# === The plan of an epoch: which two spans of the corpus make each example, and in which order.
+# === Plan of an epoch ===
 # After the recipe of BERT (Devlin et al., 2019, appendix A.2): consecutive sentences of one
 # document up to a target length are a chunk; A is its beginning, B its rest or, half of the time,
 # text from another document, and then the rest of the chunk is put back. Where this differs, and

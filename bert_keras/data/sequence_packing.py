@@ -79,7 +79,7 @@ def fill_rows(lengths: np.ndarray, row_length: int, most_examples: int | None = 
 
 
 def _filled(counts: np.ndarray, row_length: int, most: int) -> list[_Rows]:
-    """How rows are filled where `counts[n]` examples have n tokens."""
+    """Return the contents of the rows that hold `counts[n]` examples of n tokens each."""
     tokens = int(counts @ np.arange(len(counts)))
     fewest = max(-(-tokens // row_length), -(-int(counts.sum()) // most))
     full: list[_Rows] = []
@@ -131,7 +131,7 @@ def _places(filled: list[_Rows]) -> dict[int, list[np.ndarray]]:
     return places
 
 
-# === A batch of examples, each in a row of its own, to one of rows that hold several.
+# === Packed batches ===
 
 
 def pack_batch(
@@ -222,7 +222,7 @@ def _masks(*columns: np.ndarray, rows: np.ndarray, shape: tuple[int, int]) -> li
     return found
 
 
-# === Batches whose rows hold several examples each: a pure function of (seed, epoch, position).
+# === Batches of an epoch ===
 
 
 _EPOCHS_KEPT = 2  # workers may still build the end of one epoch when the next has begun
@@ -239,7 +239,7 @@ class Packable(Protocol):
 
     @property
     def pad_id(self) -> int:
-        """What rows are filled up with."""
+        """Token id of padding, which fills the rest of a row."""
         ...
 
     @property

@@ -149,7 +149,7 @@ class WordWindow:
 
     @property
     def is_first(self) -> np.ndarray:
-        """Whether a piece is the first of a word: bool [len(ids)]."""
+        """Flags of pieces that begin a word: bool [len(ids)]."""
         return (self.words >= 0) & (np.diff(self.words, prepend=-1) != 0)
 
 

@@ -57,7 +57,7 @@ def rows_to_learn(count: int, share: float) -> int:
     return min(max(1, count - max(1, round(count * share))), count - 1)
 
 
-# === Batches of labelled examples: a pure function of (seed, epoch, position), hardly padded.
+# === Batches ===
 
 
 _ORDERS_KEPT = 2

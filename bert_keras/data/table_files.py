@@ -21,7 +21,7 @@ Row = tuple[int, list[Any]]
 
 
 def column_position(place: str, column: Column, names: list[str] | None, width: int) -> int:
-    """Where a column stands.
+    """Return the position of a column.
 
     Args:
         place: of the row that names the columns, for messages.
@@ -103,7 +103,7 @@ def parquet_rows(file: Path, columns: Sequence[Column]) -> Iterator[Row]:
         ) from error
 
 
-# === Rows of TSV, CSV, JSON lines and Parquet files, each with the line at which it begins.
+# === Rows ===
 
 
 FORMATS = ("csv", "jsonl", "label_text", "parquet", "tsv")

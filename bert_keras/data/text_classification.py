@@ -175,7 +175,7 @@ def _number(value: Any, what: str) -> float:
     return number
 
 
-# === From labelled texts and words to what tasks train on. Questions: question_targets.py.
+# === Examples for training ===
 
 _MOST_CLASSES = 2**31  # as int32 has them
 PROBLEMS = {

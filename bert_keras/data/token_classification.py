@@ -215,7 +215,7 @@ def _require_writable(text: str, separator: str, place: str) -> None:
         )
 
 
-# === From labelled texts and words to what tasks train on. Questions: question_targets.py.
+# === Examples for training ===
 
 
 _WINDOW_OF_TAGS = 4  # batches; how tags stand differs by a sentence's length

@@ -138,7 +138,7 @@ def _masks(token_ids: np.ndarray, mask_id: int) -> np.ndarray:
     return found
 
 
-# === Exported models, opened and asked as those who run them do it.
+# === Clients ===
 
 
 Outputs = dict[str, np.ndarray]
@@ -157,7 +157,7 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def answer(self, columns: Columns) -> Outputs:
-        """What it gives for a batch of texts."""
+        """Return the model's outputs for a batch of texts."""
 
 
 class TextClient(Client):

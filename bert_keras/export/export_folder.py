@@ -32,7 +32,7 @@ def next_version(folder: str | Path) -> Path:
     return folder / str(max(taken, default=0) + 1)
 
 
-# === What must hold before a model is exported, said before anything is written.
+# === Checks ===
 
 
 def checked_predictor(
@@ -134,7 +134,7 @@ def require_pairs(predictor: Predictor, kinds: tuple[type, ...]) -> None:
         )
 
 
-# === What lies beside an exported model for those who find it: its labels, and a page about it.
+# === Labels and card ===
 
 
 LABELS, CARD = "labels.txt", "model_card.md"
@@ -173,7 +173,7 @@ def write_card(
 
 
 def _card(predictor: Predictor, name: str, functions: Functions) -> Iterator[str]:
-    """What one has to know who finds the folder."""
+    """Return the text of the page for those who find the folder."""
     task, encoder = predictor.task, predictor.encoder
     yield from (f"# {markdown(name)}", "")
     yield f"A {type(task).__name__} of {task.count_params():,} parameters: {encoder.config.family},"

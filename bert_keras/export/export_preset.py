@@ -129,7 +129,7 @@ def export_as(wanted: Wanted, predictor: Predictor, path: str | Path) -> Path:
     return runtime_model(model, tokenizer, path, wanted.format, **common)
 
 
-# === Exports a checkpoint folder, for `subprocess_export`. For people there is `bert-keras export`.
+# === Program ===
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -156,8 +156,7 @@ def _nothing(client: Client, batch: Columns) -> str:
     return "no answers"
 
 
-# === An exported model measured: its size, how near it is to the model it was made from, how
-# fast.
+# === Measurement ===
 
 
 TEXTS, BATCHES = 200, (1, 32)

@@ -125,7 +125,7 @@ def check_size(model: keras.Model, format: str) -> None:  # noqa: A002
         )
 
 
-# === `export` of tasks and encoders, Keras's own method, written by the writers of `runtimes`.
+# === Keras's `export` ===
 # Keras 3.15 writes none of these models as ONNX on PyTorch, nor on TensorFlow before they were
 # called, and fails on JAX and PyTorch within the trace of a SavedModel.
 

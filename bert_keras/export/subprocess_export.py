@@ -50,7 +50,7 @@ def with_backend(backend: str, predictor: Predictor, path: Path, *flags: str) ->
 
 
 def _outputs(model: Task | BertEncoder) -> list[str]:
-    """What an encoder gives beside the usual: no folder tells it."""
+    """Return flags for an encoder's optional outputs, which no checkpoint folder records."""
     if not isinstance(model, BertEncoder):
         return []
     return [f"--output={name}" for name, is_given in model.options.items() if is_given]

@@ -64,7 +64,7 @@ def read_length(path: Path, values: Mapping[str, Any], name: str) -> int | None:
     return value
 
 
-# === One text in, one answer out: the same rule for every method that answers.
+# === One or many texts ===
 
 
 _Parameters = ParamSpec("_Parameters")
@@ -156,7 +156,7 @@ def _is_row_of_words(value: Any) -> bool:
     return bool(rows) and isinstance(rows[0], str)
 
 
-# === Prompts: texts that a model was trained to read before the user's own.
+# === Prompts ===
 
 
 def prompt_options(
@@ -214,7 +214,7 @@ def prompt_of(
     return prompts[name]
 
 
-# === Answers in words: labels, entities, spans, choices and fills.
+# === Results ===
 # Character positions are those of the text that was given.
 
 
@@ -300,7 +300,7 @@ class Choice:
     score: float
 
 
-# === Base of all methods that take texts and return answers.
+# === Base ===
 
 
 # Output -> the call that opens a checkpoint with the head that has it.

@@ -110,7 +110,7 @@ def _log_sum(scores: np.ndarray, axis: int) -> np.ndarray:
     return np.squeeze(highest + total, axis=axis)
 
 
-# === Words of a text, as corpora of tagged words have them.
+# === Words ===
 
 
 # What parts a word wherever it stands: brackets, and marks of Chinese and Japanese;
@@ -200,7 +200,7 @@ def is_mark(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS" or is_attached(character)
 
 
-# === Tags of words, and the entities that tagged words make.
+# === Tags and entities ===
 
 
 # The letters of tags, in those of `entity_spans`.

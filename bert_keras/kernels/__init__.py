@@ -1,4 +1,4 @@
-"""What a backend computes quicker than Keras's composition of it: same outputs, same gradients.
+"""Kernels that a backend computes faster than Keras's operations, with equal outputs and gradients.
 
 Keras composes a layer normalisation or a cross-entropy of many operations. JAX's compiler fuses
 most of them; PyTorch has kernels; TensorFlow on a processor walks through memory
@@ -56,7 +56,7 @@ def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def affine(x: Any, kernel: Any, bias: Any, activation: Callable[[Any], Any]) -> Any:
-    """What a dense layer computes, in as few operations as the backend has.
+    """Return activation(x @ kernel + bias) in as few operations as the backend offers.
 
     Args:
         x: [..., inputs].
@@ -161,7 +161,7 @@ def token_losses(labels: Any, logits: Any) -> Any:
 
 
 def is_highest(labels: Any, logits: Any) -> Any:
-    """Whether each label has the highest logit; of several as high the first, on JAX none.
+    """Return whether each label has the highest logit. Of equal ones the first counts, on JAX none.
 
     Args:
         labels: whole numbers [...], in [0, classes).
@@ -221,7 +221,7 @@ def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask:
 
 
 def has_attention(dtype: str) -> bool:
-    """Whether `fused_attention` takes queries of this dtype: JAX's has no float16 on processors."""
+    """Return whether `fused_attention` takes queries of this dtype; JAX has no float16 on CPUs."""
     if dtype != "float16" or keras.backend.backend() != "jax":
         return True
     return not all(device.startswith("cpu") for device in keras.distribution.list_devices())

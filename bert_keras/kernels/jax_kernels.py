@@ -55,7 +55,7 @@ def cpu_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any
 
 
 def _cores() -> int:
-    """How many XLA computes on: those that this process may use."""
+    """Return the number of CPU cores that this process, and so XLA, may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # Linux
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
@@ -89,7 +89,7 @@ def _attended(query: Any, key: Any, value: Any, added: Any) -> Any:
     return (found / sums).astype(value.dtype)
 
 
-# === Attention on JAX: cuDNN's flash attention where there is one, with padding as it takes it.
+# === Attention on a GPU ===
 # That is as lengths. A mask becomes a bias in JAX, one number for each pair of tokens, whose
 # gradient cuDNN computes too; and one for the keys alone, [batch, 1, 1, key], it refuses.
 
@@ -162,7 +162,7 @@ _ordered.defvjp(_ordered_forward, _ordered_backward)
 
 
 def has_flash(dtype: str) -> bool:
-    """Whether cuDNN has the kernel for this GPU, if there is one, and these numbers."""
+    """Return whether there is a GPU for which cuDNN has the kernel, at this dtype and head size."""
     return dtype in _HALF and _compute_capability() >= _AMPERE
 
 
@@ -183,20 +183,20 @@ def attention_kernel(dtype: str, learns_bias: bool) -> str:  # noqa: ARG001
 
 
 def _is_processor() -> bool:
-    """Whether JAX computes on a processor, and a batch is not shared among several devices."""
+    """Return whether JAX computes on one CPU device, so that no batch is split between devices."""
     devices = jax.devices()
     return len(devices) == 1 and devices[0].platform == "cpu"
 
 
 def _compute_capability() -> float:
-    """That of the first NVIDIA GPU; 0 where there is none."""
+    """Return the compute capability of the first NVIDIA GPU; 0 without one."""
     try:
         return float(getattr(jax.devices()[0], "compute_capability", 0))
     except ValueError:  # AMD's have names
         return 0.0
 
 
-# === What JAX computes quicker than Keras has it compute; see `kernels`.
+# === Operations ===
 
 
 _DRAWS = 2**32

@@ -1,4 +1,4 @@
-"""What is added to the score of a key that nobody may attend to."""
+"""Values added to attention scores of masked keys ("minus infinity")."""
 
 from __future__ import annotations
 

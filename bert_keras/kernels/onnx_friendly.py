@@ -30,7 +30,7 @@ def written_out() -> Iterator[None]:
 
 
 def is_asked() -> bool:
-    """Whether `written_out` lasts."""
+    """Return whether the code runs within `written_out`."""
     return _is_asked.get()
 
 

@@ -106,7 +106,7 @@ def _after(gradient: Any, x: Any) -> Any:
     return x + tf.cast(tf.where(tf.equal(is_any, is_any), 0.0, float("nan")), x.dtype)
 
 
-# === What TensorFlow does in few passes over memory, with gradients of its own; see `kernels`.
+# === Operations ===
 # Not compiled by XLA, which would be quicker: on processors a compiled function within a step now
 # and then never returned (decision 64).
 

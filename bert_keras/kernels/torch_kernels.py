@@ -47,7 +47,7 @@ def _product(x: Any, weight: Any, bias: Any, *, gelu: bool = False) -> Any:
 
 
 def is_plain(*tensors: Any) -> bool:
-    """Whether they are float32 numbers in memory, and no tracer or cast of PyTorch's is at work."""
+    """Return whether all are plain float32 CPU tensors, outside tracing and autocast."""
     first = tensors[0]
     return (
         type(first) is torch.Tensor
@@ -90,7 +90,7 @@ class _Linear(torch.autograd.Function):
         return of_x, of_weight, of_bias
 
 
-# === Cross-entropy of many classes on PyTorch, on a processor: a few rows at a time.
+# === Cross-entropy ===
 # `torch.nn.functional.cross_entropy` writes the logarithms of all probabilities, as large as the
 # logits, and reads them for its gradient. Here they are computed again, a few rows that a cache
 # holds at a time, and only the gradient is written.
@@ -141,7 +141,7 @@ def _parts(logits: Any) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, count, size))
 
 
-# === PyTorch's kernels of what Keras composes; see `kernels`.
+# === Operations ===
 
 
 # Of PyTorch's kernels of attention those that keep no probabilities, in the order of its choice.

@@ -75,7 +75,7 @@ class RelativeKeyQuery(RelativeKey):
 RELATIVE = {"relative_key": RelativeKey, "relative_key_query": RelativeKeyQuery}
 
 
-# === Multi-head self-attention (Vaswani et al., 2017, §3.2; Devlin et al., 2019).
+# === Self-attention ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -186,7 +186,7 @@ class SelfAttention(SerializableLayer):
         return call_sublayer(self.output_projection, kernels.merge_heads(context_BTNK))
 
     def probabilities(self, x, padding_mask=None):
-        """How much each token attends to each: [batch, num_heads, length, length], no dropout."""
+        """Return attention probabilities without dropout: [batch, num_heads, length, length]."""
         query_BTNK = self._split(call_sublayer(self.query, x))
         key_BSNK = self._split(call_sublayer(self.key, x))
         mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)

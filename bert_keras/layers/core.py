@@ -68,7 +68,7 @@ def _needs_keras(layer: keras.layers.Layer) -> bool:
     )
 
 
-# === Layer normalisation by the backend's quickest kernel (Ba et al., 2016).
+# === Layer normalisation ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -81,7 +81,7 @@ class LayerNorm(keras.layers.LayerNormalization):
         return ops.cast(outputs, self.compute_dtype)
 
 
-# === Dropout whose randomness is a variable of the model, and initial weights.
+# === Dropout and initial weights ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -144,7 +144,7 @@ def truncated_normal(standard_deviation: float) -> keras.initializers.Initialize
     return keras.initializers.TruncatedNormal(stddev=standard_deviation)
 
 
-# === Dense layers and tables of Keras whose adapters are saved as adapters.
+# === Dense layers and tables ===
 # Keras's own layers save an adapter folded into the kernel, and load it as zeros. Here the kernel
 # and the adapter's two matrices are saved each by itself.
 

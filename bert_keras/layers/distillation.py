@@ -1,4 +1,4 @@
-"""How far the states of two encoders are from each other, as a loss."""
+"""Distance between the hidden states of two encoders, as a loss."""
 
 from __future__ import annotations
 

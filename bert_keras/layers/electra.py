@@ -79,7 +79,7 @@ class Generator(SerializableLayer):
         return keras.KerasTensor((*token_ids.shape, self.hidden_size), dtype=self.compute_dtype)
 
 
-# === Replacing tokens by a generator's samples.
+# === Token replacement ===
 
 
 _SEED = 0  # where nothing is trained

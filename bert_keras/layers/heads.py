@@ -1,4 +1,4 @@
-"""What sits on top of an encoder: pooler, masked language model, sentence pair, classes."""
+"""Heads on top of an encoder: pooler, masked language model, sentence pair, classes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class MaskedLMHead(SerializableLayer):
         return logits + ops.cast(self.bias, "float32")
 
     def vectors(self, x, mask_positions=None):
-        """What the token table is multiplied with: [batch, predictions, width of the table]."""
+        """Return the vectors to multiply with the token table: [batch, predictions, width]."""
         if mask_positions is not None:
             x = tokens_at(x, mask_positions)
         return call_sublayer(
@@ -242,7 +242,7 @@ class ClassificationHead(SerializableLayer):
         return keras.KerasTensor((*x.shape[:-1], self.num_classes), dtype="float32")
 
 
-# === The loss over a vocabulary in parts, so that there are never the logits of all of it.
+# === Loss in chunks ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -35,7 +35,7 @@ class SplitChoices(SerializableLayer):
         return keras.KerasTensor(token_ids.shape[:2], dtype="float32")
 
 
-# === Rows of several examples: who attends to whom, and what is read of each.
+# === Packed rows ===
 
 
 def tokens_at(x, positions):

@@ -250,7 +250,7 @@ def _dense(name: str, units: int, activation: str, use_bias: bool) -> keras.laye
     )
 
 
-# === A learned mixture of layers.
+# === Scalar mix ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

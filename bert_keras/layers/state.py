@@ -141,7 +141,7 @@ def _is_adapter(values: Any) -> bool:
 
 
 def _is_quantization(config: Any) -> bool:
-    """Whether a config is one of Keras's quantizers, and names no other class anywhere."""
+    """Return whether a config is of a Keras quantizer and names no other class at any depth."""
     if not isinstance(config, dict) or config.get("module") != "keras.quantizers":
         return False
     inner = config.get("config")

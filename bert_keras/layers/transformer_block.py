@@ -87,7 +87,7 @@ class FeedForward(SerializableLayer):
         return x_shape
 
 
-# === One transformer block, layer normalisation after each sum (post-norm), as in BERT.
+# === Block ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

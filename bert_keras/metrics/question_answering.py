@@ -85,7 +85,7 @@ def describe_missing(ids: Sequence[str], answers: Mapping[str, Any]) -> str:
     return f"{len(ids)} of {len(answers)} questions have no prediction, the first is {ids[0]!r}"
 
 
-# === Scores of answers in texts, as the official evaluations of SQuAD 1.1 and 2.0 define them.
+# === SQuAD ===
 # Rajpurkar et al., 2016 (arXiv:1606.05250) and 2018 (arXiv:1806.03822), and the two programs that
 # are published with the data.
 
@@ -262,7 +262,7 @@ def _best_threshold(
     return 100.0 * best / len(scores), threshold
 
 
-# === Scores of answers in Chinese texts, as the official evaluation of CMRC 2018 defines them.
+# === CMRC 2018 ===
 # Cui et al., 2019 (arXiv:1810.07366), and the program that is published with the data.
 
 

@@ -79,7 +79,7 @@ def matthews(true: ArrayLike, predicted: ArrayLike) -> float:
 def confusion_matrix(
     true: ArrayLike, predicted: ArrayLike, labels: Sequence[Any] | None = None
 ) -> np.ndarray:
-    """How often each label was predicted as each: [true label, predicted label], integers.
+    """Return counts of predictions for each true label: integers [true label, predicted label].
 
     Args:
         true: [rows], labels: names or integers.

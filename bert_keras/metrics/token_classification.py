@@ -22,7 +22,7 @@ class EntitySpan(NamedTuple):
 
 
 class _Scheme(NamedTuple):
-    """How tags mark entities.
+    """A scheme of tags for entities, such as BIO or BILOU.
 
     Args:
         prefixes: all that may be used, in the letters of the rules.

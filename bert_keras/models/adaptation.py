@@ -230,7 +230,7 @@ def _forget_graphs(model: keras.Model) -> None:
     model.train_function = model.test_function = model.predict_function = None
 
 
-# === Smaller encoders out of larger ones: without some heads, with some of the layers.
+# === Pruning ===
 # Both give a new encoder and leave the old one as it is; weights are copied, adapters folded in.
 
 

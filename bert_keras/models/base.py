@@ -208,7 +208,7 @@ class DirectModel(Sharing, keras.Model):
         return operation
 
 
-# === Base of all models that are fitted: variables that no output depends on do not train.
+# === Variables that do not train ===
 
 
 class WithoutUnused(DirectModel):

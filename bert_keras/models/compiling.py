@@ -145,7 +145,7 @@ def _name(loss: Any) -> str:
     return loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
 
 
-# === `class_weight` of `fit` for features: Keras takes none where labels are a dictionary.
+# === Class weights ===
 
 
 def with_class_weights(
@@ -254,7 +254,7 @@ def _are_indices(values: Any) -> bool:
     return "int" in str(dtype) and (len(shape) == 1 or (len(shape) == 2 and shape[1] == 1))
 
 
-# === The compiling of a task by its first `fit`.
+# === Compiling ===
 
 
 # Name of the optimizer that `fit` makes: a saved model keeps it, so that the next `fit` makes a new

@@ -37,7 +37,7 @@ def _inputs(config: BertConfig, *more: str) -> dict[str, keras.KerasTensor]:
     return {name: keras.Input((None,), dtype="int32", name=name) for name in names}
 
 
-# === The layers of an encoder, made from its config, and the one pass over them.
+# === Layers ===
 
 
 def transformer_blocks(config: BertConfig, policy: keras.DTypePolicy) -> list[TransformerBlock]:
@@ -160,7 +160,7 @@ class EncoderLayers(NamedTuple):
         return outputs
 
     def _embedded(self, inputs: dict) -> tuple[Any, Any]:
-        """What the first layer is given, and which tokens attend to which."""
+        """Return the embeddings that the first block reads, and the attention mask."""
         positions = inputs.get(features.POSITION_IDS)
         x = self.embeddings(
             inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS), position_ids=positions
@@ -170,14 +170,14 @@ class EncoderLayers(NamedTuple):
         return x, ExampleMask(name="example_mask")(inputs[features.EXAMPLE_IDS])
 
     def _before_last(self, inputs: dict, config: BertConfig) -> tuple[Any, Any]:
-        """What the last layer is given, and which tokens attend to which."""
+        """Return the hidden states that the last block reads, and the attention mask."""
         x, mask = self._embedded(inputs)
         for index in range(config.num_layers - 1):
             x = self._block(index, config)(x, mask)
         return x, mask
 
     def _read(self, x: Any) -> dict:
-        """What is read of the last layer."""
+        """Return the outputs by name: the last hidden states, and the pooled vector."""
         outputs = {features.SEQUENCE_OUTPUT: x}
         if self.pooler is not None:
             outputs[features.POOLED_OUTPUT] = self.pooler(x)

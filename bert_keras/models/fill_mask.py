@@ -61,7 +61,7 @@ def _matches(labels: Any, logits: Any) -> Any:
     return kernels.is_highest(ops.cast(labels, "int32"), ops.convert_to_tensor(logits))
 
 
-# === Masked language modelling alone: continued pretraining, filling in masks.
+# === Masked language model ===
 
 
 def masked_lm_head(

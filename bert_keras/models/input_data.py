@@ -127,7 +127,7 @@ def _described(value: Any) -> str:
     return f"a {kind} of shape {tuple(shape)}" if shape is not None else f"a {kind}"
 
 
-# === Checks of whatever feeds a model: arrays, and sources of batches, which stay what they are.
+# === Arrays and sources of batches ===
 # The checks run on the host where a batch is made, never in the compiled step.
 
 

@@ -122,7 +122,7 @@ class Pretrainer(MaskMethods, PairMethods, Task):
         }
 
 
-# === ELECTRA's discriminator.
+# === Replaced token detection ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -169,8 +169,7 @@ class ReplacedTokenDetector(Task):
         return {"loss": {features.RTD: loss}, "weighted_metrics": {features.RTD: [accuracy]}}
 
 
-# === ELECTRA's pretraining: a generator that fills masks, a discriminator that finds its
-# fillings.
+# === ELECTRA ===
 
 
 GENERATOR = "generator"

@@ -91,7 +91,7 @@ def _placed(text: Any, start: Any, context: str, row: int) -> Answer:
     return Answer(text, begin)
 
 
-# === Answers as spans of a text.
+# === Question answering ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -136,7 +136,7 @@ class SentenceEncoder(Task):
         }
 
 
-# === Training a sentence encoder on pairs of texts.
+# === Training on pairs ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

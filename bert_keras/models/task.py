@@ -80,7 +80,7 @@ def read_representation(encoded: dict, mix: ScalarMix | None = None) -> Any:
     return keras.ops.concatenate(states[-_LAYERS:], axis=-1) if mix is None else mix(states)
 
 
-# === Base of all tasks: an encoder, options, a loss.
+# === Task ===
 
 
 # Methods of tasks and of views of them: earlier name -> name of today.

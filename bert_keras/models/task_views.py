@@ -79,7 +79,7 @@ class TaskView(EarlierNames, ChecksLosses, WithoutUnused):
         return self.task.unused_variables
 
 
-# === Tasks on rows of several examples: no padding (Krell et al., 2021).
+# === Packed tasks ===
 
 
 _OF_TOKENS = (features.MLM, features.TAGS)  # whose labels lie in the rows as the tokens do
@@ -181,7 +181,7 @@ class MeanOfExamples(keras.losses.Loss):
         return cls(loss, name=config["name"])
 
 
-# === Masked language models trained without ever having the logits of the whole vocabulary.
+# === Loss in chunks ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -134,7 +134,7 @@ def tags_of_rows(y: Any, num_classes: int) -> list[list[Any]]:
     return rows
 
 
-# === Columns of text among the arguments of `fit`, `evaluate` and `predict`.
+# === Columns of text ===
 
 
 # Names that columns of targets have. Such a column is never taken for a text.

@@ -133,7 +133,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
-# === A learning rate for each layer: less of it further down, and from later on.
+# === Layer-wise learning rates ===
 
 
 _BLOCK = re.compile(r"(?:^|/)block_(\d+)/")

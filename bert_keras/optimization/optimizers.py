@@ -42,7 +42,7 @@ class DecayInStep:
             super()._apply_weight_decay(variables)  # pyright: ignore
 
 
-# === Adam's step in one pass over the weights, where the backend has a kernel for it.
+# === Fused Adam ===
 # On a CPU, Keras's own step reads and writes the weights about ten times (measured in
 # docs/decisions.md), which for short rows costs as much as the model itself.
 
@@ -101,7 +101,7 @@ class FusedAdam:
         return keras.ops.power(self.beta_1, updates), keras.ops.power(self.beta_2, updates)
 
     def _is_for_torch(self, variables: Any) -> bool:
-        """Whether the kernel takes these: it walks through memory, wherever strides may lead."""
+        """Return whether PyTorch's fused kernel takes these: contiguous float32 CPU tensors."""
         import torch
 
         values = [variable.value for variable in variables]
@@ -182,7 +182,7 @@ def _summed(grad: Any) -> Any:
     return tf.IndexedSlices(values, rows, grad.dense_shape)
 
 
-# === The optimizers, and the one that BERT is trained and fine-tuned with.
+# === Optimizers ===
 
 
 # Names of the variables of layer normalisations and of all biases.

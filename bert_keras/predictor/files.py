@@ -169,7 +169,7 @@ def standard_input() -> Iterator[str]:
         lines.detach()  # which closes standard input otherwise
 
 
-# === Answers for rows, in order and in parts; lines of text to lines of JSON.
+# === Answers for rows ===
 
 
 _AT_ONCE = 1024  # rows, which bounds the memory
@@ -278,8 +278,7 @@ def plain(answer: Any) -> Any:
     return answer
 
 
-# === Predictions as tables: the values of a row, the answer and its probabilities, in CSV or
-# JSON.
+# === Tables ===
 
 
 _DIGITS = 6  # of probabilities

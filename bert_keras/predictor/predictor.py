@@ -162,7 +162,7 @@ class PredictorState(abc.ABC):
             self.progress(done, total)
 
 
-# === From texts to answers with a trained model, on any backend.
+# === Predictor ===
 
 
 class Predictor(

@@ -107,7 +107,7 @@ class StopOnSignal(keras.callbacks.Callback):
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects: 128 + the number of the signal (143, 130); 0 without one."""
+        """Exit code of the run: 128 + the number of the signal (143, 130); 0 without one."""
         return 0 if self.signal is None else 128 + self.signal
 
     def __enter__(self) -> StopOnSignal:

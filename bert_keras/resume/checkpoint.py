@@ -73,7 +73,7 @@ def _fingerprint(path: Path) -> dict[str, str | int]:
         return {"sha256": digest.hexdigest(), "size": file.tell()}
 
 
-# === Everything that decides how training goes on, as named arrays, and back into a model.
+# === Variables of a training ===
 # A variable is known by its place in the list; shape, dtype and path must agree. Paths depend on
 # the process in two ways, which the comparison leaves out: automatic counters ("dense_1",
 # "adam_w_1", "seed_generator_3") tell what else it has built, and a prefix
@@ -204,7 +204,7 @@ def _same_name(saved: str, received: str) -> bool:
     return long.endswith(short)
 
 
-# === The training checkpoint: model, optimizer, seeds and data position as one atomic unit.
+# === Training checkpoint ===
 
 
 _STATE = "state.json"

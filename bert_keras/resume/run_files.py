@@ -100,7 +100,7 @@ def _holder(descriptor: int) -> str:
         return "another process"
 
 
-# === The log of a run: one JSON line per record, cut back to the checkpoint on resume.
+# === Metrics log ===
 
 
 class MetricsLog:

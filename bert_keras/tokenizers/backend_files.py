@@ -18,7 +18,7 @@ _UNIGRAM = 1  # trainer_spec.model_type
 
 
 class SentencePieceModel(NamedTuple):
-    """What a file holds.
+    """Contents of a SentencePiece file.
 
     Attributes:
         pieces: (piece, log probability) by id.
@@ -70,7 +70,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
     return SentencePieceModel(pieces, unknown, proto.normalizer_spec.precompiled_charsmap)
 
 
-# === The files of tokenizers that are not BERT's own: byte-level BPE and SentencePiece.
+# === Readers ===
 
 
 MERGES = "merges.txt"
@@ -92,7 +92,7 @@ _PROBE = "a \ue000 1, é\u0301 中"  # known and unknown characters
 
 
 def is_foreign(content: Mapping[str, Any]) -> bool:
-    """Whether a tokenizer.json is of one of these kinds."""
+    """Return whether a tokenizer.json is a byte-level BPE or SentencePiece tokenizer."""
     model = content.get("model")
     return isinstance(model, dict) and model.get("type") in ("BPE", "Unigram")
 
@@ -234,7 +234,7 @@ def read_fairseq(path: Path, config: TokenizerConfig) -> Engine:
 
 
 def _opened(path: Path, make: Callable[[], Any]) -> Any:
-    """What the library makes of a file, tried once."""
+    """Return the `tokenizers` library's tokenizer of a file, after one trial call."""
     try:
         made = make()
         if isinstance(made, Engine):

@@ -72,7 +72,7 @@ class Engine:
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
     def continues(self, piece: str) -> bool:
-        """Whether the piece goes on with a word."""
+        """Return whether the piece continues a word."""
         if piece in self._special:
             return False
         if self._continuation is not None:
@@ -81,7 +81,7 @@ class Engine:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What makes an equal one."""
+        """Constructor arguments of an equal tokenizer."""
         return {"json": self.json, "scheme": self.scheme}
 
     def __str__(self) -> str:

@@ -120,7 +120,7 @@ def _blocks(size: int = 1 << 12) -> Iterator[list[str]]:
 
 
 def _is_plain(normalizer: normalizers.Normalizer, block: list[str]) -> bool:
-    """Whether all of these are letters that stay as they are; most blocks are unassigned."""
+    """Return whether all characters are letters that stay unchanged; most blocks are unassigned."""
     text = _SEPARATOR.join(_HIGH + character + _LOW for character in block)
     if normalizer.normalize_str(text) != text:
         return False
@@ -185,7 +185,7 @@ def require_word_piece(tokenizer: Tokenizer) -> None:
         )
 
 
-# === Text to words, exactly as the engine does it, several times faster.
+# === Words ===
 # Everything before WordPiece works character by character, and a corpus says few things that were
 # not said before. So the engine is asked once for each character (`WordSplitter`) and once for each
 # word (`WordTable`). One thing does look at its neighbours: canonical decomposition sorts adjacent
@@ -288,7 +288,7 @@ class _Characters(dict[int, str]):
         return spaced
 
     def _moves(self, character: str) -> bool:
-        """Whether a neighbouring mark changes places with what this character becomes."""
+        """Return whether normalisation swaps this character with a neighbouring mark."""
         normalize = self._splitter.normalize
         alone = normalize(character)
         return (

@@ -46,7 +46,7 @@ class Scheme:
         return tuple(getattr(self, role) for role in ROLES)
 
     def num_added(self, texts: int) -> int:
-        """How many special tokens one text or two get."""
+        """Return the number of special tokens that one text, or two, get."""
         return 2 if texts == 1 else 2 + self.separators
 
 
@@ -89,7 +89,7 @@ def find_scheme(
 
 
 def special_token_places(post_processor: Any) -> dict[str, Any]:
-    """How many separators stand between two texts, and their segments; {} if it does not say."""
+    """Return the separators between two texts and their segments; {} if the file does not say."""
     processor = post_processor if isinstance(post_processor, dict) else {}
     if processor.get("type") == "Sequence":
         parts = processor.get("processors")
@@ -113,7 +113,7 @@ def special_token_places(post_processor: Any) -> dict[str, Any]:
     return {"separators": texts[1] - texts[0] - 1, "two_segments": second.get("type_id") == 1}
 
 
-# === From the engine's pieces to what the model reads: cutting, [CLS] and [SEP], padding.
+# === Rows of ids ===
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Encoding:
 
 
 def kept_lengths(lengths: list[int], max_length: int | None, num_added: int) -> list[int]:
-    """How many pieces of each text stay: the longer text gives way first.
+    """Return the numbers of pieces kept of each text; the longer text is cut first.
 
     Args:
         lengths: of one text, or of two.

@@ -115,7 +115,7 @@ def lowercased(found: dict[str, Any] | Engine) -> dict[str, Any] | Engine:
     return Engine(json.dumps(content), found.scheme)
 
 
-# === The tokenizer of a KerasHub preset: a config, and the vocabulary among its assets.
+# === KerasHub's files ===
 
 
 _ASSETS = Path("assets", "tokenizer")
@@ -135,7 +135,7 @@ KERAS_HUB_FILES = (f"{_ASSETS.as_posix()}/*",)
 
 
 def is_keras_hub(content: Mapping[str, Any]) -> bool:
-    """Whether a tokenizer.json is a Keras config."""
+    """Return whether a tokenizer.json is a Keras config."""
     return "registered_name" in content
 
 
@@ -173,7 +173,7 @@ def read_keras_hub(folder: Path, content: Mapping[str, Any]) -> dict[str, Any] |
     )
 
 
-# === A tokenizer's files, read and written: BERT's own here, the other kinds by `backend_files`.
+# === Files of a tokenizer ===
 
 
 VOCABULARY = "vocab.txt"

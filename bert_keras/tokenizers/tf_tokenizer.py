@@ -103,7 +103,7 @@ class InGraphTokenizer(tf.Module):
         return ids, *map(ids.with_flat_values, places)
 
     def pieces(self, texts: tf.Tensor, *, special_tokens_in_text: bool) -> tf.RaggedTensor:
-        """What `tokenize` gives, whatever it takes for special tokens."""
+        """Return the ids of the pieces, as `tokenize` does: int32 [batch, (tokens)]."""
         return self.pieces_of_words(
             texts, special_tokens_in_text=special_tokens_in_text
         ).merge_dims(1, 2)

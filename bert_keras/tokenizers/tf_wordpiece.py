@@ -26,7 +26,7 @@ _Children = Mapping[int, "_Node"]
 
 
 class Trie(NamedTuple):
-    """Where pieces lead to, character by character.
+    """A vocabulary as a trie: from a node and a character to the next node.
 
     Attributes:
         characters: int32 [classes], the code points in pieces, ascending; the index is the class.
@@ -123,7 +123,7 @@ def _base(taken: np.ndarray, steps: np.ndarray, begin: int) -> int:
             return int(bases[fits.argmax()])
 
 
-# === From words to pieces in a TensorFlow graph: by tensorflow-text, or by TensorFlow alone.
+# === Pieces ===
 
 
 _MAX_BYTES = 4  # of a character in UTF-8
@@ -232,7 +232,7 @@ class PortablePieces(tf.Module):
         return tf.where(tf.gather(self._characters, index) == points, index, NOTHING)
 
     def _match(self, classes: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor) -> list[tf.Tensor]:
-        """Where pieces begin, which they are, and the words that cannot be put together."""
+        """Return the begins of the pieces, their ids, and flags of words that no pieces make up."""
 
         def step(
             number: tf.Tensor,

@@ -198,8 +198,7 @@ def _tokens(path: Path, values: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-# === The file in an exported encoder of TensorFlow Hub that says what the model and tokenizer
-# are.
+# === File of an exported TensorFlow Hub encoder ===
 # `export.tf_hub` writes it as `encoder/assets.extra/bert_keras.json`. TensorFlow does not read that
 # folder. The tokenizer's part is read here; `checkpoints.tf_hub_export` writes it all and reads the
 # model's part.

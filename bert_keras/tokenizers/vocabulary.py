@@ -37,7 +37,7 @@ def vocabulary_text(vocabulary: Iterable[str]) -> bytes:
     return "".join(f"{piece}\n" for piece in vocabulary).encode()
 
 
-# === WordPiece vocabularies: checking one, learning one from text.
+# === Training and checks ===
 # Learning merges the most frequent pair of neighbouring pieces until the vocabulary is full
 # (Sennrich et al., 2016, section 3.2, with WordPiece's "##"), over the counts of different words.
 # Nothing in it depends on hashing or threads: the pieces themselves settle equal counts. The order

@@ -113,7 +113,7 @@ class HashTable:
         return claimed, np.concatenate(new)
 
 
-# === WordPiece of many words at once: the longest piece that fits, again and again.
+# === Greedy longest-match-first ===
 # What the `tokenizers` library's model says of one word, for those of up to 16 bytes.
 
 
@@ -209,8 +209,7 @@ def _sortable(keys: np.ndarray, size: int) -> np.ndarray:
     return np.stack([first, second], axis=1).view(f"S{KEY_BYTES}")[:, 0]
 
 
-# === Words to ids: what a word becomes is found once, and a long text's words are looked up at
-# once.
+# === Cache of words ===
 # No word of up to 16 bytes, in a block of text, becomes an object of Python.
 
 
@@ -273,7 +272,7 @@ class WordTable:
         return ids, np.diff(ends, prepend=0, append=len(ids))
 
     def _with_room(self) -> _Known:
-        """What is known, with room for as many words as are asked for at once."""
+        """Return the cache of known words; a new one if the present one is full."""
         if self._known is None or self._known.is_full:
             self._known = _Known(self._model, self._match)
         return self._known
@@ -312,12 +311,12 @@ class _Known(dict[bytes, int]):
 
     @property
     def count(self) -> int:
-        """How many have ids."""
+        """Number of words with ids."""
         return len(self._starts) - 1
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to start afresh."""
+        """True when the cache must be replaced by an empty one."""
         return self.count > _MAX_WORDS or len(self._ids) > _MAX_IDS
 
     def __missing__(self, word: bytes) -> int:
@@ -366,7 +365,7 @@ class _Known(dict[bytes, int]):
 
 
 def _words(text: bytes, kinds: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Where each word begins, and its bytes: int64 [words]."""
+    """Return the begin of each word and its number of bytes: int64 [words] each."""
     kind = np.frombuffer(text.translate(kinds), np.uint8)
     is_part, is_alone = kind == PART, kind == ALONE
     begins, stops = is_part.copy(), is_part.copy()

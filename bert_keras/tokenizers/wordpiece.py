@@ -93,12 +93,12 @@ class WordPiece:
         return self._table.ids(self.split.cleaned(texts))
 
     def continues(self, piece: str) -> bool:
-        """Whether the piece goes on with a word."""
+        """Return whether the piece continues a word."""
         return piece.startswith(CONTINUATION)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What makes an equal one."""
+        """Constructor arguments of an equal tokenizer."""
         return {"vocabulary": self.vocabulary, **self.switches}
 
     def __str__(self) -> str:

@@ -111,8 +111,7 @@ def training_examples(
     return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows))
 
 
-# === The whole way of a recipe in seconds: made-up examples and a tiny model with random
-# weights.
+# === Examples of a quick test ===
 
 
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -146,7 +146,7 @@ def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -
         raise UsageError("schedule=slanted_triangular rises by itself: give warmup=0 with it.")
 
 
-# === Fine-tuning with one seed: trained, measured, the best weights kept; a killed run goes on.
+# === Training with one seed ===
 
 
 BEST, RESULT, METRICS, SPEED, CHECKPOINTS = (

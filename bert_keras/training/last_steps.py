@@ -132,7 +132,7 @@ def _number(value: Any) -> float:
     return float(keras.ops.convert_to_numpy(value))
 
 
-# === The end of a run: a SavedModel, and the proof that it answers in a process of its own.
+# === SavedModel ===
 
 
 _SHOWN = 5
@@ -225,29 +225,7 @@ def _ask(path: Path, texts: Sequence[str]) -> None:
         raise ResourceError(f"{path}: the exported model could not be asked (exit code {code}).")
 
 
-# === Pretrains a BERT from text: corpus, vocabulary, training, report and SavedModel in one
-# command.
-# bert-keras pretrain RECIPE [key=value …] [--dry-run] [--quicktest]
-#     bert-keras pretrain --help KEY      explains one key
-#     bert-keras pretrain RECIPE --help   lists the values of a recipe
-#
-# RECIPE is a name that `bert-keras recipes` lists, or the path of a recipe file; key=value changes
-# its values.
-# The same command goes on with a run that was interrupted, exactly where its last checkpoint is.
-#
-#     --dry-run     prints what would be done: counts, memory, time
-#     --quicktest   the whole way in seconds, with a tiny model on little text, in a temporary
-#                   folder unless out= names one
-#
-# Examples:
-#     bert-keras pretrain demo
-#     bert-keras pretrain wiki_mini corpus="wiki/*.txt" steps=20_000 out=runs/my_wiki
-#     bert-keras pretrain wiki_mini corpus="field/*.txt" init_checkpoint=my_bert loss=mlm
-#     KERAS_BACKEND=jax bert-keras pretrain wiki_mini precision=mixed_bfloat16
-#
-# Everything is written to runs/<name>/ (see report.md there) and saved_models/<name>/<version>/.
-# Exit codes: 0 done, 2 bad arguments, 3 bad text, 4 damaged files, 5 no space or folder in use,
-# 6 numbers that are not finite, 130 and 143 stopped by a signal after saving.
+# === Steps ===
 
 
 @dataclasses.dataclass

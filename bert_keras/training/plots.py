@@ -108,7 +108,7 @@ def _series(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[list[flo
     return [record["step"] for record in found], [record[name] for record in found]
 
 
-# === Pictures of a fine-tuning run: the metric over the steps, and what was taken for what.
+# === Pictures of fine-tuning ===
 
 
 _MOST_COLORS = 10  # of the palette that is made to tell lines apart

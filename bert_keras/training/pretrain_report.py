@@ -212,7 +212,7 @@ def markdown_table(rows: Sequence[Row], head: Row = ("measure", "value", "remark
     return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
 
 
-# === Examining a trained model on held-out documents: the facts of its report.
+# === Facts of a report ===
 
 
 _PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "numpy", "tokenizers")

@@ -92,7 +92,7 @@ def _counts(token_ids: np.ndarray, special_ids: Collection[int], size: int) -> n
     return counts
 
 
-# === The text of a run: found prepared, or prepared into the run's folder.
+# === Corpus ===
 
 
 # Batches that are counted to know what all are like.
@@ -290,7 +290,7 @@ def evaluation_batches(
     return min(wanted, examples.num_batches(0))
 
 
-# === The model of a run.
+# === Model ===
 
 
 # Heads that a checkpoint may have, and a new task need not.

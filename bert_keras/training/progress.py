@@ -68,7 +68,7 @@ class Pace:
         return ((end - start) / (last - first) + aside) * left
 
 
-# === Display of a working program: live on a terminal, plain lines elsewhere.
+# === Display ===
 # All of it goes to stderr. Nothing here starts a thread: the display is drawn within the calls, so
 # that worker processes can be forked at any time.
 

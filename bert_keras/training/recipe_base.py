@@ -128,7 +128,7 @@ def nearest(word: str, known: Collection[str]) -> str:
     return f" Did you mean {found[0]!r}?" if found else ""
 
 
-# === Values of recipes: declared with type, range and meaning; checked with one message each.
+# === Declared values ===
 
 
 # The words for XLA in a recipe, and what Keras's `compile` calls them.
@@ -236,7 +236,7 @@ def fail(name: str, rule: str, value: object, choices: Collection[str] = ()) -> 
     raise UsageError(f"{name} {rule}. Received: {name}={value!r}.{near}")
 
 
-# === Recipes in Python files: found by name, opened with one message where that fails.
+# === Recipe files ===
 
 
 _Recipe = TypeVar("_Recipe", bound=Any)

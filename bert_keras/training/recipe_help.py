@@ -160,8 +160,7 @@ def _width() -> int:
     return min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
 
 
-# === Shell completion of `bert-keras`: names of recipes, keys of `key=value`, and values of
-# keys.
+# === Shell completion ===
 
 
 class _Key(NamedTuple):

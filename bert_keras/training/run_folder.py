@@ -157,7 +157,7 @@ def require_unchanged(path: Path, changed: Sequence[str]) -> None:
         )
 
 
-# === The folder of a fine-tuning run.
+# === Folder of a fine-tuning run ===
 # runs/<name>/
 #     run.json               the recipe's values, the backend and the sha256 of examples and of the
 #                            models named, which bind once training began; versions

@@ -68,7 +68,7 @@ class DataWaitTimer:
         return max(0.0, ready - max(asked, begun))
 
 
-# === Callbacks of a pretraining run: log, show, watch.
+# === Callbacks ===
 # The program makes one Keras epoch of each report (some steps), so that metrics begin anew with
 # every line of the log and the state is whole on every backend when it is written.
 
@@ -233,7 +233,7 @@ def _plain(logs: dict[str, Any] | None) -> dict[str, float]:
     return values
 
 
-# === `fit` in reports of some steps: what pretraining and fine-tuning share of it.
+# === Loop ===
 
 
 _START = {**dict.fromkeys(("step", "epoch", "position", "metrics", "speed"), 0), "seconds": 0.0}

@@ -1,4 +1,4 @@
-"""Who is measured can be: every contender's function takes the arguments that it is given."""
+"""Every contender's function takes the arguments that it is given."""
 
 from __future__ import annotations
 

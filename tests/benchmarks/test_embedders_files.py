@@ -1,4 +1,4 @@
-"""What exported encoders run from makes the vectors of the model."""
+"""Exported encoders make the vectors of the model that they were made from."""
 
 from __future__ import annotations
 

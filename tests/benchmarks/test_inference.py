@@ -1,4 +1,4 @@
-"""Who is measured, and what is kept of it by case."""
+"""The contenders of the inference benchmark, and the figures kept of each case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How those who make vectors are compared, and what is said of what was aimed at."""
+"""Ratios between sentence encoders, and the report of the targets that were aimed at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is measured, and what is said of it."""
+"""The contenders of the startup benchmark, and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes part in the contest of training steps."""
+"""The contenders of the training-step benchmark."""
 
 from __future__ import annotations
 

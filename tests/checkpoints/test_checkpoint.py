@@ -1,4 +1,4 @@
-"""What all formats share. What each of them reads is in its own tests."""
+"""Behaviour that all checkpoint formats share. Each format has tests of its own."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range
 
 
 class _Watch:
-    """What is done that reading a folder does not need. A hook stays for ever: it can only rest."""
+    """Operations that reading a folder does not need. An audit hook cannot be removed."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None

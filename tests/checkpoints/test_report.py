@@ -1,4 +1,4 @@
-"""What is said of checkpoints."""
+"""Descriptions and comparisons of checkpoints."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_texts_that_cannot_be_encoded() -> None:
 
 
 def test_the_learned_family_is_another(byte_level: Tokenizer) -> None:
-    """What the tests above rest on: a family with two separators and one segment."""
+    """The tests above need a family with two separators and one segment."""
     assert (byte_level.scheme.separators, byte_level.scheme.two_segments) == (2, False)
 
 

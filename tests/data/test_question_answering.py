@@ -214,7 +214,7 @@ def ask(answer: str, context: str = CONTEXT, start: int | None = None, **options
 
 
 def labelled(tokenizer: Tokenizer, question: Question, **options: Any) -> list[str | None]:
-    """What each row says is the answer, cut from the context; None where it says [CLS]."""
+    """Return each row's labelled answer, cut from the context; None where it is at [CLS]."""
     options = {"max_length": 16, "stride": 4, "max_question": 64, **options}
     source = question_examples(tokenizer, [question], seed=None, **options)
     _, windows, pieces = question_rows(tokenizer, [question], **options)

@@ -1,4 +1,4 @@
-"""What is exported of a checkpoint folder, and how it is then asked."""
+"""Exports of a checkpoint folder, and the answers of the exported models."""
 
 from __future__ import annotations
 

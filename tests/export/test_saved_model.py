@@ -101,7 +101,7 @@ def exported(task, tokenizer, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def results(exported: Path, tmp_path_factory) -> Mapping[str, np.ndarray]:
-    """What a fresh process gets from the models in another folder."""
+    """Return the answers that a new process gets from the models in another folder."""
     folder = tmp_path_factory.mktemp("moved")
     models = sorted(path.name for path in exported.iterdir())
     for name in models:

@@ -1,4 +1,4 @@
-"""What a second process is told, and what it says. That it exports: test_saved_model.py."""
+"""Arguments and messages of an exporting process. Its exports are tested in test_saved_model.py."""
 
 from __future__ import annotations
 

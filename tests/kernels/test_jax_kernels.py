@@ -165,7 +165,7 @@ def test_as_many_as_asked(is_dropped: np.ndarray) -> None:
 
 
 def test_rows_and_columns_are_no_pattern(is_dropped: np.ndarray) -> None:
-    """How many are dropped of a row varies as with coins."""
+    """The number of dropped values in a row varies as with independent coins."""
     for axis in (1, 2):
         counts = is_dropped.reshape(len(_SEEDS), -1, 128).sum(axis=axis)
         size = is_dropped.reshape(len(_SEEDS), -1, 128).shape[axis]

@@ -37,7 +37,7 @@ def _flash(query: Any, key: Any, value: Any) -> Any:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What `jax.nn.dot_product_attention` is asked on a GPU that has the kernel."""
+    """Calls of `jax.nn.dot_product_attention` on a pretended GPU that has the kernel."""
     found: list[dict[str, Any]] = []
 
     def heard(query: Any, key: Any, value: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is written out answers as the backend's own form does."""
+"""Decomposed operations equal the backend's own."""
 
 from __future__ import annotations
 

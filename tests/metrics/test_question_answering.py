@@ -1,4 +1,4 @@
-"""What is refused before anything is scored."""
+"""Scores of answers, and inputs that are refused before anything is scored."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_another_backend_is_said(tmp_path, model, monkeypatch, snapshot):
 def test_failing_or_killed_at_every_point_of_saving(
     tmp_path, model, train, snapshot, monkeypatch, killed
 ):
-    """What is read afterwards is the old checkpoint or the new one, and the run goes on."""
+    """Afterwards the old checkpoint or the new one is read, and the run goes on."""
 
     class Killed(BaseException):
         pass

@@ -53,7 +53,7 @@ def test_roles_that_the_config_gives(copy):
 
 
 def test_wordpiece_with_tokens_of_its_own(transformers, tmp_path):
-    """What BERT's own tokenizer does not look for in a text, the engine does."""
+    """The backend finds tokens in a text that BERT's own tokenizer does not look for."""
     Tokenizer(VOCABULARY).save_to_preset(tmp_path)
     theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
     theirs.add_tokens(["<entity>"])

@@ -98,7 +98,7 @@ def check(tokenizer: Tokenizer, in_graph: InGraphTokenizer, texts: Sequence[str]
 
 
 def is_reordered(text: str) -> bool:
-    """Whether canonical ordering moves a mark: then Python's offsets are not the marks' own."""
+    """Return whether canonical ordering moves a mark; Python's offsets differ then."""
     cleaned = "".join(c for c in text if unicodedata.category(c)[0] != "C" and c != "\ufffd")
     apart = "".join(unicodedata.normalize("NFD", c) for c in cleaned)
     return unicodedata.normalize("NFD", cleaned) != apart

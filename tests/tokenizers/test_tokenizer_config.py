@@ -1,4 +1,4 @@
-"""What a folder says beside its vocabulary; most of it is tested where it is used."""
+"""Settings in a folder beside its vocabulary; most of them are tested where they are used."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ KINDS = [WordPiece(VOCABULARY, **switches) for switches in SWITCHES]
 
 
 def engine_ids(kind, text):
-    """What the engine itself says."""
+    """Return the ids of the `tokenizers` library."""
     return kind.plain.encode(without_surrogates(text), add_special_tokens=False).ids
 
 

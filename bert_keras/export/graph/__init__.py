@@ -1,1 +1,1 @@
-"""What a SavedModel computes, in TensorFlow: each module is TensorFlow from its first line."""
+"""Programs of SavedModels. Each module imports TensorFlow in its first lines."""

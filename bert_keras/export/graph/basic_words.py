@@ -74,7 +74,7 @@ def _flags(character: str) -> int:
     return sum(flag for flag, is_there in found.items() if is_there)
 
 
-# === Words of texts in a TensorFlow graph, as in `inference.token_classification`.
+# === Words ===
 
 
 class TextWords(NamedTuple):

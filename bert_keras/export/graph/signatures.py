@@ -44,7 +44,7 @@ def save_program(root: Any, folder: Path, signatures: Mapping[str, Any]) -> None
         raise ResourceError(f"{folder}: could not be written: {error.message}") from error
 
 
-# === What a SavedModel's folder holds for those who serve it: warm-up requests, labels, a card.
+# === Assets ===
 # `assets.extra` is where TensorFlow Serving looks for such files; what loads the model does not
 # read them.
 
@@ -125,7 +125,7 @@ def _varint(value: int) -> bytes:
     return bytes([*found, value])
 
 
-# === The TensorFlow program inside a SavedModel: tokenizer, model and signatures.
+# === Signatures ===
 
 
 # What signatures take: strings, one for each example, but for the options of choices.
@@ -159,7 +159,7 @@ def write_saved_model(predictor: Predictor, folder: Path, path: Path, *, portabl
 
 
 def text_functions(predictor: Predictor, tokenizer: InGraphTokenizer) -> dict[str, _Function]:
-    """What a model answers texts with, by the signature's name; the arguments are its inputs.
+    """Return the functions that answer texts, by signature name; their arguments are its inputs.
 
     Args:
         predictor: how the model is asked.

@@ -27,7 +27,7 @@ def call_in_parts(
     inputs: Mapping[str, tf.Tensor],
     specs: Sequence[tf.TensorSpec],
 ) -> list[tf.Tensor]:
-    """What a function gives for any number of rows, so that few are in memory at once.
+    """Call a function on a few rows at a time, and return its outputs for all of them.
 
     Args:
         function: of some of the rows.
@@ -53,7 +53,7 @@ def call_in_parts(
     return [array.concat() for array in found[1:]]
 
 
-# === Answers for whole texts in a TensorFlow graph: labels, choices, vectors, fills.
+# === Answers ===
 
 
 _Outputs = dict[str, tf.Tensor]
@@ -61,7 +61,7 @@ _TINY = float(np.finfo(np.float32).tiny)
 
 
 class Texts:
-    """What a model is put to, and with what.
+    """A model with its tokenizer, length and prompt, and its answers to texts.
 
     Args:
         model: a task, or an encoder.
@@ -183,7 +183,7 @@ class Texts:
         return {features.SIMILARITY: SIMILARITIES[name](*tf.split(vectors, 2))}
 
     def outputs(self, text: tf.Tensor) -> _Outputs:
-        """What an encoder gives, with its tokens and the mean of what it makes of them."""
+        """Return an encoder's outputs, token ids and mask, and the mean of its token vectors."""
         inputs = self.encode(text)
         outputs = flat(call_model(self.model, inputs))
         mask = tf.cast(inputs[features.PADDING_MASK], tf.float32)

@@ -72,7 +72,7 @@ def best_tags(potentials: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.
     return tf.transpose(tags), tf.cast(tf.transpose(shares), tf.float32)
 
 
-# === Entities of texts in a TensorFlow graph: those of `Predictor.predict_entities`.
+# === Entities ===
 
 
 _LETTERS = "OBIES"  # of tags, as `entity_spans` reads them

@@ -54,7 +54,7 @@ class _NoTelemetry:
         return lambda *arguments, **options: None  # noqa: ARG005
 
 
-# === Names of the axes of a model's inputs and outputs whose sizes are open.
+# === Axes ===
 
 
 BATCH, TEXTS, LENGTH, PREDICTIONS = "batch", "texts", "length", "predictions"
@@ -96,7 +96,7 @@ def _axes(name: str, shape: Sequence[int | None]) -> Axes:
     return tuple(size or axis for size, axis in zip(shape, open_axes, strict=True))
 
 
-# === `export.json`: what the folder of an exported model says to those who run it.
+# === `export.json` ===
 
 
 FILE = "export.json"
@@ -104,7 +104,7 @@ FILE = "export.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What the file holds.
+    """Contents of `export.json`.
 
     Attributes:
         format: a name of `FORMATS`.
@@ -173,7 +173,7 @@ _TYPES = {
 }
 
 
-# === What each runtime's format needs: its file, backends that write it, and libraries.
+# === Formats ===
 
 
 FLOAT16, INT8, INT8_DYNAMIC = "float16", "int8", "int8_dynamic"

@@ -11,7 +11,7 @@ from bert_keras.export.graph.text_classification import flat
 
 
 def signature(model: keras.Model) -> tuple[tf.Module, tf.types.experimental.ConcreteFunction]:
-    """What holds the weights, and the model as it predicts: inputs by name -> float32 by name."""
+    """Return a module that holds the weights, and its inference function: inputs -> float32."""
 
     def run(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         return flat(model(inputs, training=False))

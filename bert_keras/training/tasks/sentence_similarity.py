@@ -78,7 +78,7 @@ class SentenceSimilarityTask(TextTask):
         write_glue(path, predictions)
 
 
-# === Vectors of texts, trained on the labels of pairs.
+# === Labels of pairs ===
 
 
 class PairClassificationTask(TextClassificationTask):
@@ -124,7 +124,7 @@ class PairClassificationTask(TextClassificationTask):
         return super().predict(predictor, data)
 
 
-# === Vectors of texts, trained to find the text that belongs to a text.
+# === Retrieval ===
 
 
 _TOGETHER = 1024  # first texts compared with all second ones

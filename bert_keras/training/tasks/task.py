@@ -191,7 +191,7 @@ def text_head(
     return options
 
 
-# === Tables of texts: how they are read, parted and answered.
+# === Tables of texts ===
 
 
 _BREAK = re.compile(r"[\t\r\n]+")

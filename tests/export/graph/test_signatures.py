@@ -1,4 +1,4 @@
-"""What TensorFlow says of a disk becomes an error of the machine's."""
+"""TensorFlow's errors about a disk become a `ResourceError`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SavedModel's folder holds beside the program."""
+"""Files of a SavedModel's folder beside the program."""
 
 from __future__ import annotations
 
