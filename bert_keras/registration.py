@@ -49,9 +49,9 @@ def register_export_writer() -> None:
     """Set what `export` of our models calls; it is imported at the first call."""
 
     def write(*args: Any, **kwargs: Any) -> bool:
-        from bert_keras.export import runtime_model
+        from bert_keras.export.runtime_model import is_written
 
-        return runtime_model.is_written(*args, **kwargs)
+        return is_written(*args, **kwargs)
 
     hooks.set_export_writer(write)
 

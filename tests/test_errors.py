@@ -31,7 +31,10 @@ def test_kind(kind: type[Exception], base: type[Exception], exit_code: int):
 
 
 def test_no_code_twice():
-    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
+    classes = [value for _, value in inspect.getmembers(errors, inspect.isclass)]
+    kinds = [
+        each for each in classes if each.__module__ == errors.__name__ and "exit_code" in vars(each)
+    ]
     assert len({kind.exit_code for kind in kinds}) == len(kinds) == 5
 
 

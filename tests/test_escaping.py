@@ -96,7 +96,7 @@ def _calls(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def test_text_leaves_by_one_door() -> None:
-    """Consoles come from `escaping.console`, and text files are written by `atomic`.
+    """Consoles come from `escaping.console`, and text files are written by `file_io`.
 
     `bert-keras fill-mask` shows what needs nothing of this package.
     """
@@ -109,6 +109,6 @@ def test_text_leaves_by_one_door() -> None:
                 name = call.partition("(")[0]
                 is_markup = name.endswith(("Console", "rich.markup", "from_markup", "rich.print"))
                 is_markup |= name.endswith("TextColumn") and "markup=False" not in call
-                if is_markup or (name.endswith(".write_text") and "atomic" not in name):
+                if is_markup or (name.endswith(".write_text") and "file_io" not in name):
                     found.append(f"{path.relative_to(ROOT)}:{line}: {call:.60}")
     assert not found, "\n".join(found)

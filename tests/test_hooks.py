@@ -20,7 +20,6 @@ import keras
 import pytest
 
 from bert_keras import errors, hooks
-from bert_keras.export import runtime_model
 from tests.processes import run_client
 
 
@@ -125,7 +124,8 @@ def test_the_page_sets_the_writer_of_export(monkeypatch: pytest.MonkeyPatch) -> 
     def write(*args: object, verbose: bool | None) -> bool:
         return (*args, verbose) == ("model", "path", "onnx", {}, None)
 
-    monkeypatch.setattr(runtime_model, "is_written", write)
+    module = importlib.import_module("bert_keras.export.runtime_model")
+    monkeypatch.setattr(module, "is_written", write)
     assert hooks.is_exported("model", "path", "onnx", {})
 
 
@@ -278,8 +278,8 @@ def test_processes_of_the_import_keep_a_stderr(tmp_path: Path) -> None:
         worker = subprocess.Popen([sys.executable, "-c", write], stdin=subprocess.PIPE)
     """
     program = """
-        from bert_keras import stderr_filter
-        stderr_filter._SECONDS = 0.1
+        from bert_keras import hooks
+        hooks._SECONDS = 0.1
         import tensorflow
         print("after", file=sys.stderr, flush=True)
         tensorflow.worker.communicate()

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 NOT_SAVED = ("keras.callbacks.", "keras.utils.")
 # Bases of registered classes. No model has an object of them.
 BASES = {
-    *("DirectModel", "FitsText", "SerializableLayer", "Task", "TaskView", "WithoutUnread"),
+    *("DirectModel", "FitsText", "SerializableLayer", "Task", "TaskView", "WithoutUnused"),
     *("_SavesAdapters", "_SomeTokens"),
 }
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"

@@ -1,9 +1,9 @@
 """Text to batches: documents, token stores, pretraining examples; supervised data to examples."""
 
+from bert_keras.data.batch_datasets import Batch, Examples, dataset, py_dataset, tf_dataset
 from bert_keras.data.corpus import MANIFEST, Corpus
 from bert_keras.data.corpus_writer import require_vacant, split_of, write
 from bert_keras.data.counter_rng import Draws, Stream
-from bert_keras.data.dataset import Batch, Examples, dataset, py_dataset, tf_dataset
 from bert_keras.data.documents import LAYOUTS, Documents, read
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts, label_names
 from bert_keras.data.fill_mask import MaskedTexts

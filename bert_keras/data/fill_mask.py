@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bert_keras.data.batch_datasets import Batch
 from bert_keras.data.counter_rng import Draws, Stream, below
-from bert_keras.data.dataset import Batch
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.features import MASK_POSITIONS, MLM, PADDING_MASK, TOKEN_IDS

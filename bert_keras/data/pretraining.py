@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bert_keras.data.batch_datasets import Batch, later
 from bert_keras.data.counter_rng import Draws, Stream
-from bert_keras.data.dataset import Batch, later
 from bert_keras.data.fill_mask import Masking
 from bert_keras.data.model_inputs import WORD_BITS, assemble, front_share, truncate
 from bert_keras.data.sentence_pairs import EpochPlan, check_sentences, plan_epoch, sentences

@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from bert_keras.data.batch_datasets import Batch, later
 from bert_keras.data.counter_rng import Draws, Stream
-from bert_keras.data.dataset import Batch, later
 from bert_keras.features import (
     EXAMPLE_IDS,
     FIRST_POSITIONS,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.data.batch_datasets import Batch
 from bert_keras.data.counter_rng import Draws, Stream
-from bert_keras.data.dataset import Batch
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.errors import DataError
 from bert_keras.features import SEGMENT_IDS

@@ -270,7 +270,7 @@ def test_failing_to_rename_restores_what_was_there(
 _SCRIPT = """
 import os, signal, sys
 from pathlib import Path
-from bert_keras import atomic
+from bert_keras import file_io
 from bert_keras.data import write
 from bert_keras.tokenizers import Tokenizer
 
@@ -286,12 +286,12 @@ def killing(self, target, rename=Path.rename):
     if place in (self.name, target.name):
         os.kill(os.getpid(), signal.SIGKILL)
 
-def syncing(path, sync=atomic._sync):
+def syncing(path, sync=file_io._sync):
     if place == "sync":
         os.kill(os.getpid(), signal.SIGKILL)
     sync(path)
 
-Path.rename, atomic._sync = killing, syncing
+Path.rename, file_io._sync = killing, syncing
 tokenizer = Tokenizer(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij", "##a", "."))
 write(folder, documents(), tokenizer, overwrite=True)
 """

@@ -13,8 +13,8 @@ import pytest
 
 from bert_keras import data
 from bert_keras.data import MaskedTexts, PackedExamples, PretrainingExamples, SupervisedExamples
+from bert_keras.data.batch_datasets import Batch, Examples, later, py_dataset, tf_dataset
 from bert_keras.data.corpus import Corpus
-from bert_keras.data.dataset import Batch, Examples, later, py_dataset, tf_dataset
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.models.base import DirectModel
 from bert_keras.tokenizers import Tokenizer

@@ -21,7 +21,7 @@ from bert_keras import (
     Tokenizer,
     features,
 )
-from bert_keras.data.dataset import dataset
+from bert_keras.data.batch_datasets import dataset
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
 from bert_keras.data.multiple_choice import choice_examples
 from bert_keras.data.question_answering import question_examples

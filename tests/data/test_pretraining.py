@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from bert_keras.data import pretraining
+from bert_keras.data.batch_datasets import Batch
 from bert_keras.data.corpus import Corpus
-from bert_keras.data.dataset import Batch
 from bert_keras.data.pretraining import LOSSES, BatchCache, PretrainingExamples
 from bert_keras.errors import DataError
 from bert_keras.tokenizers import Tokenizer

@@ -157,7 +157,7 @@ def results(request, tasks, inputs, naughty: list[str], tmp_path_factory) -> dic
     selected = {
         (item.callspec.params["name"], item.callspec.params["task"])
         for item in request.session.items
-        if item.path == request.path and hasattr(item, "callspec")
+        if item.path == request.path and "task" in getattr(item, "fixturenames", ())
     }
     exports = [pair for pair in EXPORTS if pair in selected and not LACKING[pair[0]]]
     for name, task in exports:

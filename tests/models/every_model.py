@@ -98,7 +98,7 @@ def model(name: str) -> Any:
 
 
 # Classes that others are derived from. There are no models of them.
-BASES = {"FitsText", "Task", "TaskView", "WithoutUnread"}
+BASES = {"FitsText", "Task", "TaskView", "WithoutUnused"}
 
 
 def classes_below(base: type) -> dict[str, type]:

@@ -145,7 +145,7 @@ def test_what_was_interrupted_is_forgotten(monkeypatch):
     for name in ("_match", "_remember"):
         with monkeypatch.context() as patch:
             patch.setattr(kind._table._known, name, stop)
-            patch.setattr(word_cache, "Slots", stop)
+            patch.setattr(word_cache, "HashTable", stop)
             for _ in range(2):
                 with pytest.raises(KeyboardInterrupt):
                     kind.text_ids(others)

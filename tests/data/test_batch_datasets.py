@@ -10,9 +10,8 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.data import dataset
+from bert_keras.data.batch_datasets import Batch, Examples, dataset, py_dataset, tf_dataset
 from bert_keras.data.corpus import Corpus
-from bert_keras.data.dataset import Batch, Examples, py_dataset, tf_dataset
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.data.pretraining import PretrainingExamples
 from bert_keras.data.supervised import SupervisedExamples
@@ -62,7 +61,7 @@ def assert_same(one: Any, other: Any) -> None:
 
 def test_the_dataset_of_the_backend() -> None:
     source = supervised()
-    batches = dataset.dataset(source, position=1, steps=2)
+    batches = dataset(source, position=1, steps=2)
     assert isinstance(batches, keras.utils.PyDataset) == (keras.backend.backend() != "tensorflow")
     first = batches[0] if isinstance(batches, keras.utils.PyDataset) else next(iter(batches))
     assert_same(first, source.batch(0, 1))
