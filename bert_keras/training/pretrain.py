@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING, Any
 
 from bert_keras.errors import UsageError, run_steps
 from bert_keras.training import machine, recipe_help
-from bert_keras.training.last_steps import STEPS, Trained
 from bert_keras.training.pretrain_recipe import FOLDER, PretrainRecipe, load_recipe, quicktest
 from bert_keras.training.recipe_base import read_command
 from bert_keras.training.run import AGAIN, run
@@ -102,6 +101,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     import keras
 
     from bert_keras.data import dataset
+    from bert_keras.training.last_steps import STEPS, Trained
     from bert_keras.training.pretrain_report import versions
     from bert_keras.training.pretrain_setup import (
         build_task,

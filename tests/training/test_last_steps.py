@@ -18,7 +18,9 @@ from bert_keras import export as library
 from bert_keras.errors import ArtifactError, Step, StepsFailedError, run_steps
 from bert_keras.training import finetune, finetune_report, last_steps, pretrain
 
-PROGRAMS = {"pretrain": pretrain, "finetune": finetune_report}
+# Modules with the steps of each program, and modules that run them.
+PROGRAMS = {"pretrain": last_steps, "finetune": finetune_report}
+RUNNERS = {"pretrain": pretrain, "finetune": finetune_report}
 STEPS = [(name, step.name) for name, module in PROGRAMS.items() for step in module.STEPS]
 ERRORS = {
     5: lambda: OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "the file"),
@@ -67,7 +69,7 @@ def trained(
 
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
-            patch.setattr(PROGRAMS[name], "run_steps", keep)
+            patch.setattr(RUNNERS[name], "run_steps", keep)
             assert main([*arguments, f"out={folder / 'run'}"]) == 0
     return found
 

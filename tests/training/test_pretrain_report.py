@@ -149,7 +149,7 @@ def test_the_summary_shows_text_as_it_is(facts: Report) -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     code = (
-        "import sys; from bert_keras.training import plots, pretrain_report, progress; "
+        "import sys; from bert_keras.training import plots, pretrain, progress, recipe_help; "
         "print(sorted({'keras', 'tensorflow', 'jax', 'torch', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run(
