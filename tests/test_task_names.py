@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +43,57 @@ def test_recipes_have_these_names() -> None:
     (rule,) = (rule for field, rule in rules_of(FinetuneRecipe) if field.name == "task")
     assert rule.choices == KINDS
     assert dataclasses.fields(FinetuneRecipe)[0].name == "task"
+
+
+# === A floor has a file with the task's name where it has code of that task.
+
+# Task -> the name of its files. A variant of a task is in the files of that task.
+_FILES = {
+    **{name: name for name in FINETUNED},
+    **dict.fromkeys(("multi_label_classification", "text_regression"), "text_classification"),
+    **dict.fromkeys(("pair_classification", "retrieval"), "sentence_similarity"),
+    "fill_mask": "fill_mask",
+    **dict.fromkeys(PRETRAINED.keys() - {"fill_mask"}, "pretraining"),
+}
+_WHOLE_TEXTS = (
+    "text_classification.py has all answers for whole texts: one class with a method each"
+)
+# Floor -> the tasks without a file there, with the reason. All other tasks have one.
+_ABSENT = {
+    "data": {},
+    "metrics": {
+        "multiple_choice": "accuracy, which text_classification.py has",
+        "fill_mask": "loss and accuracy are Keras metrics of the model",
+        "pretraining": "losses and accuracies are Keras metrics of the model",
+    },
+    "inference": {"pretraining": "answers are those of fill_mask, and `next_sentence` beside it"},
+    "models": {},
+    "export/graph": {
+        "multiple_choice": _WHOLE_TEXTS,
+        "sentence_similarity": _WHOLE_TEXTS,
+        "fill_mask": _WHOLE_TEXTS,
+        "pretraining": _WHOLE_TEXTS,
+    },
+    "training/tasks": {
+        "fill_mask": "a recipe of pretraining with loss=mlm",
+        "pretraining": "the program `bert-keras pretrain`",
+    },
+}
+
+
+@pytest.mark.parametrize("floor", _ABSENT)
+def test_a_floor_has_a_file_for_each_task_or_says_why_not(floor: str) -> None:
+    folder = Path(bk.__file__).parent / floor
+    found = {name for name in _FILES.values() if (folder / f"{name}.py").is_file()}
+    assert found | _ABSENT[floor].keys() == set(_FILES.values())
+    assert not found & _ABSENT[floor].keys()
+    assert all(_ABSENT[floor].values())
+
+
+def test_every_task_is_in_the_table() -> None:
+    assert _FILES.keys() == {*FINETUNED, *PRETRAINED}
+    folders = {path.parent for path in Path(bk.__file__).parent.rglob("text_classification.py")}
+    assert folders == {Path(bk.__file__).parent / floor for floor in _ABSENT}
 
 
 # === Recipes and `fit` have the same default values.

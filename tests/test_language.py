@@ -1,0 +1,72 @@
+"""Words of modules and docstrings: those of the field, and sentences that say what code does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("bert_keras", "training", "benchmarks", "examples", "tests")
+# A docstring that opens with one of these is a noun clause, and not a sentence.
+OPENINGS = ("What", "Whether", "How", "Who", "Where", "That", "Why")
+# Earlier names of modules, which said nothing of what is in them.
+OLD_NAMES = (
+    *("answers", "bins", "blocks", "checked", "checks", "choices", "code_points", "configs"),
+    *("direct", "distance", "engine_files", "engines", "entities", "extras", "families", "faults"),
+    *("feeding", "finetuned", "fitting", "folder", "format", "generator", "head_options", "health"),
+    *("hub", "in_graph", "inner", "kinds", "lines", "longest_match", "masked", "masks", "measured"),
+    *("packed", "packing", "pairs", "pickled", "plan", "questions", "replacement", "requests"),
+    *("rows", "running", "sampling", "saving", "scheme", "several", "slots", "spans", "surgery"),
+    *("targets", "transfer", "unread", "vectors", "view", "waiting", "windows", "words"),
+    *("written_out",),
+)
+# `layers/packing.py` has sequence packing, which the field calls so.
+ALLOWED = ("bert_keras/layers/packing.py",)
+
+
+def opening(docstring: str) -> str:
+    """Return the first word, without an apostrophe or punctuation behind it."""
+    return docstring.split()[0].split("'")[0].rstrip(",.:;")
+
+
+def clauses(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and first line of each docstring that opens with a word of `OPENINGS`."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(source)):
+        docstring = ast.get_docstring(node) if isinstance(node, kinds) else None
+        if docstring and opening(docstring) in OPENINGS:
+            yield node.body[0].lineno, docstring.splitlines()[0]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_docstrings_open_with_a_verb_or_a_noun(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line, text in clauses(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("docstring", "is_clause"),
+    [
+        ("What a backend computes.", True),
+        ("Who's measured.", True),
+        ("Whatever.", False),
+        ("Return whether it is one.", False),
+    ],
+)
+def test_the_reader_of_docstrings(docstring: str, is_clause: bool) -> None:
+    source = f"def f():\n    {docstring!r}\n"
+    assert [text for _, text in clauses(source)] == [docstring] * is_clause
+
+
+def test_no_module_has_an_old_name() -> None:
+    paths = [path.relative_to(ROOT) for path in (ROOT / "bert_keras").rglob("*.py")]
+    assert not [
+        str(path) for path in paths if path.stem in OLD_NAMES and path.as_posix() not in ALLOWED
+    ]
