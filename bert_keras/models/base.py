@@ -113,7 +113,7 @@ class DirectModel(Sharing, keras.Model):
     `DataChecks`. Calling the model checks names and ranks alone.
 
     On PyTorch inference is quicker than Keras's, most of all with one text: layers of the model's
-    own policy are called as its parts are (`layers.inner`), because their inputs come from each
+    own policy are called as its parts are (`call_sublayer`), because their inputs come from each
     other. Keras prepares the model itself, and layers of another policy.
     """
 
