@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bert_keras import file_io
 from bert_keras.features import PAIR_LOSSES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _TRAIN, _HELD_OUT, _LINE = "#7f9fc4", "#c44e2b", "#555555"
 # What is trained beside masked tokens.
@@ -81,8 +83,14 @@ def loss_picture(
             axes.legend(frameon=False)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, format="png")
+    _save(figure, path)
     return path
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all: a full disk leaves no part of a file."""
+    with file_io.new_file(path) as file:
+        figure.savefig(file, format="png")
 
 
 def _curves(axes: Axes, metrics: Sequence[Mapping[str, float]], name: str) -> None:
@@ -143,7 +151,7 @@ def curve_picture(
     for each in axes:
         each.grid(alpha=0.25)
         each.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, format="png")
+    _save(figure, path)
 
 
 def confusion_picture(names: Sequence[str], counts: np.ndarray, path: Path) -> None:
@@ -165,7 +173,7 @@ def confusion_picture(names: Sequence[str], counts: np.ndarray, path: Path) -> N
             axes.text(column, row, f"{count:,}", ha="center", va="center", color=color)
     axes.set_xlabel("answered")
     axes.set_ylabel("right")
-    figure.savefig(path, format="png")
+    _save(figure, path)
 
 
 def _colors(count: int) -> list[Any]:

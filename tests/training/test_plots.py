@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +156,31 @@ def test_confusion_of_few_and_of_many_labels(count: int, tmp_path: Path) -> None
     names = ["$", "$$", *(f"$label_{i}$ %" for i in range(count - 2))]
     confusion_picture(names, counts, tmp_path / "c.png")
     assert _size(tmp_path / "c.png") == (960, 720)
+
+
+_PICTURES: dict[str, Callable[[Path], object]] = {
+    "loss": lambda path: loss_picture(_METRICS, path),
+    "curve": lambda path: curve_picture({0: [(1, 1.0, 0.5)]}, "f1", path),
+    "confusion": lambda path: confusion_picture(["a", "b"], np.eye(2, dtype=int), path),
+}
+
+
+@pytest.mark.parametrize("name", _PICTURES)
+def test_a_full_disk_leaves_no_part_of_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / "picture.png"
+    _PICTURES[name](path)
+    before = path.read_bytes()
+    assert before.startswith(b"\x89PNG")
+
+    def full(_: Figure, file: Any, **__: Any) -> None:
+        file.write(b"\x89PNG, and no more")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    with pytest.raises(OSError, match="No space") as caught:
+        _PICTURES[name](path)
+    assert caught.value.filename == str(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
