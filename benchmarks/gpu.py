@@ -8,7 +8,7 @@ mean vector of each row (`mean_vectors.py`), in mixed_bfloat16; the peer is tran
 torch.compile and SDPA, in autocast to train and with bfloat16 weights to infer, and without a mask,
 which full rows can do without. All run in turn, and products of bfloat16 matrices of 8192 x 8192
 with them, whose best median is the chip's measured peak. Useful FLOP/s are counted from the sizes
-(`roofline.py`) and shown as a share of that peak; memory is what the allocators handed out. Aimed
+(`report.py`) and shown as a share of that peak; memory is what the allocators handed out. Aimed
 at are half of the peak and 1.5 times the peer. With one model's weights, vectors are compared.
 
 Nothing but Keras with JAX is needed for ours. Where JAX has no GPU, all run on the processor, with

@@ -9,7 +9,7 @@ without it, short and long paragraphs of the English inside CPython. Each progra
 of its own, all in turn (`contest.py`); shown are medians over the rounds, the spread, ratios to the
 peers, and the largest difference of a number in a vector to those of transformers. Tokens are
 useful ones, padding not counted. Matrix products are measured with them, and the FLOP/s that the
-texts need (`roofline.py`) shown as a share of the best of these.
+texts need (`report.py`) shown as a share of the best of these.
 
 --sweep also measures lengths of 8 to 256 tokens, and batches of 1 to 64 sentences, which --plot
 draws (`pictures.py`); --apart starts each program for each round, for machines with little

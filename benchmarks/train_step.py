@@ -6,7 +6,7 @@
 
 Each runs in a process of its own, all in turn (`contest.py`); shown are medians over the rounds,
 the spread, the peak of memory, and the ratio to the best of the others. Tokens are all useful: the
-rows are full. Matrix products are measured with them, and useful FLOP/s (`roofline.py`) shown as a
+rows are full. Matrix products are measured with them, and useful FLOP/s (`report.py`) shown as a
 share of the best of these. With --keep-freed-memory the C library of each, ours or not, keeps what
 is freed, as in our programs (`training.machine`). With --variants ours also runs as `compile`
 may be asked: compiled where "auto" does not, by XLA on TensorFlow and `torch.compile` on PyTorch,

@@ -72,7 +72,7 @@ def test_names_of_ours_are_there_and_old_code_is_marked(page: Path) -> None:
 
 def test_pages_are_short_and_linked() -> None:
     for page in DOCS.glob("*.md"):
-        if page.name not in ("performance.md", "serving.md"):  # to be shortened
+        if page.name != "decisions.md":  # three lines for each decision
             assert len(page.read_text(encoding="utf-8").splitlines()) <= 250, page.name
         for target in re.findall(r"\]\(([^)#]+\.\w+)(?:#[^)]*)?\)", page.read_text("utf-8")):
             if "://" not in target:

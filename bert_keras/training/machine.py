@@ -93,9 +93,9 @@ def order_for_memory() -> None:
     """Has XLA order a processor's operations for little memory, where JAX is Keras's backend.
 
     It orders them for concurrency by itself, by which a training step on few cores is slower, and
-    what gradient checkpointing computes again is computed early and kept (docs/performance.md has
-    the figures). Before JAX computes anything; what XLA_FLAGS says of it already stays, and GPUs do
-    not mind.
+    what gradient checkpointing computes again is computed early and kept (figures:
+    benchmarks/results/NOTES.md). Before JAX computes anything; what XLA_FLAGS says of it already
+    stays, and GPUs do not mind.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if os.environ.get("KERAS_BACKEND") != "jax" or _FOR_MEMORY in flags:
