@@ -142,7 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     quiet()
-    parser = argparse.ArgumentParser("python -m bert_keras.export", description=__doc__)
+    parser = argparse.ArgumentParser(
+        "python -m bert_keras.export.export_preset", description=__doc__
+    )
     parser.add_argument("preset", help="a folder with model and tokenizer")
     parser.add_argument("path", help="the folder to write, such as saved_models/demo/1")
     parser.add_argument("--dtype", help="a Keras dtype policy, such as mixed_bfloat16")

@@ -16,7 +16,7 @@ _ROOT = str(Path(__file__).resolve().parents[2])  # where this package was found
 
 
 def with_backend(backend: str, predictor: Predictor, path: Path, *flags: str) -> None:
-    """Saves a model for `python -m bert_keras.export`, which opens it with another backend.
+    """Save a model for `export_preset`, a process that opens it with another backend.
 
     Args:
         backend: that of Keras.

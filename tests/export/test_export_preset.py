@@ -66,7 +66,7 @@ def test_names_and_what_does_not_go_together() -> None:
         Wanted("saved_model", "int8")
 
 
-# === `python -m bert_keras.export` must say what is wrong, and give the exit code of its kind.
+# === The program says what is wrong, and gives the exit code of its kind.
 # That it exports is tested in test_saved_model.py, where the other backends go through it.
 
 
