@@ -157,7 +157,7 @@ def flops(mode: str, sizes: Mapping[str, int]) -> int:
 
 
 def kernels(sizes: Mapping[str, int], folder: Path, console: Console) -> Any:
-    """Which attention kernels ours uses, as it tells; None where it does not."""
+    """Return the attention kernels that ours reports; None without a report."""
     path = folder / "kernels.json"
     arguments = {"size": dict(sizes), "dtype": DTYPE, "told": str(path)}
     teller = Contender("kernels", "benchmarks.train_steppers:tell_kernels", arguments, "jax")

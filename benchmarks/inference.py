@@ -137,7 +137,7 @@ def operations_of(config: Mapping[str, Any], length: int) -> int:
 
 
 def targets(all_ratios: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Which of ours reach what is aimed at."""
+    """Return a line for each target, with the programs of ours that reach it."""
     mine = {name: row for name, row in all_ratios.items() if name.startswith(OURS)}
     found = []
     for peer in next(iter(mine.values()), {}):

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("bert_keras", "training", "benchmarks", "examples", "tests")
 # A docstring that opens with one of these is a noun clause, and not a sentence.
-OPENINGS = ("What", "Whether", "How", "Who", "Where", "That", "Why")
+OPENINGS = ("What", "Whether", "Which", "How", "Who", "Where", "That", "Why")
 # Earlier names of modules, which said nothing of what is in them.
 OLD_NAMES = (
     *("answers", "bins", "blocks", "checked", "checks", "choices", "code_points", "configs"),

@@ -21,7 +21,7 @@ FILES = (WEIGHTS, INDEX, PICKLE)  # in the order they are looked for
 
 
 def row_parts(shape: Sequence[int], row: int) -> list[slice]:
-    """Which rows of `row` bytes to have in memory at a time; none where that is all of them."""
+    """Return the slices of rows, `row` bytes each, to read one by one; [] where all fit at once."""
     if len(shape) < 2 or 0 in shape:
         return []
     count = max(1, PART // max(1, row))

@@ -26,8 +26,6 @@ from bert_keras.errors import DataError
 from bert_keras.features import LABEL
 from bert_keras.tokenizers import Tokenizer
 
-PROBLEM_NAMES = ("single_label", "multi_label", "regression")
-
 _SHOWN = 50  # known labels in a message
 
 
@@ -75,8 +73,8 @@ def read_table(
         DataError: rows that cannot be used: names file, line and what was found, of each.
         ImportError: Parquet without pyarrow.
     """
-    if problem not in PROBLEM_NAMES:
-        raise ValueError(f"problem must be one of {PROBLEM_NAMES}. Received: {problem!r}")
+    if problem not in PROBLEMS:
+        raise ValueError(f"problem must be one of {tuple(PROBLEMS)}. Received: {problem!r}")
     if problem == "regression" and known_labels is not None:
         raise ValueError("known_labels are for labels. Received: problem='regression'")
     if isinstance(known_labels, str) or not label_separator:

@@ -228,7 +228,7 @@ def has_attention(dtype: str) -> bool:
 
 
 def attention_kernel(dtype: str, *, learns_bias: bool = False) -> str:
-    """Which kernel `fused_attention` is on this machine, and why where it is a slow one.
+    """Return a description of the kernel behind `fused_attention`, and the reason for a slow one.
 
     Args:
         dtype: of the queries.

@@ -30,7 +30,6 @@ from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.pretrain_report import FilledMask
 
 if TYPE_CHECKING:
-    from bert_keras.models import Task
     from bert_keras.training.pretrain_report import Report
     from bert_keras.training.pretrain_setup import TrainingCorpora
     from bert_keras.training.run_folder import RunFolder

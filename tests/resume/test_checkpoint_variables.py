@@ -1,4 +1,4 @@
-"""Which variables are saved, and into which they fit."""
+"""Variables that are saved, and models that they fit into."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_what_was_interrupted_is_forgotten(monkeypatch):
 
 
 def test_a_fork_does_not_wait_for_a_thread_of_its_parent():
-    """Which holds the lock there and never lets go of it here."""
+    """The thread holds the lock in the parent, and nobody releases it in the child."""
     kind = WordPiece(VOCABULARY)
     kind.text_ids(["the"])
     with kind._table._lock:
