@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bert_keras import export, sklearn
-    from bert_keras.checkpoints import (
-        from_keras_hub,
-        load_checkpoint,
-        save_checkpoint,
-        to_keras_hub,
-    )
+    from bert_keras.checkpoints import to_keras_hub
     from bert_keras.config import BertConfig
     from bert_keras.layers import SavedModelLayer
+    from bert_keras.loading import from_keras_hub, load_checkpoint, save_checkpoint
     from bert_keras.models import (
         BertEncoder,
         Distiller,
@@ -89,10 +85,10 @@ _HOMES = {
     "SequenceClassifier": "models",
     "TokenClassifier": "models",
     "Tokenizer": "tokenizers",
-    "from_keras_hub": "checkpoints",
-    "load_checkpoint": "checkpoints",
+    "from_keras_hub": "loading",
+    "load_checkpoint": "loading",
     "optimizer": "optimization",
-    "save_checkpoint": "checkpoints",
+    "save_checkpoint": "loading",
     "to_keras_hub": "checkpoints",
 }
 

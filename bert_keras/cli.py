@@ -128,14 +128,16 @@ def convert(
     trust: _Trust = False,
 ) -> None:
     """Writes a checkpoint in another format; its tokenizer's files are copied."""
-    from bert_keras.checkpoints import api
+    from bert_keras.checkpoints import folders
+    from bert_keras.loading import load_checkpoint
+    from bert_keras.models import BertEncoder
     from bert_keras.predictor import PredictorConfig, read_predictor_config, write_predictor_config
 
     escaping.require_utf8(target, "The folder")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: exists already and is not written over. Name another folder.")
-    write = api.writer_of(format)  # now, not when the model is read
-    load = api.load_encoder if encoder else api.load_checkpoint
+    write = folders.writer_of(format)  # now, not when the model is read
+    load = BertEncoder.from_preset if encoder else load_checkpoint
     is_whole = format == "hugging_face" and not encoder  # the others have no place for it
     asked = read_predictor_config(source) if is_whole else PredictorConfig()
     with _progress():
@@ -186,10 +188,11 @@ def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A0
 @app.command(rich_help_panel=_CHECKPOINTS)
 def inspect(source: _Source, allow_pickle: _Pickle = False, trust: _Trust = False) -> None:
     """Shows config, parameters and tensors, and which of them are missing or extra."""
-    from bert_keras.checkpoints import api, report
+    from bert_keras import checkpoint_report
+    from bert_keras.checkpoints import open_checkpoint
 
-    opened = api.open_checkpoint(source, allow_pickle=allow_pickle, trust=trust)
-    report.print_checkpoint(opened)
+    opened = open_checkpoint(source, allow_pickle=allow_pickle, trust=trust)
+    checkpoint_report.print_checkpoint(opened)
 
 
 @app.command(rich_help_panel=_CHECKPOINTS)
@@ -203,14 +206,17 @@ def verify(
     trust: _Trust = False,
 ) -> None:
     """Compares what two checkpoints compute; exit code 1 if they differ."""
-    from bert_keras.checkpoints import api, report
+    from bert_keras import checkpoint_report
+    from bert_keras.loading import load_checkpoint
 
     with _progress():
         models = [
-            api.load_checkpoint(each, allow_pickle=allow_pickle, trust=trust)
+            load_checkpoint(each, allow_pickle=allow_pickle, trust=trust)
             for each in (first, second)
         ]
-    largest = report.print_comparison(*models, folder=presets.resolve_handle(first, KNOWN))
+    largest = checkpoint_report.print_comparison(
+        *models, folder=presets.resolve_handle(first, KNOWN)
+    )
     if not largest <= tolerance:
         typer.echo(f"They differ by up to {largest:.3g}, more than {tolerance:g}.")
         raise typer.Exit(1)

@@ -57,6 +57,12 @@ class EarlierNames:
         return object.__getattribute__(self, name) if of_parent is None else of_parent(name)
 
 
+# Methods of tasks and of their views: earlier name -> name of today.
+METHODS_OF_TASKS = {
+    "objective": "loss_and_metrics",
+    "in_chunks": "loss_chunks",
+    "unread": "unused_variables",
+}
 # Options of tasks in saved models: earlier name -> name of today.
 _SAVED_OPTIONS = {"objective": "loss", "objective_name": "loss"}
 

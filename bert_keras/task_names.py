@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+ENCODER = "BertEncoder"  # the class without a head
+
 # Name of a task that recipes fine-tune -> its classes in `bert_keras`. Hugging Face's names of
 # pipelines where there is one.
 FINETUNED: dict[str, tuple[str, ...]] = {

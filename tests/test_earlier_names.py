@@ -14,8 +14,7 @@ import pytest
 import bert_keras as bk
 from bert_keras import data, optimization
 from bert_keras.checkpoints.manifest import MANIFEST
-from bert_keras.earlier_names import EarlierNames, renamed
-from bert_keras.models.task import EARLIER_NAMES
+from bert_keras.earlier_names import METHODS_OF_TASKS, EarlierNames, renamed
 
 _TINY = bk.BertConfig(
     vocab_size=30,
@@ -81,7 +80,7 @@ def test_the_function_is_called_with_its_arguments() -> None:
 def test_the_earlier_name_of_a_method_is_answered(view: str | None) -> None:
     task: Any = bk.MaskedLM(bk.BertEncoder(_TINY))
     task = {None: task, "packed": task.packed(), "chunked": task.loss_chunks(2)}[view]
-    for old, new in EARLIER_NAMES.items():
+    for old, new in METHODS_OF_TASKS.items():
         message = f"`{type(task).__name__}.{old}` is called `{new}` now."
         with pytest.raises(AttributeError, match=re.escape(message)):
             getattr(task, old)

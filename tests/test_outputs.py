@@ -47,7 +47,7 @@ from pathlib import Path
 
 import keras
 from bert_keras import BertConfig, BertEncoder, Tokenizer, cli
-from bert_keras.checkpoints.api import _FORMATS
+from bert_keras.checkpoints.folders import _FORMATS
 from bert_keras.export.runtimes.formats import FORMATS
 from bert_keras.models import MaskedLM
 

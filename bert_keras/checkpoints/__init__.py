@@ -1,20 +1,13 @@
 """Checkpoints: tables of names, and the one engine that reads and writes by them."""
 
-from bert_keras.checkpoints.api import (
-    load_checkpoint,
-    load_opened,
-    open_checkpoint,
-    save_checkpoint,
-)
+from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.folders import open_checkpoint
 from bert_keras.checkpoints.hugging_face import family_head
-from bert_keras.checkpoints.keras_hub import from_keras_hub, to_keras_hub
+from bert_keras.checkpoints.keras_hub import to_keras_hub
 
 __all__ = [
+    "Checkpoint",
     "family_head",
-    "from_keras_hub",
-    "load_checkpoint",
-    "load_opened",
     "open_checkpoint",
-    "save_checkpoint",
     "to_keras_hub",
 ]

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import abc
-import math
 import types
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from bert_keras import escaping
 from bert_keras.checkpoints import hugging_face, new_heads, streaming, tensors
 from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec, begins
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
-from bert_keras.layers import pooling, to_be_filled
-from bert_keras.models import BertEncoder, Task
+from bert_keras.layers import to_be_filled
+from bert_keras.task_names import ENCODER
+
+if TYPE_CHECKING:
+    from bert_keras.models import BertEncoder, Task
 
 Shapes = Mapping[str, tuple[int, ...]]
 _MOST_NAMES = 5  # of tensors in a warning
+
+
+def encoder_of(model: BertEncoder | Task) -> BertEncoder:
+    """Return the encoder of a task, or an encoder itself."""
+    encoder: Any = getattr(model, "encoder", model)
+    return encoder
+
+
+def is_task(model: BertEncoder | Task) -> TypeGuard[Task]:
+    """Return whether a model is a task, and not an encoder alone."""
+    return encoder_of(model) is not model
 
 
 class Checkpoint(abc.ABC):
@@ -95,7 +108,7 @@ class Checkpoint(abc.ABC):
 
     def load(
         self,
-        model_class: type,
+        model_class: type[BertEncoder] | type[Task],
         make: Callable[..., Any],
         options: dict[str, Any],
         *,
@@ -129,7 +142,7 @@ class Checkpoint(abc.ABC):
         needed = load_weights or self.is_told_by_tensors
         with self.source(verify=load_weights) if needed else nullcontext() as source:
             shapes = source.shapes if source else {}
-            head: tuple[str, ...] = getattr(model_class, "head_layers", ())
+            head: tuple[str, ...] = model_class.head_layers
             is_described = new_heads.is_described(options)
             is_new = new_head or (is_described and not self.has_head(class_name, head, shapes))
             config = self.read_config(shapes, allow_missing)
@@ -149,8 +162,7 @@ class Checkpoint(abc.ABC):
                 if is_new:
                     saved = new_heads.options_of(saved, options)
                     saved = hugging_face.new_head_options(class_name, config) | saved
-                if issubclass(model_class, Task):
-                    head = model_class.head_layers_for(saved | options)
+                head = model_class.head_layers_for(saved | options)
                 if new_head:
                     new_heads.check_is_any(class_name, head)
                 if source and load_weights and not is_new:
@@ -161,10 +173,10 @@ class Checkpoint(abc.ABC):
                     )
                     count = new_heads.count_labels(head, names, shapes)
                     new_heads.check_labels(class_name, saved, count, options, path)
-                if not saved and issubclass(model_class, Task):
+                if not saved:
                     new_heads.check_is_described(model_class, options, self.directory)
-                _check_classes(saved, path, source if load_weights else None)
-                _check_dense(saved, path, config, source if load_weights else None)
+                new_heads.check_classes(saved, path, source if load_weights else None)
+                new_heads.check_dense(saved, path, config, source if load_weights else None)
                 is_filled = load_weights and not set(allow_missing) - set(head)
                 build = partial(make, config, is_filled)
                 model = _make(model_class, build, options, saved, path)
@@ -207,7 +219,7 @@ class Checkpoint(abc.ABC):
         Raises:
             ArtifactError: a tensor is missing, or of another shape.
         """
-        names = self.names(BertEncoder.__name__, config, source.shapes)
+        names = self.names(ENCODER, config, source.shapes)
         matrices = [matrix for matrix in _sizes(config) if names.knows(matrix.path)]
         expected = {
             entry.tensor: entry.shape
@@ -309,58 +321,6 @@ def _hint_of_heads(
         if heads
     ]
     return " ".join(cures)
-
-
-def _check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | None) -> None:
-    """Check the number of classes, which a head has of its own, before memory is taken for it.
-
-    Raises:
-        ArtifactError: more than any model has, or than the tensors have.
-    """
-    told, labels = saved.get("num_classes"), saved.get("labels")
-    if told is None and isinstance(labels, list):
-        told = len(labels)
-    if not isinstance(told, int) or isinstance(told, bool):
-        return  # the class refuses it
-    if told > hugging_face.MOST_CLASSES:
-        raise ArtifactError(
-            f"{path}: at most {hugging_face.MOST_CLASSES:,} classes can be opened. Received: {told}"
-        )
-    if source is None:
-        return
-    largest = max((size for shape in source.shapes.values() for size in shape), default=0)
-    if told > largest:
-        raise ArtifactError(f"{path}: {told} classes, but no tensor of {source.path} has so many.")
-
-
-def _check_dense(
-    saved: dict[str, Any], path: Path, config: BertConfig, source: tensors.Tensors | None
-) -> None:
-    """Check the dense layers of a text's vector, before memory is taken for them.
-
-    Raises:
-        ArtifactError: they are not plausible, or have more weights than the tensors.
-    """
-    if not saved.get("dense"):
-        return
-    try:
-        layers = pooling.dense_options(saved["dense"])
-        names = pooling.pooling_names(saved.get("pooling", "mean"))
-    except (TypeError, ValueError) as error:
-        raise ArtifactError(f"{path}: {error}") from error
-    if source is None:
-        return
-    width, weights = config.hidden_size * len(names), 0
-    for layer in layers:
-        is_projected = layer["residual"] and layer["units"] != width
-        weights += width * layer["units"] * (1 + is_projected)
-        width = layer["units"]
-    stored = sum(math.prod(shape) for shape in source.shapes.values())
-    if weights > stored:
-        raise ArtifactError(
-            f"{path}: dense layers of {weights:,} weights, but the tensors of {source.path} have "
-            f"{stored:,} in all."
-        )
 
 
 def _make(

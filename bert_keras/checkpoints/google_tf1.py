@@ -6,18 +6,21 @@ import dataclasses
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bert_keras import file_io
 from bert_keras.checkpoints import hugging_face_names, streaming, tensors, tf_checkpoint
 from bert_keras.checkpoints import manifest as manifests
-from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
+from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, encoder_of
 from bert_keras.checkpoints.hugging_face_names import CONSTANTS, SIZES
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.models import BertEncoder, Task
-from bert_keras.models.adaptation import plain_weights
+from bert_keras.layers.state import plain_weights
+from bert_keras.task_names import ENCODER
+
+if TYPE_CHECKING:
+    from bert_keras.models import BertEncoder, Task
 
 # The config file of each family. ELECTRA was published without one.
 CONFIGS = {name: f"{name}_config.json" for name in ("bert", "albert", "electra")}
@@ -236,7 +239,7 @@ def class_of(shapes: Shapes) -> str:
     for name, variables in TOLD_BY:
         if variables <= shapes.keys():
             return name
-    return BertEncoder.__name__
+    return ENCODER
 
 
 def has_pooler(shapes: Shapes) -> bool:
@@ -295,7 +298,7 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
         ImportError: TensorFlow is not installed.
     """
     class_name = type(model).__name__
-    config = model.encoder.config if isinstance(model, Task) else model.config
+    config = encoder_of(model).config
     values = _write_config(config, class_name)
     for name in ("activation", "layer_norm_epsilon") if class_name == "MaskedLM" else ():
         if model.options[name] not in (None, getattr(config, name)):

@@ -28,7 +28,7 @@ from bert_keras.checkpoints import (
     tensors,
 )
 from bert_keras.checkpoints import manifest as manifests
-from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
+from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, is_task
 from bert_keras.checkpoints.hugging_face_names import (
     CLASS_OF_HEADS,
     CLASSES,
@@ -42,7 +42,6 @@ from bert_keras.checkpoints.name_mapping import LeafRule, NameMap, TensorSpec
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 from bert_keras.layers import state as states
-from bert_keras.models import Task
 from bert_keras.tokenizers.files import transformer_folder
 
 # Of a layer with an adapter or quantised weights, what both files would hold alike.
@@ -341,7 +340,7 @@ class Folder(Checkpoint):
         if self.manifest is None or not state:
             return
         is_same = type(model).__name__ == self.manifest["class"] and not is_new
-        if not is_same or (isinstance(model, Task) and model.options != self.manifest["options"]):
+        if not is_same or (is_task(model) and model.options != self.manifest["options"]):
             warnings.warn(
                 f"{self.directory}: the saved {self.manifest['class']} has state that a new "
                 f"{type(model).__name__} does not take over: {', '.join(state)}. The new model has "

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bert_keras import file_io, models
+from bert_keras import file_io
 from bert_keras.checkpoints import hugging_face, hugging_face_names, streaming
+from bert_keras.checkpoints.checkpoint import encoder_of, is_task
 from bert_keras.checkpoints.keras_hub_names import (
     BACKBONES,
     LEAVES,
@@ -22,8 +23,10 @@ from bert_keras.checkpoints.keras_hub_names import (
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap, TensorSpec
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.models import BertEncoder, Task
-from bert_keras.models.adaptation import plain_weights
+from bert_keras.layers.state import plain_weights
+
+if TYPE_CHECKING:
+    from bert_keras.models import BertEncoder, Task
 
 TASK, WEIGHTS, METADATA = "task.json", "task.weights.h5", "metadata.json"
 # Where their folders have no place for what a task of ours knows.
@@ -199,11 +202,11 @@ class Target:
         Raises:
             UsageError: they have no such model.
         """
-        encoder = model.encoder if isinstance(model, Task) else model
+        encoder = encoder_of(model)
         config = encoder.config
         task_name, head, arguments = "", None, {}
         name = next(name for name, each in BACKBONES.items() if each.family == config.family)
-        if isinstance(model, Task):
+        if is_task(model):
             name, task_name, head, arguments = write_options(model, config.family)
         values = {theirs: getattr(config, ours) for ours, theirs in BACKBONES[name].keys.items()}
         _check(config, name, values)
@@ -234,47 +237,53 @@ def _check(config: BertConfig, name: str, values: dict[str, Any]) -> None:
 # === Models in memory ===
 
 
-def from_keras_hub(model: Any, *, dtype: Any = None, **options: Any) -> BertEncoder | Task:
-    """Makes a model of ours of one of KerasHub's in memory, with the same weights.
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A model of KerasHub in memory, read as one of ours.
 
-    Args:
-        model: a `BertBackbone`, `RobertaBackbone`, `XLMRobertaBackbone`, `DistilBertBackbone`,
-            `AlbertBackbone` or `ElectraBackbone`; or a task over one: a text classifier
-            (`SequenceClassifier`), a masked LM (`MaskedLM`) or a text embedder
-            (`SentenceEncoder`). Its preprocessor is left aside.
-        dtype: a Keras dtype policy; None for the global one.
-        options: of our class, such as `labels` of a `SequenceClassifier`, which theirs has not.
-
-    Raises:
-        UsageError: another class, or one with values that we have not.
+    Attributes:
+        class_name: of our task; None for an encoder.
+        config: of our encoder.
+        options: of our task.
+        names: their paths of the variables.
+        weights: their variables, by path.
     """
-    class_name = type(model).__name__
-    name, head = find_task(class_name) or (class_name, None)
-    if name not in BACKBONES:
-        raise UsageError(
-            f"Expected one of {', '.join(BACKBONES)} or a task over one. Received: {class_name}"
-        )
-    backbone = BACKBONES[name]
-    their_config = (model.backbone if head else model).get_config()
-    try:
-        config = read_config_of(backbone, their_config, name)
-        if head:
-            options = {
-                **read_options(head, model.get_config(), config, class_name),
-                **options,
-            }
-    except ArtifactError as error:
-        raise UsageError(str(error)) from error
-    if head:
-        made = getattr(models, head.class_name)(BertEncoder(config, dtype=dtype), **options)
-    else:
-        made = BertEncoder(config, dtype=dtype, **options)
-    theirs = {variable.path: variable for variable in model.weights}
-    names = _names(backbone, head, config)
-    for entry in _entries(names, made):
-        entry.variable.assign(entry.leaf.ours(streaming.finite(theirs[entry.tensor])))
-    names.clear(made.weights)
-    return made
+
+    class_name: str | None
+    config: BertConfig
+    options: dict[str, Any]
+    names: NameMap
+    weights: dict[str, Any]
+
+    @classmethod
+    def of(cls, model: Any) -> Source:
+        """Read the classes and arguments of their backbone or task.
+
+        Raises:
+            UsageError: another class, or one with values that we have not.
+        """
+        class_name = type(model).__name__
+        name, head = find_task(class_name) or (class_name, None)
+        if name not in BACKBONES:
+            raise UsageError(
+                f"Expected one of {', '.join(BACKBONES)} or a task over one. Received: {class_name}"
+            )
+        backbone = BACKBONES[name]
+        their_config = (model.backbone if head else model).get_config()
+        try:
+            config = read_config_of(backbone, their_config, name)
+            told = read_options(head, model.get_config(), config, class_name) if head else {}
+        except ArtifactError as error:
+            raise UsageError(str(error)) from error
+        names = _names(backbone, head, config)
+        weights = {variable.path: variable for variable in model.weights}
+        return cls(head.class_name if head else None, config, told, names, weights)
+
+    def fill(self, model: BertEncoder | Task) -> None:
+        """Assign their weights to a model of ours."""
+        for entry in _entries(self.names, model):
+            entry.variable.assign(entry.leaf.ours(streaming.finite(self.weights[entry.tensor])))
+        self.names.clear(model.weights)
 
 
 def to_keras_hub(model: BertEncoder | Task) -> Any:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -19,7 +19,7 @@ from bert_keras import file_io
 from bert_keras.checkpoints import hugging_face_names, streaming, tensors
 from bert_keras.checkpoints import keras_hub as tasks
 from bert_keras.checkpoints import manifest as manifests
-from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
+from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, is_task
 from bert_keras.checkpoints.keras_hub import Target
 from bert_keras.checkpoints.keras_hub_names import (
     BACKBONES,
@@ -33,8 +33,11 @@ from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
-from bert_keras.models import BertEncoder, Task
-from bert_keras.models.adaptation import plain_weights
+from bert_keras.layers.state import plain_weights
+from bert_keras.task_names import ENCODER
+
+if TYPE_CHECKING:
+    from bert_keras.models import BertEncoder, Task
 
 WEIGHTS = "model.weights.h5"
 # What the first block is called in a file, and what by the rows of all blocks.
@@ -103,7 +106,7 @@ class KerasHubFolder(Checkpoint):
                 f"{self.task.get('registered_name')!r} is not one that can be opened. "
                 "Open the encoder alone: BertEncoder.from_preset."
             )
-        return head.class_name if head else BertEncoder.__name__
+        return head.class_name if head else ENCODER
 
     @property
     def is_told_by_tensors(self) -> bool:
@@ -279,7 +282,7 @@ def _texts(model: BertEncoder | Task, target: Target, parameters: int) -> dict[s
         "parameter_count": parameters,
         "tasks": sorted(target.backbone.heads),
     }
-    if not isinstance(model, Task):
+    if not is_task(model):
         return {CONFIG: backbone, tasks.METADATA: metadata}
     config = {"backbone": backbone, "preprocessor": None, **target.arguments}
     return {

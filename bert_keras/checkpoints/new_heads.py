@@ -6,14 +6,20 @@
 from __future__ import annotations
 
 import inspect
+import math
 import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras import models
+import keras
+
+from bert_keras.checkpoints import tensors
+from bert_keras.checkpoints.hugging_face import MOST_CLASSES
 from bert_keras.checkpoints.name_mapping import NameMap, begins
+from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.layers import pooling
 
 Shapes = Mapping[str, tuple[int, ...]]
 # Pretraining heads: the same layers in every task class that has them.
@@ -153,7 +159,7 @@ def check_task(
     """
     if written in (None, class_name):
         return
-    theirs = getattr(getattr(models, str(written), None), "head_layers", ())
+    theirs = getattr(_task_class(str(written)), "head_layers", ())
     own = {
         layer: name
         for layer, name in names.modules.items()
@@ -184,8 +190,13 @@ def takes_labels(task_class: type) -> bool:
     return "num_classes" in inspect.signature(task_class).parameters
 
 
+def _task_class(class_name: str) -> Any:
+    """Return a class of ours by its name, under which it is registered with Keras."""
+    return keras.saving.get_registered_object(f"bert_keras>{class_name}")
+
+
 def _with_labels(class_name: str) -> str:
-    is_labelled = takes_labels(getattr(models, class_name))
+    is_labelled = takes_labels(_task_class(class_name))
     return " with labels=[…] or num_classes=…" if is_labelled else ""
 
 
@@ -202,3 +213,58 @@ def line_of(class_name: str, directory: Path, *, is_asked_for: bool) -> str:
     else:
         reason = f"{directory} has no head of a {class_name}: a new one is made"
     return f"{reason}, with random weights. Train it before you use it."
+
+
+# === Sizes of a saved head ===
+
+
+def check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | None) -> None:
+    """Check the number of classes, which a head has of its own, before memory is taken for it.
+
+    Raises:
+        ArtifactError: more than any model has, or than the tensors have.
+    """
+    told, labels = saved.get("num_classes"), saved.get("labels")
+    if told is None and isinstance(labels, list):
+        told = len(labels)
+    if not isinstance(told, int) or isinstance(told, bool):
+        return  # the class refuses it
+    if told > MOST_CLASSES:
+        raise ArtifactError(
+            f"{path}: at most {MOST_CLASSES:,} classes can be opened. Received: {told}"
+        )
+    if source is None:
+        return
+    largest = max((size for shape in source.shapes.values() for size in shape), default=0)
+    if told > largest:
+        raise ArtifactError(f"{path}: {told} classes, but no tensor of {source.path} has so many.")
+
+
+def check_dense(
+    saved: dict[str, Any], path: Path, config: BertConfig, source: tensors.Tensors | None
+) -> None:
+    """Check the dense layers of a text's vector, before memory is taken for them.
+
+    Raises:
+        ArtifactError: they are not plausible, or have more weights than the tensors.
+    """
+    if not saved.get("dense"):
+        return
+    try:
+        layers = pooling.dense_options(saved["dense"])
+        names = pooling.pooling_names(saved.get("pooling", "mean"))
+    except (TypeError, ValueError) as error:
+        raise ArtifactError(f"{path}: {error}") from error
+    if source is None:
+        return
+    width, weights = config.hidden_size * len(names), 0
+    for layer in layers:
+        is_projected = layer["residual"] and layer["units"] != width
+        weights += width * layer["units"] * (1 + is_projected)
+        width = layer["units"]
+    stored = sum(math.prod(shape) for shape in source.shapes.values())
+    if weights > stored:
+        raise ArtifactError(
+            f"{path}: dense layers of {weights:,} weights, but the tensors of {source.path} have "
+            f"{stored:,} in all."
+        )

@@ -19,8 +19,8 @@ from bert_keras.checkpoints.keras_hub_names import LEAVES, split_heads
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
-from bert_keras.models import BertEncoder
 from bert_keras.presets import PRESETS
+from bert_keras.task_names import ENCODER
 
 _BLOCK = {
     "attention/query": "self_attention/query",
@@ -160,7 +160,7 @@ class HubFolder(Checkpoint):
             if _is_tf1(source.shapes):
                 return google_tf1.class_of(source.shapes)
             has_head = HEAD in source.shapes
-        return "MaskedLM" if has_head else BertEncoder.__name__
+        return "MaskedLM" if has_head else ENCODER
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Opens the variables."""
@@ -206,7 +206,7 @@ class HubFolder(Checkpoint):
     def _sizes(self, family: str, shapes: Shapes) -> dict[str, Any]:
         """The sizes of a config, as far as shapes and Google's habits tell them."""
         is_tf1 = _is_tf1(shapes)
-        names = _names(family, BertEncoder.__name__, 1, shapes)
+        names = _names(family, ENCODER, 1, shapes)
 
         def shape(path: str, rank: int = 2) -> tuple[int, ...]:
             (entry,) = names.entries([types.SimpleNamespace(path=path)])

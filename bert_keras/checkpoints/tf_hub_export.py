@@ -6,23 +6,26 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bert_keras import file_io
+from bert_keras import features, file_io
 from bert_keras.checkpoints import tensors
-from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
+from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, encoder_of
 from bert_keras.checkpoints.manifest import json_bytes
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.checkpoints.tf_checkpoint import VariableFile
 from bert_keras.checkpoints.tf_hub import INDEX, VARIABLES
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
-from bert_keras.models import BertEncoder, MaskedLM, Pretrainer, Task
-from bert_keras.models.adaptation import adapter_scales, quantised_weights
+from bert_keras.layers.state import adapter_scales, quantised_weights
+from bert_keras.task_names import ENCODER
 from bert_keras.tokenizers import Tokenizer, tokenizer_config
 from bert_keras.tokenizers.tokenizer_config import TAKE_A_WHOLE_ONE
+
+if TYPE_CHECKING:
+    from bert_keras.models import BertEncoder, Task
 
 # Keys of the JSON file -> the attributes on the way from the SavedModel to the list of variables.
 LISTS = {"variables": ("variables",), "mlm_variables": ("mlm", "variables")}
@@ -174,6 +177,7 @@ def _is_kernel(name: str) -> bool:
 
 
 # Files of a repository: the small ones to know an export by, then the weights.
+_WITH_HEAD = "MaskedLM"  # the exported class of an encoder with the head of masked tokens
 FILES = (*tokenizer_config.FILES, f"encoder/{INDEX}")
 WEIGHTS = tuple(f"{start}{VARIABLES}.data-*" for start in ("", "encoder/"))
 
@@ -195,12 +199,12 @@ def write(
             SavedModel, each in its order.
         folder: of the SavedModel.
     """
-    encoder = task.encoder if isinstance(task, Task) else task
+    encoder = encoder_of(task)
     has_head = "mlm_variables" in variables
     options: dict[str, Any] = {"activation": None, "layer_norm_epsilon": None}
-    if isinstance(task, MaskedLM):
+    if type(task).__name__ == _WITH_HEAD:
         options = task.options
-    parts = [encoder, *([task.mlm] if has_head and isinstance(task, MaskedLM | Pretrainer) else [])]
+    parts = [encoder, *([getattr(task, features.MLM)] if has_head else [])]
     weights = {id(weight) for part in parts for weight in part.weights}
     positions: dict[str, dict[str, int]] = {}
     for name, listed in variables.items():
@@ -214,7 +218,7 @@ def write(
     }
     values = {
         "format": tokenizer_config.FORMAT,
-        "class": MaskedLM.__name__ if has_head else BertEncoder.__name__,
+        "class": _WITH_HEAD if has_head else ENCODER,
         "options": dict(options) if has_head else {},
         "config": encoder.config.to_dict(),
         "tokenizer": tokenizer_config.describe(tokenizer, vocabulary),
@@ -246,13 +250,13 @@ class ExportedFolder(Checkpoint):
             ArtifactError: it is damaged, or contradicts itself.
         """
         path, values = directory / tokenizer_config.FILE, tokenizer_config.read(directory)
-        classes = (BertEncoder.__name__, MaskedLM.__name__)
+        classes = (ENCODER, _WITH_HEAD)
         if values.get("class") not in classes:
             raise ArtifactError(
                 f"{path}: `class` must be {' or '.join(classes)}. "
                 f"Received: {values.get('class')!r:.100}. {TAKE_A_WHOLE_ONE}"
             )
-        if ("mlm_variables" in values) != (values["class"] == MaskedLM.__name__):
+        if ("mlm_variables" in values) != (values["class"] == _WITH_HEAD):
             raise ArtifactError(
                 f"{path}: contradicts itself: class={values['class']!r}, and `mlm_variables` is "
                 f"{'there' if 'mlm_variables' in values else 'missing'}. {TAKE_A_WHOLE_ONE}"

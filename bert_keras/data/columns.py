@@ -321,3 +321,45 @@ def _is_table(x: Any) -> bool:
 def _names_of_table(table: Any) -> Iterable[Any]:
     names = getattr(table, "column_names", None)
     return table.columns if names is None else names
+
+
+# === Names of classes ===
+
+
+def class_names(num_classes: int | None, labels: Sequence[str] | None) -> list[str]:
+    """Return the names of the classes as plain str; `labels` alone imply their number.
+
+    Without `labels` the names are "LABEL_0", "LABEL_1" and so on. Whole numbers as labels are named
+    by their digits ("0", "1").
+
+    Raises:
+        ValueError: neither is given, the two contradict each other, or two names are the same.
+    """
+    if isinstance(labels, str):
+        raise ValueError(f"`labels` must be a list of names. Received: labels={labels!r:.100}")
+    if num_classes is None:
+        if labels is None:
+            raise ValueError("Pass `labels` or `num_classes`. Received: neither.")
+        num_classes = len(labels)
+    is_count = isinstance(num_classes, Integral) and not isinstance(num_classes, bool)
+    if not is_count or num_classes < 1:
+        raise ValueError(
+            "`num_classes` must be an integer of at least 1. "
+            f"Received: num_classes={num_classes!r:.100}"
+        )
+    if labels is None:
+        return [f"LABEL_{i}" for i in range(num_classes)]
+    names = [_name(label) for label in labels]
+    if len(names) != num_classes or len(set(names)) != num_classes or None in names:
+        raise ValueError(
+            f"`labels` must be {num_classes} different names. Received: labels={labels!r}"
+        )
+    return [name for name in names if name is not None]
+
+
+def _name(label: Any) -> str | None:
+    """A label as plain str; None for what is no name."""
+    if isinstance(label, str):
+        return str.__str__(label)  # the text itself, of NumPy's str too
+    is_whole = isinstance(label, Integral) and not isinstance(label, bool)
+    return str(int(label)) if is_whole else None

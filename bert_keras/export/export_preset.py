@@ -12,15 +12,14 @@ from typing import Any
 import keras
 
 from bert_keras import escaping
-from bert_keras.checkpoints import load_checkpoint
-from bert_keras.compatibility import encoder_of
 from bert_keras.errors import ArtifactError, UsageError, exit_code_of, quiet
 from bert_keras.export.export_folder import require_tensorflow
 from bert_keras.export.runtime_model import runtime_model
 from bert_keras.export.runtimes.formats import FORMATS, chosen
 from bert_keras.export.saved_model import saved_model
 from bert_keras.export.tf_hub import tf_hub
-from bert_keras.models import Task
+from bert_keras.loading import load_checkpoint
+from bert_keras.models import Task, encoder_for
 from bert_keras.predictor import Predictor, read_predictor_config
 from bert_keras.tokenizers import Tokenizer
 
@@ -94,7 +93,7 @@ def open_preset(
     if task == ENCODER and isinstance(model, Task):
         model, options, pairs = model.encoder, {}, False
     try:
-        positions = encoder_of(model, tokenizer).config.max_positions
+        positions = encoder_for(model, tokenizer).config.max_positions
         told = min(asked.max_length or positions, positions)
         length = told if max_length is None else max_length
         return Predictor(model, tokenizer, max_length=length, options=options, pairs=pairs)

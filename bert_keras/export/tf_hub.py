@@ -6,10 +6,9 @@ from pathlib import Path
 
 import keras
 
-from bert_keras.compatibility import encoder_of
 from bert_keras.export.export_folder import checked_predictor, new_export, require_tensorflow
 from bert_keras.export.subprocess_export import with_backend
-from bert_keras.models import BertEncoder, Task
+from bert_keras.models import BertEncoder, Task, encoder_for
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.basic_tokenizer import require_word_piece
 
@@ -57,7 +56,7 @@ def tf_hub(
     """
     path = Path(path)
     if max_length is None:
-        max_length = min(_USUAL, encoder_of(task_or_encoder, tokenizer).config.max_positions)
+        max_length = min(_USUAL, encoder_for(task_or_encoder, tokenizer).config.max_positions)
     predictor = checked_predictor(task_or_encoder, tokenizer, path, max_length=max_length)
     require_word_piece(tokenizer)
     require_tensorflow(text=not portable)

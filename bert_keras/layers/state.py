@@ -25,6 +25,7 @@ from typing import Any
 
 import keras
 
+from bert_keras.errors import UsageError
 from bert_keras.layers.core import ADAPTER
 
 KEYS = (
@@ -212,3 +213,115 @@ def _find(values: Mapping[str, Any], name: str) -> Any:
     if name not in values:
         raise ValueError(f"The state names {name!r}, which this model has not.")
     return values[name]
+
+
+# === Weights without adapters and quantization ===
+
+
+def adapted(model: keras.Layer) -> list[Any]:
+    """The dense layers that have an adapter, anywhere in a model.
+
+    Raises:
+        UsageError: another layer has one, given to it by hand.
+    """
+    found = [layer for layer in model._flatten_layers() if getattr(layer, "lora_enabled", False)]
+    for layer in found:
+        if not isinstance(layer, keras.layers.Dense):
+            raise UsageError(
+                f"{layer.path}: a {type(layer).__name__} with an adapter can be neither merged "
+                "nor written. Adapt dense layers only, as encoder.enable_lora(rank) does."
+            )
+    return found
+
+
+class PlainWeight:
+    """A kernel or table as floats, with its adapter folded in: read as a variable is.
+
+    It is computed when it is asked for: a model is never in memory twice.
+
+    Attributes:
+        path: of the variable.
+        name: of the variable.
+        shape: of the variable.
+        dtype: of the variable before it was quantised.
+    """
+
+    def __init__(self, layer: Any):
+        self._layer = layer
+        weight = main_weight(layer)
+        self.path, self.name, self.shape = weight.path, weight.name, weight.shape
+        self.dtype = layer.variable_dtype
+
+    @property
+    def value(self) -> Any:
+        """Return the kernel that the layer computes with: a NumPy array."""
+        layer = self._layer
+        weight = _array(main_weight(layer)).astype("float32")
+        if layer.quantization_mode is not None:
+            scale = _array(getattr(layer, f"{self.name}_scale"))
+            # One scale for each column of a kernel, and for each row of a table.
+            weight /= scale if self.name == "kernel" else scale[:, None]
+        if layer.lora_enabled:
+            # By NumPy: `layer.kernel` has the precision of the compute dtype, and products on an
+            # accelerator may have that of fewer bits.
+            product = _array(layer.lora_kernel_a) @ _array(layer.lora_kernel_b)
+            weight += layer.lora_alpha / layer.lora_rank * product
+        return weight.astype(self.dtype)
+
+
+def plain_weights(model: keras.Model) -> list[Any]:
+    """Return the weights as they are without adapters and without quantization.
+
+    Args:
+        model: an encoder or a task.
+
+    Returns:
+        `model.weights` under the usual paths, with a `PlainWeight` for each kernel or table that
+        has an adapter or is quantised.
+
+    Raises:
+        UsageError: a layer other than a `Dense` has an adapter, or one is quantised to another type
+            than int8.
+    """
+    plain, left_out = {}, set()
+    for layer in adapted(model):
+        left_out |= {id(layer.lora_kernel_a), id(layer.lora_kernel_b)}
+        plain[id(main_weight(layer))] = PlainWeight(layer)
+    for layer in quantised(model):
+        if layer.quantization_mode != "int8":
+            raise UsageError(
+                f"{layer.path}: only int8 weights can be written as floats. Save the model before "
+                f"it is quantised. Received: {layer.quantization_mode}"
+            )
+        weight = main_weight(layer)
+        left_out.add(id(getattr(layer, f"{weight.name}_scale")))
+        plain[id(weight)] = PlainWeight(layer)
+    return [plain.get(id(weight), weight) for weight in model.weights if id(weight) not in left_out]
+
+
+def adapter_scales(model: keras.Layer) -> dict[str, float]:
+    """Return the factor of the product A @ B of each adapter, by the path of its kernel.
+
+    Raises:
+        UsageError: a layer other than a `Dense` has an adapter.
+    """
+    return {main_weight(layer).path: layer.lora_alpha / layer.lora_rank for layer in adapted(model)}
+
+
+def quantised_weights(model: keras.Layer) -> dict[str, str]:
+    """Return the types of the quantised weights, by path."""
+    return {main_weight(layer).path: layer.quantization_mode for layer in quantised(model)}
+
+
+def quantised(model: keras.Layer) -> list[Any]:
+    """Return the layers whose weights are quantised, anywhere in a model."""
+    return [layer for layer in model._flatten_layers() if layer.quantization_mode is not None]
+
+
+def main_weight(layer: Any) -> Any:
+    """Return the variable itself; `layer.kernel` is a tensor with the adapter in it."""
+    return next(weight for weight in layer.weights if weight.name in ("kernel", "embeddings"))
+
+
+def _array(variable: Any) -> Any:
+    return keras.ops.convert_to_numpy(variable)

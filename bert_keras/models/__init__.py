@@ -11,6 +11,7 @@ from bert_keras.models.task import Task
 from bert_keras.models.task_views import ChunkedTask, PackedTask
 from bert_keras.models.text_classification import SequenceClassifier
 from bert_keras.models.token_classification import TokenClassifier
+from bert_keras.models.with_tokenizer import checked_length, encoder_for
 
 __all__ = [
     "BertEncoder",
@@ -28,4 +29,6 @@ __all__ = [
     "SequenceClassifier",
     "Task",
     "TokenClassifier",
+    "checked_length",
+    "encoder_for",
 ]

@@ -11,14 +11,16 @@ import operator
 import re
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 from keras import ops
 
-from bert_keras.errors import UsageError
 from bert_keras.layers import state
-from bert_keras.models.encoder import BertEncoder
+from bert_keras.layers.state import PlainWeight, adapted, main_weight, plain_weights
+
+if TYPE_CHECKING:
+    from bert_keras.models.encoder import BertEncoder
 
 # What can be adapted in each block, by name -> where it is.
 LAYERS = {
@@ -95,7 +97,7 @@ def merge_lora(encoder: BertEncoder) -> None:
             f"writes both as floats. Received: {', '.join(rounded)}"
         )
     for layer in layers:
-        _main_weight(layer).assign(PlainWeight(layer).value)
+        main_weight(layer).assign(PlainWeight(layer).value)
         # A graph made before, with the adapters in it, stays right.
         layer.lora_kernel_b.assign(keras.ops.zeros(layer.lora_kernel_b.shape))
         layer.lora_enabled, layer.lora_rank, layer.lora_alpha = False, None, None
@@ -105,124 +107,13 @@ def merge_lora(encoder: BertEncoder) -> None:
             setattr(layer, name, None)
     if encoder.frozen_before_adapters is None:  # adapters were added by hand
         for layer in layers:
-            _main_weight(layer).trainable = True
+            main_weight(layer).trainable = True
     else:
         for name, variable in state.variables_by_name(encoder).items():
             variable.trainable = name not in encoder.frozen_before_adapters
     encoder.frozen_before_adapters = None
     state.track_parameters(encoder)
     _forget_graphs(encoder)
-
-
-def adapted(model: keras.Layer) -> list[Any]:
-    """The dense layers that have an adapter, anywhere in a model.
-
-    Raises:
-        UsageError: another layer has one, given to it by hand.
-    """
-    found = [layer for layer in model._flatten_layers() if getattr(layer, "lora_enabled", False)]
-    for layer in found:
-        if not isinstance(layer, keras.layers.Dense):
-            raise UsageError(
-                f"{layer.path}: a {type(layer).__name__} with an adapter can be neither merged "
-                "nor written. Adapt dense layers only, as encoder.enable_lora(rank) does."
-            )
-    return found
-
-
-class PlainWeight:
-    """A kernel or table as floats, with its adapter folded in: read as a variable is.
-
-    It is computed when it is asked for: a model is never in memory twice.
-
-    Attributes:
-        path: of the variable.
-        name: of the variable.
-        shape: of the variable.
-        dtype: of the variable before it was quantised.
-    """
-
-    def __init__(self, layer: Any):
-        self._layer = layer
-        weight = _main_weight(layer)
-        self.path, self.name, self.shape = weight.path, weight.name, weight.shape
-        self.dtype = layer.variable_dtype
-
-    @property
-    def value(self) -> Any:
-        """Return the kernel that the layer computes with: a NumPy array."""
-        layer = self._layer
-        weight = _array(_main_weight(layer)).astype("float32")
-        if layer.quantization_mode is not None:
-            scale = _array(getattr(layer, f"{self.name}_scale"))
-            # One scale for each column of a kernel, and for each row of a table.
-            weight /= scale if self.name == "kernel" else scale[:, None]
-        if layer.lora_enabled:
-            # By NumPy: `layer.kernel` has the precision of the compute dtype, and products on an
-            # accelerator may have that of fewer bits.
-            product = _array(layer.lora_kernel_a) @ _array(layer.lora_kernel_b)
-            weight += layer.lora_alpha / layer.lora_rank * product
-        return weight.astype(self.dtype)
-
-
-def plain_weights(model: keras.Model) -> list[Any]:
-    """Return the weights as they are without adapters and without quantization.
-
-    Args:
-        model: an encoder or a task.
-
-    Returns:
-        `model.weights` under the usual paths, with a `PlainWeight` for each kernel or table that
-        has an adapter or is quantised.
-
-    Raises:
-        UsageError: a layer other than a `Dense` has an adapter, or one is quantised to another type
-            than int8.
-    """
-    plain, left_out = {}, set()
-    for layer in adapted(model):
-        left_out |= {id(layer.lora_kernel_a), id(layer.lora_kernel_b)}
-        plain[id(_main_weight(layer))] = PlainWeight(layer)
-    for layer in quantised(model):
-        if layer.quantization_mode != "int8":
-            raise UsageError(
-                f"{layer.path}: only int8 weights can be written as floats. Save the model before "
-                f"it is quantised. Received: {layer.quantization_mode}"
-            )
-        weight = _main_weight(layer)
-        left_out.add(id(getattr(layer, f"{weight.name}_scale")))
-        plain[id(weight)] = PlainWeight(layer)
-    return [plain.get(id(weight), weight) for weight in model.weights if id(weight) not in left_out]
-
-
-def adapter_scales(model: keras.Layer) -> dict[str, float]:
-    """Return the factor of the product A @ B of each adapter, by the path of its kernel.
-
-    Raises:
-        UsageError: a layer other than a `Dense` has an adapter.
-    """
-    return {
-        _main_weight(layer).path: layer.lora_alpha / layer.lora_rank for layer in adapted(model)
-    }
-
-
-def quantised_weights(model: keras.Layer) -> dict[str, str]:
-    """Return the types of the quantised weights, by path."""
-    return {_main_weight(layer).path: layer.quantization_mode for layer in quantised(model)}
-
-
-def quantised(model: keras.Layer) -> list[Any]:
-    """Return the layers whose weights are quantised, anywhere in a model."""
-    return [layer for layer in model._flatten_layers() if layer.quantization_mode is not None]
-
-
-def _main_weight(layer: Any) -> Any:
-    """Return the variable itself; `layer.kernel` is a tensor with the adapter in it."""
-    return next(weight for weight in layer.weights if weight.name in ("kernel", "embeddings"))
-
-
-def _array(variable: Any) -> Any:
-    return keras.ops.convert_to_numpy(variable)
 
 
 def _forget_graphs(model: keras.Model) -> None:
@@ -266,7 +157,7 @@ def prune_heads(
         )
     before = config.pruned_heads or ((),) * config.unique_layers
     after = tuple((*old, *heads.get(block, ())) for block, old in enumerate(before))
-    smaller = BertEncoder(config.replace(pruned_heads=after), **_options(encoder, options))
+    smaller = type(encoder)(config.replace(pruned_heads=after), **_options(encoder, options))
     old_weights = {weight.path: weight.value for weight in plain_weights(encoder)}
     for weight in smaller.weights:
         values = old_weights[weight.path]
@@ -311,7 +202,7 @@ def keep_layers(encoder: BertEncoder, layers: int | Sequence[int], **options: An
     changes: dict[str, Any] = {"num_layers": len(chosen), "num_unique_layers": len(chosen)}
     if config.pruned_heads:
         changes["pruned_heads"] = [config.pruned_heads[layer] for layer in chosen]
-    smaller = BertEncoder(config.replace(**changes), **_options(encoder, options))
+    smaller = type(encoder)(config.replace(**changes), **_options(encoder, options))
     old_weights = {weight.path: weight.value for weight in plain_weights(encoder)}
     for weight in smaller.weights:
         block, rest = _split(weight.path)

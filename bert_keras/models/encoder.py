@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
@@ -13,6 +13,7 @@ from bert_keras import features, kernels
 from bert_keras.config import BertConfig
 from bert_keras.layers.embeddings import in_training
 from bert_keras.layers.sharing import described, rebuilt
+from bert_keras.models import adaptation
 from bert_keras.models.base import DirectModel
 from bert_keras.models.encoder_layers import EncoderLayers, encoder_inputs, packed_inputs
 
@@ -128,6 +129,8 @@ class BertEncoder(EncoderView):
         name: of the Keras model.
     """
 
+    head_layers: ClassVar[tuple[str, ...]] = ()
+
     def __init__(
         self,
         config: BertConfig,
@@ -215,15 +218,11 @@ class BertEncoder(EncoderView):
         return EncoderLayers(self.embeddings, self.blocks, self.pooler)
 
     def prune_heads(self, heads: Mapping[int, Sequence[int]], **options: Any) -> BertEncoder:
-        """A smaller encoder without some attention heads; see `surgery.prune_heads`."""
-        from bert_keras.models import adaptation
-
+        """A smaller encoder without some attention heads; see `adaptation.prune_heads`."""
         return adaptation.prune_heads(self, heads, **options)
 
     def keep_layers(self, layers: int | Sequence[int], **options: Any) -> BertEncoder:
-        """A shallower encoder with some of the layers; see `surgery.keep_layers`."""
-        from bert_keras.models import adaptation
-
+        """A shallower encoder with some of the layers; see `adaptation.keep_layers`."""
         return adaptation.keep_layers(self, layers, **options)
 
     def enable_lora(
@@ -233,15 +232,11 @@ class BertEncoder(EncoderView):
         alpha: float | None = None,
         layers: Sequence[str] = ("query", "value"),
     ) -> None:
-        """Adds low-rank adapters and freezes all else; see `lora.enable_lora`."""
-        from bert_keras.models import adaptation
-
+        """Add low-rank adapters and freeze all else; see `adaptation.enable_lora`."""
         adaptation.enable_lora(self, rank, alpha=alpha, layers=layers)
 
     def merge_lora(self) -> None:
-        """Folds the adapters in; see `lora.merge_lora`."""
-        from bert_keras.models import adaptation
-
+        """Fold the adapters into their kernels; see `adaptation.merge_lora`."""
         adaptation.merge_lora(self)
 
     def checkpoint_gradients(self, on: bool = True) -> None:
@@ -321,9 +316,10 @@ class BertEncoder(EncoderView):
         Raises:
             ArtifactError: the folder cannot be read, or its tensors are not the model's.
         """
-        from bert_keras.checkpoints import api
+        from bert_keras.checkpoints import folders
 
-        return api.load_encoder(
+        return folders.load_encoder(
+            cls,
             handle,
             load_weights=load_weights,
             allow_missing=allow_missing,
@@ -331,6 +327,12 @@ class BertEncoder(EncoderView):
             trust=trust,
             **options,
         )
+
+    @classmethod
+    def head_layers_for(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return (): an encoder has no head."""
+        del options
+        return cls.head_layers
 
     def vector_model(self) -> BertEncoder:
         """Return the model whose output `Predictor.encode` makes vectors of: the encoder itself."""
@@ -346,6 +348,6 @@ class BertEncoder(EncoderView):
         `from_preset` opens the same model: frozen parts, adapters, int8 weights and gradient
         checkpointing are kept. Other libraries read adapters merged and int8 weights as floats.
         """
-        from bert_keras.checkpoints import api
+        from bert_keras.checkpoints import folders
 
-        api.save_checkpoint(self, directory)
+        folders.write_checkpoint(self, directory)

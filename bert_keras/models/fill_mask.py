@@ -105,6 +105,7 @@ class MaskedLM(MaskMethods, Task):
     """
 
     head_layers = (features.MLM,)
+    fills_masks = True
     answers_with = "fill_mask"
 
     def __init__(

@@ -50,6 +50,7 @@ class Pretrainer(MaskMethods, PairMethods, Task):
     """
 
     head_layers = (features.MLM, features.NSP, features.SOP)
+    fills_masks = True
     answers_with = "fill_mask"
 
     @renamed("Pretrainer", objective="loss")

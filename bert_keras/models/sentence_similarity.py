@@ -11,13 +11,13 @@ from keras import ops
 
 from bert_keras import features
 from bert_keras.data import SupervisedExamples, Texts, encode, pair_examples
-from bert_keras.data.columns import texts_of
+from bert_keras.data.columns import class_names, texts_of
 from bert_keras.earlier_names import renamed
 from bert_keras.inference import LabelMethods, prompt_of, prompt_options
 from bert_keras.inference.sentence_similarity import prompted
 from bert_keras.layers import MergeChoices, SentencePooling
 from bert_keras.models.encoder import BertEncoder
-from bert_keras.models.task import Task, class_names, task_inputs
+from bert_keras.models.task import Task, task_inputs
 from bert_keras.models.text_classification import text_head
 from bert_keras.models.text_columns import TEXT_PAIR, targets_from
 from bert_keras.tokenizers import Tokenizer

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import keras
 
 from bert_keras import features
-from bert_keras.earlier_names import EarlierNames, saved_options
+from bert_keras.earlier_names import METHODS_OF_TASKS, EarlierNames, saved_options
 from bert_keras.layers import ScalarMix
 from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.encoder_layers import encoder_inputs
+from bert_keras.models.task_views import ChunkedTask, PackedTask
 from bert_keras.models.text_fit import FitsText
 from bert_keras.tokenizers import Tokenizer
-
-if TYPE_CHECKING:
-    from bert_keras.models.task_views import ChunkedTask, PackedTask
 
 LAST = "last"
 CONCAT = "concat_last_4"
@@ -83,14 +80,6 @@ def read_representation(encoded: dict, mix: ScalarMix | None = None) -> Any:
 # === Task ===
 
 
-# Methods of tasks and of views of them: earlier name -> name of today.
-EARLIER_NAMES: Mapping[str, str] = {
-    "objective": "loss_and_metrics",
-    "in_chunks": "loss_chunks",
-    "unread": "unused_variables",
-}
-
-
 class Task(EarlierNames, FitsText):
     """A functional model over an encoder, with a head. Abstract; every task class is final.
 
@@ -101,9 +90,11 @@ class Task(EarlierNames, FitsText):
         options: the task's own arguments.
     """
 
-    earlier_names = EARLIER_NAMES
+    earlier_names = METHODS_OF_TASKS
     # Beginnings of variable paths that belong to the head.
     head_layers: ClassVar[tuple[str, ...]] = ()
+    # True of a task with a head `mlm` that computes logits of the vocabulary at masked positions.
+    fills_masks: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -159,8 +150,6 @@ class Task(EarlierNames, FitsText):
         Raises:
             ValueError: a task that cannot be so.
         """
-        from bert_keras.models.task_views import PackedTask
-
         return PackedTask(self)
 
     def loss_chunks(self, chunks: int) -> ChunkedTask:
@@ -169,8 +158,6 @@ class Task(EarlierNames, FitsText):
         Raises:
             ValueError: a task without masked tokens.
         """
-        from bert_keras.models.task_views import ChunkedTask
-
         return ChunkedTask(self, chunks)
 
     def packed_outputs(self, inputs: dict) -> dict:
@@ -251,10 +238,11 @@ class Task(EarlierNames, FitsText):
                 other labels than those that are given, or it is the head of another task.
             UsageError: new_head=True for a task without a head, such as `SentenceEncoder`.
         """
-        from bert_keras.checkpoints import api
+        from bert_keras.checkpoints import folders
 
-        return api.load_task(
+        return folders.load_task(
             cls,
+            BertEncoder,
             handle,
             load_weights=load_weights,
             allow_missing=allow_missing,
@@ -271,50 +259,11 @@ class Task(EarlierNames, FitsText):
 
         See `BertEncoder.save_to_preset`.
         """
-        from bert_keras.checkpoints import api
+        from bert_keras.checkpoints import folders
 
-        api.save_checkpoint(self, directory)
+        folders.write_checkpoint(self, directory)
 
 
 def task_inputs(encoder: BertEncoder) -> dict[str, keras.KerasTensor]:
     """New symbolic inputs for a task over this encoder; the task adds its own."""
     return encoder_inputs(encoder.config)
-
-
-def class_names(num_classes: int | None, labels: Sequence[str] | None) -> list[str]:
-    """Return the names of the classes as plain str; `labels` alone imply their number.
-
-    Without `labels` the names are "LABEL_0", "LABEL_1" and so on. Whole numbers as labels are named
-    by their digits ("0", "1").
-
-    Raises:
-        ValueError: neither is given, the two contradict each other, or two names are the same.
-    """
-    if isinstance(labels, str):
-        raise ValueError(f"`labels` must be a list of names. Received: labels={labels!r:.100}")
-    if num_classes is None:
-        if labels is None:
-            raise ValueError("Pass `labels` or `num_classes`. Received: neither.")
-        num_classes = len(labels)
-    is_count = isinstance(num_classes, Integral) and not isinstance(num_classes, bool)
-    if not is_count or num_classes < 1:
-        raise ValueError(
-            "`num_classes` must be an integer of at least 1. "
-            f"Received: num_classes={num_classes!r:.100}"
-        )
-    if labels is None:
-        return [f"LABEL_{i}" for i in range(num_classes)]
-    names = [_name(label) for label in labels]
-    if len(names) != num_classes or len(set(names)) != num_classes or None in names:
-        raise ValueError(
-            f"`labels` must be {num_classes} different names. Received: labels={labels!r}"
-        )
-    return [name for name in names if name is not None]
-
-
-def _name(label: Any) -> str | None:
-    """A label as plain str; None for what is no name."""
-    if isinstance(label, str):
-        return str.__str__(label)  # the text itself, of NumPy's str too
-    is_whole = isinstance(label, Integral) and not isinstance(label, bool)
-    return str(int(label)) if is_whole else None

@@ -11,20 +11,17 @@ import keras
 from keras import ops
 
 from bert_keras import features
-from bert_keras.earlier_names import EarlierNames
+from bert_keras.earlier_names import METHODS_OF_TASKS, EarlierNames
 from bert_keras.layers import MaskedLMHead
 from bert_keras.layers.heads import MaskedVectors, token_losses_in_chunks
 from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models.base import WithoutUnused
 from bert_keras.models.compiling import ChecksLosses
-from bert_keras.models.encoder_layers import packed_inputs
-from bert_keras.models.fill_mask import MaskedLM
-from bert_keras.models.pretraining import Pretrainer
-from bert_keras.models.task import EARLIER_NAMES, Task, task_inputs
+from bert_keras.models.encoder_layers import encoder_inputs, packed_inputs
 from bert_keras.models.value_checks import label_classes
 
 if TYPE_CHECKING:
-    pass
+    from bert_keras.models.task import Task
 
 
 class TaskView(EarlierNames, ChecksLosses, WithoutUnused):
@@ -36,7 +33,7 @@ class TaskView(EarlierNames, ChecksLosses, WithoutUnused):
         task: the task itself.
     """
 
-    earlier_names = EARLIER_NAMES
+    earlier_names = METHODS_OF_TASKS
 
     def __init__(self, task: Task, inputs: dict, outputs: dict, name: str):
         super().__init__(inputs=inputs, outputs=outputs, name=name)
@@ -208,13 +205,13 @@ class ChunkedTask(TaskView):
         task = whole.task if isinstance(whole, PackedTask) else whole
         if not isinstance(chunks, Integral) or isinstance(chunks, bool) or chunks < 1:
             raise ValueError(f"`chunks` must be at least 1. Received: chunks={chunks}")
-        if not isinstance(task, MaskedLM | Pretrainer):
+        if not task.fills_masks:
             raise ValueError(
                 "A vocabulary in parts is for MaskedLM and Pretrainer. "
                 f"Received: {type(task).__name__}"
             )
         packed = whole is not task
-        inputs = packed_inputs(task.encoder.config) if packed else task_inputs(task.encoder)
+        inputs = (packed_inputs if packed else encoder_inputs)(task.encoder.config)
         vectors = MaskedVectors(task.mlm, name=f"{features.MLM}_vectors")
         outputs = task.outputs_by(vectors, inputs, packed=packed)
         super().__init__(task, inputs, outputs, name=f"{whole.name}_chunked")

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bert_keras import features
-from bert_keras.compatibility import checked_length
 from bert_keras.data import SupervisedExamples, dataset, length_multiple
 from bert_keras.data.columns import texts_of, values_of
 from bert_keras.data.supervised import validation_split as split_rows
@@ -18,7 +17,7 @@ from bert_keras.inference.base import PredictorConfig
 from bert_keras.models.base import WithoutUnused
 from bert_keras.models.compiling import ChecksLosses, compile_for, steps_of, with_class_weights
 from bert_keras.models.text_columns import TextColumns, find_text, weights_by_name
-from bert_keras.models.with_tokenizer import WithTokenizer
+from bert_keras.models.with_tokenizer import WithTokenizer, checked_length
 from bert_keras.task_names import FINETUNING
 
 

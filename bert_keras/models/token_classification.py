@@ -11,7 +11,7 @@ from keras import ops
 
 from bert_keras import features
 from bert_keras.data import SupervisedExamples, TaggedWords, tag_examples
-from bert_keras.data.columns import words_of_rows
+from bert_keras.data.columns import class_names, words_of_rows
 from bert_keras.inference import TagMethods
 from bert_keras.inference.token_classification import word_logits
 from bert_keras.layers import ConditionalRandomField, log_likelihood
@@ -20,7 +20,6 @@ from bert_keras.models.task import (
     LAST,
     MIX,
     Task,
-    class_names,
     packed_vectors,
     task_inputs,
     token_vectors,

@@ -14,7 +14,6 @@ from bert_keras.checkpoints.sentence_transformers import (
     read_predictor_config,
     write_predictor_config,
 )
-from bert_keras.compatibility import checked_length, encoder_of
 from bert_keras.earlier_names import EarlierNames
 from bert_keras.errors import ArtifactError
 from bert_keras.inference import (
@@ -31,7 +30,7 @@ from bert_keras.inference import (
 )
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.inference.batching import check_batch_size
-from bert_keras.models import BertEncoder, Task
+from bert_keras.models import BertEncoder, Task, checked_length, encoder_for
 from bert_keras.tokenizers import Tokenizer
 
 _TEXTS = ("prompt", "prompt_name")  # options that are no numbers
@@ -56,7 +55,7 @@ class PredictorState(abc.ABC):
                 f"This {type(task).__name__} has no tokenizer: pass one, such as "
                 "`Predictor(model, bert_keras.Tokenizer.from_preset(...))`."
             )
-        self.encoder = encoder_of(task, tokenizer)
+        self.encoder = encoder_for(task, tokenizer)
         self.max_length = checked_length(max_length, self.encoder)
         check_batch_size(batch_size)
         self.task, self.tokenizer, self.batch_size = task, tokenizer, batch_size
@@ -91,9 +90,9 @@ class PredictorState(abc.ABC):
             ArtifactError: the folder cannot be read, is damaged, or says what does not fit.
             ValueError: an argument is out of range.
         """
-        from bert_keras.checkpoints import api
+        from bert_keras.loading import load_checkpoint
 
-        task = api.load_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
+        task = load_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
         # A task has them attached. It has no tokenizer where the folder has none: that is told.
         tokenizer = task.tokenizer if isinstance(task, Task) else None
         if tokenizer is None:

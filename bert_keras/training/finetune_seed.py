@@ -13,9 +13,9 @@ from typing import Any
 import keras
 
 from bert_keras import file_io
-from bert_keras.checkpoints import load_checkpoint, load_opened, open_checkpoint
-from bert_keras.compatibility import checked_length, encoder_of
+from bert_keras.checkpoints import open_checkpoint
 from bert_keras.errors import ArtifactError, NumericError, UsageError
+from bert_keras.loading import load_checkpoint, load_opened
 from bert_keras.models import (
     BertEncoder,
     Distiller,
@@ -23,6 +23,8 @@ from bert_keras.models import (
     SentenceEncoder,
     SentencePairs,
     Task,
+    checked_length,
+    encoder_for,
 )
 from bert_keras.optimization import optimizer
 from bert_keras.task_names import FINETUNING
@@ -110,9 +112,9 @@ def distiller_of(
         ArtifactError: no such teacher, or a damaged one.
     """
     opened = open_checkpoint(recipe.teacher)
-    is_encoder_of_pairs = opened.class_name == SentenceEncoder.__name__
+    is_encoder_for_pairs = opened.class_name == SentenceEncoder.__name__
     options: dict[str, Any] = {"dtype": recipe.precision, "load_weights": load_weights}
-    if isinstance(task, SentencePairs) and is_encoder_of_pairs:  # all that such runs keep
+    if isinstance(task, SentencePairs) and is_encoder_for_pairs:  # all that such runs keep
         loss = task.options["loss"]
         teacher: Any = SentencePairs.from_preset(recipe.teacher, loss=loss, **options)
     else:
@@ -132,7 +134,7 @@ def distiller_of(
 def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -> None:
     """Check that encoder, tokenizer and values fit together, before anything is computed."""
     try:
-        encoder_of(encoder, tokenizer)
+        encoder_for(encoder, tokenizer)
         checked_length(recipe.max_length, encoder)
     except ValueError as error:
         raise UsageError(f"encoder={recipe.encoder}: {error}") from error

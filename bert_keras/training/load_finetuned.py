@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import file_io
-from bert_keras.checkpoints import load_checkpoint
 from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.loading import load_checkpoint
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor, read_predictor_config
 from bert_keras.task_names import FINETUNED, names_of

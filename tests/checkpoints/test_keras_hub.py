@@ -15,10 +15,11 @@ from bert_keras import (
     SentenceEncoder,
     SequenceClassifier,
     features,
+    from_keras_hub,
     load_checkpoint,
     save_checkpoint,
 )
-from bert_keras.checkpoints.keras_hub import Target, from_keras_hub, to_keras_hub
+from bert_keras.checkpoints.keras_hub import Target, to_keras_hub
 from bert_keras.checkpoints.keras_hub_names import BACKBONES
 from bert_keras.errors import UsageError
 from tests import contracts, reference

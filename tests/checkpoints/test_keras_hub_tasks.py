@@ -12,11 +12,12 @@ from bert_keras import (
     MaskedLM,
     SequenceClassifier,
     TokenClassifier,
+    from_keras_hub,
     load_checkpoint,
     save_checkpoint,
 )
 from bert_keras.checkpoints import keras_hub as module
-from bert_keras.checkpoints.keras_hub import from_keras_hub, to_keras_hub
+from bert_keras.checkpoints.keras_hub import to_keras_hub
 from bert_keras.checkpoints.keras_hub_names import BACKBONES
 from bert_keras.errors import UsageError
 from bert_keras.models import Task

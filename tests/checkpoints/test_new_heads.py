@@ -44,7 +44,8 @@ _CONFIGS = {
 _TASKS = {
     name: getattr(models, name)
     for name in models.__all__
-    if issubclass(getattr(models, name), Task) and getattr(models, name).head_layers
+    if name[0].isupper() and issubclass(getattr(models, name), Task)
+    if getattr(models, name).head_layers
 }
 # The labels of `SentencePairs`, which has other losses too, have tests of their own.
 _LABELLED = [name for name in _TASKS if takes_labels(_TASKS[name]) and name != "SentencePairs"]

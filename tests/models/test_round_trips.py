@@ -16,8 +16,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, models, optimizer
-from bert_keras.checkpoints import load_checkpoint, save_checkpoint
+from bert_keras import BertEncoder, load_checkpoint, models, optimizer, save_checkpoint
 from bert_keras.errors import UsageError
 from bert_keras.layers import TransformerBlock
 from bert_keras.models.encoder import EncoderView

@@ -10,7 +10,7 @@ from pathlib import Path
 import keras
 import pytest
 
-from bert_keras.checkpoints import load_checkpoint
+from bert_keras import load_checkpoint
 from bert_keras.predictor import Predictor
 from bert_keras.resume import RunLock
 from bert_keras.training.finetune import main

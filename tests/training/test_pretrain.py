@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.checkpoints import load_checkpoint
+from bert_keras import load_checkpoint
 from bert_keras.resume import RunLock
 from bert_keras.training import demo_corpus
 from bert_keras.training.pretrain import main

@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bert_keras import features, file_io, models, presets
+from bert_keras import features, file_io, presets
 from bert_keras.checkpoints import (
     google_tf1,
     hugging_face,
@@ -27,7 +27,7 @@ from bert_keras.checkpoints import (
     tf_hub_export,
 )
 from bert_keras.checkpoints import manifest as manifests
-from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints.checkpoint import Checkpoint, encoder_of, is_task
 from bert_keras.checkpoints.hugging_face_folder import ADAPTER, Folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS, WEIGHTS
 from bert_keras.checkpoints.name_mapping import begins
@@ -36,15 +36,16 @@ from bert_keras.checkpoints.sentence_transformers import (
     write_predictor_config,
 )
 from bert_keras.config import BertConfig
+from bert_keras.data.columns import class_names
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.layers import to_be_filled
-from bert_keras.layers.state import get_state
-from bert_keras.models import BertEncoder, Task
-from bert_keras.models.adaptation import plain_weights
-from bert_keras.models.task import class_names
+from bert_keras.layers.state import get_state, plain_weights
 from bert_keras.presets import PRESETS
 from bert_keras.tokenizers import Tokenizer, files, tokenizer_config
+
+if TYPE_CHECKING:
+    from bert_keras.models import BertEncoder, Task
 
 # What a repository is asked for. A pickle must be asked for in words.
 _FILES = (
@@ -57,60 +58,30 @@ _FILES = (
 OUR_FORMAT = "hugging_face"
 
 
-def save_checkpoint(
+def write_checkpoint(
     model: BertEncoder | Task,
     directory: str | Path,
     format: str = OUR_FORMAT,  # noqa: A002
-) -> Path:
-    """Write an encoder or a task as a checkpoint folder.
-
-    Adapters are folded into their kernels, and weights quantised to int8 are written as floats, so
-    that every library opens the folder and answers alike. "hugging_face" also keeps what our own
-    `from_preset` needs to open the same model: its adapters, quantised weights and frozen parts
-    (`bert_keras.safetensors` and "state" in `bert_keras.json`). The other formats have no place for
-    these. The optimizer is kept by `model.save` and by `TrainingCheckpoints`.
-
-    Args:
-        model: what to write.
-        directory: made when absent; files of the same names are replaced, one by one and whole.
-        format: "hugging_face", also our own; "google_tf1", the original one of BERT, ALBERT and
-            ELECTRA; "keras_hub", a preset of KerasHub.
-
-    Returns:
-        The folder.
-
-    Raises:
-        UsageError: another model, the format has no such model, or weights are quantised to another
-            type.
-        NumericError: a weight is not finite. Nothing is written.
-    """
-    if not isinstance(model, BertEncoder | Task):
-        raise UsageError(
-            "A checkpoint folder holds a BertEncoder or a task. Of a view, write its task "
-            "(`view.task`) or the encoder that it was made from. Save a model of your own with "
-            f"`model.save`. Received: {type(model).__name__}"
-        )
+) -> None:
+    """Write an encoder or a task as a checkpoint folder; see `bert_keras.save_checkpoint`."""
     writer_of(format)(model, Path(directory))
-    if format == OUR_FORMAT and isinstance(model, Task):
+    if format == OUR_FORMAT and is_task(model):
         _save_attachments(model, Path(directory))
-    return Path(directory)
 
 
 def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     """Hugging Face's layout, and the manifest."""
-    encoder = model.encoder if isinstance(model, Task) else model
+    encoder = encoder_of(model)
     class_name, options = type(model).__name__, model.options
     family = hugging_face.family_for(encoder.config, class_name, options)
-    has_head = isinstance(model, Task) and bool(model.head_layers)
+    has_head = bool(model.head_layers)
     names = hugging_face.names_of(family, prefixed=has_head)
     entries = names.entries(plain_weights(model))
     state = get_state(model)
     streaming.check([*entries, *hugging_face_folder.state_entries(model, state)])
     config = hugging_face.write_config(encoder.config, class_name, options)
     directory.mkdir(parents=True, exist_ok=True)
-    is_theirs = isinstance(model, Task) and sentence_transformers_writer.is_theirs(
-        class_name, options
-    )
+    is_theirs = is_task(model) and sentence_transformers_writer.is_theirs(class_name, options)
     # The layers of vectors have files of their own there.
     own = [
         entry for entry in entries if is_theirs and begins(entry.path, (features.SENTENCE_VECTOR,))
@@ -154,37 +125,8 @@ def writer_of(format: str) -> Callable[[Any, Path], None]:  # noqa: A002
     return _FORMATS[format]
 
 
-def load_checkpoint(
-    handle: str | Path, *, allow_pickle: bool = False, trust: bool = False, **options: Any
-) -> BertEncoder | Task:
-    """Open a checkpoint as the class it was written from.
-
-    Args:
-        handle: see `BertEncoder.from_preset`.
-        allow_pickle: see `BertEncoder.from_preset`.
-        trust: see `BertEncoder.from_preset`.
-        options: those of the class's own `from_preset`, `plain` among them; with
-            load_weights=False a name of `PRESETS` is an encoder of these sizes.
-
-    Raises:
-        ArtifactError: it cannot be read, is damaged, or is of a class we have not.
-    """
-    if options.get("load_weights") is False and presets.is_preset(handle):
-        return load_encoder(handle, **options)
-    opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
-    model = load_opened(opened, **options)
-    return _with_attachments(model, handle) if isinstance(model, Task) else model
-
-
-def load_opened(opened: Checkpoint, **options: Any) -> BertEncoder | Task:
-    """As `load_checkpoint`, of what is open already."""
-    class_name = opened.class_name
-    if class_name == BertEncoder.__name__:
-        return _encoder_of(opened, **options)
-    return _task_of(opened, getattr(models, class_name), **options)
-
-
 def load_encoder(
+    encoder_class: type[BertEncoder],
     handle: str | Path,
     *,
     allow_pickle: bool = False,
@@ -196,15 +138,21 @@ def load_encoder(
 ) -> BertEncoder:
     """See `BertEncoder.from_preset`."""
     if not load_weights and presets.is_preset(handle):
-        return BertEncoder(PRESETS[os.fspath(handle)], **options)
+        return encoder_class(PRESETS[os.fspath(handle)], **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
-    return _encoder_of(
-        opened, load_weights=load_weights, allow_missing=allow_missing, plain=plain, **options
+    return make_encoder(
+        encoder_class,
+        opened,
+        load_weights=load_weights,
+        allow_missing=allow_missing,
+        plain=plain,
+        **options,
     )
 
 
 def load_task(
     task_class: type[Task],
+    encoder_class: type[BertEncoder],
     handle: str | Path,
     *,
     allow_pickle: bool = False,
@@ -222,11 +170,12 @@ def load_task(
         config = PRESETS[os.fspath(handle)]
         told = hugging_face.new_head_options(task_class.__name__, config)
         told |= _described(task_class, options)
-        return task_class(BertEncoder(config, dtype=dtype), **told)
+        return task_class(encoder_class(config, dtype=dtype), **told)
     tokenizer = options.pop("tokenizer", None)
-    task = _task_of(
-        open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust),
+    task = make_task(
         task_class,
+        encoder_class,
+        open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust),
         load_weights=load_weights,
         allow_missing=allow_missing,
         allow_unused=allow_unused,
@@ -235,10 +184,10 @@ def load_task(
         dtype=dtype,
         **options,
     )
-    return _with_attachments(task, handle, tokenizer)
+    return attach(task, handle, tokenizer)
 
 
-def _with_attachments(task: Task, handle: str | Path, tokenizer: Tokenizer | None = None) -> Task:
+def attach(task: Task, handle: str | Path, tokenizer: Tokenizer | None = None) -> Task:
     """Attach the tokenizer and the settings of a folder to its task.
 
     A folder without a tokenizer that we read is a task that takes features; the reason is kept for
@@ -262,7 +211,8 @@ def _save_attachments(task: Task, directory: Path) -> None:
         write_predictor_config(directory, task.predictor_config)
 
 
-def _encoder_of(
+def make_encoder(
+    encoder_class: type[BertEncoder],
     opened: Checkpoint,
     *,
     load_weights: bool = True,
@@ -270,12 +220,14 @@ def _encoder_of(
     plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
+    """Make the encoder of an opened checkpoint and fill it; see `BertEncoder.from_preset`."""
+
     def make(config: BertConfig, is_filled: bool, **given: Any) -> BertEncoder:
         del is_filled  # `load` has seen to it: an encoder has no head beside it
-        return BertEncoder(config, **given)
+        return encoder_class(config, **given)
 
     return opened.load(
-        BertEncoder,
+        encoder_class,
         make,
         options,
         load_weights=load_weights,
@@ -285,9 +237,10 @@ def _encoder_of(
     )
 
 
-def _task_of(
-    opened: Checkpoint,
+def make_task(
     task_class: type[Task],
+    encoder_class: type[BertEncoder],
+    opened: Checkpoint,
     *,
     load_weights: bool = True,
     allow_missing: str | Sequence[str] = (),
@@ -297,9 +250,11 @@ def _task_of(
     dtype: Any = None,
     **options: Any,
 ) -> Any:
+    """Make a task of an opened checkpoint and fill it; see `Task.from_preset`."""
+
     def make(config: BertConfig, is_filled: bool, **given: Any) -> Task:
         with to_be_filled() if is_filled else nullcontext():
-            encoder = BertEncoder(config, dtype=dtype)
+            encoder = encoder_class(config, dtype=dtype)
         return task_class(encoder, **given)
 
     options = _described(task_class, options)

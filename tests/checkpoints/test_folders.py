@@ -331,17 +331,6 @@ def test_weights_that_are_not_finite_are_never_written(tmp_path):
     assert not (tmp_path / "folder").exists()
 
 
-def test_load_checkpoint_needs_to_know_the_class(folder, tmp_path):
-    with pytest.raises(ArtifactError, match="nothing': no such folder"):
-        load_checkpoint(tmp_path / "nothing")
-    (folder / MANIFEST).unlink()
-    assert type(load_checkpoint(folder)) is Pretrainer
-    values = json.loads((folder / CONFIG).read_text()) | {"architectures": ["BertLMHeadModel"]}
-    (folder / CONFIG).write_text(json.dumps(values))
-    with pytest.raises(ArtifactError, match=r"\['BertLMHeadModel'\] is not one of BertModel, "):
-        load_checkpoint(folder)
-
-
 def test_unknown_preset_names_one_like_it():
     with pytest.raises(ArtifactError, match=r"'bert_tiny': no such folder.* 'bert_tiny_uncased'"):
         BertEncoder.from_preset("bert_tiny")

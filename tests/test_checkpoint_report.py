@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bert_keras import BertEncoder, MaskedLM, MultipleChoice, load_checkpoint
-from bert_keras.checkpoints import report
-from bert_keras.checkpoints.api import open_checkpoint
+from bert_keras import (
+    BertEncoder,
+    MaskedLM,
+    MultipleChoice,
+    Pretrainer,
+    load_checkpoint,
+    save_checkpoint,
+)
+from bert_keras import checkpoint_report as report
+from bert_keras.checkpoints import open_checkpoint
 from bert_keras.errors import UsageError
 from tests import contracts
 from tests.contracts import TINY
@@ -19,6 +26,12 @@ from tests.contracts import TINY
 @pytest.fixture
 def console() -> Console:
     return Console(file=io.StringIO(), width=200)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    task = contracts.as_trained(Pretrainer(BertEncoder(TINY)))
+    return save_checkpoint(task, tmp_path_factory.mktemp("saved"))
 
 
 def _text(console: Console) -> str:

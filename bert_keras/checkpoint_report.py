@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bert_keras import escaping, features
-from bert_keras.checkpoints import api
-from bert_keras.checkpoints.checkpoint import Checkpoint
+from bert_keras.checkpoints import Checkpoint
 from bert_keras.errors import DataError, UsageError
+from bert_keras.loading import load_opened
 from bert_keras.models import BertEncoder, Task
 from bert_keras.tokenizers import Tokenizer
 
@@ -38,7 +38,7 @@ def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None
         config = opened.read_config(shapes, ())
         opened.check_sizes(config, source, (), only_there=True)
     names = opened.names(class_name, config, shapes)
-    model = api.load_opened(opened, load_weights=False)
+    model = load_opened(opened, load_weights=False)
     expected = {
         entry.tensor: entry
         for entry in names.entries([w for w in model.weights if names.knows(w.path)])
