@@ -80,9 +80,9 @@ class _Measuring:
         from bert_keras.export import clients
 
         predictor, name = self._predictor, f"Predictor ({keras.backend.backend()})"
-        kind = type(predictor.task).__name__
-        mask = clients.mask_token_of(kind, predictor.tokenizer)
-        texts = self._texts(clients.input_names(kind, predictor.pairs), mask)
+        model_class = type(predictor.task)
+        mask = clients.mask_token_of(model_class, predictor.tokenizer)
+        texts = self._texts(clients.input_names(model_class, predictor.pairs), mask)
         self._progress.tell(name)
         with suppress(ValueError):  # an ELECTRA discriminator answers no texts
             end = monotonic() + seconds

@@ -14,6 +14,7 @@ from rich.console import Console
 from bert_keras import cli_measure
 from bert_keras.errors import ArtifactError
 from bert_keras.export import clients, measurement
+from bert_keras.models.with_tokenizer import AnswersTexts
 
 
 class Clock:
@@ -58,7 +59,7 @@ def _client(clock: Clock, path: Path) -> Any:
 def _measure(clock: Clock, targets: list[Path], seconds: float, said: list[str]) -> str:
     answers = _client(clock, Path("model")).answer
     predictor: Any = type("Model", (), {"__call__": staticmethod(answers), "pairs": False})()
-    predictor.task = predictor.tokenizer = None
+    predictor.task, predictor.tokenizer = AnswersTexts(), None
     tables: list[Any] = []
     try:
         cli_measure.measure(predictor, targets, seconds, said.append, tables)

@@ -29,6 +29,23 @@ def test_every_task_class_has_a_name(name: str) -> None:
     assert names_of(name)
 
 
+@pytest.mark.parametrize("name", _CLASSES)
+def test_a_class_has_the_name_of_its_task(name: str) -> None:
+    assert getattr(bk, name).task_name in names_of(name)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"num_classes": 2}, "text_classification"),
+        ({"num_classes": 1}, "text_regression"),
+        ({"num_classes": 2, "problem": "multi_label"}, "multi_label_classification"),
+    ],
+)
+def test_an_object_has_the_name_of_its_variant(options: dict[str, Any], name: str) -> None:
+    assert SequenceClassifier(BertEncoder(CONFIG), **options).task_name == name
+
+
 def test_every_name_is_of_a_task_class() -> None:
     for classes in (*FINETUNED.values(), *PRETRAINED.values()):
         assert set(classes) <= set(_CLASSES)

@@ -13,23 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras import features
+from bert_keras import features, models
 from bert_keras.data import Choices
 from bert_keras.data import model_inputs as data
 from bert_keras.data.multiple_choice import choice_rows
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.export.runtimes.formats import FILE, FORMATS, Manifest
+from bert_keras.models.with_tokenizer import AnswersTexts
 from bert_keras.tokenizers import Tokenizer
 
 # Inputs of a model, of one example each: texts, but lists of them for "options".
 Columns = Mapping[str, Sequence[Any]]
 
-_NAMES = {
-    "QuestionAnswerer": ("question", "context"),
-    "MultipleChoice": ("prompt", "options"),
-    "SentencePairs": ("text", "pair"),
-}
-_MASKED = ("MaskedLM", "Pretrainer")
 _WORDS = (1, 60)  # pieces of a text that is made up
 _ODD = (
     *("", " \t\n", "é ß ½ ﬁ İ", "中文分词", "😀 \u200d \ue000", "x" * 150, "[SEP] [CLS]"),
@@ -39,14 +34,35 @@ _ODD = (
 
 def in_input_order(names: Iterable[str]) -> tuple[str, ...]:
     """Names of columns as `Predictor` takes them; a SavedModel tells them in any order."""
-    known = dict.fromkeys(name for each in (("text", "pair"), *_NAMES.values()) for name in each)
+    classes = [value for value in vars(models).values() if hasattr(value, "answer_inputs")]
+    known = dict.fromkeys(name for each in classes for name in each.answer_inputs(True))
     order = {name: place for place, name in enumerate(known)}
     return tuple(sorted(names, key=lambda name: order.get(name, len(order))))
 
 
-def input_names(task: str, pairs: bool = False) -> tuple[str, ...]:
-    """The names of what a model is asked with, by its class."""
-    return _NAMES.get(task, ("text", "pair") if pairs else ("text",))
+def model_class_of(name: str) -> type[AnswersTexts]:
+    """Return a class of models by its name.
+
+    Raises:
+        ArtifactError: there is no such class.
+    """
+    found = getattr(models, name, None)
+    if not hasattr(found, "answer_inputs"):
+        raise ArtifactError(
+            f"The export is of a {name!r:.100}, a class that this version of bert_keras does not "
+            "have. Update bert_keras, or export the model again."
+        )
+    return found
+
+
+def input_names(model_class: type[AnswersTexts], pairs: bool = False) -> tuple[str, ...]:
+    """Return the names of the texts that a model takes.
+
+    Args:
+        model_class: of the model.
+        pairs: whether a model of one text or two takes two.
+    """
+    return model_class.answer_inputs(pairs or model_class.reads_apart)
 
 
 def example_texts(
@@ -75,9 +91,9 @@ def example_texts(
     return found
 
 
-def mask_token_of(task: str, tokenizer: Tokenizer) -> str:
-    """The token that a model of that class is to fill; "" where it fills none."""
-    return tokenizer.id_to_token(tokenizer.mask_id) if task in _MASKED else ""
+def mask_token_of(model_class: type[AnswersTexts], tokenizer: Tokenizer) -> str:
+    """Return the token that models of a class fill; "" of a class that fills none."""
+    return tokenizer.id_to_token(tokenizer.mask_id) if model_class.fills_masks else ""
 
 
 def part_of_columns(columns: Columns, start: int, stop: int) -> Columns:
@@ -238,8 +254,9 @@ class RuntimeClient(IdsClient):
             raise ArtifactError(f"{folder}: lacks tokenizer.json.")
         self._tokenizer = tokenizer = Tokenizer.from_preset(folder)
         self._run = _OPEN[self.manifest.format](folder / format_.file)
-        self.names = input_names(self.manifest.task, self.manifest.pairs)
-        self.mask = mask_token_of(self.manifest.task, tokenizer)
+        model_class = model_class_of(self.manifest.task)
+        self.names = input_names(model_class, self.manifest.pairs)
+        self.mask = mask_token_of(model_class, tokenizer)
 
     def encode(self, columns: Columns) -> Outputs:
         """As the base class says."""

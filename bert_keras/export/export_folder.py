@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bert_keras import file_io
+from bert_keras import features, file_io
 from bert_keras.checkpoints import streaming
 from bert_keras.errors import ResourceError, UsageError, exit_code_of
 from bert_keras.escaping import markdown, require_utf8
@@ -125,9 +125,19 @@ def require_tensorflow(*, text: bool) -> None:
         )
 
 
-def require_pairs(predictor: Predictor, kinds: tuple[type, ...]) -> None:
-    """Raises `ValueError` where pairs are asked of a model that is none of these."""
-    if predictor.pairs and not isinstance(predictor.task, kinds):
+def require_pairs(predictor: Predictor, *, of_vectors: bool = True) -> None:
+    """Refuse `pairs=True` for a model that does not take pairs.
+
+    Args:
+        predictor: the model, and whether it is asked for pairs.
+        of_vectors: whether a pair may be compared by two vectors of the model.
+
+    Raises:
+        ValueError: so it is.
+    """
+    has_vectors = features.SENTENCE_VECTOR in predictor.task.output
+    takes_pairs = predictor.task.takes_pairs and (of_vectors or not has_vectors)
+    if predictor.pairs and not takes_pairs:
         raise ValueError(
             "`pairs` is for models that take one text or two. "
             f"Received: a {type(predictor.task).__name__}"

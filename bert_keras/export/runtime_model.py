@@ -16,18 +16,13 @@ from bert_keras.export.export_folder import checked_predictor, new_export, requi
 from bert_keras.export.runtimes import entity_rules
 from bert_keras.export.runtimes.formats import FORMATS, Manifest, chosen, input_axes, output_axes
 from bert_keras.export.subprocess_export import with_backend
-from bert_keras.models import (
-    BertEncoder,
-    ElectraPretrainer,
-    SentencePairs,
-    SequenceClassifier,
-    Task,
-    TokenClassifier,
-)
+from bert_keras.models import BertEncoder, ElectraPretrainer, Task
 from bert_keras.models.encoder import EncoderView
 from bert_keras.tokenizers import Tokenizer
 
 _MOST = 2**31  # bytes, of protocol buffers and flatbuffers
+# Task name -> the writer of a file with the rules by which outputs become answers.
+_RULES = {"token_classification": entity_rules.write}
 
 
 def runtime_model(
@@ -80,7 +75,7 @@ def runtime_model(
     target = chosen(format, quantization)
     asked = {"max_length": max_length, "options": options, "pairs": pairs}
     predictor = checked_predictor(task_or_encoder, tokenizer, path, **asked)
-    require_pairs(predictor, (SequenceClassifier, SentencePairs))
+    require_pairs(predictor, of_vectors=False)
     check_size(task_or_encoder, format)
     here = keras.backend.backend()
     backend = target.backend(here, quantization)
@@ -91,7 +86,7 @@ def runtime_model(
     module = importlib.import_module(f"bert_keras.export.runtimes.{target.module}")
     inputs, outputs = input_axes(task_or_encoder), output_axes(task_or_encoder)
     # Models of pairs are trained, and asked here, without prompts.
-    prompt = "" if isinstance(task_or_encoder, SentencePairs) else predictor.prompt
+    prompt = "" if task_or_encoder.reads_apart else predictor.prompt
     manifest = Manifest(
         format=format,
         quantization=quantization,
@@ -109,8 +104,8 @@ def runtime_model(
         module.write(task_or_encoder, folder / target.file, quantization)
         tokenizer.save_to_preset(folder)
         manifest.write(folder)
-        if isinstance(task_or_encoder, TokenClassifier):
-            entity_rules.write(predictor, folder)
+        if write_rules := _RULES.get(task_or_encoder.task_name):
+            write_rules(predictor, folder)
         export_folder.write_card(predictor, folder, path, {target.file: (inputs, outputs)})
     return path
 

@@ -17,24 +17,10 @@ from bert_keras.export.export_folder import (
 )
 from bert_keras.export.subprocess_export import with_backend
 from bert_keras.inference import check_top_k
-from bert_keras.models import (
-    BertEncoder,
-    MaskedLM,
-    MultipleChoice,
-    Pretrainer,
-    QuestionAnswerer,
-    SentenceEncoder,
-    SentencePairs,
-    SequenceClassifier,
-    Task,
-    TokenClassifier,
-)
+from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.basic_tokenizer import require_word_piece
-
-_OF_ONE_OR_TWO = (SequenceClassifier, SentenceEncoder, SentencePairs)
-_ANSWERING = (*_OF_ONE_OR_TWO, TokenClassifier, QuestionAnswerer, MultipleChoice, BertEncoder)
 
 
 def saved_model(
@@ -99,19 +85,18 @@ def _check(predictor: Predictor) -> None:
     """Refuse options that the graph would refuse later, or not at all."""
     task, tokenizer, options = predictor.task, predictor.tokenizer, predictor.options
     require_word_piece(tokenizer)
-    is_fills = isinstance(task, MaskedLM | Pretrainer)
-    if not (is_fills or isinstance(task, _ANSWERING)):
+    if not task.answers_texts:
         raise TypeError(
             f"{type(task).__name__} answers no texts. Its encoder can be exported: task.encoder."
         )
-    require_pairs(predictor, _OF_ONE_OR_TWO)
-    if is_fills:
+    require_pairs(predictor)
+    if task.fills_masks:
         check_top_k(options.get("top_k", 1), tokenizer)
     for name, value in options.items():
         is_other = name in ("null_threshold", "threshold", "prompt", "prompt_name")
         if not is_other and (not isinstance(value, Integral) or value < 1):
             raise ValueError(f"`{name}` must be a whole number from 1. Received: {name}={value}")
-    if isinstance(task, QuestionAnswerer):
+    if task.answers_with == "predict_answers":
         most = predictor.max_length - tokenizer.scheme.num_added(2) - 1
         if (asked := options.get("max_question", 64)) > most:
             raise ValueError(

@@ -300,7 +300,7 @@ def compile_for(
     rate = learning_rate
     if rate is None:
         width = task.encoder.config.hidden_size
-        rate = values.learning_rate_of(task.default_rate_of, width)
+        rate = values.learning_rate_of(task.task_name, width)
     common: dict[str, Any] = {"weight_decay": values.weight_decay, "clip_norm": values.clip_norm}
     setters = [each for each in _listed(callbacks) if isinstance(each, _SETS_THE_RATE)]
     if setters:

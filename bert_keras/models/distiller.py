@@ -102,6 +102,10 @@ class Distiller(TaskView):
         """Those of the teacher, which training checkpoints leave out."""
         return self.teacher.variables
 
+    def trained_model(self) -> Task:
+        """Return the model to keep after training: that of the student's task."""
+        return self.task.trained_model()
+
     def loss_and_metrics(self) -> dict[str, Any]:
         """Return the student's own losses, each with the teacher's part; no metrics."""
         own = self.student.loss_and_metrics()

@@ -16,6 +16,7 @@ from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models import adaptation
 from bert_keras.models.base import DirectModel
 from bert_keras.models.encoder_layers import EncoderLayers, encoder_inputs, packed_inputs
+from bert_keras.models.with_tokenizer import AnswersTexts
 
 # The methods of `BertEncoder` that make a view. A config may name no other one.
 VIEWS = ("with_outputs", "first_token", "at_positions", "packed")
@@ -99,7 +100,7 @@ class EncoderView(DirectModel):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class BertEncoder(EncoderView):
+class BertEncoder(AnswersTexts, EncoderView):
     """A BERT-family encoder as a functional model: dictionaries in and out.
 
     Inputs, int32 [batch, length]: `token_ids`, `segment_ids` (0 first, 1 second segment; absent
@@ -129,6 +130,7 @@ class BertEncoder(EncoderView):
         name: of the Keras model.
     """
 
+    task_name = "feature_extraction"
     head_layers: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
@@ -337,10 +339,6 @@ class BertEncoder(EncoderView):
     def vector_model(self) -> BertEncoder:
         """Return the model whose output `Predictor.encode` makes vectors of: the encoder itself."""
         return self
-
-    def answer_method(self, is_paired: bool = False) -> str:
-        """Return the name of the method of `Predictor` that answers for an encoder."""
-        return "similarity" if is_paired else "encode"
 
     def save_to_preset(self, directory: str | Path) -> None:
         """Write a checkpoint folder that `from_preset` and Hugging Face's library open.

@@ -106,6 +106,7 @@ class MaskedLM(MaskMethods, Task):
 
     head_layers = (features.MLM,)
     fills_masks = True
+    task_name = "fill_mask"
     answers_with = "fill_mask"
 
     def __init__(

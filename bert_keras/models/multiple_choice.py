@@ -41,6 +41,7 @@ class MultipleChoice(ChoiceMethods, Task):
     """
 
     head_layers = (features.CHOICE,)
+    task_name = "multiple_choice"
     answers_with = "predict_choices"
     text_inputs = ("prompt", "options")
 

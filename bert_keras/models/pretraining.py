@@ -51,6 +51,7 @@ class Pretrainer(MaskMethods, PairMethods, Task):
 
     head_layers = (features.MLM, features.NSP, features.SOP)
     fills_masks = True
+    task_name = "pretraining"
     answers_with = "fill_mask"
 
     @renamed("Pretrainer", objective="loss")
@@ -140,7 +141,9 @@ class ReplacedTokenDetector(Task):
         tokenizer: of the encoder; None for a task that takes features alone.
     """
 
+    task_name = "replaced_token_detection"
     head_layers = (features.RTD,)
+    answers_texts = False
 
     def __init__(
         self,
@@ -202,7 +205,9 @@ class ElectraPretrainer(Task):
             positions, which the generator has not.
     """
 
+    task_name = "electra_pretraining"
     head_layers = (features.MLM, features.RTD, GENERATOR)
+    answers_texts = False
 
     def __init__(
         self,

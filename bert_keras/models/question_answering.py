@@ -110,6 +110,7 @@ class QuestionAnswerer(AnswerMethods, Task):
     """
 
     head_layers = ("span",)
+    task_name = "question_answering"
     answers_with = "predict_answers"
     text_inputs = ("question", "context")
     takes_sample_weight = False  # a question may have several rows

@@ -58,6 +58,9 @@ class SentenceEncoder(Task):
             range.
     """
 
+    task_name = "sentence_similarity"
+    takes_pairs = True
+
     def __init__(
         self,
         encoder: BertEncoder,
@@ -176,7 +179,9 @@ class SentencePairs(LabelMethods, Task):
     """
 
     head_layers = (features.LABEL,)
+    task_name = "sentence_similarity"
     text_inputs = TEXT_PAIR
+    takes_pairs = True
     reads_apart = True
 
     @renamed("SentencePairs", objective_name="loss")
@@ -238,6 +243,8 @@ class SentencePairs(LabelMethods, Task):
         self.sentence_encoder = sentence_encoder
         self.attach_to_parts()
         self.head = head
+        if head is not None:
+            self.task_name = "pair_classification"
 
     @classmethod
     def head_layers_for(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -250,8 +257,12 @@ class SentencePairs(LabelMethods, Task):
             self.sentence_encoder.take_attachments(self)
 
     def vector_model(self) -> SentenceEncoder:
-        """The sentence encoder that is trained."""
+        """Return the sentence encoder that is trained."""
         return self.sentence_encoder
+
+    def trained_model(self) -> Task:
+        """Return the sentence encoder; of a classification the task with its head."""
+        return self if self.head is not None else self.sentence_encoder
 
     def answer_method(self, is_paired: bool = False) -> str:
         """`predict_labels` of a classification; else the vectors, or the similarity of pairs."""

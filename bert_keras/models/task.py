@@ -93,8 +93,6 @@ class Task(EarlierNames, FitsText):
     earlier_names = METHODS_OF_TASKS
     # Beginnings of variable paths that belong to the head.
     head_layers: ClassVar[tuple[str, ...]] = ()
-    # True of a task with a head `mlm` that computes logits of the vocabulary at masked positions.
-    fills_masks: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -133,6 +131,10 @@ class Task(EarlierNames, FitsText):
         if name in (self.encoder.name, "encoder") and index is None:
             return self.encoder
         return super().get_layer(name, index)
+
+    def trained_model(self) -> Task:
+        """Return the model to keep after training: the task itself, or a part of it."""
+        return self
 
     @classmethod
     def head_layers_for(cls, options: Mapping[str, Any]) -> tuple[str, ...]:

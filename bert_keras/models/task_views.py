@@ -111,6 +111,10 @@ class PackedTask(TaskView):
         """As `Task.loss_chunks`."""
         return ChunkedTask(self, chunks)
 
+    def trained_model(self) -> Task:
+        """Return the model to keep after training: that of the task."""
+        return self.task.trained_model()
+
     def loss_and_metrics(self) -> dict[str, Any]:
         """The task's own; sample weights must be given, as `data.PackedExamples` does.
 

@@ -28,7 +28,12 @@ from bert_keras.models.task import (
 from bert_keras.models.text_columns import TEXT_PAIR, targets_from, text_pair
 from bert_keras.tokenizers import Tokenizer
 
-PROBLEMS = ("single_label", "multi_label", REGRESSION)
+_TASK_NAMES = {
+    "single_label": "text_classification",
+    "multi_label": "multi_label_classification",
+    REGRESSION: "text_regression",
+}
+PROBLEMS = tuple(_TASK_NAMES)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -69,7 +74,9 @@ class SequenceClassifier(LabelMethods, Task):
     """
 
     head_layers = (features.LABEL, MIX)
+    task_name = "text_classification"
     text_inputs = TEXT_PAIR
+    takes_pairs = True
 
     def __init__(
         self,
@@ -123,6 +130,7 @@ class SequenceClassifier(LabelMethods, Task):
         options |= prompt_options(prompts, default_prompt_name)
         super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.head = head
+        self.task_name = _TASK_NAMES[problem]
 
     @property
     def reads_pooler(self) -> bool:

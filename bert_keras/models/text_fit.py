@@ -24,9 +24,7 @@ from bert_keras.task_names import FINETUNING
 class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
     """Mixin of tasks: text in `fit`, `evaluate` and `predict`, and a compiled model by default."""
 
-    text_inputs: ClassVar[tuple[str, ...]] = ("text",)  # names of the columns, in order
     takes_sample_weight: ClassVar[bool] = True  # with text
-    default_rate_of: ClassVar[str] = "text_classification"  # task whose default rate it has
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts and targets to examples.

@@ -59,9 +59,9 @@ class TokenClassifier(TagMethods, Task):
     """
 
     head_layers = (features.TAGS, _CRF, MIX)
+    task_name = "token_classification"
     answers_with = "predict_entities"
     text_inputs = ("words",)
-    default_rate_of = "token_classification"
     takes_sample_weight = False  # a sentence may have several rows, whose tokens have weights
 
     def __init__(
@@ -92,6 +92,12 @@ class TokenClassifier(TagMethods, Task):
             options["representation"] = representation
         super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.head, self.crf = head, field
+
+    @classmethod
+    def answer_inputs(cls, is_paired: bool = False) -> tuple[str, ...]:
+        """Return ("text",): `predict_entities` cuts a text into words by itself."""
+        del is_paired
+        return ("text",)
 
     def packed_outputs(self, inputs: dict) -> dict:
         """Those of all tokens of a row.

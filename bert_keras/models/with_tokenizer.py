@@ -8,21 +8,63 @@ from typing import Any, ClassVar
 from bert_keras.config import BertConfig
 from bert_keras.inference import Runner, VectorMethods
 from bert_keras.inference.base import FILE, PredictorConfig
+from bert_keras.models.text_columns import TEXT_PAIR
 from bert_keras.tokenizers import Tokenizer
 
 _BATCH_SIZE = 32  # of answers; `Predictor` has it as an option
 
 
-class WithTokenizer(VectorMethods):
+class AnswersTexts:
+    """Mixin of encoders and tasks: what a class says about the texts that it answers.
+
+    Tables of other floors, such as the signatures of a SavedModel, have these values as keys.
+
+    Attributes:
+        task_name: of `task_names`, or "feature_extraction" of an encoder. A class with variants,
+            such as `SequenceClassifier`, has the name of the variant on the object.
+        text_inputs: names of the columns of text that `fit` reads, in order.
+        takes_pairs: True of a class that answers one text or a pair of texts.
+        reads_apart: True where the two texts of a pair are separate rows of the model.
+        answers_with: name of the method that answers; None for the vectors of `encode`.
+        answers_texts: False of a class whose outputs are no answers about texts.
+        fills_masks: True of a task whose head `mlm` computes the logits of masked tokens.
+    """
+
+    task_name: str
+    text_inputs: ClassVar[tuple[str, ...]] = ("text",)
+    takes_pairs: ClassVar[bool] = False
+    reads_apart: ClassVar[bool] = False
+    answers_with: ClassVar[str | None] = None
+    answers_texts: ClassVar[bool] = True
+    fills_masks: ClassVar[bool] = False
+
+    @classmethod
+    def answer_inputs(cls, is_paired: bool = False) -> tuple[str, ...]:
+        """Return the names of the texts of one answer.
+
+        Args:
+            is_paired: whether a class that takes pairs is asked for a pair.
+        """
+        if cls.takes_pairs:
+            return TEXT_PAIR if is_paired else TEXT_PAIR[:1]
+        return cls.text_inputs
+
+    def answer_method(self, is_paired: bool = False) -> str:
+        """Return the name of the method of `Predictor` that answers.
+
+        Args:
+            is_paired: whether texts come in pairs.
+        """
+        return self.answers_with or ("similarity" if is_paired else "encode")
+
+
+class WithTokenizer(AnswersTexts, VectorMethods):
     """Mixin of tasks that take text: each may hold the tokenizer of its encoder.
 
     The tokenizer is state. It is written by `save_to_preset` and into a `.keras` file, and a clone,
     a copy and a pickled task have it too. `from_preset` attaches that of the folder.
-
     """
 
-    reads_apart: ClassVar[bool] = False  # whether the two texts of a pair are separate rows
-    answers_with: ClassVar[str | None] = None  # method that answers; None for vectors
     encoder: Any
 
     _tokenizer: Tokenizer | None = None
@@ -62,14 +104,6 @@ class WithTokenizer(VectorMethods):
     def vector_model(self) -> Any:
         """The model whose output `encode` makes vectors of: the encoder, or a sentence encoder."""
         return self.encoder
-
-    def answer_method(self, is_paired: bool = False) -> str:
-        """Return the name of the method that answers for this task.
-
-        Args:
-            is_paired: whether texts come in pairs.
-        """
-        return self.answers_with or ("similarity" if is_paired else "encode")
 
     def required_tokenizer(self) -> Tokenizer:
         """Return the tokenizer.

@@ -16,28 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras import file_io
+from bert_keras import features, file_io
 from bert_keras.data import read_choices, read_table
 from bert_keras.data.documents import numbered_lines
 from bert_keras.errors import DataError, UsageError
 from bert_keras.inference import Fill, Label
 from bert_keras.inference.text_classification import REGRESSION, labels
-from bert_keras.models import (
-    MultipleChoice,
-    QuestionAnswerer,
-    SentenceEncoder,
-    SentencePairs,
-    SequenceClassifier,
-)
+from bert_keras.models.text_columns import TEXT_PAIR
 from bert_keras.predictor.predictor import Predictor
 
 TABLES = (".csv", ".tsv", ".tab", ".parquet")  # endings of tables; other files are lines
 STANDARD_INPUT = "standard input"
 
 _OBJECT = re.compile(r'\s*\{(\s*["}]|.*\}\s*$)')  # "{sic} and more" is a text
-_TEXT = ("text", "pair")  # the second may be missing in all rows
-# Values of a row, by the class of the task.
-_KEYS = {QuestionAnswerer: ("question", "context"), MultipleChoice: ("prompt", "options")}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,8 +45,9 @@ class Row:
 
 
 def keys_of(task: Any) -> tuple[str, str]:
-    """Return the names of a row's values for a task."""
-    return _KEYS.get(type(task), _TEXT)
+    """Return the names of a row's values for a task; a "pair" may be missing in all rows."""
+    first, *second = task.answer_inputs(is_paired=True)
+    return (first, *second) if second else TEXT_PAIR
 
 
 def line_rows(
@@ -82,7 +74,7 @@ def line_rows(
 
 def _parsed(line: str, names: tuple[str, ...], keys: tuple[str, str], place: str) -> Row:
     if not _OBJECT.match(line):
-        if keys is _TEXT:
+        if keys == TEXT_PAIR:
             return Row(place, (line, None))
         raise DataError(
             f"{place}: expected a JSON object with {', '.join(names)}. Received: {line:.80}"
@@ -91,7 +83,7 @@ def _parsed(line: str, names: tuple[str, ...], keys: tuple[str, str], place: str
         values = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not JSON: {error}. Received: {line:.80}") from None
-    needed = names[:1] if keys is _TEXT else names
+    needed = names[:1] if keys == TEXT_PAIR else names
     if missing := [name for name in needed if name not in values]:
         raise DataError(f"{place}: no {missing[0]!r}. Received: {list(values)}")
     found = tuple(values.get(name) for name in names)
@@ -120,7 +112,7 @@ def table_rows(
         DataError: rows that cannot be used; names file and line.
     """
     names = {key: column_of(columns.get(key) or key) for key in keys}
-    if keys == _KEYS[MultipleChoice]:
+    if "options" in keys:
         several = [column_of(name.strip()) for name in str(names["options"]).split(",")]
         chosen = read_choices(
             path,
@@ -133,7 +125,7 @@ def table_rows(
         pairs = zip(chosen.places, chosen.prompts, chosen.options, strict=True)
         return [Row(place, (prompt, list(choices))) for place, prompt, choices in pairs]
     first, second = names.values()
-    is_paired = keys is not _TEXT or bool(columns.get("pair"))
+    is_paired = keys != TEXT_PAIR or bool(columns.get("pair"))
     texts = read_table(path, text=first, pair=second if is_paired else None, **options)
     seconds = texts.pairs if texts.pairs is not None else [None] * len(texts)
     rows = zip(texts.places, texts.texts, seconds, strict=True)
@@ -173,7 +165,6 @@ def standard_input() -> Iterator[str]:
 
 
 _AT_ONCE = 1024  # rows, which bounds the memory
-_OF_PAIRS = (SequenceClassifier, SentencePairs, SentenceEncoder)
 
 
 def predict_lines(
@@ -231,7 +222,7 @@ def predict_rows(
 def _paired(row: Row, first: Row, predictor: Predictor) -> tuple[Any, ...]:
     """Return the texts of a row: two where the first row has two, else one."""
     has_pair, is_paired = row.values[1] is not None, first.values[1] is not None
-    if has_pair and not isinstance(predictor.task, _OF_PAIRS):
+    if has_pair and not predictor.task.takes_pairs:
         kind = type(predictor.task).__name__
         raise DataError(f'{row.place}: a "pair", but a {kind} reads one text at a time.')
     if has_pair != is_paired:
@@ -308,7 +299,7 @@ def records(
         DataError: a row that is not what the model needs; names its place.
     """
     task, keys = predictor.task, keys_of(predictor.task)
-    is_labelled = isinstance(task, SequenceClassifier | SentencePairs) and "label" in task.output
+    is_labelled = features.LABEL in task.output
     problem = task.options.get("problem", "single_label") if is_labelled else None
     method = None
     if is_labelled and problem != REGRESSION:

@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_keras import file_io
 from bert_keras.errors import ArtifactError, NumericError, UsageError
-from bert_keras.models import Distiller, PackedTask, SentencePairs, Task
+from bert_keras.models import Distiller, PackedTask, Task
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.tasks import Evaluation, FinetuningTask
@@ -40,7 +40,7 @@ def measure(
         data: the examples.
         progress: told how many examples are done, of how many, and what is done.
     """
-    predictor = kind.predictor(_kept(task), tokenizer)
+    predictor = kind.predictor(task.trained_model(), tokenizer)
     if progress is not None:
         progress(0, None, _MEASURING)
         predictor.progress = lambda done, total: progress(done, total, _MEASURING)
@@ -182,7 +182,7 @@ class KeepBest(keras.callbacks.Callback):
         self._written = 0  # what a killed run wrote is no more
         kind = type(self._kind)(self._recipe, metrics)
         with file_io.new_folder(self._folder) as folder:
-            kind.predictor(_kept(self.model), self._tokenizer).save_to_preset(folder)
+            kind.predictor(self.model.trained_model(), self._tokenizer).save_to_preset(folder)
             file_io.write_text(folder / _STEP, f"{step}\n")
 
 
@@ -198,12 +198,3 @@ def _step_of(folder: Path) -> int:
             "repeat the command."
         )
     return int(text)
-
-
-def _kept(task: Task | PackedTask | Distiller) -> Task:
-    """Return the model to keep after training."""
-    if isinstance(task, PackedTask | Distiller):
-        task = task.task
-    if isinstance(task, SentencePairs) and task.head is None:
-        return task.sentence_encoder
-    return task

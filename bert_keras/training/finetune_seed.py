@@ -21,7 +21,6 @@ from bert_keras.models import (
     Distiller,
     PackedTask,
     SentenceEncoder,
-    SentencePairs,
     Task,
     checked_length,
     encoder_for,
@@ -114,9 +113,9 @@ def distiller_of(
     opened = open_checkpoint(recipe.teacher)
     is_encoder_for_pairs = opened.class_name == SentenceEncoder.__name__
     options: dict[str, Any] = {"dtype": recipe.precision, "load_weights": load_weights}
-    if isinstance(task, SentencePairs) and is_encoder_for_pairs:  # all that such runs keep
+    if task.reads_apart and is_encoder_for_pairs:  # all that such runs keep
         loss = task.options["loss"]
-        teacher: Any = SentencePairs.from_preset(recipe.teacher, loss=loss, **options)
+        teacher: Any = type(task).from_preset(recipe.teacher, loss=loss, **options)
     else:
         teacher = load_opened(opened, **options)
     if Tokenizer.from_preset(recipe.teacher) != tokenizer:

@@ -13,13 +13,13 @@ from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.loading import load_checkpoint
 from bert_keras.models import Task
 from bert_keras.predictor import Predictor, read_predictor_config
-from bert_keras.task_names import FINETUNED, names_of
+from bert_keras.task_names import FINETUNED
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import progress
 from bert_keras.training.finetune_recipe import READING, FinetuneRecipe
 from bert_keras.training.recipe_base import parse_overrides, require_no_flags
 from bert_keras.training.run_folder import recipe_of
-from bert_keras.training.tasks import PROBLEMS, FinetuningTask, task_of
+from bert_keras.training.tasks import FinetuningTask, task_of
 from bert_keras.training.tasks.question_answering import values_of
 
 # Values that are of use without training.
@@ -28,7 +28,6 @@ _VALUES = (
     *("positive", "max_score", "language", "precision"),
     *("max_length", "stride", "max_question", "max_answer", "no_answer"),
 )
-_PROBLEMS = {problem: task for task, problem in PROBLEMS.items()}
 _LENGTH = 128
 
 
@@ -130,14 +129,9 @@ def _values(words: Sequence[str], own: dict[str, str], recipe: FinetuneRecipe) -
 
 def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
     """The values for a model that is not of a run, and its metrics that count with them."""
-    what = type(task).__name__
-    if what == "SequenceClassifier":
-        known = _PROBLEMS[task.options["problem"]]
-    elif what == "SentencePairs":
-        known = "sentence_similarity" if task.head is None else "pair_classification"
-    elif found := [name for name in names_of(what) if name in FINETUNED]:
-        known = found[0]
-    else:
+    known = task.task_name
+    if known not in FINETUNED:
+        what = type(task).__name__
         raise ArtifactError(f"{name}: holds a {what}, which is not fine-tuned for any task.")
     positions = task.encoder.config.max_positions
     asked = read_predictor_config(name)

@@ -42,6 +42,7 @@ Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 a damaged model, 5 no spa
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
@@ -153,12 +154,12 @@ def _options(
         UsageError: an option that is of another task.
     """
     from bert_keras.inference import prompt_of
-    from bert_keras.models import QuestionAnswerer, SentenceEncoder, SentencePairs
 
     task, options = predictor.task, {}
     kind = type(task).__name__
+    accepted = inspect.signature(getattr(predictor, task.answer_method())).parameters
     if null_threshold is not None:
-        if not isinstance(task, QuestionAnswerer):
+        if "null_threshold" not in accepted:
             raise UsageError(f"null_threshold= is for questions. {model}: a {kind}.")
         options["null_threshold"] = null_threshold
     if prompt_name:
@@ -166,7 +167,7 @@ def _options(
             prompt_of(task.options, prompt_name=prompt_name)
         except ValueError as error:
             raise UsageError(f"prompt_name=: {error}") from error
-        if not isinstance(task, SentenceEncoder | SentencePairs) or "label" in task.output:
+        if "prompt_name" not in accepted:
             raise UsageError(f"prompt_name= is for vectors. {model}: a {kind}.")
         options["prompt_name"] = prompt_name
     return options

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bert_keras import features
+from bert_keras import MaskedLM, QuestionAnswerer, SequenceClassifier, TokenClassifier, features
+from bert_keras.errors import ArtifactError
 from bert_keras.export import clients
 from bert_keras.tokenizers import Tokenizer
 
@@ -20,9 +21,9 @@ def tokenizer() -> Tokenizer:
 
 
 def test_names() -> None:
-    assert clients.input_names("QuestionAnswerer") == ("question", "context")
-    assert clients.input_names("SequenceClassifier") == ("text",)
-    assert clients.input_names("SequenceClassifier", pairs=True) == ("text", "pair")
+    assert clients.input_names(QuestionAnswerer) == ("question", "context")
+    assert clients.input_names(SequenceClassifier) == ("text",)
+    assert clients.input_names(SequenceClassifier, pairs=True) == ("text", "pair")
     assert clients.in_input_order(["pair", "text"]) == ("text", "pair")
     assert clients.in_input_order({"context": 0, "question": 1}) == ("question", "context")
     assert clients.in_input_order(["inputs"]) == ("inputs",)
@@ -72,8 +73,8 @@ def test_masks(tokenizer: Tokenizer) -> None:
 
 
 def test_what_is_filled(tokenizer: Tokenizer) -> None:
-    assert clients.mask_token_of("MaskedLM", tokenizer) == "[MASK]"
-    assert clients.mask_token_of("TokenClassifier", tokenizer) == ""
+    assert clients.mask_token_of(MaskedLM, tokenizer) == "[MASK]"
+    assert clients.mask_token_of(TokenClassifier, tokenizer) == ""
 
 
 def test_parts() -> None:
@@ -92,3 +93,10 @@ def test_a_prompt_before_each_first_text() -> None:
         expected = clients.as_ids(behind, tokenizer, ROWS, max_length=9)
         for name, values in expected.items():
             np.testing.assert_array_equal(found[name], values)
+
+
+def test_a_class_of_another_version_is_refused() -> None:
+    assert clients.model_class_of("MaskedLM") is MaskedLM
+    for name in ("Ranker", "checked_length"):
+        with pytest.raises(ArtifactError, match=f"The export is of a '{name}'.* Update bert_keras"):
+            clients.model_class_of(name)

@@ -45,7 +45,7 @@ def test_a_model_that_may_be_exported(tmp_path: Path) -> None:
     assert (predictor.task, predictor.max_length, predictor.options) == (encoder, 9, {})
     predictor.pairs = True
     with pytest.raises(ValueError, match="`pairs` is for models that take one text or two"):
-        export_folder.require_pairs(predictor, ())
+        export_folder.require_pairs(predictor)
     with pytest.raises(UsageError, match="exists already and is not written over"):
         export_folder.checked_predictor(encoder, TOKENIZER, tmp_path)
     weight = encoder.weights[0]

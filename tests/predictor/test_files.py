@@ -49,7 +49,7 @@ def test_the_keys_of_a_task() -> None:
 
 
 def test_lines_by_names_of_their_own() -> None:
-    keys = keys_of(None)
+    keys = keys_of(BertEncoder)
     lines = ["plain\n", '{"a": "x", "b": "y"}', '{"a": "x"}']
     found = list(line_rows(lines, "f", keys, {"text": "a", "pair": "b"}))
     values = [("plain", None), ("x", "y"), ("x", None)]
@@ -61,7 +61,7 @@ def test_lines_by_names_of_their_own() -> None:
 def test_tables(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b,c\nx,y,z\n")
-    keys = keys_of(None)
+    keys = keys_of(BertEncoder)
     assert table_rows(path, keys, {"text": "a"}) == [Row(f"{path}:2", ("x", None))]
     assert table_rows(path, keys, {"text": "a", "pair": "c"})[0].values == ("x", "z")
     found = table_rows(path, ("question", "context"), {"question": "b", "context": "a"})

@@ -16,16 +16,7 @@ from bert_keras.export import export_folder
 from bert_keras.export.graph.question_answering import Questions
 from bert_keras.export.graph.text_classification import Texts, flat
 from bert_keras.export.graph.token_classification import Entities
-from bert_keras.models import (
-    BertEncoder,
-    MultipleChoice,
-    QuestionAnswerer,
-    SentenceEncoder,
-    SentencePairs,
-    SequenceClassifier,
-    Task,
-    TokenClassifier,
-)
+from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 
@@ -133,6 +124,7 @@ _SHAPES = {"options": [None, None]}
 DEFAULT, IDS, TRAINING = "serving_default", "ids", "training"
 
 _Function = Callable[..., dict[str, tf.Tensor]]
+Functions = dict[str, _Function]
 
 
 def write_saved_model(predictor: Predictor, folder: Path, path: Path, *, portable: bool) -> None:
@@ -158,46 +150,104 @@ def write_saved_model(predictor: Predictor, folder: Path, path: Path, *, portabl
     write_assets(predictor, folder, path, signatures)
 
 
-def text_functions(predictor: Predictor, tokenizer: InGraphTokenizer) -> dict[str, _Function]:
+def text_functions(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
     """Return the functions that answer texts, by signature name; their arguments are its inputs.
 
     Args:
-        predictor: how the model is asked.
-        tokenizer: in the graph.
+        predictor: the model, and its options.
+        tokenizer: the model's, in the graph.
     """
-    task, options, max_length = predictor.task, predictor.options, predictor.max_length
-    pairs = predictor.pairs
-    reading: dict[str, Any] = {"max_length": max_length, "prompt": predictor.prompt}
-    reading["prompt_length"] = predictor.prompt_length(predictor.prompt)
-    texts = Texts(task, tokenizer, **reading)
-    if isinstance(task, SequenceClassifier):
-        is_number = task.options["problem"] == "regression"
-        answer = texts.numbers if is_number else partial(texts.labels, **options)
-        return _either(
-            pairs, texts=lambda text: answer(text), pairs=lambda text, pair: answer(text, pair)
-        )
-    if isinstance(task, TokenClassifier):
-        found = Entities(task, tokenizer, max_length=max_length)
-        return {DEFAULT: lambda text: found(text)}
-    if isinstance(task, QuestionAnswerer):
-        asked = Questions(task, tokenizer, max_length=max_length, **options)
-        return {DEFAULT: lambda question, context: asked(question, context)}
-    if isinstance(task, MultipleChoice):
-        return {DEFAULT: texts.choices}
-    if isinstance(task, SentencePairs) and task.head is not None:
-        texts = Texts(task, tokenizer, max_length=max_length)  # labels are given without prompts
-        return {DEFAULT: lambda text, pair: texts.labels(text, pair, **options)}
-    if isinstance(task, SentencePairs):
-        texts = Texts(task.sentence_encoder, tokenizer, **reading)
-    if isinstance(task, SentenceEncoder | SentencePairs):
-        return _either(pairs, vectors=texts.vectors, similarity=texts.similarity)
-    if isinstance(task, BertEncoder):
-        return {DEFAULT: texts.outputs}
-    fills: dict[str, _Function] = {DEFAULT: lambda text: texts.fills(text, **options)}
-    return fills | ({"next_sentence": texts.follows} if features.NSP in task.output else {})
+    return SIGNATURES[predictor.task.task_name](predictor, tokenizer)
 
 
-def _either(is_second: bool, **functions: _Function) -> dict[str, _Function]:
+def _texts(predictor: Predictor, tokenizer: InGraphTokenizer) -> Texts:
+    """Return the model with its prompt; of a task that trains vectors, the encoder in it."""
+    prompt = predictor.prompt
+    return Texts(
+        predictor.task.vector_model() if predictor.task.reads_apart else predictor.task,
+        tokenizer,
+        max_length=predictor.max_length,
+        prompt=prompt,
+        prompt_length=predictor.prompt_length(prompt),
+    )
+
+
+def _labels(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    answer = partial(_texts(predictor, tokenizer).labels, **predictor.options)
+    return _either(predictor.pairs, texts=_of_text(answer), pairs=_of_pair(answer))
+
+
+def _numbers(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    answer = _texts(predictor, tokenizer).numbers
+    return _either(predictor.pairs, texts=_of_text(answer), pairs=_of_pair(answer))
+
+
+def _pair_labels(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    texts = Texts(predictor.task, tokenizer, max_length=predictor.max_length)  # without a prompt
+    return {DEFAULT: _of_pair(partial(texts.labels, **predictor.options))}
+
+
+def _entities(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    found = Entities(predictor.task, tokenizer, max_length=predictor.max_length)
+    return {DEFAULT: lambda text: found(text)}
+
+
+def _answers(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    length, options = predictor.max_length, predictor.options
+    asked = Questions(predictor.task, tokenizer, max_length=length, **options)
+    return {DEFAULT: lambda question, context: asked(question, context)}
+
+
+def _choices(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    return {DEFAULT: _texts(predictor, tokenizer).choices}
+
+
+def _vectors(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    texts = _texts(predictor, tokenizer)
+    return _either(predictor.pairs, vectors=texts.vectors, similarity=texts.similarity)
+
+
+def _outputs(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    return {DEFAULT: _texts(predictor, tokenizer).outputs}
+
+
+def _fills(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    texts = _texts(predictor, tokenizer)
+    return {DEFAULT: lambda text: texts.fills(text, **predictor.options)}
+
+
+def _fills_and_next_sentence(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    functions = _fills(predictor, tokenizer)
+    if features.NSP in predictor.task.output:
+        functions["next_sentence"] = _texts(predictor, tokenizer).follows
+    return functions
+
+
+# Task name -> the function that makes the signatures of its model.
+SIGNATURES: dict[str, Callable[[Predictor, InGraphTokenizer], Functions]] = {
+    "text_classification": _labels,
+    "multi_label_classification": _labels,
+    "text_regression": _numbers,
+    "pair_classification": _pair_labels,
+    "token_classification": _entities,
+    "question_answering": _answers,
+    "multiple_choice": _choices,
+    "sentence_similarity": _vectors,
+    "feature_extraction": _outputs,
+    "fill_mask": _fills,
+    "pretraining": _fills_and_next_sentence,
+}
+
+
+def _of_text(answer: _Function) -> _Function:
+    return lambda text: answer(text)
+
+
+def _of_pair(answer: _Function) -> _Function:
+    return lambda text, pair: answer(text, pair)
+
+
+def _either(is_second: bool, **functions: _Function) -> Functions:
     """Two functions, one of which is the default and the other has its name."""
     names = list(functions)
     return {

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from bert_keras import features
 from bert_keras.export.runtimes import formats
-from bert_keras.models import MultipleChoice, SentencePairs
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 
 _TOGETHER = 64  # rows: what a long text costs in memory does not grow with its length
@@ -112,11 +111,11 @@ class Texts:
         labels `count`, int32 [batch], how many have a score of `threshold` or more.
         """
         options: dict[str, Any] = self.model.options
-        if isinstance(self.model, SentencePairs):
-            assert pair is not None
-            inputs, problem = self.apart(text, pair), "single_label"
+        if pair is not None and self.model.reads_apart:
+            inputs = self.apart(text, pair)
         else:
-            inputs, problem = self.encode(text, pair), options["problem"]
+            inputs = self.encode(text, pair)
+        problem = options.get("problem", "single_label")
         logits = call_model(self.model, inputs)[features.LABEL]
         is_single = problem == "single_label"
         shares = tf.nn.softmax(logits) if is_single else tf.math.sigmoid(logits)
@@ -142,7 +141,6 @@ class Texts:
             prompt: string [batch]; behind "" the options stand alone.
             options: string [batch, choices].
         """
-        assert isinstance(self.model, MultipleChoice)
         count = tf.shape(options)[1]
         prompts, each = tf.repeat(prompt, count), tf.reshape(options, [-1])
         paired, alone = self.encode(prompts, each), self.encode(each)

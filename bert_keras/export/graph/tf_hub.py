@@ -18,7 +18,7 @@ from bert_keras import features
 from bert_keras.checkpoints import tf_hub_export
 from bert_keras.export.graph.signatures import save_program
 from bert_keras.export.graph.text_classification import flat
-from bert_keras.models import BertEncoder, MaskedLM, Pretrainer, Task
+from bert_keras.models import BertEncoder, Task
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer, cut
 from bert_keras.tokenizers.vocabulary import vocabulary_text
@@ -59,7 +59,7 @@ def _variables(task: Task | BertEncoder) -> dict[str, list[Any]]:
     encoder = task if isinstance(task, BertEncoder) else task.encoder
     lists = {"variables": list(encoder.variables)}
     # Not of an ElectraPretrainer: its head belongs to the generator, not to this encoder.
-    if isinstance(task, MaskedLM | Pretrainer):
+    if task.fills_masks:
         both = [*encoder.variables, *task.mlm.variables]  # the token table is in both
         lists["mlm_variables"] = list({id(variable): variable for variable in both}.values())
     return lists
@@ -179,7 +179,7 @@ class _Encoder(_Module):
         self.do_lower_case = tf.Variable(tf.constant(is_lowercase), trainable=False)
         self._run = _Run(encoder)
         self.specs = self._run.specs
-        if isinstance(task, MaskedLM | Pretrainer):
+        if task.fills_masks:
             self.mlm = _MaskedLM(variables["mlm_variables"], _Run(encoder, task.mlm))
         for training in (False, True):
             self.__call__.get_concrete_function(self._run.specs, training=training)

@@ -89,6 +89,7 @@ class PairClassificationTask(TextClassificationTask):
     """
 
     problem = "single_label"  # pyright: ignore[reportAssignmentType]
+    answers_pairs = False  # pyright: ignore[reportAssignmentType]
 
     def check(self, data: Texts, labels: list[str] | None) -> None:
         """There are pairs, with labels that the model knows."""

@@ -14,7 +14,7 @@ from bert_keras import file_io
 from bert_keras.checkpoints import family_head
 from bert_keras.data import SupervisedExamples, Texts, read_table, rows_to_learn, validation_split
 from bert_keras.errors import DataError
-from bert_keras.models import BertEncoder, SequenceClassifier, Task
+from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor, column_of
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.finetune_recipe import FinetuneRecipe
@@ -89,6 +89,11 @@ class FinetuningTask(abc.ABC):
         self.recipe, self.measured = recipe, measured or {}
 
     @property
+    def answers_pairs(self) -> bool:
+        """True where the model answers pairs of texts, and reads both in one row."""
+        return False
+
+    @property
     def options(self) -> dict[str, Any]:
         """Options of the predictor's method besides the texts."""
         return {}
@@ -101,8 +106,8 @@ class FinetuningTask(abc.ABC):
     def predictor(self, task: Task, tokenizer: Tokenizer) -> Predictor:
         """Return the predictor of a model of this kind."""
         length = self.recipe.max_length
-        pairs = bool(self.recipe.pair) and isinstance(task, SequenceClassifier)
-        return Predictor(task, tokenizer, max_length=length, options=self.options, pairs=pairs)
+        options = {"options": self.options, "pairs": self.answers_pairs}
+        return Predictor(task, tokenizer, max_length=length, **options)
 
     @abc.abstractmethod
     def read(self, path: str, *, labelled: bool = True) -> Any:

@@ -43,6 +43,11 @@ class TextClassificationTask(TextTask):
     """A `SequenceClassifier`."""
 
     @property
+    def answers_pairs(self) -> bool:
+        """True where the recipe names a column of second texts."""
+        return bool(self.recipe.pair)
+
+    @property
     def problem(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Of the recipe's task."""
         return PROBLEMS[self.recipe.task]

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import bert_keras as bk
 from bert_keras.errors import ResourceError
 from bert_keras.export.graph import signatures
+from bert_keras.task_names import FINETUNED, PRETRAINED
 
 tf = pytest.importorskip("tensorflow")
 
@@ -27,3 +29,14 @@ def test_a_full_disk(error, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_other_errors_are_faults(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Trackable"):
         signatures.save_program(object(), tmp_path, {})
+
+
+def test_every_task_that_answers_texts_has_signatures() -> None:
+    """The model of "retrieval", a recipe, compares vectors as any of "sentence_similarity"."""
+    answering = {
+        name
+        for name, classes in {**FINETUNED, **PRETRAINED}.items()
+        if all(getattr(bk, each).answers_texts for each in classes)
+    }
+    names = (answering - {"retrieval"}) | {bk.BertEncoder.task_name}
+    assert signatures.SIGNATURES.keys() == names
