@@ -354,6 +354,9 @@ def _sizes(config: BertConfig) -> list[Any]:
         f"embeddings/{name}/embeddings": (n, config.table_size) for name, n in rows.items() if n
     }
     inner = config.heads_of(config.unique_layers - 1) * config.head_size
-    shapes[f"{last}/attention/query/kernel"] = (hidden, inner)
-    shapes[f"{last}/feedforward/intermediate/kernel"] = (hidden, config.intermediate_size)
+    # All that a fused tensor may hold; rows of a format have those that its models have.
+    for name in ("query", "key", "value"):
+        shapes[f"{last}/attention/{name}/kernel"] = (hidden, inner)
+    for name in ("intermediate", "gate"):
+        shapes[f"{last}/feedforward/{name}/kernel"] = (hidden, config.intermediate_size)
     return [types.SimpleNamespace(path=path, shape=shape) for path, shape in shapes.items()]

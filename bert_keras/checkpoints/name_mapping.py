@@ -2,16 +2,18 @@
 
 A format is a few rows: *modules* (whole layer paths, `#` for the block's number) and *leaves* (what
 a layer calls its variables, and whether the matrix lies the other way round). The same rows serve
-reading and writing.
+reading and writing. Layers of ours with one name of theirs are the parts of a fused tensor, such as
+the projections to queries, keys and values, in the order of the rows.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 # The number of a block, or of a dense layer behind the pooling of a text's vector.
@@ -50,9 +52,47 @@ class LeafRule:
         return np.ascontiguousarray(array.T) if self.transposed else array
 
 
+class FusedVariables:
+    """Variables of ours that are stored in one tensor, side by side along their last axis.
+
+    They are read and assigned together, as one variable is.
+
+    Args:
+        variables: of one layout, which may differ in their last axis.
+
+    Attributes:
+        path: that of the first variable.
+        shape: of all of them together.
+        dtype: of the first variable.
+    """
+
+    def __init__(self, variables: Sequence[Any]):
+        self._variables = tuple(variables)
+        self._widths = [variable.shape[-1] for variable in variables]
+        self.path = variables[0].path
+        self.shape = (*variables[0].shape[:-1], sum(self._widths))
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the first variable."""
+        return self._variables[0].dtype
+
+    @property
+    def value(self) -> np.ndarray:
+        """The values of all of them."""
+        values = [keras.ops.convert_to_numpy(each.value) for each in self._variables]
+        return np.concatenate(values, axis=-1)
+
+    def assign(self, values: np.ndarray) -> None:
+        """Give each variable its part."""
+        parts = np.split(values, np.cumsum(self._widths)[:-1], axis=-1)
+        for variable, part in zip(self._variables, parts, strict=True):
+            variable.assign(np.ascontiguousarray(part))
+
+
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
-    """A variable of ours and the tensor it is stored in."""
+    """A variable of ours, or several, and the tensor that stores them."""
 
     variable: Any
     tensor: str
@@ -98,7 +138,7 @@ class NameMap:
         return _BLOCK.sub("#", path)
 
     def entries(self, variables: Iterable[Any]) -> list[TensorSpec]:
-        """Every variable, which has a path and a shape, with the tensor it is stored in.
+        """Return the tensors that store variables, which have a path and a shape.
 
         Raises:
             ValueError: there is no row for a variable.
@@ -106,9 +146,24 @@ class NameMap:
         found = [(variable, self._leaf(variable.path)) for variable in variables]
         if unknown := [variable.path for variable, leaf in found if leaf is None]:
             raise ValueError(f"The format has no row for {', '.join(unknown)}.")
+        owners: dict[str, list[Any]] = {}
+        leaves = {leaf.name: leaf for _, leaf in found if leaf is not None}
+        for variable, leaf in found:
+            if leaf is not None:
+                owners.setdefault(leaf.name, []).append(variable)
         return [
-            TensorSpec(variable, leaf.name, leaf) for variable, leaf in found if leaf is not None
+            TensorSpec(self._joined(variables), tensor, leaves[tensor])
+            for tensor, variables in owners.items()
         ]
+
+    def _joined(self, variables: list[Any]) -> Any:
+        """Return one variable, or several in the order of the rows as one."""
+        if len(variables) == 1:
+            return variables[0]
+        rows = {module: row for row, module in enumerate(self.modules)}
+        paths = (self.generic(variable.path).rpartition("/")[0] for variable in variables)
+        order = sorted(zip((rows[path] for path in paths), range(len(variables)), strict=True))
+        return FusedVariables([variables[index] for _, index in order])
 
     def clear(self, variables: Iterable[Any]) -> None:
         """Sets those to zero that are zero in the format."""

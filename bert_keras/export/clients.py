@@ -46,7 +46,7 @@ def model_class_of(name: str) -> type[AnswersTexts]:
     Raises:
         ArtifactError: there is no such class.
     """
-    found = getattr(models, name, None)
+    found: Any = getattr(models, name, None)
     if not hasattr(found, "answer_inputs"):
         raise ArtifactError(
             f"The export is of a {name!r:.100}, a class that this version of bert_keras does not "

@@ -101,3 +101,43 @@ def test_the_longest_beginning_has_the_prefix():
     assert [entry.tensor for entry in table.entries(variables)] == ["2/x", "1/y", "0/z"]
     assert table.knows("d/bias")
     assert not table.knows("d/kernel")
+
+
+# === Fused tensors ===
+
+
+_FUSED = NameMap(
+    {f"block_#/attention/{name}": "layers.#.Wqkv" for name in ("query", "key", "value")},
+    {"kernel": LeafRule("weight", transposed=True), "bias": LeafRule("bias")},
+)
+
+
+def _projections(leaf: str, *shape: int) -> list[keras.Variable]:
+    """Variables in another order than that of the rows."""
+    made = []
+    for number, name in enumerate(("value", "query", "key")):
+        values = np.arange(np.prod(shape), dtype="float32").reshape(shape) + 100 * number
+        variable = keras.Variable(values)
+        variable._path = f"block_7/attention/{name}/{leaf}"
+        made.append(variable)
+    return made
+
+
+@pytest.mark.parametrize(("leaf", "shape"), [("kernel", (2, 3)), ("bias", (3,))])
+def test_several_variables_are_one_tensor(leaf: str, shape: tuple[int, ...]) -> None:
+    variables = _projections(leaf, *shape)
+    (entry,) = _FUSED.entries(variables)
+    value, query, key = (keras.ops.convert_to_numpy(variable) for variable in variables)
+    whole = np.concatenate([query, key, value], axis=-1)
+    theirs = entry.leaf.theirs(entry.variable.value)
+    assert entry.tensor == f"layers.7.Wqkv.{'weight' if leaf == 'kernel' else 'bias'}"
+    assert entry.shape == theirs.shape == (9, *shape[:-1])
+    np.testing.assert_array_equal(theirs, whole.T if leaf == "kernel" else whole)
+    entry.variable.assign(entry.leaf.ours(theirs + 1))
+    for variable, before in zip(variables, (value, query, key), strict=True):
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), before + 1)
+
+
+def test_a_fused_tensor_belongs_to_all_its_layers() -> None:
+    owners = [f"block_3/attention/{name}" for name in ("query", "key", "value")]
+    assert _FUSED.owners("layers.3.Wqkv.weight") == owners
