@@ -1,4 +1,4 @@
-"""Checkpoints: tables of names, and the one engine that reads and writes by them."""
+"""Checkpoints of this and other libraries: tables of tensor names, readers and writers."""
 
 from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.folders import open_checkpoint

@@ -1,4 +1,4 @@
-"""Checkpoints of any format: read the config, make the model, fill it."""
+"""Base class of checkpoint folders: it reads the config, builds the model and fills its weights."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ if TYPE_CHECKING:
     from bert_keras.models import BertEncoder, Task
 
 Shapes = Mapping[str, tuple[int, ...]]
-_MOST_NAMES = 5  # of tensors in a warning
+_MOST_NAMES = 5  # tensor names that a warning lists
 
 
 def encoder_of(model: BertEncoder | Task) -> BertEncoder:
-    """Return the encoder of a task, or an encoder itself."""
+    """Return the encoder of a task. An encoder is returned as it is."""
     encoder: Any = getattr(model, "encoder", model)
     return encoder
 
 
 def is_task(model: BertEncoder | Task) -> TypeGuard[Task]:
-    """Return whether a model is a task, and not an encoder alone."""
+    """Return True for a task (an encoder with a head), False for a bare encoder."""
     return encoder_of(model) is not model
 
 
 class Checkpoint(abc.ABC):
-    """A folder with a model's weights.
+    """A folder that holds the weights of a model, in one file format.
+
+    A subclass describes one format: where its config, its options and its tensor names are. The
+    method `load` is the same for all formats.
 
     Attributes:
-        directory: where it is.
+        directory: path of the folder.
     """
 
     directory: Path
@@ -49,61 +52,67 @@ class Checkpoint(abc.ABC):
     @property
     @abc.abstractmethod
     def class_name(self) -> str:
-        """The class of ours that it holds.
+        """Name of the `bert_keras` class that this checkpoint holds, such as "MaskedLM".
 
         Raises:
-            ArtifactError: one that we have not.
+            ArtifactError: if `bert_keras` has no class for this model.
         """
 
     @abc.abstractmethod
     def source(self, *, verify: bool = False) -> tensors.Tensors:
-        """Opens the tensors; with `verify`, only if they are those that were written."""
+        """Open the tensors for reading.
+
+        Args:
+            verify: compare the file with the digest that was written beside it, if there is one.
+
+        Raises:
+            ArtifactError: if a file is missing, damaged, or not the one that was written.
+        """
 
     @abc.abstractmethod
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
-        """The config, from a file, and from the shapes of the tensors where that says too little.
+        """Read the config of the encoder.
+
+        Args:
+            shapes: shape of each tensor, by name. Some formats state sizes only there.
+            allow_missing: variable paths that may be missing. With "pooler" among them the config
+                has a pooler, although the tensors have none.
 
         Raises:
-            ArtifactError: it is not one of an encoder.
+            ArtifactError: if a value is missing or not supported.
         """
 
     @abc.abstractmethod
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes
     ) -> tuple[dict[str, Any], Path]:
-        """The options of this class that the checkpoint tells, and the file that does."""
+        """Return saved constructor options of a class (such as `labels`) and the file of them."""
 
     @abc.abstractmethod
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
-        """Return the names of this checkpoint for the variables of a model of this class."""
+        """Return the map from variable paths of a class to tensor names of this checkpoint."""
 
     def has_head(self, class_name: str, head: tuple[str, ...], shapes: Shapes) -> bool:
-        """Return whether the checkpoint holds the head of a task class.
-
-        Args:
-            class_name: of the task.
-            head: the beginnings of the paths of its head layers.
-            shapes: of the tensors.
-        """
+        """Return whether the tensors hold a task's head, whose path prefixes are `head`."""
         names = self.names(class_name, self.read_config(shapes, ()), shapes)
         owners = [path for tensor in shapes for path in names.owners(tensor)]
         return any(begins(path, head) for path in owners)
 
     def head_class(self, class_name: str) -> str | None:
-        """Return the name of the class whose head the checkpoint says that it has.
+        """Return the name of the task class whose head the checkpoint states.
 
         Args:
-            class_name: the one to return where the checkpoint names several, and this among them.
+            class_name: the preferred answer, if the checkpoint names several classes.
 
         Returns:
-            None where the checkpoint says none that is known.
+            Name of the class; None if the checkpoint states no class that is known.
         """
         del class_name
         return None
 
     @property
     def is_told_by_tensors(self) -> bool:
-        """True where the config cannot be read without the tensors."""
+        """True if the config can be read only with the shapes of the tensors."""
         return True
 
     def load(
@@ -118,24 +127,24 @@ class Checkpoint(abc.ABC):
         new_head: bool = False,
         plain: bool = False,
     ) -> Any:
-        """Make a model of this class and fill it; the tensors are opened once.
+        """Build a model of this class and fill its weights. The tensors are opened once.
 
         Args:
-            model_class: of the model.
-            make: called with the config, whether all weights of the encoder will be filled, and
-                the options; makes the model.
-            options: of the caller, which come before those that the checkpoint tells.
-            load_weights: False to take only the config.
-            allow_missing: variable paths (or their beginnings) that keep new weights if missing;
-                one name or several.
-            allow_unused: paths of ours whose tensors the model does without; likewise.
-            new_head: whether the head is new, whatever the checkpoint has. It also is where
-                `options` describe labels and the checkpoint has no head of this class. Every other
-                head is then unused.
-            plain: keep the weights as other libraries read them, and let all of them train.
+            model_class: class of the model.
+            make: function that builds the model, called as `make(config, is_filled, **options)`.
+                `is_filled` is True if all weights of the encoder will be filled.
+            options: options of the caller. They take precedence over those of the checkpoint.
+            load_weights: False to use only the config and leave the weights random.
+            allow_missing: variable paths or prefixes that keep new weights if missing.
+            allow_unused: variable paths or prefixes whose tensors may stay unused.
+            new_head: start with a new head, even if the checkpoint has one. The head is also new
+                if `options` describe labels and the checkpoint has no head of this class. With a
+                new head, all heads of the checkpoint stay unused.
+            plain: make all weights plain floats and trainable: do not restore frozen, adapted or
+                quantised layers.
 
         Raises:
-            ArtifactError: the checkpoint cannot be read, or its tensors are not the model's.
+            ArtifactError: if the checkpoint cannot be read, or its tensors do not fit the model.
         """
         allow_missing, allow_unused = _names(allow_missing), _names(allow_unused)
         class_name = model_class.__name__
@@ -156,7 +165,7 @@ class Checkpoint(abc.ABC):
                 allow_unused = (*allow_unused, *hugging_face.HEADS)
             if source:
                 self.check_sizes(config, source, allow_missing, only_there=not load_weights)
-            # Random weights are made only if some of them may stay.
+            # Random initial weights cost time, so they are drawn only if some of them may stay.
             with to_be_filled() if load_weights and not allow_missing else nullcontext():
                 saved, path = self.saved_options(class_name, config, shapes)
                 if is_new:
@@ -190,14 +199,16 @@ class Checkpoint(abc.ABC):
         return model
 
     def set_state(self, model: BertEncoder | Task, *, is_new: bool = False) -> None:  # noqa: B027
-        """Freeze, adapt and quantise a filled model as it was saved, where the checkpoint says.
+        """Restore frozen layers, adapters and quantisation of a filled model.
+
+        Only folders of `bert_keras` store this state; other formats leave the model as it is.
 
         Args:
-            model: the model.
-            is_new: whether its head is new, so that it is not the saved model.
+            model: the filled model.
+            is_new: True if its head is new, so that it is not the model that was saved.
 
         Raises:
-            ArtifactError: it says so of another model.
+            ArtifactError: if the stored state does not fit the model.
         """
 
     def check_sizes(
@@ -208,16 +219,18 @@ class Checkpoint(abc.ABC):
         *,
         only_there: bool = False,
     ) -> None:
-        """Compare the config with the tensors, before memory is taken on its word.
+        """Compare the sizes in the config with the shapes of the tensors.
+
+        This runs before the model is built, so that a wrong size in a config allocates no memory.
 
         Args:
-            config: that the folder tells.
-            source: the opened tensors.
-            allow_missing: variable paths (or their beginnings) that may be missing.
-            only_there: True to compare the tensors that are there, whichever are missing.
+            config: config that the folder states.
+            source: opened tensors.
+            allow_missing: variable paths (or path prefixes) that may be missing.
+            only_there: compare only tensors that the checkpoint has.
 
         Raises:
-            ArtifactError: a tensor is missing, or of another shape.
+            ArtifactError: if a tensor is missing or has another shape.
         """
         names = self.names(ENCODER, config, source.shapes)
         matrices = [matrix for matrix in _sizes(config) if names.knows(matrix.path)]
@@ -240,7 +253,13 @@ class Checkpoint(abc.ABC):
         allow_unused: tuple[str, ...],
         new_head: tuple[str, ...],
     ) -> None:
-        """Assign every tensor to its variable, but for those of a new head."""
+        """Assign every tensor to its variable, except for the variables of a new head.
+
+        Warns if tensors hold NaN or infinity. The last three arguments are path prefixes.
+
+        Raises:
+            ArtifactError: if a tensor is missing, unused or of another shape.
+        """
         names = self.names(type(model).__name__, config, source.shapes)
         entries = self._entries(model.weights, names, allow_missing)
         entries = [entry for entry in entries if not begins(entry.path, new_head)]
@@ -274,6 +293,11 @@ class Checkpoint(abc.ABC):
     def _entries(
         self, variables: Iterable[Any], names: NameMap, allow_missing: tuple[str, ...]
     ) -> list[TensorSpec]:
+        """Return each variable with its tensor.
+
+        Raises:
+            ArtifactError: if this format has no tensor for a variable that may not be missing.
+        """
         known = [v for v in variables if names.knows(v.path)]
         strangers = [v.path for v in variables if not names.knows(v.path)]
         refused = [path for path in strangers if not begins(path, (*allow_missing, *names.zeros))]
@@ -288,7 +312,7 @@ class Checkpoint(abc.ABC):
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:
-    """One name, or several, as a tuple: a str is a sequence of letters, which are no names."""
+    """Return one name or several as a tuple. A str alone would be read as a list of letters."""
     return (names,) if isinstance(names, str) else tuple(map(str, names))
 
 
@@ -299,7 +323,10 @@ def _hint_of_heads(
     expected: Shapes,
     allowed: Collection[str],
 ) -> str:
-    """Return the cure for tensors of heads that are missing or left over; "" for none."""
+    """Return advice on head tensors that are missing or unused; "" if there are none.
+
+    `allowed` are the names of tensors that may be missing or unused.
+    """
     lacking = {
         entry.path.partition("/")[0]
         for entry in entries
@@ -330,7 +357,11 @@ def _make(
     saved: dict[str, Any],
     path: Path,
 ) -> Any:
-    """Makes the model; `saved` are the options that the file at `path` tells."""
+    """Build the model from the `saved` options of the file `path` and those of the caller.
+
+    Raises:
+        ArtifactError: if the class refuses the saved options.
+    """
     if not saved:
         return make(**options)
     try:
@@ -343,7 +374,10 @@ def _make(
 
 
 def _sizes(config: BertConfig) -> list[Any]:
-    """The matrices that show every size of a config: path and shape, as a variable has them."""
+    """Return a few weight matrices whose shapes together show every size of a config.
+
+    Each has the attributes `path` and `shape` of a Keras variable, without its memory.
+    """
     hidden, last = config.hidden_size, f"block_{config.unique_layers - 1}"
     rows = {
         "token": config.vocab_size,

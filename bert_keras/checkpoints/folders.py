@@ -1,7 +1,8 @@
 """Opening and writing checkpoint folders.
 
-A folder of ours has Hugging Face's layout (`config.json`, `model.safetensors`) so that other tools
-open it, and beside it `bert_keras.json` (see `manifest`): what only we need to know.
+`bert_keras` writes folders in Hugging Face's layout (`config.json`, `model.safetensors`), so that
+other libraries can open them. A third file, `bert_keras.json`, holds what only `bert_keras` reads
+(see `manifest`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from bert_keras.tokenizers import Tokenizer, files, tokenizer_config
 if TYPE_CHECKING:
     from bert_keras.models import BertEncoder, Task
 
-# What a repository is asked for. A pickle must be asked for in words.
+# Files that are downloaded from a repository. A pickle is downloaded only with `allow_pickle`.
 _FILES = (
     *(CONFIG, MANIFEST, ADAPTER, "model*.safetensors", STATE_WEIGHTS),
     *(tensors.INDEX, *keras_hub_preset.FILES),
@@ -70,7 +71,17 @@ def write_checkpoint(
 
 
 def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
-    """Hugging Face's layout, and the manifest."""
+    """Write a model in Hugging Face's layout, with the manifest of `bert_keras` beside it.
+
+    Files of sentence-transformers are added for tasks that it can open.
+
+    Args:
+        model: encoder or task to write.
+        directory: folder to write into. It is created if needed.
+
+    Raises:
+        NumericError: if a weight is not finite. Nothing is written.
+    """
     encoder = encoder_of(model)
     class_name, options = type(model).__name__, model.options
     family = hugging_face.family_for(encoder.config, class_name, options)
@@ -82,7 +93,7 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     config = hugging_face.write_config(encoder.config, class_name, options)
     directory.mkdir(parents=True, exist_ok=True)
     is_theirs = is_task(model) and sentence_transformers_writer.is_theirs(class_name, options)
-    # The layers of vectors have files of their own there.
+    # sentence-transformers reads the dense layers of a sentence encoder from their own files.
     own = [
         entry for entry in entries if is_theirs and begins(entry.path, (features.SENTENCE_VECTOR,))
     ]
@@ -118,7 +129,7 @@ def writer_of(format: str) -> Callable[[Any, Path], None]:  # noqa: A002
     """Return the function that writes a model into a folder in this format.
 
     Raises:
-        UsageError: no such format.
+        UsageError: if there is no such format.
     """
     if format not in _FORMATS:
         raise UsageError(f"format must be one of {', '.join(_FORMATS)}. Received: {format!r}")
@@ -136,7 +147,7 @@ def load_encoder(
     plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
-    """See `BertEncoder.from_preset`."""
+    """Open an encoder by its handle. `BertEncoder.from_preset` describes the arguments."""
     if not load_weights and presets.is_preset(handle):
         return encoder_class(PRESETS[os.fspath(handle)], **options)
     opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
@@ -165,7 +176,7 @@ def load_task(
     dtype: Any = None,
     **options: Any,
 ) -> Any:
-    """See `Task.from_preset`."""
+    """Open a task by its handle. `Task.from_preset` describes the arguments."""
     if not load_weights and presets.is_preset(handle):
         config = PRESETS[os.fspath(handle)]
         told = hugging_face.new_head_options(task_class.__name__, config)
@@ -188,10 +199,15 @@ def load_task(
 
 
 def attach(task: Task, handle: str | Path, tokenizer: Tokenizer | None = None) -> Task:
-    """Attach the tokenizer and the settings of a folder to its task.
+    """Attach the tokenizer and the predictor settings of a folder to its task.
 
-    A folder without a tokenizer that we read is a task that takes features; the reason is kept for
-    the message of the first text.
+    Without a readable tokenizer the task takes features only. The reason is kept, and the task
+    states it when it is first called with text.
+
+    Args:
+        task: task that was opened from the folder.
+        handle: the folder; see `BertEncoder.from_preset`.
+        tokenizer: tokenizer to use instead of the folder's.
     """
     task.predictor_config = read_predictor_config(handle)
     try:
@@ -204,7 +220,7 @@ def attach(task: Task, handle: str | Path, tokenizer: Tokenizer | None = None) -
 
 
 def _save_attachments(task: Task, directory: Path) -> None:
-    """Write the tokenizer and the settings of a task beside its checkpoint."""
+    """Write the tokenizer and the predictor settings of a task beside its checkpoint."""
     if task.tokenizer is not None:
         task.tokenizer.save_to_preset(directory)
     if task.predictor_config != PredictorConfig():
@@ -220,11 +236,11 @@ def make_encoder(
     plain: bool = False,
     **options: Any,
 ) -> BertEncoder:
-    """Make the encoder of an opened checkpoint and fill it; see `BertEncoder.from_preset`."""
+    """Build and fill the encoder of an opened checkpoint; see `BertEncoder.from_preset`."""
 
-    def make(config: BertConfig, is_filled: bool, **given: Any) -> BertEncoder:
-        del is_filled  # `load` has seen to it: an encoder has no head beside it
-        return encoder_class(config, **given)
+    def make(config: BertConfig, is_filled: bool, **all_options: Any) -> BertEncoder:
+        del is_filled  # an encoder has no head of its own, so `load` skips the random weights
+        return encoder_class(config, **all_options)
 
     return opened.load(
         encoder_class,
@@ -232,7 +248,7 @@ def make_encoder(
         options,
         load_weights=load_weights,
         allow_missing=allow_missing,
-        allow_unused=hugging_face.HEADS,  # an encoder does without every head there is
+        allow_unused=hugging_face.HEADS,  # an encoder uses no head
         plain=plain,
     )
 
@@ -250,12 +266,12 @@ def make_task(
     dtype: Any = None,
     **options: Any,
 ) -> Any:
-    """Make a task of an opened checkpoint and fill it; see `Task.from_preset`."""
+    """Build and fill the task of an opened checkpoint; see `Task.from_preset`."""
 
-    def make(config: BertConfig, is_filled: bool, **given: Any) -> Task:
+    def make(config: BertConfig, is_filled: bool, **all_options: Any) -> Task:
         with to_be_filled() if is_filled else nullcontext():
             encoder = encoder_class(config, dtype=dtype)
-        return task_class(encoder, **given)
+        return task_class(encoder, **all_options)
 
     options = _described(task_class, options)
     return opened.load(
@@ -271,10 +287,10 @@ def make_task(
 
 
 def _described(task_class: type[Task], options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a task with the number of classes that its labels tell.
+    """Return the options of a task, with `num_classes` completed from its labels.
 
     Raises:
-        ValueError: `labels` and `num_classes` contradict each other, or two labels are the same.
+        ValueError: if `labels` and `num_classes` contradict each other, or a label occurs twice.
     """
     if not new_heads.is_described(options) or not new_heads.takes_labels(task_class):
         return options
@@ -286,10 +302,16 @@ def _described(task_class: type[Task], options: dict[str, Any]) -> dict[str, Any
 def open_checkpoint(
     handle: str | Path, *, allow_pickle: bool = False, trust: bool = False
 ) -> Checkpoint:
-    """Finds out what a handle names, and reads its small files.
+    """Recognise the format of a checkpoint and read its small files, but not the weights.
+
+    Args:
+        handle: preset name, folder, or `hf://organisation/name`; see `BertEncoder.from_preset`.
+        allow_pickle: whether a `pytorch_model.bin` may be read.
+        trust: whether a SavedModel of TensorFlow Hub may be read with the constants of Google's
+            published models; see `tf_hub`.
 
     Raises:
-        ArtifactError: nothing that can be opened.
+        ArtifactError: if the handle names no folder, or none in a known format.
     """
     more = (
         *([tensors.PICKLE, f"[0-9]*_*/{tensors.PICKLE}"] if allow_pickle else []),
@@ -303,7 +325,7 @@ def open_checkpoint(
         )
     exported = tokenizer_config.encoder_folder(directory)
     if not (directory / CONFIG).is_file() and tokenizer_config.is_one(exported):
-        presets.resolve_handle(handle, tf_hub_export.WEIGHTS)  # a repository was asked for less
+        presets.resolve_handle(handle, tf_hub_export.WEIGHTS)  # downloads the weights too
         return tf_hub_export.ExportedFolder.open(exported)
     if not (directory / CONFIG).is_file() and tf_hub.is_one(directory):
         return tf_hub.HubFolder.open(directory, trust=trust)

@@ -33,7 +33,7 @@ LEAVES = {
 }
 HEADS = ("mlm", "nsp", "sop", "label", "span", "rtd", "generator")
 _GENERATOR, _DISCRIMINATOR = "generator_predictions/output_bias", "discriminator_predictions/dense"
-# The variables by which a class is known, all of them; the first that has them counts.
+# Class -> variables that show it. A checkpoint is of the first class of which it has them all.
 TOLD_BY = (
     ("Pretrainer", {"cls/seq_relationship/output_weights"}),
     ("ElectraPretrainer", {_GENERATOR, f"{_DISCRIMINATOR}/kernel"}),
@@ -64,7 +64,7 @@ _MLM = {
     "mlm/dense": "cls/predictions/transform/dense",
     "mlm/layer_norm": "cls/predictions/transform/LayerNorm",
 }
-# Scores of classes: their matrix has a row per class.
+# Classification heads. Google stores their matrix as (classes, hidden), the transpose of a kernel.
 _CLASSIFIERS = {
     "label/output/kernel": LeafRule("output_weights", transposed=True),
     "label/output/bias": LeafRule("output_bias"),
@@ -74,6 +74,7 @@ _CLASSIFIERS = {
 
 
 def _pairs(name: str) -> dict[str, LeafRule]:
+    """Return the names of the pretraining heads: the MLM bias and the sentence-pair head `name`."""
     return {
         "mlm/bias": LeafRule("cls/predictions/output_bias"),
         f"{name}/dense/kernel": LeafRule("cls/seq_relationship/output_weights", transposed=True),
@@ -83,12 +84,12 @@ def _pairs(name: str) -> dict[str, LeafRule]:
 
 @dataclasses.dataclass(frozen=True)
 class GoogleFamily:
-    """A family in Google's words.
+    """Google's names for the layers of one model family.
 
     Attributes:
-        prefix: of the encoder's variables.
-        modules: our layers -> theirs, `#` for the block's number.
-        whole: our variables -> theirs, where the rows do not say it.
+        prefix: prefix of the encoder's variables.
+        modules: path of our layer -> Google's name; `#` stands for the block number.
+        whole: path of our variable -> Google's name, for names that do not follow from `modules`.
     """
 
     prefix: str
@@ -144,11 +145,11 @@ FAMILIES = {
 
 
 # === Reading and writing ===
-# Names as in the code that was published with the papers: google-research/bert, albert and electra.
+# The names are those of the code published with the papers: google-research/bert, albert, electra.
 
 
 PREFIX = "bert_model.ckpt"
-# Hugging Face kept Google's words.
+# Hugging Face took over these keys of Google's configs.
 _SIZES = SIZES | {
     name: CONSTANTS[name]
     for name in ("num_segments", "activation", "dropout", "attention_dropout", "initializer_range")
@@ -158,7 +159,7 @@ _MORE = {
     "albert": {"embedding_size": "embedding_size", "num_unique_layers": "num_hidden_groups"},
     "electra": {"embedding_size": "embedding_size"},
 }
-# Their "gelu" is the tanh approximation; they have no other.
+# Google's "gelu" is the tanh approximation.
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
 _ENCODED = "electra/encoder/layer_0/attention/self/query/kernel"
 _GENERATED = "generator/encoder/layer_0/attention/self/query/kernel"
@@ -166,18 +167,18 @@ _REQUIRED = ("inner_group_num", "net_structure_type")  # values: `config_keys.RE
 
 
 def is_one(directory: Path) -> bool:
-    """Return whether a folder looks like such a checkpoint."""
+    """Return whether a folder has a config or an index file of a TensorFlow 1 checkpoint."""
     return any(any(directory.glob(name)) for name in (*CONFIGS.values(), "*.index"))
 
 
 @dataclasses.dataclass(frozen=True)
 class GoogleFolder(Checkpoint):
-    """A folder with a checkpoint and its config.
+    """A folder with a TensorFlow 1 checkpoint and its config.
 
     Attributes:
-        directory: where it is.
-        config_path: its config.
-        values: what that says.
+        directory: path of the folder.
+        config_path: path of the config, such as `bert_config.json`.
+        values: parsed config.
     """
 
     directory: Path
@@ -186,10 +187,10 @@ class GoogleFolder(Checkpoint):
 
     @classmethod
     def open(cls, directory: Path) -> GoogleFolder:
-        """Reads the config.
+        """Read the config of a folder.
 
         Raises:
-            ArtifactError: there is none.
+            ArtifactError: if the folder has no config.
         """
         for name in CONFIGS.values():
             if (directory / name).is_file():
@@ -202,40 +203,40 @@ class GoogleFolder(Checkpoint):
 
     @property
     def class_name(self) -> str:
-        """Told by the variables of the head."""
+        """Name of our class; the variables of the head show it."""
         with self.source() as source:
             return class_of(source.shapes)
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
-        """Opens the only checkpoint of the folder."""
-        del verify  # the reader checks what it reads
+        """Open the only checkpoint of the folder."""
+        del verify  # TensorFlow's reader compares checksums
         prefixes = sorted(path.with_suffix("") for path in self.directory.glob("*.index"))
         if len(prefixes) != 1:
-            found = ", ".join(path.name for path in prefixes) or "none"
+            names = ", ".join(path.name for path in prefixes) or "none"
             raise ArtifactError(
                 f"{self.directory}: expected one checkpoint, a file that ends in .index and its "
-                f"data. Received: {found}"
+                f"data. Received: {names}"
             )
         return tf_checkpoint.VariableFile(prefixes[0])
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
-        """The config; the family and whether there is a pooler are told by the variables."""
+        """Read the config. The variables show the family and whether there is a pooler."""
         pooler = has_pooler(shapes) or "pooler" in allow_missing
         return read_config(self.values, self.config_path, family_of(shapes), pooler=pooler)
 
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes
     ) -> tuple[dict[str, Any], Path]:
-        """The number of classes, and what a family's pairs are."""
+        """Return the options that the variables show; see `options_of`."""
         return options_of(class_name, config.family, shapes), self.config_path
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
-        """By the family's rows."""
+        """Return the names of the family's variables."""
         return names_of(config.family, class_name, shapes)
 
 
 def class_of(shapes: Shapes) -> str:
-    """The class of ours, told by the variables of the head."""
+    """Return the name of our class for a checkpoint, by the variables of its head."""
     for name, variables in TOLD_BY:
         if variables <= shapes.keys():
             return name
@@ -243,12 +244,22 @@ def class_of(shapes: Shapes) -> str:
 
 
 def has_pooler(shapes: Shapes) -> bool:
-    """Return whether there is a pooler among the variables."""
+    """Return whether the variables have a pooler."""
     return "bert/pooler/dense/kernel" in shapes
 
 
 def options_of(class_name: str, family: str, shapes: Shapes) -> dict[str, Any]:
-    """The options of a task: what its variables tell, and what a family's pairs are."""
+    """Return the constructor options of a task that follow from its variables and its family.
+
+    Args:
+        class_name: name of our class.
+        family: model family. ALBERT was pretrained with sentence order prediction (SOP), the other
+            families with next sentence prediction (NSP).
+        shapes: shape of each variable, by name.
+
+    Returns:
+        `generator_size` of an ELECTRA, `loss` of a `Pretrainer`, `num_classes` of a classifier.
+    """
     options: dict[str, Any] = {}
     widths = [shapes.get(name, ())[:1] for name in (_GENERATED, _ENCODED)]
     if class_name == "ElectraPretrainer" and all(width and width[0] for width in widths):
@@ -261,16 +272,16 @@ def options_of(class_name: str, family: str, shapes: Shapes) -> dict[str, Any]:
 
 
 def read_config(values: dict[str, Any], path: Path, family: str, *, pooler: bool) -> BertConfig:
-    """Translates one of Google's configs.
+    """Translate one of Google's configs, such as `bert_config.json`.
 
     Args:
-        values: the parsed file.
-        path: where it came from, for messages.
-        family: which it does not say.
-        pooler: whether there is a pooler, which it does not say either.
+        values: parsed file.
+        path: path of the file, for messages.
+        family: model family, which the file does not state.
+        pooler: whether the checkpoint has a pooler, which the file does not state either.
 
     Raises:
-        ArtifactError: an unsupported value, or one that is missing.
+        ArtifactError: if a value is missing or not supported.
     """
     hugging_face_names.require_known_values(values, path)
     keys = {**_SIZES, **_MORE[family]}
@@ -290,12 +301,12 @@ def read_config(values: dict[str, Any], path: Path, family: str, *, pooler: bool
 
 
 def save(model: BertEncoder | Task, directory: Path) -> None:
-    """Writes a model as `bert_model.ckpt` and its config.
+    """Write a model as a TensorFlow 1 checkpoint `bert_model.ckpt` with its config.
 
     Raises:
-        UsageError: Google's code had no such model.
-        NumericError: a weight is not finite. Nothing is written.
-        ImportError: TensorFlow is not installed.
+        UsageError: if Google's code cannot represent this model.
+        NumericError: if a weight is not finite. Nothing is written.
+        ImportError: if TensorFlow is not installed.
     """
     class_name = type(model).__name__
     config = encoder_of(model).config
@@ -321,7 +332,8 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
         tf_checkpoint.write(Path(folder, PREFIX), there)
         Path(folder, CONFIGS[config.family]).write_bytes(manifests.json_bytes(values))
         old = set(directory.glob(f"{PREFIX}.data-*"))
-        # The index comes last: without it there is no checkpoint.
+        # The index moves last: readers recognise a checkpoint by it, so that a broken-off save
+        # leaves no half checkpoint.
         for path in sorted(Path(folder).iterdir(), key=lambda path: path.suffix == ".index"):
             path.replace(directory / path.name)
             old.discard(directory / path.name)
@@ -330,6 +342,11 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
 
 
 def _write_config(config: BertConfig, class_name: str) -> dict[str, Any]:
+    """Return a config in Google's format.
+
+    Raises:
+        UsageError: if the format cannot state every value of `config`.
+    """
     if config.family not in FAMILIES:
         raise UsageError(
             f"There was no {config.family} in TF1: only {', '.join(FAMILIES)} can be written so."
@@ -350,7 +367,7 @@ def _write_config(config: BertConfig, class_name: str) -> dict[str, Any]:
 
 
 def family_of(shapes: Shapes) -> str:
-    """The family, told by the variables."""
+    """Return the model family of a checkpoint, by the names of its variables."""
     if any("/inner_group_0/" in name for name in shapes):
         return "albert"
     is_electra = any(name.startswith(("electra/", "generator/")) for name in shapes)
@@ -358,10 +375,18 @@ def family_of(shapes: Shapes) -> str:
 
 
 def names_of(family: str, class_name: str, shapes: Shapes) -> NameMap:
-    """The names of a family's variables; those of `shapes` are to be read, {} is to be written."""
+    """Return the names of the variables of a family.
+
+    In ELECTRA the encoder of a masked language model is the generator, which has its own prefix.
+
+    Args:
+        family: model family, a key of `FAMILIES`.
+        class_name: name of our class.
+        shapes: variables of a checkpoint to read; {} for a checkpoint to write.
+    """
     rows = FAMILIES[family]
     is_generator = class_name == "MaskedLM"
-    if shapes:  # to be read: what is there counts
+    if shapes:  # the checkpoint decides, because an encoder can be read from a generator too
         is_generator = not any(name.startswith(f"{rows.prefix}encoder/") for name in shapes)
     prefixes: Mapping[str, str] = {"": rows.prefix, **dict.fromkeys(HEADS, "")}
     if family == "electra" and is_generator:

@@ -1,4 +1,7 @@
-"""Hugging Face's configs and checkpoints, both ways, by the tables of `hugging_face_names`."""
+"""Translation between our configs and head options and Hugging Face's, in both directions.
+
+The tables of names are in `hugging_face_names`.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,13 @@ from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.config import MOST, BertConfig
 from bert_keras.errors import ArtifactError
 
-MOST_CLASSES = 100_000  # without names, which would make the file as large
+# Limit of `num_labels` without names: a damaged config must not allocate any amount of memory.
+MOST_CLASSES = 100_000
 _LABELLED = ("SequenceClassifier", "TokenClassifier")
-_OF_A_TEXT = ("SequenceClassifier", "MultipleChoice")  # heads over one vector
-# What only our heads can be, and what all others are.
+_OF_A_TEXT = ("SequenceClassifier", "MultipleChoice")  # heads over one vector for each text
+# Options that only our heads have, with the value at which they equal Hugging Face's heads.
 _OURS = {"crf": False, "representation": "last"}
-# ELECTRA's head over choices has them; ours is always so.
+# Options of ELECTRA's multiple-choice head, with the only values that our head supports.
 _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 _PROBLEMS = {
     "single_label": "single_label_classification",
@@ -31,7 +35,13 @@ _PROBLEMS = {
 def write_head_options(
     class_name: str, options: Mapping[str, Any], family: Family
 ) -> dict[str, Any]:
-    """Return the entries of a config for a head: the names of its classes, the problem, dropout."""
+    """Return the config.json entries of a head: names of its classes, problem type, dropout.
+
+    Args:
+        class_name: name of our task class.
+        options: options of the task.
+        family: names of the encoder's family.
+    """
     values: dict[str, Any] = {}
     if "labels" in options:
         values["id2label"] = {str(i): name for i, name in enumerate(options["labels"])}
@@ -45,7 +55,14 @@ def write_head_options(
 
 
 def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
-    """Return the options of a family's head over [CLS]: `SequenceClassifier`, `MultipleChoice`."""
+    """Return the options of a family's head over [CLS].
+
+    `hidden_activation` is the activation of its hidden layer, or None for a head without one.
+
+    Args:
+        class_name: "SequenceClassifier" or "MultipleChoice".
+        config: config of the encoder.
+    """
     family = FAMILIES[config.family]
     options: dict[str, Any] = {"hidden_activation": family.hidden_activation.get(class_name)}
     if family.hidden_dropout is not None:
@@ -54,7 +71,7 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
 
 
 def needs_pooler(class_name: str, config: BertConfig) -> bool:
-    """Return whether a head of this class reads a pooler that the encoder does not have."""
+    """Return whether a head of this class needs a pooler that the encoder lacks."""
     if class_name == "Pretrainer":
         return not config.pooler
     if class_name not in _OF_A_TEXT or config.pooler:
@@ -63,7 +80,10 @@ def needs_pooler(class_name: str, config: BertConfig) -> bool:
 
 
 def new_head_options(class_name: str, config: BertConfig) -> dict[str, Any]:
-    """Return the options of a new head: those of its family, or a tanh layer without a pooler."""
+    """Return the options of a new head: those of its family.
+
+    If that head needs a pooler and the encoder has none, a tanh layer in the head replaces it.
+    """
     if class_name not in _OF_A_TEXT:
         return {}
     options = family_head(class_name, config)
@@ -71,19 +91,25 @@ def new_head_options(class_name: str, config: BertConfig) -> dict[str, Any]:
 
 
 def are_theirs(options: Mapping[str, Any]) -> bool:
-    """Return whether other libraries have such a head: over the last layer, token by token."""
+    """Return whether other libraries have such a head: no CRF, and it reads the last layer only."""
     return all(options.get(name, plain) == plain for name, plain in _OURS.items())
 
 
 def read_head_options(
     class_name: str, values: Mapping[str, Any], config: BertConfig, path: Path
 ) -> dict[str, Any]:
-    """The options of one of our task classes, from a Hugging Face config.
+    """Return the options of one of our task classes from a Hugging Face config.
 
-    Labels are read where the config is of that class; else they are the caller's to give.
+    Labels are read only if the config names that class. Otherwise the caller has to state them.
+
+    Args:
+        class_name: name of our task class.
+        values: parsed config.json.
+        config: config of the encoder.
+        path: path of config.json, for messages.
 
     Raises:
-        ArtifactError: `id2label` or `problem_type` cannot be used.
+        ArtifactError: if `id2label` or `problem_type` is damaged or not supported.
     """
     family = FAMILIES[config.family]
     options: dict[str, Any] = {}
@@ -111,6 +137,7 @@ def read_head_options(
 
 
 def _labels(values: Mapping[str, Any], path: Path) -> list[str]:
+    """Return the class names in `id2label`, by id; LABEL_0, LABEL_1 and so on if it is missing."""
     told = values.get("id2label")
     if told is None:
         count = values.get("num_labels", 2)
@@ -142,6 +169,7 @@ def _labels(values: Mapping[str, Any], path: Path) -> list[str]:
 
 
 def _problem(theirs: Any, path: Path) -> str:
+    """Return our word for a `problem_type`, such as "single_label"."""
     for ours, name in _PROBLEMS.items():
         if name == theirs:
             return ours
@@ -157,20 +185,20 @@ _LEAVES = {
     "embeddings": LeafRule("weight"),
     "gamma": LeafRule("weight"),
     "beta": LeafRule("bias"),
-    # Of `crf` and `mix`, which none of their classes has.
+    # Variables of our layers `crf` and `mix`, which Hugging Face's classes do not have.
     **{name: LeafRule(name) for name in ("transition", "start", "end", "scores", "scale")},
 }
-# Dense layers of vectors, whose tensors are in files of their own in folders of
-# sentence-transformers, by their number.
+# Dense layers behind the pooling of a sentence encoder. sentence-transformers keeps each one in a
+# file of its own.
 _VECTOR_LAYERS = {
     f"{features.SENTENCE_VECTOR}/dense_#": "dense.#.linear",
     f"{features.SENTENCE_VECTOR}/residual_#": "dense.#.residual",
 }
-# Beginnings of the paths of every head there is.
+# Path prefixes of all heads.
 _HEAD_ROWS = [family.heads for family in (*FAMILIES.values(), NATIVE)] + [_VECTOR_LAYERS]
 HEADS = tuple(sorted({path.partition("/")[0] for rows in _HEAD_ROWS for path in rows}))
 
-# Their words for our activations; the first of several names of one function is written.
+# Hugging Face's activations -> ours. Of several names of one function the first is written.
 _ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -180,12 +208,18 @@ _ACTIVATIONS = {
     "swish": "silu",
     "tanh": "tanh",
 }
-# How the first PyTorch port named them; the best-known published files still do.
+# Names of the first PyTorch port, which bert-base-uncased and other published files still have.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
 def names_of(family: Family, *, prefixed: bool) -> NameMap:
-    """The names of a family's variables; under a head the encoder has a name of its own."""
+    """Return the names of the tensors of a family.
+
+    Args:
+        family: names of the family's layers.
+        prefixed: whether the encoder's tensors begin with the family's prefix, such as "bert.".
+            They do in files of a model with a head.
+    """
     heads = dict.fromkeys(HEADS, "")
     prefix = family.prefix if prefixed else ""
     return NameMap(
@@ -197,7 +231,7 @@ def names_of(family: Family, *, prefixed: bool) -> NameMap:
 
 
 def current_name(tensor: str) -> str:
-    """The name by which the tables know a tensor that may be from an old file."""
+    """Return the current name of a tensor that may come from an old file."""
     for old, current in _OLD_NAMES.items():
         if tensor.endswith(old):
             return tensor.removesuffix(old) + current
@@ -205,10 +239,10 @@ def current_name(tensor: str) -> str:
 
 
 def family_of(values: Mapping[str, Any], path: Path) -> str:
-    """The family that a config.json is of.
+    """Return the model family that a config.json states.
 
     Raises:
-        ArtifactError: none that is known.
+        ArtifactError: if `model_type` is not known.
     """
     for name, family in FAMILIES.items():
         if values.get("model_type") in family.model_types:
@@ -221,15 +255,15 @@ def family_of(values: Mapping[str, Any], path: Path) -> str:
 
 
 def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertConfig:
-    """Translates a Hugging Face config.
+    """Translate a Hugging Face config.
 
     Args:
-        values: the parsed `config.json`.
-        path: where it came from, for messages.
-        pooler: whether the checkpoint has a pooler, which the config does not say.
+        values: parsed `config.json`.
+        path: path of the file, for messages.
+        pooler: whether the checkpoint has a pooler, which the config does not state.
 
     Raises:
-        ArtifactError: another model, an unsupported value, or one that is missing.
+        ArtifactError: if the model is not known, or a value is missing or not supported.
     """
     name = family_of(values, path)
     family = FAMILIES[name]
@@ -247,7 +281,7 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
         ours["position_embedding"] = "sinusoidal" if ours["position_embedding"] else "absolute"
     ours = {**ours, "pooler": pooler, **family.fixed, "family": name}
     if name == "roberta":
-        # Positions are counted from behind the padding's id, and the table is that much longer.
+        # RoBERTa counts positions from pad_token_id + 1, so its table has that many rows more.
         offset = _position_offset(told.get("pad_token_id", family.pad_token_id), path)
         ours["position_offset"] = offset
         if type(ours["max_positions"]) is int:  # else `BertConfig` refuses it
@@ -266,7 +300,7 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
 
 
 def _position_offset(pad_token_id: Any, path: Path) -> int:
-    """Return the rows of RoBERTa's position table before the first position's."""
+    """Return the number of unused rows before the first position in RoBERTa's position table."""
     if type(pad_token_id) is not int:
         raise ArtifactError(
             f"{path}: pad_token_id must be an integer. Received: {pad_token_id!r:.100}"
@@ -275,10 +309,14 @@ def _position_offset(pad_token_id: Any, path: Path) -> int:
 
 
 def activation(theirs: Any, what: str) -> str:
-    """Our name of one of their activations.
+    """Return our name of one of Hugging Face's activations.
+
+    Args:
+        theirs: Hugging Face's name.
+        what: the file and its key, for the message.
 
     Raises:
-        ArtifactError: it is not one of ours.
+        ArtifactError: if we have no such activation.
     """
     if not isinstance(theirs, str) or theirs not in _ACTIVATIONS:
         raise ArtifactError(f"{what}: not supported: {theirs!r}")
@@ -286,9 +324,14 @@ def activation(theirs: Any, what: str) -> str:
 
 
 def write_config(config: BertConfig, class_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The `config.json` that Hugging Face's library opens as that class.
+    """Return the `config.json` of a model, as Hugging Face's library reads it.
 
-    Where the family has no such model, `model_type` is ours, and their library refuses it.
+    If that library has no such model, `model_type` is "bert_keras", which it refuses to open.
+
+    Args:
+        config: config of the encoder.
+        class_name: name of our class.
+        options: options of the task; {} for an encoder.
     """
     family = family_for(config, class_name, options)
     values = {**_values(config, class_name), **write_head_options(class_name, options, family)}
@@ -298,6 +341,7 @@ def write_config(config: BertConfig, class_name: str, options: Mapping[str, Any]
 
 
 def _values(config: BertConfig, class_name: str) -> dict[str, Any]:
+    """Return the config.json of an encoder in the names of its own family."""
     family = FAMILIES[config.family]
     keys = {**family.sizes, **family.constants}
     values: dict[str, Any] = {theirs: getattr(config, name) for name, theirs in keys.items()}
@@ -314,7 +358,16 @@ def _values(config: BertConfig, class_name: str) -> dict[str, Any]:
 
 
 def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) -> Family:
-    """The family whose names a model is written with: `NATIVE` where its own has no such model."""
+    """Return the names under which a model is written.
+
+    These are the names of its own family if Hugging Face's library computes the same outputs from
+    them. Otherwise they are `NATIVE`, the names of this package.
+
+    Args:
+        config: config of the encoder.
+        class_name: name of our class.
+        options: options of the task; {} for an encoder.
+    """
     family = FAMILIES[config.family]
     fits = class_name in family.classes and are_theirs(options)
     fits = fits and _tells(_values(config, class_name), config)
@@ -331,6 +384,7 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
 
 
 def _tells(values: Mapping[str, Any], config: BertConfig) -> bool:
+    """Return whether a written config.json reads back as the same config."""
     try:
         return read_config(values, Path(), pooler=config.pooler) == config
     except ArtifactError:

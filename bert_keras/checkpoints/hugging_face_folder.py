@@ -1,9 +1,9 @@
-"""Folders in Hugging Face's layout, theirs and ours, with the exact weights of changed layers.
+"""Folders in Hugging Face's layout, written by Hugging Face's libraries or by `bert_keras`.
 
-`model.safetensors` holds plain kernels: adapters are folded in, quantised weights are floats again.
-Every library reads these, and they answer as the model does. Adapters cannot be split off again,
-nor can rounded numbers be rounded back to the bit, so `bert_keras.safetensors` holds the kernels
-without adapters, the adapters, and the quantised weights with their scales.
+`model.safetensors` holds plain float kernels, which every library reads: adapters are merged into
+them, and quantised weights are converted to floats. That cannot be undone exactly. Therefore
+`bert_keras.safetensors` also holds the kernels without adapters, the adapters, and the quantised
+weights with their scales.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from bert_keras.errors import ArtifactError
 from bert_keras.layers import state as states
 from bert_keras.tokenizers.files import transformer_folder
 
-# Of a layer with an adapter or quantised weights, what both files would hold alike.
+# Variable of an adapted or quantised layer that is equal in both files, so it is stored once.
 _SAME = "bias"
 _EXACT = LeafRule("")
 
 
 def state_entries(model: keras.Model, state: Mapping[str, Any]) -> list[TensorSpec]:
-    """Return the variables that the file of a model in this state holds, with their names."""
+    """Return the variables in `bert_keras.safetensors`: those of adapted and quantised layers."""
     layers = states.layers_by_name(model)
     changed = dict.fromkeys([*state.get("quantization", {}), *_adapters(state)])
     return [
@@ -62,29 +62,29 @@ def state_entries(model: keras.Model, state: Mapping[str, Any]) -> list[TensorSp
 
 
 def write_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -> str | None:
-    """Write the file; return its sha256, or None where the model needs none.
+    """Write `bert_keras.safetensors`; return its sha256, or None if the model needs no such file.
 
     Raises:
-        NumericError: a value is not finite.
+        NumericError: if a value is not finite.
     """
     path = directory / STATE_WEIGHTS
     kept = state_entries(model, state)
     if not kept:
-        path.unlink(missing_ok=True)  # another model's
+        path.unlink(missing_ok=True)  # an earlier model may have left one
         return None
     return streaming.write_safetensors(path, kept)
 
 
 def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -> None:
-    """Freeze, adapt and quantise a filled model as it was saved, and give it its exact weights.
+    """Restore frozen layers, adapters and quantisation of a model, with their exact weights.
 
     Args:
-        model: filled with the plain weights.
-        state: of the saved model.
-        directory: with the file of exact weights, if the state needs one.
+        model: model that is filled with the plain weights.
+        state: state of the saved model; see `layers.state`.
+        directory: folder with `bert_keras.safetensors`, if the state needs it.
 
     Raises:
-        ArtifactError: the state is not this model's, or the file is missing or another model's.
+        ArtifactError: if the state or the file is missing or does not fit the model.
     """
     path = directory / STATE_WEIGHTS
     try:
@@ -96,7 +96,7 @@ def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path)
         raise ArtifactError(f"{directory}: {error}") from error
     with tensors.TensorFile(path) as file:
         for name, values in _adapters(state).items():
-            # Before memory is taken for a rank that the state alone tells.
+            # The state alone states the rank: compare it before it decides how much is allocated.
             ranks = [shape for key, shape in file.shapes.items() if key.startswith(f"{name}/lora_")]
             if len(ranks) != 2 or ranks[0][1:] + ranks[1][:1] != (values["rank"],) * 2:
                 raise ArtifactError(
@@ -125,14 +125,14 @@ def _numpy(dtype: str) -> str:
 
 
 def _adapters(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the adapted layers, of all adapters, with rank and alpha."""
+    """Return rank and alpha of each adapted layer, by its name."""
     adapters = state.get("adapters", {}).values()
     return {name: values for layers in adapters for name, values in layers.items()}
 
 
 # === Reading ===
-ADAPTER = "adapter_config.json"  # of PEFT: transformers applies it to the model
-# The weights that the TensorFlow classes of transformers 4 wrote.
+ADAPTER = "adapter_config.json"  # PEFT's file: transformers applies the adapter to the model
+# Weight files of the TensorFlow classes of transformers 4.
 _TENSORFLOW = ("tf_model.h5", "tf_model.h5.index.json")
 
 
@@ -141,10 +141,10 @@ class Folder(Checkpoint):
     """A folder with config.json and safetensors files.
 
     Attributes:
-        directory: where it is.
-        manifest: what only a folder of ours has.
-        values: its config.json, if it is not one of ours.
-        allow_pickle: whether a pytorch_model.bin may be read where there is nothing else.
+        directory: path of the folder.
+        manifest: parsed `bert_keras.json`; None in a folder of another library.
+        values: parsed config.json; {} in a folder with a manifest.
+        allow_pickle: whether a pytorch_model.bin may be read if there is no safetensors file.
     """
 
     directory: Path
@@ -154,10 +154,10 @@ class Folder(Checkpoint):
 
     @classmethod
     def open(cls, directory: Path, *, allow_pickle: bool = False) -> Folder:
-        """Reads the small files.
+        """Read the small files.
 
         Raises:
-            ArtifactError: not a checkpoint.
+            ArtifactError: if the folder is not a checkpoint.
         """
         manifest = manifests.read(directory, CLASSES)
         inner = directory if manifest else transformer_folder(directory)
@@ -180,18 +180,18 @@ class Folder(Checkpoint):
 
     @property
     def _transformer(self) -> Path:
-        """The folder of config.json and the weights, which is an inner one in some old folders."""
+        """Folder of config.json and the weights: a subfolder in old sentence-transformers."""
         return self.directory if self.manifest is not None else transformer_folder(self.directory)
 
     @functools.cached_property
     def _sentences(self) -> sentence_transformers.SentenceFolder | None:
-        """The content of the files of sentence-transformers; None where there are none."""
+        """Content of the files of sentence-transformers; None if there are none."""
         is_one = sentence_transformers.is_one(self.directory)
         return sentence_transformers.read(self.directory) if is_one else None
 
     @property
     def class_name(self) -> str:
-        """The class of ours that was written, or that is theirs."""
+        """Name of our class: the one that was saved, or the equivalent of Hugging Face's class."""
         if self.manifest is not None:
             return self.manifest["class"]
         if self._sentences is not None:
@@ -200,7 +200,7 @@ class Folder(Checkpoint):
         classes = self._theirs.classes
         for ours in classes:
             if theirs in [[name] for name in self._theirs.calls(ours)]:
-                # Published BERTs are called masked language models and hold the pair head too.
+                # Published BERTs state BertForMaskedLM although they hold the sentence-pair head.
                 told = self._class_of_tensors() if ours == "MaskedLM" else None
                 return told or ours
         told = self._class_of_tensors() if theirs in (None, []) else None
@@ -213,7 +213,7 @@ class Folder(Checkpoint):
         return told
 
     def _class_of_tensors(self) -> str | None:
-        """Return the class of ours with the heads that the tensors show; None for another set."""
+        """Return our class with exactly the heads that the tensors show; None if there is none."""
         with self.source() as source:
             prefixed = any(name.startswith(self._theirs.prefix) for name in source.shapes)
             names = hugging_face.names_of(self._theirs, prefixed=prefixed)
@@ -225,7 +225,7 @@ class Folder(Checkpoint):
         return told if told in self._theirs.classes else None
 
     def has_head(self, class_name: str, head: tuple[str, ...], shapes: Shapes) -> bool:
-        """Return whether the folder was written from this class, with classes."""
+        """Return whether the manifest, config.json or else the tensors have this class's head."""
         is_of_it = self.head_class(class_name) == class_name
         if self.manifest is not None:
             return is_of_it and new_heads.is_described(self.manifest["options"])
@@ -245,7 +245,7 @@ class Folder(Checkpoint):
         return class_name if class_name in classes else next(iter(classes), None)
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
-        """Opens the weights."""
+        """Open the weights, and those of dense layers in folders of sentence-transformers."""
         directory = self._transformer
         if not any((directory / name).is_file() for name in tensors.FILES):
             for name in _TENSORFLOW:
@@ -253,7 +253,7 @@ class Folder(Checkpoint):
                     raise _of_tensorflow(directory / name)
         path = tensors.find(directory, allow_pickle=self.allow_pickle)
         opened = tensors.open_tensors(path, hugging_face.current_name)
-        if any(name.endswith(":0") for name in opened.shapes):  # as variables of graphs are called
+        if any(name.endswith(":0") for name in opened.shapes):  # TensorFlow's names end so
             opened.close()
             raise _of_tensorflow(path)
         if verify and self.manifest is not None:
@@ -262,10 +262,10 @@ class Folder(Checkpoint):
         return tensors.JoinedFiles(path, files) if len(files) > 1 else opened
 
     def _dense_files(self, verify: bool) -> Iterator[tensors.Tensors]:
-        """The files of the dense layers behind the pooling of vectors."""
+        """Open the files of the dense layers behind the pooling of a sentence encoder."""
         try:
             folders = self._sentences.dense if self._sentences else ()
-        except ArtifactError:  # says whoever asks for vectors; its encoder can be opened
+        except ArtifactError:  # `saved_options` raises it again; a bare encoder can be opened
             folders = ()
         for number, folder in enumerate(folders):
             path = tensors.find(folder, allow_pickle=self.allow_pickle)
@@ -276,11 +276,11 @@ class Folder(Checkpoint):
 
     @property
     def is_told_by_tensors(self) -> bool:
-        """True where only the tensors show whether there is a pooler: our own folders store it."""
+        """True without a manifest: then only the tensors show whether there is a pooler."""
         return self.manifest is None
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
-        """The config; whether there is a pooler is told by the tensors."""
+        """Read the config from the manifest, or else from config.json and the tensors' names."""
         if self.manifest is not None:
             try:
                 return BertConfig.from_dict(self.manifest["config"])
@@ -293,7 +293,7 @@ class Folder(Checkpoint):
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes
     ) -> tuple[dict[str, Any], Path]:
-        """The options that the manifest or the config tells."""
+        """Return the options in the manifest or, without one, in config.json."""
         del shapes
         if self.manifest is None:
             return self._their_options(class_name, config)
@@ -306,6 +306,7 @@ class Folder(Checkpoint):
         return options, self.directory / MANIFEST
 
     def _their_options(self, class_name: str, config: BertConfig) -> tuple[dict[str, Any], Path]:
+        """Return the options in the files of the other libraries, and the path of the file."""
         if class_name in VECTOR_CLASSES and self._sentences is not None:
             sentences = self._sentences
             if sentences.class_name not in VECTOR_CLASSES:
@@ -321,7 +322,7 @@ class Folder(Checkpoint):
         return options, path
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
-        """By the family's rows."""
+        """Return the tensor names of the family, with its prefix if the tensors have it."""
         del class_name
         family = FAMILIES[config.family]
         if self.manifest is not None:
@@ -331,10 +332,9 @@ class Folder(Checkpoint):
         return hugging_face.names_of(family, prefixed=prefixed)
 
     def set_state(self, model: Any, *, is_new: bool = False) -> None:
-        """As the manifest says, if the model is of the saved class, with the saved options.
+        """Restore the saved state if the model has the saved class and options; else warn.
 
-        Another task, or another head, over a saved encoder is a new model, all of which trains;
-        a warning says so.
+        Another task or a new head over a saved encoder is a new model: all of its weights train.
         """
         state = (self.manifest or {}).get("state")
         if self.manifest is None or not state:
@@ -361,14 +361,14 @@ def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Pat
     """Compare a config.json with the manifest beside it.
 
     Raises:
-        ArtifactError: they contradict each other, so that other libraries open another model.
+        ArtifactError: if they differ, so that other libraries would open another model.
     """
     hugging_face_names.require_known_values(values, path)
     try:
         config = BertConfig.from_dict(manifest["config"])
         written = hugging_face.write_config(config, manifest["class"], manifest["options"])
     except (ValueError, TypeError, KeyError, AttributeError):
-        return  # the manifest is not one of a model, which is refused where it is read
+        return  # `read_config` refuses such a manifest
     if different := [key for key in written if key in values and values[key] != written[key]]:
         key = different[0]
         raise ArtifactError(

@@ -1,4 +1,4 @@
-"""Hugging Face's names of layers, heads, classes and config keys. Nothing but tables."""
+"""Tables of Hugging Face's names for layers, heads, classes and config keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from bert_keras import file_io
 from bert_keras.errors import ArtifactError
 
-# What the first PyTorch port called them is in `hugging_face`.
+# The names of the first PyTorch port are in `hugging_face`.
 _EMBEDDINGS = {
     "embeddings/token": "embeddings.word_embeddings",
     "embeddings/segment": "embeddings.token_type_embeddings",
@@ -35,7 +35,7 @@ _CLASSIFIERS = {
     "span/output": "qa_outputs",
     "choice/output": "classifier",
 }
-# RoBERTa and ELECTRA label a text by a layer of their own, not by the pooler.
+# RoBERTa and ELECTRA classify a text with a dense layer in the head, not with the pooler.
 _DEEP_LABEL = {"label/dense": "classifier.dense", "label/output": "classifier.out_proj"}
 
 SIZES = {
@@ -55,7 +55,7 @@ CONSTANTS = {
     "initializer_range": "initializer_range",
     "position_embedding": "position_embedding_type",
 }
-# Their values where a config does not say them.
+# Values of these keys if a config does not state them.
 _DEFAULTS = {
     "type_vocab_size": 2,
     "hidden_act": "gelu",
@@ -76,32 +76,33 @@ _CLASSIFYING = ("SequenceClassifier", "TokenClassifier", "MultipleChoice")
 
 
 def _classes(name: str, **more: str) -> dict[str, str]:
+    """Return our class -> Hugging Face's class, for a family called `name` in their class names."""
     endings = {"BertEncoder": "Model", "SentenceEncoder": "Model", **_TASKS, **more}
     return {ours: f"{name}{ending}" for ours, ending in endings.items()}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Family:
-    """A family in Hugging Face's words.
+    """Hugging Face's names for one model family.
 
     Attributes:
-        model_types: what its config.json is called; the first is written.
-        prefix: of the encoder's tensors under a head.
-        encoder: our layers -> theirs, `#` for the block's number.
-        heads: our head layers -> theirs, whole names.
-        classes: our classes -> theirs.
-        other_classes: second names of theirs, by ours.
-        sizes: our config values -> theirs; a config must say them.
-        constants: as `sizes`, but `defaults` are taken where a config does not say them.
-        defaults: by their keys.
-        fixed: our config values that every model of the family has.
-        pad_token_id: what is written.
-        redundant: buffers and second names of tied tensors, which carry nothing of their own.
-        hidden_activation: of the layer within the heads that label a text or a choice; None where
-            the pooler does that work.
-        hidden_dropout: before that layer; None for that of the head.
-        mlm_activation: of the MLM head; None for the encoder's.
-        head_dropout: our classes -> what a config calls the dropout of their heads.
+        model_types: values of `model_type` in config.json. The first is written.
+        prefix: prefix of the encoder's tensors in a model with a head, such as "bert.".
+        encoder: path of our layer -> Hugging Face's name; `#` stands for the block number.
+        heads: path of our head layer -> Hugging Face's name, without the prefix.
+        classes: our class -> Hugging Face's class.
+        other_classes: our class -> a second class of Hugging Face, such as XLM-RoBERTa's.
+        sizes: our config key -> Hugging Face's key. A config must state these.
+        constants: our config key -> Hugging Face's key, for keys with a default.
+        defaults: Hugging Face's key -> its value if a config does not state it.
+        fixed: our config key -> its value in every model of the family.
+        pad_token_id: value that is written.
+        redundant: tensors without content of their own: buffers and second names of tied weights.
+        hidden_activation: our class -> activation of the hidden layer in its head. A class that is
+            not in it uses the pooler instead.
+        hidden_dropout: dropout rate before that layer; None for the rate of the head.
+        mlm_activation: activation of the MLM head; None for the encoder's activation.
+        head_dropout: our class -> config key of the dropout rate of its head.
     """
 
     model_types: tuple[str, ...]
@@ -124,7 +125,7 @@ class Family:
     )
 
     def calls(self, ours: str) -> tuple[str, ...]:
-        """All names of theirs for a class of ours."""
+        """Return all of Hugging Face's names for our class `ours`."""
         tables = (self.classes, self.other_classes)
         return tuple(table[ours] for table in tables if ours in table)
 
@@ -291,7 +292,8 @@ FAMILIES = {
 }
 
 _BERT, _ELECTRA = FAMILIES["bert"], FAMILIES["electra"]
-# Names for what no family of theirs has, such as a BERT that shares blocks: every layer there is.
+# Names for models that no family of Hugging Face has, such as a BERT that shares blocks. They cover
+# every layer of this package.
 NATIVE = Family(
     model_types=("bert_keras",),
     prefix=_BERT.prefix,
@@ -306,27 +308,27 @@ NATIVE = Family(
         "crf": "crf",
         "mix": "mix",
     },
-    classes={"ElectraPretrainer": "", "SentencePairs": ""},  # and those of the others
+    classes={"ElectraPretrainer": "", "SentencePairs": ""},  # classes that no other family has
     redundant=_BERT.redundant,
 )
 
 
 # === Other config keys ===
-# Every key that a library writes is translated (`FAMILIES`, `keras_hub_names`, `google_tf1`), or it
-# stands here: with the reason why it changes no answer, or with the values under which it does not.
+# A key is either translated (in `FAMILIES`, `keras_hub_names` or `google_tf1`) or listed here, with
+# the reason why it does not change the outputs or with the values that do not change them.
 
 
-_ORIGIN = "who wrote the file, and from what"
-_CALLER = "which outputs a call returns and in what form: `hidden_states=`, `attentions=` here"
+_ORIGIN = "origin of the file: the program and model that it was written from"
+_CALLER = "outputs that a call returns; here the arguments `hidden_states=` and `attentions=`"
 _GENERATION = "generation of text, which encoders do not do"
-_COMPUTATION = "how it is computed, not what"
-_STORAGE = "the type that weights are stored in: the tensors tell it, Keras's policy computes"
-_TRAINING = "training alone: nothing of it is in a saved model"
-_TOKENS = "ids of special tokens, which the tokenizer's own files tell"
-_TOKENIZER = "the class of the tokenizer, which `Tokenizer` reads"
+_COMPUTATION = "method of the computation; the results are the same"
+_STORAGE = "type of the stored weights; the tensors state it, and Keras's dtype policy computes"
+_TRAINING = "used in training only, not part of a saved model"
+_TOKENS = "ids of special tokens; the tokenizer's own files state them"
+_TOKENIZER = "class of the tokenizer; `Tokenizer` reads it"
 _UNUSED = "written by early code that never read it"
 
-# Hugging Face's config.json: key -> why it changes no answer.
+# Key of Hugging Face's config.json -> reason why it does not change the outputs.
 IRRELEVANT: Mapping[str, str] = {
     **dict.fromkeys(("transformers_version", "_name_or_path", "name_or_path"), _ORIGIN),
     **dict.fromkeys(("_commit_hash", "finetuning_task", "task_specific_params"), _ORIGIN),
@@ -363,7 +365,7 @@ IRRELEVANT: Mapping[str, str] = {
         _UNUSED,
     ),
 }
-# Key -> the values under which it changes nothing; any other is refused.
+# Key -> values that do not change the outputs. Any other value is refused.
 REQUIRED: Mapping[str, tuple[Any, ...]] = {
     "is_decoder": (None, False),
     "is_encoder_decoder": (None, False),
@@ -377,40 +379,40 @@ REQUIRED: Mapping[str, tuple[Any, ...]] = {
     "per_layer_config": (None, {}),
     "adapters": (None, {}),
 }
-# Read elsewhere, whatever the family: the class, the head, the code of the folder's own.
+# Keys of all families that other code reads: class, head, code that the folder brings along.
 _HONOURED = (
     *("model_type", "architectures", "auto_map", "id2label", "label2id", "num_labels"),
     *("_num_labels", "problem_type", "summary_activation", "summary_type", "summary_use_proj"),
     *("sentence_transformers", "sbert_ce_default_activation_function"),  # of CrossEncoder folders
 )
 
-# Google's bert_config.json and its like, which do not say a version.
+# Keys of Google's configs, such as bert_config.json.
 GOOGLE_IRRELEVANT: Mapping[str, str] = {
     name: reason for name, reason in IRRELEVANT.items() if reason == _UNUSED
 }
-# KerasHub's metadata.json.
+# Keys of KerasHub's metadata.json.
 METADATA: Mapping[str, str] = dict.fromkeys(
     ("keras_version", "keras_hub_version", "parameter_count", "date_saved", "tasks"), _ORIGIN
 )
-# KerasHub's config.json, task.json: what Keras writes around the arguments of every object.
+# Keys that Keras writes around the arguments of an object, in KerasHub's config.json and task.json.
 KERAS_OBJECT = (
     *("module", "class_name", "config", "registered_name", "build_config", "compile_config"),
-    *("assets", "weights"),  # of its first presets
+    *("assets", "weights"),  # in KerasHub's first presets
 )
 KERAS_LAYER: Mapping[str, str] = {
-    "preprocessor": "packs texts: `Tokenizer` reads its vocabulary, lengths are the caller's",
-    "name": "a name of the Keras object",
+    "preprocessor": "tokenization; `Tokenizer` reads its vocabulary, the caller sets the length",
+    "name": "name of the Keras object",
     "trainable": _TRAINING,
-    "dtype": "the policy of the writer; `dtype=` is the caller's",
+    "dtype": "dtype policy of the writer; the caller sets `dtype=`",
 }
 
 
 def warn_of_hugging_face(values: Mapping[str, Any], path: Path) -> None:
-    """Warn of what a Hugging Face config says and is not read: its own code, unknown keys.
+    """Warn of code and of unknown keys in a Hugging Face config, which are not read.
 
     Args:
-        values: the parsed config.json.
-        path: of the file, for messages.
+        values: parsed config.json.
+        path: path of the file, for messages.
     """
     if "auto_map" in values:
         warnings.warn(
@@ -425,16 +427,16 @@ def warn_of_hugging_face(values: Mapping[str, Any], path: Path) -> None:
 
 
 def known_to(family: Family) -> set[str]:
-    """Return the keys of a config.json of this family of which each is honoured or has a reason."""
+    """Return the config.json keys of a family that are read, or known to change no output."""
     known = {*family.sizes.values(), *family.constants.values(), *family.head_dropout.values()}
     return known | {*_HONOURED, *IRRELEVANT, *REQUIRED}
 
 
 def require_known_values(values: Mapping[str, Any], path: Path) -> None:
-    """Check that no key has a value under which the model computes something else.
+    """Refuse values of `REQUIRED` keys with which the model would compute something else.
 
     Raises:
-        ArtifactError: one has.
+        ArtifactError: if a key has such a value.
     """
     for key, accepted in REQUIRED.items():
         if not any(values.get(key) is value or values.get(key) == value for value in accepted):
@@ -443,19 +445,19 @@ def require_known_values(values: Mapping[str, Any], path: Path) -> None:
 
 # === Classes of a folder ===
 
-# Every class that a folder can hold.
+# Names of all our classes that a folder can hold.
 CLASSES = {name for family in (*FAMILIES.values(), NATIVE) for name in family.classes}
-# Classes that make vectors of texts, which they tell by the same options.
+# Classes that compute sentence embeddings. They share the options below.
 VECTOR_CLASSES = ("SentenceEncoder", "SentencePairs")
 VECTOR_OPTIONS = (
     *("pooling", "normalize", "include_prompt", "dense", "truncate_dim", "similarity"),
     *("prompts", "default_prompt_name"),
 )
-# The heads of a file -> our class, where its config.json does not say it or says less.
+# Heads in a weights file -> our class, for a config.json that states no class or an incomplete one.
 CLASS_OF_HEADS = {
     frozenset(): "BertEncoder",
     frozenset({"mlm"}): "MaskedLM",
-    frozenset({"mlm", "nsp", "sop"}): "Pretrainer",  # one tensor, for either pairs
+    frozenset({"mlm", "nsp", "sop"}): "Pretrainer",  # BERT's names have one tensor for NSP and SOP
     frozenset({"mlm", "sop"}): "Pretrainer",
     frozenset({"rtd"}): "ReplacedTokenDetector",
 }

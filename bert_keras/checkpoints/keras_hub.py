@@ -1,4 +1,4 @@
-"""KerasHub's backbones and tasks in memory: classes, heads and arguments."""
+"""Conversion between our models and KerasHub's backbones and tasks in memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bert_keras.models import BertEncoder, Task
 
 TASK, WEIGHTS, METADATA = "task.json", "task.weights.h5", "metadata.json"
-# Where their folders have no place for what a task of ours knows.
+# Key in metadata.json for options of our tasks that KerasHub's files have no key for.
 _OURS = "bert_keras"
 _PROMPTS = ("prompts", "default_prompt_name")
 _EXTRA_OF = {
@@ -38,19 +38,19 @@ _EXTRA_OF = {
 }
 _EXTRA = tuple(dict.fromkeys(name for names in _EXTRA_OF.values() for name in names))
 _PACKAGES = ("keras_hub", "keras_nlp")  # the second is its old name
-_POOLINGS = ("mean", "cls", "max")  # that they have
-# Where they drop, and we need not, changes no output.
+_POOLINGS = ("mean", "cls", "max")  # poolings that KerasHub has
+# Options that may differ from KerasHub's: dropout does not change the outputs of inference.
 _FREE = ("hidden_dropout",)
 
 
 def class_of(values: Mapping[str, Any]) -> str | None:
-    """The class of theirs that a JSON file describes; None if it is no class of theirs."""
+    """Return the KerasHub class that a JSON file describes; None if it describes another object."""
     package, _, name = str(values.get("registered_name", "")).partition(">")
     return name if package in _PACKAGES else None
 
 
 def find_task(class_name: str | None) -> tuple[str, Head] | None:
-    """The backbone's class and the head of a task class of theirs; None where we have no row."""
+    """Return the backbone class and the head of a KerasHub task class; None if it is not known."""
     for backbone, row in BACKBONES.items():
         for ending, head in row.heads.items():
             stem = backbone.removesuffix("Backbone")
@@ -61,7 +61,13 @@ def find_task(class_name: str | None) -> tuple[str, Head] | None:
 
 
 def with_head(names: NameMap, head: Head, *, file: bool) -> NameMap:
-    """The names of a backbone's variables, and those of a head's, in memory or in a file."""
+    """Return the names of a backbone's variables with those of a head added.
+
+    Args:
+        names: names of the backbone's variables.
+        head: the head.
+        file: True for names in task.weights.h5, False for paths in memory.
+    """
     place, start = int(file), f"{WEIGHTS}/" if file else ""
     modules = {ours: start + both[place] for ours, both in head.modules.items()}
     whole = {ours: LeafRule(start + both[place]) for ours, both in head.whole.items()}
@@ -73,10 +79,16 @@ def with_head(names: NameMap, head: Head, *, file: bool) -> NameMap:
 def read_options(
     head: Head, values: Mapping[str, Any], config: BertConfig, what: str
 ) -> dict[str, Any]:
-    """Our options of a task from its config; `what` is for messages.
+    """Translate the config of a KerasHub task to the options of ours.
+
+    Args:
+        head: head of the task.
+        values: config of the task.
+        config: config of the encoder.
+        what: file or class, for messages.
 
     Raises:
-        ArtifactError: a value is missing, or changes the outputs in a way that ours have not.
+        ArtifactError: if a value is missing, or our task cannot compute the same outputs.
     """
     if missing := sorted(set(head.keys.values()) - set(values)):
         raise ArtifactError(f"{what}: missing: {', '.join(missing)}")
@@ -102,7 +114,10 @@ def read_options(
 
 
 def options_of_a_new_head(backbone: Backbone, class_name: str, config: BertConfig) -> dict:
-    """Our options of a task whose head a folder has not: as theirs, or else as the encoder."""
+    """Return the options of a new head: those that KerasHub's task of this class always has.
+
+    Options that the encoder's config has too keep the encoder's values.
+    """
     for head in backbone.heads.values():
         if head.class_name == class_name:
             return {ours: value for ours, value in head.fixed.items() if not hasattr(config, ours)}
@@ -110,10 +125,17 @@ def options_of_a_new_head(backbone: Backbone, class_name: str, config: BertConfi
 
 
 def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, Any]]:
-    """Their classes for a task of this family, backbone and task, the head, and its arguments.
+    """Translate one of our tasks to KerasHub.
+
+    Args:
+        task: the task.
+        family: model family of its encoder.
+
+    Returns:
+        Name of the backbone class, name of the task class, the head, arguments of the task class.
 
     Raises:
-        UsageError: they have no such class, or it always has other options.
+        UsageError: if KerasHub has no such class, or the class cannot have the task's options.
     """
     ours = type(task).__name__
     rows = [
@@ -134,6 +156,7 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
         )
 
     def value(option: str) -> Any:
+        """Return an option of the task, or the encoder's value if the task leaves it to that."""
         told = task.options[option]
         return getattr(config, option, None) if told is None else told
 
@@ -153,7 +176,7 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
 
 
 def extra_of(task: Task) -> dict[str, Any]:
-    """Return the options that their files have no place for, to be written into `METADATA`."""
+    """Return the options that KerasHub has no key for. They are written into metadata.json."""
     names = _EXTRA_OF.get(type(task).__name__, ())
     extra = {name: task.options[name] for name in names if name in task.options}
     return {_OURS: extra} if extra else {}
@@ -175,16 +198,17 @@ def read_extra(directory: Path) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A backbone of theirs, and a task over it.
+    """The KerasHub backbone, and perhaps task, that one of our models is converted to.
 
     Attributes:
-        config: of our encoder.
-        name: of the backbone's class.
-        values: its arguments.
-        task_name: of the task's class; "" without a task.
-        head: what the task adds.
-        arguments: those of the task.
-        segment: the vector of RoBERTa's one segment, which is part of every position there.
+        config: config of our encoder.
+        name: name of the backbone class.
+        values: arguments of the backbone class.
+        task_name: name of the task class; "" for an encoder.
+        head: head of the task; None for an encoder.
+        arguments: arguments of the task class.
+        segment: embedding of RoBERTa's only segment, shape (embedding size,), else None. KerasHub
+            has no segment table, so it is added to every row of the position table.
     """
 
     config: BertConfig
@@ -197,15 +221,17 @@ class Target:
 
     @classmethod
     def of(cls, model: BertEncoder | Task) -> Target:
-        """Of RoBERTa and XLM-R, which differ in the name alone, RoBERTa where it has the class.
+        """Find the KerasHub classes for one of our models.
+
+        RoBERTa and XLM-R differ only in the name. RoBERTa is taken if it has the task class.
 
         Raises:
-            UsageError: they have no such model.
+            UsageError: if KerasHub has no such model.
         """
         encoder = encoder_of(model)
         config = encoder.config
         task_name, head, arguments = "", None, {}
-        name = next(name for name, each in BACKBONES.items() if each.family == config.family)
+        name = next(name for name, row in BACKBONES.items() if row.family == config.family)
         if is_task(model):
             name, task_name, head, arguments = write_options(model, config.family)
         values = {theirs: getattr(config, ours) for ours, theirs in BACKBONES[name].keys.items()}
@@ -218,11 +244,16 @@ class Target:
 
     @property
     def backbone(self) -> Backbone:
-        """The row of the backbone."""
+        """Names and options of the backbone class."""
         return BACKBONES[self.name]
 
 
 def _check(config: BertConfig, name: str, values: dict[str, Any]) -> None:
+    """Check that a backbone with these arguments computes what an encoder of `config` does.
+
+    Raises:
+        UsageError: if the backbone class has another value that it cannot change.
+    """
     told = read_config_of(BACKBONES[name], values, name).to_dict()
     free = ("attention_dropout", "initializer_range", "pooler")
     differ = {
@@ -239,14 +270,14 @@ def _check(config: BertConfig, name: str, values: dict[str, Any]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A model of KerasHub in memory, read as one of ours.
+    """A KerasHub model in memory, described as one of our models.
 
     Attributes:
-        class_name: of our task; None for an encoder.
-        config: of our encoder.
-        options: of our task.
-        names: their paths of the variables.
-        weights: their variables, by path.
+        class_name: name of our task class; None for an encoder.
+        config: config of our encoder.
+        options: options of our task.
+        names: map from our variable paths to KerasHub's.
+        weights: KerasHub's variables, by their path.
     """
 
     class_name: str | None
@@ -257,10 +288,10 @@ class Source:
 
     @classmethod
     def of(cls, model: Any) -> Source:
-        """Read the classes and arguments of their backbone or task.
+        """Read the class and the arguments of a KerasHub backbone or task.
 
         Raises:
-            UsageError: another class, or one with values that we have not.
+            UsageError: if the class is not known, or has a value that is not supported here.
         """
         class_name = type(model).__name__
         name, head = find_task(class_name) or (class_name, None)
@@ -280,21 +311,21 @@ class Source:
         return cls(head.class_name if head else None, config, told, names, weights)
 
     def fill(self, model: BertEncoder | Task) -> None:
-        """Assign their weights to a model of ours."""
+        """Assign the weights of the KerasHub model to one of our models."""
         for entry in _entries(self.names, model):
             entry.variable.assign(entry.leaf.ours(streaming.finite(self.weights[entry.tensor])))
         self.names.clear(model.weights)
 
 
 def to_keras_hub(model: BertEncoder | Task) -> Any:
-    """Makes a KerasHub backbone or task of a model of ours, with the same outputs.
+    """Build a KerasHub backbone or task with the weights and the outputs of one of our models.
 
-    Their pooler, which not every encoder of ours has, is then all zeros. Of RoBERTa and XLM-R,
-    which differ in nothing but the name, it makes a RoBERTa where there is such a class.
+    If our encoder has no pooler and KerasHub's backbone has one, its weights are zeros. RoBERTa and
+    XLM-R differ only in the name. The result is a RoBERTa if that has the task class.
 
     Raises:
-        UsageError: they have no such model.
-        ImportError: KerasHub is not installed.
+        UsageError: if KerasHub has no such model.
+        ImportError: if KerasHub is not installed.
     """
     try:
         import keras_hub
@@ -317,11 +348,11 @@ def to_keras_hub(model: BertEncoder | Task) -> Any:
 def _names(
     backbone: Backbone, head: Head | None, config: BertConfig, segment: np.ndarray | None = None
 ) -> NameMap:
-    """The names of the variables of a model in memory."""
+    """Return the paths of the variables of a KerasHub model in memory."""
     names = names_by(backbone.modules, LEAVES, config, segment)
     return with_head(names, head, file=False) if head else names
 
 
 def _entries(names: NameMap, model: BertEncoder | Task) -> list[TensorSpec]:
-    """The model's variables with the paths of those of theirs in memory."""
+    """Return the variables of our model with the paths of KerasHub's variables."""
     return names.entries([weight for weight in plain_weights(model) if names.knows(weight.path)])

@@ -1,4 +1,4 @@
-"""KerasHub's names and layouts of variables, in memory and in files."""
+"""KerasHub's names and layouts of variables, in memory and in its weights files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bert_keras.errors import ArtifactError
 
 _KINDS = ("kernel", "bias", "embeddings", "gamma", "beta")
 LEAVES = {name: LeafRule(name) for name in _KINDS}
-# In files variables have numbers.
+# Keras's weights files number the variables of a layer.
 FILE_LEAVES = {name: LeafRule(f"vars/{int(name in ('bias', 'beta'))}") for name in _KINDS}
 SEGMENTS = "embeddings/segment/embeddings"
 POSITIONS = "embeddings/position/embeddings"
@@ -24,11 +24,13 @@ POSITIONS = "embeddings/position/embeddings"
 
 @dataclasses.dataclass(frozen=True)
 class SplitHeads(LeafRule):
-    """A variable of attention, whose axis of all heads they keep as two.
+    """An attention variable whose axis of all heads is stored as two axes.
+
+    For example a query kernel (hidden, hidden) is stored as (hidden, heads, head size).
 
     Attributes:
-        num_heads: how many.
-        axis: of ours that is split.
+        num_heads: number of heads.
+        axis: the axis of our variable that is split.
     """
 
     num_heads: int = 1
@@ -36,31 +38,31 @@ class SplitHeads(LeafRule):
 
     @property
     def same_rows(self) -> bool:
-        """They are others."""
+        """False: the stored tensor has other axes."""
         return False
 
     def shape(self, ours: Shape) -> Shape:
-        """With an axis of heads, and one of a head's size."""
+        """Return the stored shape: the split axis becomes (num_heads, head size)."""
         sizes, axis = list(ours), self.axis % len(ours)
         return (*sizes[:axis], self.num_heads, sizes[axis] // self.num_heads, *sizes[axis + 1 :])
 
     def theirs(self, array: np.ndarray) -> np.ndarray:
-        """Splits."""
+        """Split the axis of all heads."""
         return array.reshape(self.shape(array.shape))
 
     def ours(self, array: np.ndarray) -> np.ndarray:
-        """Joins."""
+        """Join the two axes again."""
         axis = self.axis % (array.ndim - 1)
         return array.reshape((*array.shape[:axis], -1, *array.shape[axis + 2 :]))
 
 
 @dataclasses.dataclass(frozen=True)
 class LaterRows(LeafRule):
-    """The position table of RoBERTa, which they have from its first position on.
+    """RoBERTa's position table, which KerasHub stores without its unused first rows.
 
     Attributes:
-        offset: rows before it, which no token uses.
-        added: to every row, when it is written.
+        offset: number of unused rows before the first position.
+        added: vector of shape (size,) that is added to every row when the table is written.
     """
 
     offset: int = 0
@@ -68,28 +70,28 @@ class LaterRows(LeafRule):
 
     @property
     def same_rows(self) -> bool:
-        """They are others."""
+        """False: the stored tensor has fewer rows."""
         return False
 
     def shape(self, ours: Shape) -> Shape:
-        """Fewer rows."""
+        """Return the stored shape: (positions, size)."""
         return (ours[0] - self.offset, *ours[1:])
 
     def theirs(self, array: np.ndarray) -> np.ndarray:
-        """Without the rows before."""
+        """Remove the unused rows and add `added` to the others."""
         rows = array[self.offset :]
         return rows if self.added is None else rows + self.added
 
     def ours(self, array: np.ndarray) -> np.ndarray:
-        """With empty rows before."""
+        """Insert rows of zeros before the first position."""
         return np.pad(array, [(self.offset, 0), *[(0, 0)] * (array.ndim - 1)])
 
 
 def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> BertConfig:
-    """Translates the config of a backbone; `what` is for messages.
+    """Translate the config of a KerasHub backbone; `what` names its file or class in messages.
 
     Raises:
-        ArtifactError: an unsupported value, or one that is missing.
+        ArtifactError: if a value is missing or not supported.
     """
     if values.get("num_inner_repetitions", 1) != 1:
         raise ArtifactError(f"{what}: not supported: num_inner_repetitions")
@@ -113,19 +115,19 @@ def names_by(
     config: BertConfig,
     segment: np.ndarray | None = None,
 ) -> NameMap:
-    """The names of a backbone's variables, in memory or in a file.
+    """Return the names of a backbone's variables, in memory or in a file.
 
     Args:
-        modules: our layers -> theirs.
-        leaves: our variables -> theirs.
-        config: of the encoder.
-        segment: a vector to add to every position when they are written.
+        modules: path of our layer -> KerasHub's name.
+        leaves: name of our variable -> KerasHub's rule.
+        config: config of the encoder.
+        segment: vector to add to every row of the position table when it is written.
     """
     whole: dict[str, LeafRule] = {**split_heads(modules, leaves, config.num_heads)}
     if config.position_offset:
         table = f"{modules['embeddings/position']}/{leaves['embeddings'].name}"
         whole[POSITIONS] = LaterRows(table, offset=config.position_offset, added=segment)
-    # RoBERTa's one segment is part of every position there.
+    # KerasHub's RoBERTa has no segment table: its vector is part of every position.
     is_without = config.num_segments > 0 and "embeddings/segment" not in modules
     return NameMap(modules, leaves, "/", whole, zeros=(SEGMENTS,) if is_without else ())
 
@@ -133,7 +135,7 @@ def names_by(
 def split_heads(
     modules: Mapping[str, str], leaves: Mapping[str, LeafRule], num_heads: int
 ) -> dict[str, SplitHeads]:
-    """The variables of attention where it is Keras's own layer, with whole names."""
+    """Return our attention variables -> their names in Keras's `MultiHeadAttention` layer."""
     whole = {}
     for name in ("query", "key", "value", "output"):
         path = f"block_#/attention/{name}"
@@ -148,7 +150,7 @@ def split_heads(
 # === Names ===
 
 
-# Our layers -> theirs: the path of a variable in memory.
+# Path of our layer -> path of KerasHub's layer in memory.
 _BLOCK = {
     "attention/query": "self_attention_layer/query",
     "attention/key": "self_attention_layer/key",
@@ -165,7 +167,7 @@ _TABLES = {
     "embeddings/position": "position_embedding",
     "embeddings/layer_norm": "embeddings_layer_norm",
 }
-# Their layers in memory -> in model.weights.h5, where layers are known by class and number.
+# KerasHub's layer in memory -> its name in model.weights.h5, which follows from class and number.
 _FILE = {
     "token_embedding": "reversible_embedding",
     "segment_embedding": "embedding",
@@ -192,11 +194,12 @@ _SIZES = {
 
 
 def _blocks(name: str) -> dict[str, str]:
+    """Return the layers of a transformer block, which KerasHub calls `name`."""
     return {f"block_#/{ours}": f"{name}/{theirs}" for ours, theirs in _BLOCK.items()}
 
 
 def _joint(name: str) -> dict[str, str]:
-    """Tables of a layer that holds two of them."""
+    """Return the embedding tables of KerasHub's joint layer for tokens and positions."""
     return {
         "embeddings/token": f"{name}/token_embedding",
         "embeddings/position": f"{name}/position_embedding",
@@ -209,11 +212,11 @@ class Head:
     """The head that a task class of KerasHub has on top of its backbone.
 
     Attributes:
-        class_name: our class.
-        modules: our layers -> theirs in memory, and in task.weights.h5.
-        whole: our variables -> theirs, likewise, where the name does not follow from the layer's.
-        keys: our options -> theirs.
-        fixed: our options that every such task has.
+        class_name: name of our class.
+        modules: path of our layer -> KerasHub's names (in memory, in task.weights.h5).
+        whole: path of our variable -> the same, for names that do not follow from `modules`.
+        keys: our option -> KerasHub's option.
+        fixed: our option -> its value in every such task.
     """
 
     class_name: str
@@ -224,7 +227,7 @@ class Head:
 
 
 _CLASSES = {"num_classes": "num_classes", "dropout": "dropout"}
-# BERT and ALBERT label the pooled output.
+# BERT and ALBERT classify the pooled output.
 _LABELS = Head(
     class_name="SequenceClassifier",
     modules={"label/output": ("logits", "layers/dense")},
@@ -237,6 +240,7 @@ _VECTORS = Head(
 
 
 def _deep_labels(**fixed: Any) -> Head:
+    """Return a classification head with a hidden layer."""
     return Head(
         class_name="SequenceClassifier",
         modules={
@@ -249,7 +253,7 @@ def _deep_labels(**fixed: Any) -> Head:
 
 
 def _mlm(activation: str) -> Head:
-    """With their own epsilon, whatever the backbone's is."""
+    """Return the MLM head. Its layer norm always has epsilon 1e-5."""
     return Head(
         class_name="MaskedLM",
         modules={
@@ -266,15 +270,15 @@ def _mlm(activation: str) -> Head:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Backbone:
-    """A backbone class of theirs.
+    """A backbone class of KerasHub.
 
     Attributes:
-        family: ours.
-        modules: our layers -> theirs in memory, `#` for the block's number.
-        keys: our config values -> theirs.
-        fixed: our config values that every such backbone has.
-        heads: the endings of the names of its task classes -> what they add.
-        dense: their plain dense layers, in the order in which a file numbers them.
+        family: our model family.
+        modules: path of our layer -> KerasHub's path in memory; `#` stands for the block number.
+        keys: our config key -> KerasHub's argument.
+        fixed: our config key -> its value in every such backbone.
+        heads: ending of the name of a task class -> its head.
+        dense: names of its plain dense layers, in the order in which a weights file numbers them.
     """
 
     family: str
@@ -285,22 +289,22 @@ class Backbone:
     dense: tuple[str, ...] = ()
 
     def file_modules(self, config: BertConfig) -> dict[str, str]:
-        """Our layers -> theirs in model.weights.h5."""
+        """Return the path of each of our layers -> its name in model.weights.h5."""
         has_projection = config.table_size != config.hidden_size
         dense = [name for name in self.dense if has_projection or "projection" not in name]
-        found = {}
+        file_names = {}
         for ours, theirs in self.modules.items():
-            head, _, rest = theirs.partition("/")
+            layer, _, rest = theirs.partition("/")
             if ours.startswith("block_#/"):
-                found[ours] = f"layers/transformer_encoder_#/{_FILE[rest]}"
+                file_names[ours] = f"layers/transformer_encoder_#/{_FILE[rest]}"
             elif rest:
-                found[ours] = f"layers/token_and_position_embedding/{rest}"
+                file_names[ours] = f"layers/token_and_position_embedding/{rest}"
             elif theirs in _FILE:
-                found[ours] = f"layers/{_FILE[theirs]}"
-            elif head in dense:
-                number = dense.index(head)
-                found[ours] = f"layers/dense_{number}" if number else "layers/dense"
-        return found
+                file_names[ours] = f"layers/{_FILE[theirs]}"
+            elif layer in dense:
+                number = dense.index(layer)
+                file_names[ours] = f"layers/dense_{number}" if number else "layers/dense"
+        return file_names
 
 
 _TANH = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12, "pooler": True}

@@ -1,4 +1,4 @@
-"""KerasHub's preset folders, read and written as data, without KerasHub."""
+"""KerasHub's preset folders, read and written without KerasHub."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ if TYPE_CHECKING:
     from bert_keras.models import BertEncoder, Task
 
 WEIGHTS = "model.weights.h5"
-# What the first block is called in a file, and what by the rows of all blocks.
+# Name of the first block in a file, which has no number, and its name in the pattern of our tables.
 FIRST_BLOCK = ("layers/transformer_encoder/", "layers/transformer_encoder_0/")
-# What a folder of theirs may have beside config.json.
+# Files that a preset folder may have beside config.json.
 FILES = (WEIGHTS, tasks.TASK, tasks.WEIGHTS, tasks.METADATA)
 
 
 @dataclasses.dataclass(frozen=True)
 class KerasHubFolder(Checkpoint):
-    """A preset folder of KerasHub: config.json, model.weights.h5, and a task's files beside them.
+    """A preset folder of KerasHub: config.json, model.weights.h5 and perhaps the files of a task.
 
     Attributes:
-        directory: where it is.
-        values: its config.json.
-        task: its task.json; empty where there is none.
+        directory: path of the folder.
+        values: parsed config.json.
+        task: parsed task.json; {} if there is none.
     """
 
     directory: Path
@@ -62,17 +62,17 @@ class KerasHubFolder(Checkpoint):
 
     @classmethod
     def open(cls, directory: Path) -> KerasHubFolder:
-        """Reads the small files.
+        """Read the JSON files.
 
         Raises:
-            ArtifactError: not JSON.
+            ArtifactError: if a file is damaged, or the files contradict each other.
         """
         path = directory / tasks.TASK
         values = file_io.read_object(directory / CONFIG)
         _check_object(directory / CONFIG, values)
         task = file_io.read_object(path) if path.is_file() else {}
         opened = cls(directory, values, task)
-        if opened._head():  # a task of another kind is not read
+        if opened._head():  # the task.json of an unknown task is not read
             _check_object(path, task)
             opened._check_agreement(path)
         return opened
@@ -81,7 +81,7 @@ class KerasHubFolder(Checkpoint):
         """Compare the backbone in task.json with config.json.
 
         Raises:
-            ArtifactError: they differ in a value that is read.
+            ArtifactError: if they differ in a value that is read.
         """
         inner = self.task.get("config")
         inner = inner.get("backbone") if isinstance(inner, dict) else None
@@ -98,7 +98,7 @@ class KerasHubFolder(Checkpoint):
 
     @property
     def class_name(self) -> str:
-        """Of the task, where there is one."""
+        """Name of our class: that of the task if there is one, else of an encoder."""
         head = self._head()
         if self.task and head is None:
             raise ArtifactError(
@@ -110,12 +110,12 @@ class KerasHubFolder(Checkpoint):
 
     @property
     def is_told_by_tensors(self) -> bool:
-        """Weights are opened where there are some, so that the sizes are compared with them."""
+        """True if there are weights: their shapes are compared with the config."""
         return (self.directory / WEIGHTS).is_file()
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
-        """Opens the weights, and those of a head that we know."""
-        del verify  # the folder has no digests
+        """Open the weights of the backbone, and those of the head if it is known."""
+        del verify  # KerasHub writes no digests
         backbone = streaming.HDF5File(self.directory / WEIGHTS, _numbered)
         path = self.directory / tasks.WEIGHTS
         if not (self._head() and path.is_file()):
@@ -127,14 +127,14 @@ class KerasHubFolder(Checkpoint):
         return tensors.JoinedFiles(self.directory, (backbone, head))
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
-        """The config, with the constants that their class has."""
+        """Return the config of the encoder."""
         del shapes, allow_missing
         return self._config()
 
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes
     ) -> tuple[dict[str, Any], Path]:
-        """Of the task in the folder; of another one what its class always has."""
+        """Return the options of the folder's task, or for another task those of a new head."""
         del shapes
         head, path = self._head(), self.directory / tasks.TASK
         if head is None or head.class_name != class_name:
@@ -147,14 +147,19 @@ class KerasHubFolder(Checkpoint):
         return {**options, **tasks.read_extra(self.directory)}, path
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
-        """By the rows of the backbone and of the head that is there."""
+        """Return the dataset names of the backbone and of the folder's head."""
         del class_name
         names = file_names(self._backbone(), self._head(), config)
-        optimizer = f"{tasks.WEIGHTS}/optimizer/"  # which they write beside the head
+        optimizer = f"{tasks.WEIGHTS}/optimizer/"  # KerasHub stores it together with the head
         redundant = [name for name in shapes if name.startswith(optimizer)]
         return dataclasses.replace(names, redundant=redundant)
 
     def _backbone(self) -> Backbone:
+        """Return the backbone class that config.json states.
+
+        Raises:
+            ArtifactError: if it is not known.
+        """
         name = tasks.class_of(self.values)
         if name not in BACKBONES:
             raise ArtifactError(
@@ -164,10 +169,16 @@ class KerasHubFolder(Checkpoint):
         return BACKBONES[name]
 
     def _head(self) -> Head | None:
-        found = tasks.find_task(tasks.class_of(self.task))
-        return found[1] if found and found[0] == tasks.class_of(self.values) else None
+        """Return the head in task.json; None without a task that is known for this backbone."""
+        task = tasks.find_task(tasks.class_of(self.task))
+        return task[1] if task and task[0] == tasks.class_of(self.values) else None
 
     def _config(self) -> BertConfig:
+        """Translate config.json.
+
+        Raises:
+            ArtifactError: if a value is missing or not supported.
+        """
         values = self.values.get("config")
         path = self.directory / CONFIG
         if not isinstance(values, dict):
@@ -176,10 +187,10 @@ class KerasHubFolder(Checkpoint):
 
 
 def _check_object(path: Path, values: dict[str, Any]) -> None:
-    """Check what Keras writes around the arguments of an object.
+    """Check the keys that Keras writes around the arguments of an object.
 
     Raises:
-        ArtifactError: an unknown key, or another class than `registered_name` says.
+        ArtifactError: if a key is unknown, or `class_name` contradicts `registered_name`.
     """
     file_io.refuse_unknown_keys(path, values, hugging_face_names.KERAS_OBJECT)
     name = values.get("class_name")
@@ -191,27 +202,29 @@ def _check_object(path: Path, values: dict[str, Any]) -> None:
 
 
 def is_one(values: dict[str, Any]) -> bool:
-    """Return whether a config.json is KerasHub's."""
+    """Return whether a parsed config.json comes from KerasHub."""
     return tasks.class_of(values) is not None
 
 
 def file_names(
     backbone: Backbone, head: Head | None, config: BertConfig, segment: np.ndarray | None = None
 ) -> NameMap:
-    """The names of the variables of a model in a folder; `segment` as in `names_by`."""
+    """Return the dataset names of a model's variables; `names_by` describes `segment`."""
     names = names_by(backbone.file_modules(config), FILE_LEAVES, config, segment)
     return tasks.with_head(names, head, file=True) if head else names
 
 
 def _numbered(dataset: str) -> str:
+    """Return a dataset name with the number 0 for the first block."""
     return dataset.replace(*FIRST_BLOCK)
 
 
 # === Writing ===
 
 
-_HEAD = f"{tasks.WEIGHTS}/"  # what the names of its datasets begin with in our tables
-# Theirs come compiled, and are not opened without: steps and rate of an Adam before its first step.
+_HEAD = f"{tasks.WEIGHTS}/"  # prefix of the names of its datasets in our tables
+# KerasHub compiles its tasks and opens no weights file without an optimizer: the step count and
+# the learning rate of an Adam before its first step.
 _OPTIMIZER: tuple[streaming.Dataset, ...] = (
     ("optimizer/vars/0", (), [(0, np.array(0, "int32"))]),
     ("optimizer/vars/1", (), [(0, np.array(5e-5, "float32"))]),
@@ -220,11 +233,11 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def save(model: BertEncoder | Task, directory: Path) -> None:
-    """Writes a model as a preset folder of KerasHub.
+    """Write a model as a preset folder of KerasHub.
 
     Raises:
-        UsageError: they have no such model.
-        NumericError: a weight is not finite. Nothing is written.
+        UsageError: if KerasHub has no such model.
+        NumericError: if a weight is not finite. Nothing is written.
     """
     target = Target.of(model)
     names = file_names(target.backbone, target.head, target.config, target.segment)
@@ -243,7 +256,7 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
             streaming.write_hdf5(Path(folder, tasks.WEIGHTS), datasets)
         for name, values in texts.items():
             Path(folder, name).write_bytes(manifests.json_bytes(values))
-        # Another model's head must not stay beside this one, nor its config beside these weights.
+        # The head and the config of an earlier model must not stay beside these weights.
         for name in (CONFIG, tasks.TASK, tasks.WEIGHTS):
             (directory / name).unlink(missing_ok=True)
         for path in sorted(Path(folder).iterdir(), key=lambda path: path.name == CONFIG):
@@ -251,14 +264,15 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
 
 
 def _datasets(entries: list[TensorSpec], directory: Path) -> Iterator[streaming.Dataset]:
+    """Yield the datasets of variables: name, shape, and the values in parts."""
     for entry in streaming.each(entries, f"writing {directory}"):
-        # The first of their blocks has no number.
+        # The first block has no number in a file.
         name = entry.tensor.removeprefix(_HEAD).replace(FIRST_BLOCK[1], FIRST_BLOCK[0])
         yield name, entry.shape, streaming.parts(entry)
 
 
 def _zeros(target: Target) -> Iterator[streaming.Dataset]:
-    """Their pooler, which not every encoder of ours has."""
+    """Yield a pooler of zeros, if KerasHub's backbone has a pooler and our encoder has none."""
     layer = target.backbone.file_modules(target.config).get("pooler/dense")
     size = target.config.hidden_size
     if layer and not target.config.pooler:
@@ -267,8 +281,14 @@ def _zeros(target: Target) -> Iterator[streaming.Dataset]:
 
 
 def _texts(model: BertEncoder | Task, target: Target, parameters: int) -> dict[str, Any]:
-    """The JSON files, as their library writes them."""
-    # Not by `serialize_keras_object`, which imports TensorFlow.
+    """Return the content of the JSON files, by file name.
+
+    Args:
+        model: our model.
+        target: its KerasHub classes and arguments.
+        parameters: number of weights.
+    """
+    # Keras's `serialize_keras_object` would import TensorFlow.
     policy = {
         "module": "keras",
         "class_name": "DTypePolicy",
@@ -293,7 +313,7 @@ def _texts(model: BertEncoder | Task, target: Target, parameters: int) -> dict[s
 
 
 def _described(name: str, package: str, config: dict[str, Any]) -> dict[str, Any]:
-    """A class of theirs and its arguments, as Keras writes an object."""
+    """Return a KerasHub class and its arguments, as Keras serialises an object."""
     return {
         "module": f"keras_hub.src.models.{package}.{_snake(name)}",
         "class_name": name,
@@ -303,4 +323,5 @@ def _described(name: str, package: str, config: dict[str, Any]) -> dict[str, Any
 
 
 def _snake(name: str) -> str:
+    """Return a class name in snake case."""
     return _WORDS.sub("_", name).lower()
