@@ -388,7 +388,7 @@ def _sizes(config: BertConfig) -> list[Any]:
         f"embeddings/{name}/embeddings": (n, config.table_size) for name, n in rows.items() if n
     }
     inner = config.heads_of(config.unique_layers - 1) * config.head_size
-    # All that a fused tensor may hold; rows of a format have those that its models have.
+    # All parts of a fused tensor. `check_sizes` drops the parts that the format does not have.
     for name in ("query", "key", "value"):
         shapes[f"{last}/attention/{name}/kernel"] = (hidden, inner)
     for name in ("intermediate", "gate"):

@@ -1,4 +1,4 @@
-"""The file that makes a checkpoint folder one of ours: class, options, config, digests."""
+"""The manifest `bert_keras.json` of a checkpoint folder: class, options, config and digests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bert_keras.earlier_names import saved_options
 from bert_keras.errors import ArtifactError
 
 MANIFEST, CONFIG, WEIGHTS = "bert_keras.json", "config.json", "model.safetensors"
-STATE_WEIGHTS = "bert_keras.safetensors"  # see `state_entries`
+STATE_WEIGHTS = "bert_keras.safetensors"  # see `hugging_face_folder.state_entries`
 _FORMAT = 1
 _KEYS = ("format", "class", "options", "config", "state", "sha256")
 
@@ -29,13 +29,12 @@ def describe(
     """Return the manifest of a model.
 
     Args:
-        class_name: of the model.
-        options: of the model.
-        config: of its encoder.
-        digest: the sha256 of its weights file.
-        others: the sha256 of further files with weights, by their name within the folder.
-        state: what is frozen, adapted or quantised in it (`layers.state`); written where there is
-            any.
+        class_name: name of the model's class.
+        options: options of the model.
+        config: config of its encoder.
+        digest: sha256 of `model.safetensors`.
+        others: sha256 of each further weights file, by its path within the folder.
+        state: state of frozen, adapted and quantised layers (see `layers.state`).
     """
     return {
         "format": _FORMAT,
@@ -48,10 +47,17 @@ def describe(
 
 
 def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
-    """The manifest of a folder; None where there is none.
+    """Read the manifest of a folder.
+
+    Args:
+        directory: the folder.
+        classes: names of classes that may be opened.
+
+    Returns:
+        The manifest, with options under their current names; None if the folder has none.
 
     Raises:
-        ArtifactError: damaged, of a later version, or of a class that is not among `classes`.
+        ArtifactError: if the file is damaged, of a later version, or of a class that is not known.
     """
     path = directory / MANIFEST
     if not path.is_file():
@@ -74,34 +80,35 @@ def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
 
 
 def check_digest(weights: Path, manifest: Mapping[str, Any], name: str | None = None) -> None:
-    """Compares the bytes of a weights file with those that were written.
+    """Compare the sha256 of a weights file with the one in the manifest.
 
     Args:
-        weights: the file.
-        manifest: of its folder.
-        name: of the file within the folder; None for that of `weights`.
+        weights: path of the file.
+        manifest: manifest of its folder.
+        name: path of the file within the folder; None for the file name of `weights`.
 
     Raises:
-        ArtifactError: they are others.
+        ArtifactError: if they differ.
     """
     with weights.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     expected = str(manifest["sha256"].get(name or weights.name))
-    if found != expected:
+    if digest != expected:
         raise ArtifactError(
-            f"{weights}: the bytes are not those that were written (sha256 {found[:12]}…, "
+            f"{weights}: the bytes are not those that were written (sha256 {digest[:12]}…, "
             f"expected {expected[:12]}…). Take the folder from a backup."
         )
 
 
 def check_header(weights: Path) -> None:
-    """Reads the header of a whole safetensors file for names that it says twice.
+    """Check that the header of a safetensors file names no tensor twice.
 
-    The library takes the last of them, other readers may take the first: the file would be two
-    models (https://github.com/huggingface/safetensors, "Format": duplicates are not allowed).
+    The format does not allow duplicates (https://github.com/huggingface/safetensors, "Format").
+    The library reads the last one, and other readers may read the first, so that one file would
+    hold two models.
 
     Raises:
-        ArtifactError: it does.
+        ArtifactError: if a name occurs twice, or the header is larger than any model needs.
     """
     with weights.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -114,5 +121,5 @@ def check_header(weights: Path) -> None:
 
 
 def json_bytes(values: Mapping[str, Any]) -> bytes:
-    """The bytes of a JSON file."""
+    """Return the content of a JSON file."""
     return (json.dumps(values, indent=2) + "\n").encode()

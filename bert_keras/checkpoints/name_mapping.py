@@ -1,9 +1,10 @@
-"""Rules from the paths of our variables to the names and layouts of another library's tensors.
+"""Maps from the paths of our variables to the names and layouts of another library's tensors.
 
-A format is a few rows: *modules* (whole layer paths, `#` for the block's number) and *leaves* (what
-a layer calls its variables, and whether the matrix lies the other way round). The same rows serve
-reading and writing. Layers of ours with one name of theirs are the parts of a fused tensor, such as
-the projections to queries, keys and values, in the order of the rows.
+A map consists of *modules* (our layer path -> the other library's layer name, with `#` for the
+block number) and *leaves* (our variable name -> the other library's name, and whether its matrix is
+transposed). Reading and writing use the same map. Several of our layers may have one name: they are
+the parts of a fused tensor, such as the query, key and value projections, in the order of
+`modules`. In names here, "ours" is `bert_keras` and "theirs" is the other library.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import keras
 import numpy as np
 
-# The number of a block, or of a dense layer behind the pooling of a text's vector.
+# Number of a block, or of a dense layer behind the pooling of a sentence encoder.
 _BLOCK = re.compile(r"(?:(?<=block_)|(?<=dense_)|(?<=residual_))\d+")
 
 Shape = tuple[int, ...]
@@ -24,11 +25,11 @@ Shape = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class LeafRule:
-    """One kind of variable in the other format.
+    """Name and layout of one kind of variable, such as all kernels, in the other format.
 
     Attributes:
-        name: the other library's word for it; "" where the layer's name is the variable's.
-        transposed: whether its axes are in reverse order there.
+        name: the other library's name; "" if its tensor has the name of the layer.
+        transposed: whether its axes are stored in reverse order.
     """
 
     name: str
@@ -36,34 +37,34 @@ class LeafRule:
 
     @property
     def same_rows(self) -> bool:
-        """True where the rows of their tensor are the rows of our variable."""
+        """True if row i of their tensor is row i of our variable, so it can be copied by rows."""
         return not self.transposed
 
     def shape(self, ours: Shape) -> Shape:
-        """The shape in the other format of a variable that has this one here."""
+        """Return the shape of their tensor for the shape of our variable."""
         return ours[::-1] if self.transposed else ours
 
     def theirs(self, array: np.ndarray) -> np.ndarray:
-        """From our layout to theirs."""
+        """Convert values from our layout to theirs."""
         return np.ascontiguousarray(array.T) if self.transposed else array
 
     def ours(self, array: np.ndarray) -> np.ndarray:
-        """From their layout to ours."""
+        """Convert values from their layout to ours."""
         return np.ascontiguousarray(array.T) if self.transposed else array
 
 
 class FusedVariables:
-    """Variables of ours that are stored in one tensor, side by side along their last axis.
+    """Several of our variables that one tensor stores, concatenated along their last axis.
 
-    They are read and assigned together, as one variable is.
+    The object has the attributes of one Keras variable, so that it is read and assigned like one.
 
     Args:
-        variables: of one layout, which may differ in their last axis.
+        variables: variables with equal shapes, except for the last axis.
 
     Attributes:
-        path: that of the first variable.
-        shape: of all of them together.
-        dtype: of the first variable.
+        path: path of the first variable.
+        shape: shape of the concatenation.
+        dtype: dtype of the first variable.
     """
 
     def __init__(self, variables: Sequence[Any]):
@@ -74,17 +75,17 @@ class FusedVariables:
 
     @property
     def dtype(self) -> str:
-        """The dtype of the first variable."""
+        """Dtype of the first variable."""
         return self._variables[0].dtype
 
     @property
     def value(self) -> np.ndarray:
-        """The values of all of them."""
-        values = [keras.ops.convert_to_numpy(each.value) for each in self._variables]
+        """Values of all variables, concatenated along the last axis."""
+        values = [keras.ops.convert_to_numpy(variable.value) for variable in self._variables]
         return np.concatenate(values, axis=-1)
 
     def assign(self, values: np.ndarray) -> None:
-        """Give each variable its part."""
+        """Split an array of shape `shape` and assign each variable its part."""
         parts = np.split(values, np.cumsum(self._widths)[:-1], axis=-1)
         for variable, part in zip(self._variables, parts, strict=True):
             variable.assign(np.ascontiguousarray(part))
@@ -92,7 +93,13 @@ class FusedVariables:
 
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
-    """A variable of ours, or several, and the tensor that stores them."""
+    """One of our variables, or several fused ones, and the tensor that stores them.
+
+    Attributes:
+        variable: Keras variable or `FusedVariables`; only `path` and `shape` are needed.
+        tensor: name of the tensor in the other format.
+        leaf: layout of the tensor.
+    """
 
     variable: Any
     tensor: str
@@ -100,28 +107,29 @@ class TensorSpec:
 
     @property
     def path(self) -> str:
-        """The variable's path, its name in this package."""
+        """Path of the variable, such as "block_0/attention/query/kernel"."""
         return self.variable.path
 
     @property
     def shape(self) -> Shape:
-        """The tensor's shape in the other format."""
+        """Shape of the tensor in the other format."""
         return self.leaf.shape(tuple(self.variable.shape))
 
 
 @dataclasses.dataclass(frozen=True)
 class NameMap:
-    """The names of one format.
+    """The tensor names of one format.
 
     Attributes:
-        modules: our layer paths -> theirs; `#` stands for the block's number.
-        leaves: our variable names -> theirs.
-        separator: between the parts of their names.
-        whole: our variable paths -> whole names, where the name does not follow from the rows.
-        prefixes: what their names begin with, by the beginning of our path; the longest counts,
-            and "" stands for every other path.
-        redundant: tensors that carry nothing of their own, such as a second name of a tied one.
-        zeros: our variable paths that the format has not, because they are zero there.
+        modules: our layer path -> their layer name; `#` stands for the block number.
+        leaves: our variable name -> their rule.
+        separator: text between the parts of their names.
+        whole: our variable path -> their rule with a whole name, for names that do not follow from
+            `modules` and `leaves`.
+        prefixes: prefix of our path -> prefix of their name. The longest one applies; "" applies to
+            all other paths.
+        redundant: tensors without content of their own, such as the second name of a tied weight.
+        zeros: our variable paths that the format lacks, because they are zero in its models.
     """
 
     modules: Mapping[str, str]
@@ -134,14 +142,17 @@ class NameMap:
 
     @staticmethod
     def generic(path: str) -> str:
-        """Return a path of ours with `#` for its number, as the rows have it."""
+        """Return our path with `#` instead of its number, as in the keys of `modules`."""
         return _BLOCK.sub("#", path)
 
     def entries(self, variables: Iterable[Any]) -> list[TensorSpec]:
-        """Return the tensors that store variables, which have a path and a shape.
+        """Return the tensors that store variables.
+
+        Args:
+            variables: objects with the attributes `path` and `shape`.
 
         Raises:
-            ValueError: there is no row for a variable.
+            ValueError: if the format has no name for a variable.
         """
         found = [(variable, self._leaf(variable.path)) for variable in variables]
         if unknown := [variable.path for variable, leaf in found if leaf is None]:
@@ -157,7 +168,7 @@ class NameMap:
         ]
 
     def _joined(self, variables: list[Any]) -> Any:
-        """Return one variable, or several in the order of the rows as one."""
+        """Return one variable as it is, several as `FusedVariables` in the order of `modules`."""
         if len(variables) == 1:
             return variables[0]
         rows = {module: row for row, module in enumerate(self.modules)}
@@ -166,30 +177,30 @@ class NameMap:
         return FusedVariables([variables[index] for _, index in order])
 
     def clear(self, variables: Iterable[Any]) -> None:
-        """Sets those to zero that are zero in the format."""
+        """Set the variables of `zeros` to zero."""
         for variable in variables:
             if variable.path in self.zeros:
                 variable.assign(np.zeros(variable.shape))
 
     def knows(self, path: str) -> bool:
-        """Return whether the format has a row for the variable of this path."""
+        """Return whether the format has a name for the variable of this path."""
         return self._leaf(path) is not None
 
     def owners(self, tensor: str) -> list[str]:
-        """Our layers that one of their tensors can belong to."""
-        found = []
+        """Return the paths of our layers that one of their tensors can belong to."""
+        layers = []
         for ours, theirs in self.modules.items():
             name = re.escape(self._prefix(ours) + theirs).replace(r"\#", r"(\d+)")
             if match := re.fullmatch(f"{name}({re.escape(self.separator)}.*)?", tensor):
                 number = match[1] if "#" in theirs else ""
-                found.append(ours.replace("#", number))
+                layers.append(ours.replace("#", number))
         for ours, leaf in self.whole.items():
             if self._prefix(ours) + leaf.name == tensor:
-                found.append(ours.rpartition("/")[0])
-        return found
+                layers.append(ours.rpartition("/")[0])
+        return layers
 
     def _leaf(self, path: str) -> LeafRule | None:
-        """Return the layout of a variable under its whole name; None where there is no row."""
+        """Return the rule of a variable with the whole tensor name; None if there is no rule."""
         generic, number = self.generic(path), _BLOCK.search(path)
         module, _, name = generic.rpartition("/")
         leaf = self.whole.get(generic)
@@ -205,10 +216,11 @@ class NameMap:
         return dataclasses.replace(leaf, name=self._prefix(path) + theirs)
 
     def _prefix(self, path: str) -> str:
+        """Return the prefix of their name for one of our paths."""
         beginnings = [start for start in self.prefixes if begins(path, (start,))]
         return self.prefixes[max(beginnings, key=len)] if beginnings else self.prefixes.get("", "")
 
 
 def begins(path: str, beginnings: Iterable[str]) -> bool:
-    """Return whether a path is that of one of these layers, or of a part of one."""
+    """Return whether a path is one of these layer paths, or lies below one of them."""
     return any(path == start or path.startswith(f"{start}/") for start in beginnings)

@@ -1,4 +1,4 @@
-"""Rules for the head of a task that is opened: the checkpoint's head, or a new one.
+"""Rules that decide whether an opened task keeps the head of its checkpoint or gets a new one.
 
 `Task.from_preset` describes them for users. `Checkpoint.load` applies them.
 """
@@ -22,24 +22,26 @@ from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.layers import pooling
 
 Shapes = Mapping[str, tuple[int, ...]]
-# Pretraining heads: the same layers in every task class that has them.
+# Pretraining heads, which are the same layers in every task class that has them.
 _SHARED = ("mlm", "nsp", "sop", "rtd", "generator")
-# Options that a new head takes over from no other head.
+# Options of an old head that a new head does not take over.
 _OF_LABELS = ("labels", "num_classes", "problem", "activation")
-_LEAVES = ("kernel", "bias")  # of the layers of a head over one vector
-_ENTRY = "\n  "
+_LEAVES = ("kernel", "bias")  # variables of a dense layer
+_ENTRY = "\n  "  # separates the lines of a list in a message
 
 
 def is_described(options: Mapping[str, Any]) -> bool:
-    """Return whether the caller describes a head by its labels or by their number."""
+    """Return whether the caller's options describe a head, by `labels` or `num_classes`."""
     return any(options.get(name) is not None for name in ("labels", "num_classes"))
 
 
 def options_of(saved: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the saved options that a new head keeps: without those of labels if others are given.
+    """Return the saved options that a new head keeps.
+
+    If the caller describes labels, the saved options about labels are left out.
 
     Args:
-        saved: options that the checkpoint tells.
+        saved: options that the checkpoint states.
         options: options of the caller.
     """
     if not is_described(options):
@@ -51,7 +53,7 @@ def check_is_any(class_name: str, head: tuple[str, ...]) -> None:
     """Refuse `new_head=True` for a task without a head.
 
     Raises:
-        UsageError: the task has no layers of its own.
+        UsageError: if the task has no layers of its own.
     """
     if not head:
         raise UsageError(
@@ -61,15 +63,17 @@ def check_is_any(class_name: str, head: tuple[str, ...]) -> None:
 
 
 def check_is_described(model_class: Any, options: Mapping[str, Any], directory: Path) -> None:
-    """Refuse a new head of labels that nobody described.
+    """Refuse a new classification head without labels.
+
+    This is called if the checkpoint states no options of this class.
 
     Args:
-        model_class: of the task.
-        options: of the caller; the checkpoint has none of this class.
-        directory: of the checkpoint, for the message.
+        model_class: class of the task.
+        options: options of the caller.
+        directory: folder of the checkpoint, for the message.
 
     Raises:
-        ValueError: the task has labels, and neither they nor their number are known.
+        ValueError: if the task has labels, and neither they nor their number are known.
     """
     has_labels = takes_labels(model_class) and model_class.head_layers_for(options)
     if has_labels and not is_described(options):
@@ -80,7 +84,16 @@ def check_is_described(model_class: Any, options: Mapping[str, Any], directory: 
 
 
 def count_labels(head: tuple[str, ...], names: NameMap, shapes: Shapes) -> int | None:
-    """Return the number of labels of the head in the tensors; None where it cannot be told."""
+    """Return the number of labels of the checkpoint's head, by the shape of its output bias.
+
+    Args:
+        head: path prefixes of the task's head layers.
+        names: tensor names of the checkpoint.
+        shapes: shape of each tensor, by name.
+
+    Returns:
+        Number of labels; None if the checkpoint has no such bias.
+    """
     for layer in head:
         bias = types.SimpleNamespace(path=f"{layer}/output/bias")
         if names.knows(bias.path):
@@ -97,17 +110,17 @@ def check_labels(
     options: Mapping[str, Any],
     path: Path,
 ) -> None:
-    """Compare the labels that the caller gives with those of the checkpoint's head.
+    """Compare the labels of the caller with those of the checkpoint's head.
 
     Args:
-        class_name: of the task.
-        saved: options that the checkpoint tells.
-        count: the number of labels in the tensors, where `saved` does not tell it.
+        class_name: name of the task class.
+        saved: options that the checkpoint states.
+        count: number of labels in the tensors, for a checkpoint that does not state it.
         options: options of the caller.
-        path: of the file that tells `saved`.
+        path: file that states `saved`.
 
     Raises:
-        ArtifactError: other names, another order, or another number of labels.
+        ArtifactError: if the names, their order or their number differ.
     """
     number, labels = options.get("num_classes"), options.get("labels")
     told, told_number = saved.get("labels"), saved.get("num_classes", count)
@@ -139,23 +152,23 @@ def check_task(
     path: Path,
     allow_missing: tuple[str, ...],
 ) -> None:
-    """Compare the task that is opened with the task whose head the checkpoint has.
+    """Refuse to fill the head of one task with the head of another task.
 
-    Hugging Face gives one name, such as `classifier.weight`, to the heads of several classes.
+    Hugging Face gives the same name, such as `classifier.weight`, to the heads of several classes.
 
     Args:
-        class_name: of the task that is opened.
-        head: its `head_layers`; () where it has no head.
-        written: name of the class in the checkpoint; None where it is not told.
-        names: of the checkpoint's tensors.
-        shapes: of the checkpoint's tensors.
-        path: of the tensors.
-        allow_missing: variable paths (or their beginnings) that keep new weights if missing. A head
-            among them may have the layers of the other task's head beside it (RoBERTa's
-            `classifier.dense`), but not its tensors.
+        class_name: name of the task class that is opened.
+        head: path prefixes of its head layers; () if it has no head.
+        written: name of the task class that the checkpoint states; None if it states none.
+        names: tensor names of the checkpoint.
+        shapes: shape of each tensor, by name.
+        path: path of the weights file.
+        allow_missing: variable paths (or path prefixes) that keep new weights if missing. If the
+            head is among them, layers that only the other task's head has (such as RoBERTa's
+            `classifier.dense`) are accepted, but not tensors that this head would read.
 
     Raises:
-        ArtifactError: the tensors that would fill the head are those of another task's head.
+        ArtifactError: if the tensors belong to another task's head.
     """
     if written in (None, class_name):
         return
@@ -191,22 +204,24 @@ def takes_labels(task_class: type) -> bool:
 
 
 def _task_class(class_name: str) -> Any:
-    """Return a class of ours by its name, under which it is registered with Keras."""
+    """Return our class of this name. Its import registered it with Keras."""
     return keras.saving.get_registered_object(f"bert_keras>{class_name}")
 
 
 def _with_labels(class_name: str) -> str:
+    """Return the words of a message that ask for labels; "" for a class without labels."""
     is_labelled = takes_labels(_task_class(class_name))
     return " with labels=[…] or num_classes=…" if is_labelled else ""
 
 
 def line_of(class_name: str, directory: Path, *, is_asked_for: bool) -> str:
-    """Return the line that tells of a new head.
+    """Return the line that is printed when a new head is made.
 
     Args:
-        class_name: of the task.
-        directory: of the checkpoint.
-        is_asked_for: whether `new_head=True` asks for it; else the checkpoint has no such head.
+        class_name: name of the task class.
+        directory: folder of the checkpoint.
+        is_asked_for: True if the caller passed `new_head=True`; False if the checkpoint has no
+            such head.
     """
     if is_asked_for:
         reason = f"new_head=True: the head of this {class_name} over {directory} is new"
@@ -219,16 +234,21 @@ def line_of(class_name: str, directory: Path, *, is_asked_for: bool) -> str:
 
 
 def check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | None) -> None:
-    """Check the number of classes, which a head has of its own, before memory is taken for it.
+    """Check the saved number of classes before the head is allocated.
+
+    Args:
+        saved: options that the checkpoint states.
+        path: file that states them.
+        source: opened tensors; None if no weights are read.
 
     Raises:
-        ArtifactError: more than any model has, or than the tensors have.
+        ArtifactError: if there are more classes than the limit, or than any tensor has rows.
     """
     told, labels = saved.get("num_classes"), saved.get("labels")
     if told is None and isinstance(labels, list):
         told = len(labels)
     if not isinstance(told, int) or isinstance(told, bool):
-        return  # the class refuses it
+        return  # the constructor of the task refuses it
     if told > MOST_CLASSES:
         raise ArtifactError(
             f"{path}: at most {MOST_CLASSES:,} classes can be opened. Received: {told}"
@@ -243,10 +263,16 @@ def check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | N
 def check_dense(
     saved: dict[str, Any], path: Path, config: BertConfig, source: tensors.Tensors | None
 ) -> None:
-    """Check the dense layers of a text's vector, before memory is taken for them.
+    """Check the saved sizes of a sentence encoder's dense layers before they are allocated.
+
+    Args:
+        saved: options that the checkpoint states.
+        path: file that states them.
+        config: config of the encoder.
+        source: opened tensors; None if no weights are read.
 
     Raises:
-        ArtifactError: they are not plausible, or have more weights than the tensors.
+        ArtifactError: if the options are damaged, or need more weights than the tensors have.
     """
     if not saved.get("dense"):
         return

@@ -1,4 +1,4 @@
-"""Folders of sentence-transformers, and the settings of a predictor that they and ours hold."""
+"""Reader of sentence-transformers folders, and of the predictor settings in any folder."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Module(NamedTuple):
     """A row of modules.json.
 
     Attributes:
-        kind: the name of its class.
-        folder: where its files are.
+        kind: name of its class, such as "Pooling".
+        folder: folder of its files.
     """
 
     kind: str
@@ -38,11 +38,11 @@ class SentenceFolder:
     """The content of a folder of sentence-transformers.
 
     Attributes:
-        class_name: the class of ours.
-        options: of that class.
-        size: of the tokens' vectors, as the pooling says it; None where nothing is said.
+        class_name: name of our class.
+        options: options of that class.
+        size: size of the token vectors that the pooling states; None for a CrossEncoder.
         dense: folders of the dense layers, in order.
-        path: of the file with the modules.
+        path: path of modules.json, for messages.
     """
 
     class_name: str
@@ -52,10 +52,10 @@ class SentenceFolder:
     path: Path
 
     def check_size(self, hidden_size: int) -> None:
-        """Compare the sizes that the files say with that of the encoder.
+        """Compare the size of the token vectors with the hidden size of the encoder.
 
         Raises:
-            ArtifactError: they differ.
+            ArtifactError: if they differ.
         """
         if self.size is not None and self.size != hidden_size:
             raise ArtifactError(
@@ -65,18 +65,18 @@ class SentenceFolder:
 
 
 def is_one(directory: Path) -> bool:
-    """Return whether a folder is one of sentence-transformers."""
+    """Return whether a folder has the modules.json of sentence-transformers."""
     return (directory / MODULES).is_file()
 
 
 def is_told(directory: Path) -> bool:
-    """Return whether a folder says how sentence-transformers reads texts."""
+    """Return whether a folder has settings of sentence-transformers, such as a maximum length."""
     names = (MODULES, *SENTENCE_CONFIGS)
     return any((directory / name).is_file() for name in names) or is_pair_scorer(directory)
 
 
 def is_pair_scorer(directory: Path) -> bool:
-    """Return whether a folder is one of a CrossEncoder, of any version."""
+    """Return whether a folder holds a CrossEncoder, of any version of sentence-transformers."""
     if is_one(directory):
         path = directory / CONFIG
         values = file_io.read_object(path) if path.is_file() else {}
@@ -87,10 +87,11 @@ def is_pair_scorer(directory: Path) -> bool:
 
 
 def read(directory: Path) -> SentenceFolder:
-    """Read all small files of a folder.
+    """Read all JSON files of a sentence-transformers folder.
 
     Raises:
-        ArtifactError: a file is damaged, or says what changes answers and is not supported here.
+        ArtifactError: if a file is damaged, or has a setting that changes the outputs and is not
+            supported here.
     """
     path = directory / MODULES
     values = _config(directory)
@@ -141,6 +142,7 @@ def read(directory: Path) -> SentenceFolder:
 
 
 def _config(directory: Path) -> dict[str, Any]:
+    """Read config_sentence_transformers.json; {} if there is none."""
     path = directory / CONFIG
     values = file_io.read_object(path) if path.is_file() else {}
     told = values.get("model_type", keys.VECTORS)
@@ -153,6 +155,11 @@ def _config(directory: Path) -> dict[str, Any]:
 
 
 def _modules(directory: Path) -> list[Module]:
+    """Read modules.json.
+
+    Raises:
+        ArtifactError: if it is damaged, or names a module of another package.
+    """
     path = directory / MODULES
     rows = file_io.read_json(path)
     is_list = isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
@@ -163,7 +170,7 @@ def _modules(directory: Path) -> list[Module]:
         raise ArtifactError(
             f"{path}: expected {_MOST_MODULES} modules at most. Received: {len(rows)}"
         )
-    found = []
+    known_modules = []
     for row in rows:
         modules.warn_of_others(path, row, MODULES)
         for part, model in keys.PACKAGES_OF_OTHERS.items():
@@ -175,11 +182,12 @@ def _modules(directory: Path) -> list[Module]:
                 f"{path}: {row['type']} is code of its own, which is never run. Only modules of "
                 f"{keys.PACKAGE} can be opened. {modules.OF_ENCODERS}"
             )
-        found.append(Module(kind, within(directory, row["path"], path)))
-    return found
+        known_modules.append(Module(kind, within(directory, row["path"], path)))
+    return known_modules
 
 
 def _prompts(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options `prompts` and `default_prompt_name`, those that a config states."""
     told, default = values.get("prompts"), values.get("default_prompt_name")
     prompts = {} if told is None else told
     if not isinstance(prompts, dict) or not all(
@@ -200,6 +208,7 @@ def _prompts(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _vector_options(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options `similarity` and `truncate_dim`, those that a config states."""
     options: dict[str, Any] = {}
     similarity = values.get("similarity_fn_name")
     if similarity not in (None, *features.SIMILARITIES):
@@ -220,16 +229,17 @@ def _vector_options(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pair_options(directory: Path) -> dict[str, Any]:
-    """Read what a CrossEncoder says beside its labels: its activation and prompts.
+    """Read the activation and the prompts of a CrossEncoder.
 
-    The activation is in `CONFIG` from version 6 on, and before that in config.json, under one of
-    two keys. Where a CrossEncoder says none, it is that of sentence-transformers.
+    From version 6 on, config_sentence_transformers.json states the activation. Earlier versions
+    state it in config.json, under one of two keys. If it is missing, the default of
+    sentence-transformers applies.
 
     Returns:
-        Options of a `SequenceClassifier`; none of a folder that is not one of a CrossEncoder.
+        Options of a `SequenceClassifier`; {} for a folder that holds no CrossEncoder.
 
     Raises:
-        ArtifactError: a file says what changes answers and is not supported here.
+        ArtifactError: if a file has a setting that changes the outputs and is not supported here.
     """
     path = directory / CONFIG
     config = file_io.read_object(path) if path.is_file() else {}
@@ -242,6 +252,14 @@ def pair_options(directory: Path) -> dict[str, Any]:
 def _pair_activation(
     directory: Path, config: Mapping[str, Any], *, is_told: bool
 ) -> dict[str, Any]:
+    """Return the option `activation` of a CrossEncoder.
+
+    Args:
+        directory: its folder.
+        config: parsed config_sentence_transformers.json.
+        is_told: whether that file states that the model is a CrossEncoder. If not, and no file
+            states an activation, the result is {}.
+    """
     path = transformer_folder(directory) / "config.json"
     values = file_io.read_object(path)
     newer, oldest = (values.get(key) for key in keys.PAIR_KEYS)
@@ -267,15 +285,15 @@ def _pair_activation(
 
 
 def check_same(directory: Path, options: Mapping[str, Any], path: Path) -> None:
-    """Compare what both libraries' files say of a model in a folder of ours.
+    """Compare the files of sentence-transformers with the manifest in a folder of ours.
 
     Args:
         directory: the folder.
-        options: of the model, as our file says them.
-        path: of our file, for the message.
+        options: options in the manifest.
+        path: path of the manifest, for the message.
 
     Raises:
-        ArtifactError: they contradict each other.
+        ArtifactError: if they contradict each other.
     """
     theirs = read(directory)
     differ = [
@@ -305,15 +323,16 @@ _VECTOR_DEFAULTS = {
 
 
 def _told(options: Mapping[str, Any], name: str) -> Any:
+    """Return an option or its default, in a form that can be compared."""
     value = options.get(name, _VECTOR_DEFAULTS.get(name))
-    # Their library writes prompts without a text of its own accord.
+    # sentence-transformers adds prompts with an empty text when it writes a folder.
     return {key: text for key, text in value.items() if text} if name == "prompts" else value
 
 
 # === Settings of a predictor ===
 
 
-_SENTENCES = SENTENCE_CONFIGS[0]  # of sentence-transformers, as this package writes it
+_SENTENCES = SENTENCE_CONFIGS[0]  # the file of sentence-transformers that this package writes
 _FILES = (
     *(FILE, MODULES, *SENTENCE_CONFIGS, CONFIG),
     *("config.json", "tokenizer_config.json"),
@@ -322,13 +341,15 @@ _THEIR_LENGTH = "max_seq_length"
 
 
 def read_predictor_config(handle: str | Path) -> PredictorConfig:
-    """Read the settings of a folder; a folder without them has the defaults.
+    """Read the predictor settings of a folder, or the defaults if it has none.
+
+    Without our own file, they come from the files of sentence-transformers.
 
     Args:
-        handle: see `BertEncoder.from_preset`.
+        handle: folder or `hf://` handle; see `BertEncoder.from_preset`.
 
     Raises:
-        ArtifactError: a damaged file, or two files that say different lengths.
+        ArtifactError: if a file is damaged, or two files state different lengths.
     """
     folder = presets.resolve_handle(handle, _FILES)
     path = folder / FILE
@@ -351,7 +372,7 @@ def read_predictor_config(handle: str | Path) -> PredictorConfig:
 
 
 def write_predictor_config(folder: Path, config: PredictorConfig) -> None:
-    """Write the settings; the length also where sentence-transformers has it."""
+    """Write the predictor settings, and the maximum length also for sentence-transformers."""
     theirs = folder / _SENTENCES
     if config.max_length is not None and theirs.is_file():
         length = {_THEIR_LENGTH: config.max_length}

@@ -1,4 +1,4 @@
-"""The small files of sentence-transformers' modules, and the names in them."""
+"""Readers of the config files of sentence-transformers' modules, with tables of their keys."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ TRANSFORMER, POOLING, DENSE, NORMALIZE, DROPOUT = (
     *("Normalize", "Dropout"),
 )
 
-# Kinds of model that the files name, with what their answers are. Ours are vectors and scores.
+# Kinds of model that the files name. Those with vectors of texts and scores of pairs can be opened.
 VECTORS, SCORES = "SentenceTransformer", "CrossEncoder"
 OTHER_MODELS = {
     "SparseEncoder": "SPLADE and its kin, whose vectors have a number for every token of the "
     "vocabulary",
     "MultiVectorEncoder": "ColBERT and its kin, which give a vector for every token",
 }
-# Other names of the same.
+# Further names of these models.
 SAME_MODELS = {"ColBERT": "MultiVectorEncoder"}
-# Parts of the names of modules that only those models have.
+# Parts of module names that only these models have.
 PACKAGES_OF_OTHERS = {
     "sparse_encoder": "SparseEncoder",
     "multi_vector_encoder": "MultiVectorEncoder",
     "pylate": "MultiVectorEncoder",
 }
 
-# The keys of each file, by its name, or by the kind of its module or model. A key with a reason
-# changes no answer; a key with "" is read; every other key is named in a warning or refused.
+# Keys of each file, by the file name or by the kind of its module or model. A key with "" is read.
+# A key with a reason does not change the outputs. Other keys cause a warning or an error.
 _OF_A_MODEL = {
     "model_type": "",
     "__version__": "tells which versions wrote the folder",
@@ -87,7 +87,7 @@ KEYS: dict[str, dict[str, str]] = {
     NORMALIZE: {"module_input_name": "", "module_output_name": ""},
     DROPOUT: {"dropout": "drops in training alone"},
 }
-# Keys under which the arguments of `from_pretrained` stand, and those that change no answer.
+# Keys with arguments of `from_pretrained`, and the arguments that do not change the outputs.
 ARGUMENTS = (
     *("model_args", "model_kwargs", "config_args", "config_kwargs"),
     *("tokenizer_args", "processor_kwargs"),
@@ -105,10 +105,10 @@ LOADING = {
 }
 LENGTH_ARGUMENT = "model_max_length"
 
-# Where config.json tells the activation of a CrossEncoder of before version 6, and of before 4.
+# Keys of config.json with the activation of a CrossEncoder, before version 6 and before version 4.
 PAIR_KEYS = ("sentence_transformers", "sbert_ce_default_activation_function")
 
-# Keys of a pooling before version 5, in the order in which several were joined.
+# Keys of a pooling before version 5, in the order in which several poolings are concatenated.
 POOLING_FLAGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -119,7 +119,7 @@ POOLING_FLAGS = {
 }
 OLD_KEYS = {"word_embedding_dimension": "embedding_dimension"}
 
-# Their names of activations, which are classes of PyTorch, and ours.
+# Activations: class name in PyTorch -> our name.
 _ACTIVATIONS = {
     "Identity": "linear",
     "Tanh": "tanh",
@@ -142,7 +142,7 @@ _ACTIVATIONS = {
     "Hardshrink": "hard_shrink",
     "Tanhshrink": "tanh_shrink",
 }
-# By whole names, the one that is written first.
+# The same by whole names. The first name of an activation is the one that is written.
 ACTIVATIONS = {
     f"torch.nn.modules.{'linear' if name == 'Identity' else 'activation'}.{name}": ours
     for name, ours in _ACTIVATIONS.items()
@@ -153,8 +153,8 @@ ACTIVATION_NAMES = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items(
 # === Modules ===
 
 
-_VECTOR = "sentence_embedding"  # what modules of vectors read and give
-# By the kind of model: what its transformer is for, gives, and is called there.
+_VECTOR = "sentence_embedding"  # name of a text's vector, the input and output of these modules
+# Kind of model -> its transformer's task, the output it takes, and the name of that output.
 TASKS = {
     VECTORS: ("feature-extraction", "last_hidden_state", "token_embeddings"),
     SCORES: ("sequence-classification", "logits", "scores"),
@@ -164,7 +164,11 @@ _DENSE_FLAGS = {"bias": True, "use_residual": False}
 
 
 def refuse_others(path: Path, model: Any) -> None:
-    """Refuse by name the kinds of model that are not supported."""
+    """Refuse the kinds of model that are not supported, and name them.
+
+    Raises:
+        ArtifactError: if `model` is one of them.
+    """
     name = SAME_MODELS.get(model, model) if isinstance(model, str) else None
     if name in OTHER_MODELS:
         raise ArtifactError(
@@ -174,7 +178,7 @@ def refuse_others(path: Path, model: Any) -> None:
 
 
 def warn_of_others(path: Path, values: Mapping[str, Any], kind: str) -> None:
-    """Name keys that sentence-transformers itself passes over, and that nobody here knows."""
+    """Warn of unknown keys in a file whose unknown keys sentence-transformers itself ignores."""
     if others := sorted(set(values) - set(KEYS[kind])):
         warnings.warn(
             f"{path}: not known here, and not read: {', '.join(others)}. Compare the answers with "
@@ -184,6 +188,7 @@ def warn_of_others(path: Path, values: Mapping[str, Any], kind: str) -> None:
 
 
 def _require_known(path: Path, values: Mapping[str, Any], kind: str) -> None:
+    """Refuse unknown keys in a file whose keys can change the outputs."""
     if others := sorted(set(values) - set(KEYS[kind])):
         raise ArtifactError(
             f"{path}: not supported: {', '.join(f'{key}={values[key]!r:.80}' for key in others)}"
@@ -194,7 +199,7 @@ def _require_known(path: Path, values: Mapping[str, Any], kind: str) -> None:
 
 
 def _transformer_values(directory: Path) -> tuple[Path, dict[str, Any]]:
-    """The first file of its own that there is, and what it says."""
+    """Return path and content of the transformer module's own file; {} if it has none."""
     folder = transformer_folder(directory)
     paths = [folder / name for name in SENTENCE_CONFIGS]
     path = next((path for path in paths if path.is_file()), paths[0])
@@ -202,14 +207,14 @@ def _transformer_values(directory: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def check_transformer(directory: Path, model: str) -> None:
-    """Read the file of the first module, which is to be the encoder of a text.
+    """Check that the first module is a plain text encoder.
 
     Args:
-        directory: of the model.
-        model: its kind, a key of `TASKS`.
+        directory: folder of the model.
+        model: kind of model, a key of `TASKS`.
 
     Raises:
-        ArtifactError: it says what changes answers and is not supported here.
+        ArtifactError: if a setting changes the outputs and is not supported here.
     """
     path, values = _transformer_values(directory)
     _require_known(path, values, TRANSFORMER)
@@ -244,11 +249,11 @@ def check_transformer(directory: Path, model: str) -> None:
 
 
 def max_length(directory: Path) -> tuple[Path, str, Any]:
-    """Find out how many tokens of a text are read.
+    """Find the maximum number of tokens of a text.
 
     Returns:
-        The file that says it, its key, and the value, which is not checked; None for as many as
-        there are positions.
+        The file that states it, its key, and the unchecked value. None stands for as many tokens
+        as the encoder has positions.
     """
     path, values = _transformer_values(directory)
     processing = values.get("processing_kwargs") or {}
@@ -261,7 +266,7 @@ def max_length(directory: Path) -> tuple[Path, str, Any]:
             return path, LENGTH_ARGUMENT, arguments[LENGTH_ARGUMENT]
     if values.get("max_seq_length") is not None:
         return path, "max_seq_length", values["max_seq_length"]
-    # From version 6 on the tokenizer's file alone says it.
+    # From version 6 on, only the tokenizer's file states it.
     path = transformer_folder(directory) / "tokenizer_config.json"
     value = file_io.read_object(path) if path.is_file() else {}
     return path, LENGTH_ARGUMENT, value.get(LENGTH_ARGUMENT)
@@ -271,7 +276,7 @@ def activation(path: Path, value: Any) -> str:
     """Return our name of an activation.
 
     Raises:
-        ArtifactError: it is not one of the table.
+        ArtifactError: if it is not in the table.
     """
     if value not in tuple(ACTIVATIONS):
         names = ", ".join(dict.fromkeys(ACTIVATION_NAMES.values()))
@@ -285,7 +290,7 @@ def activation(path: Path, value: Any) -> str:
 
 
 def _module_values(path: Path, kind: str) -> dict[str, Any]:
-    """The config of a module, by the keys of today."""
+    """Read the config of a module and return it with the current names of its keys."""
     values = file_io.read_object(path) if path.is_file() else {}
     for old, new in OLD_KEYS.items():
         if old in values:
@@ -306,7 +311,7 @@ def _module_values(path: Path, kind: str) -> dict[str, Any]:
 
 
 def _without_flags(path: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """Write the flags of before version 5 as one key."""
+    """Replace the flags of versions before 5 by the key `pooling_mode`."""
     flags = {key: values[key] for key in POOLING_FLAGS if key in values}
     if not flags:
         return values
@@ -325,10 +330,10 @@ def _without_flags(path: Path, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_pooling(path: Path) -> tuple[int, dict[str, Any]]:
-    """Read the config of a pooling: the size of tokens' vectors, and options of ours.
+    """Return the size of the token vectors and our options, from the config of a pooling.
 
     Raises:
-        ArtifactError: it is damaged, or says what is not known.
+        ArtifactError: if it is damaged, or has an unknown setting.
     """
     values = _module_values(path, POOLING)
     size, value = values.get("embedding_dimension"), values.get("pooling_mode", "mean")
@@ -352,7 +357,7 @@ def read_pooling(path: Path) -> tuple[int, dict[str, Any]]:
 
 
 def check_names(path: Path, kind: str) -> dict[str, Any]:
-    """Read a module that turns a text's vector into another."""
+    """Read the config of a module whose input and output are the vector of a text."""
     values = _module_values(path, kind)
     for key in ("module_input_name", "module_output_name"):
         value = values.get(key)
@@ -366,14 +371,14 @@ def check_names(path: Path, kind: str) -> dict[str, Any]:
 
 
 def read_dense(path: Path, width: int) -> dict[str, Any]:
-    """Read the config of a dense layer, as an option of ours.
+    """Read the config of a dense layer and return our option for it.
 
     Args:
-        path: of the config.
-        width: the size of the vectors that it is given.
+        path: path of the config.
+        width: size of its input vectors.
 
     Raises:
-        ArtifactError: it is damaged, of another size, or says what is not supported.
+        ArtifactError: if it is damaged, of another size, or not supported.
     """
     values = check_names(path, DENSE)
     received, units = values.get("in_features"), values.get("out_features")

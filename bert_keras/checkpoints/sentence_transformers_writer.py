@@ -1,4 +1,4 @@
-"""The files from which sentence-transformers opens a folder of ours."""
+"""Writer of the files with which sentence-transformers opens a folder of ours."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from bert_keras.checkpoints.sentence_transformers_modules import TASKS
 from bert_keras.features import COSINE
 from bert_keras.tokenizers.files import MODULES, SENTENCE_CONFIGS
 
-_ALWAYS = 4  # flags of poolings that the oldest versions know
+_ALWAYS = 4  # number of pooling flags that the oldest versions expect
 
 
 def is_theirs(class_name: str, options: Mapping[str, Any]) -> bool:
-    """Return whether sentence-transformers has files for such a model.
+    """Return whether sentence-transformers can open such a task.
 
     Args:
-        class_name: of the task.
-        options: of the task.
+        class_name: name of the task class.
+        options: options of the task.
     """
     is_pair_scorer = class_name == "SequenceClassifier" and "activation" in options
     return class_name == "SentenceEncoder" or is_pair_scorer
 
 
 def write_config(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the config.json of a CrossEncoder says for versions before 6."""
+    """Return the config.json entries of a CrossEncoder for sentence-transformers before 6."""
     if "activation" not in options:
         return {}
     return {"sentence_transformers": {"activation_fn": _dotted(options["activation"])}}
@@ -46,18 +46,18 @@ def write(
     hidden_size: int,
     max_length: int,
 ) -> dict[str, str]:
-    """Write the files beside the encoder's own.
+    """Write the files of sentence-transformers beside those of the encoder.
 
     Args:
-        directory: the folder.
-        class_name: of the task.
-        options: of the task.
-        entries: the variables of its dense layers, under the names of all weights.
-        hidden_size: of the encoder.
-        max_length: how many positions it has.
+        directory: folder to write into.
+        class_name: name of the task class.
+        options: options of the task.
+        entries: variables of its dense layers, with names such as "dense.0.linear.weight".
+        hidden_size: hidden size of the encoder.
+        max_length: number of positions of the encoder.
 
     Returns:
-        The sha256 of each file of weights, by its name within the folder.
+        sha256 of each weights file, by its path within the folder.
     """
     is_scorer = class_name != "SentenceEncoder"
     model = keys.SCORES if is_scorer else keys.VECTORS
@@ -98,7 +98,7 @@ def write(
             rows.append((keys.NORMALIZE, f"{len(rows)}_{keys.NORMALIZE}"))
     files[SENTENCE_CONFIGS[0]] = transformer
     files[CONFIG] = config
-    # Versions from 2 to 6 know the modules by these names.
+    # Versions 2 to 6 all read these names of the modules.
     files[MODULES] = [
         {"idx": number, "name": str(number), "path": path, "type": f"{keys.PACKAGE}.models.{kind}"}
         for number, (kind, path) in enumerate(rows)
@@ -110,16 +110,18 @@ def write(
 
 
 def remove(directory: Path) -> None:
-    """Remove the files that name modules, so that another model's do not stand beside a new one."""
+    """Remove the files of sentence-transformers that an earlier model left in a folder."""
     for name in (MODULES, CONFIG):
         (directory / name).unlink(missing_ok=True)
 
 
 def _dotted(activation: str) -> str:
+    """Return the PyTorch class of one of our activations, as a dotted name."""
     return keys.ACTIVATION_NAMES[activation]
 
 
 def _pooling(options: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
+    """Return the config of the pooling module, with the old keys if they can express it."""
     told = options["pooling"]
     names = [told] if isinstance(told, str) else list(told)
     values: dict[str, Any] = {"word_embedding_dimension": hidden_size}
@@ -130,12 +132,13 @@ def _pooling(options: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     }
     if [name for key, name in keys.POOLING_FLAGS.items() if flags.get(key)] == names:
         values |= flags
-    else:  # in another order, which versions before 5 do not know
+    else:  # versions before 5 cannot express another order of poolings
         values = {"embedding_dimension": hidden_size, "pooling_mode": names}
     return values if options.get("include_prompt", True) else {**values, "include_prompt": False}
 
 
 def _dense(options: Mapping[str, Any], width: int) -> dict[str, Any]:
+    """Return the config of a dense module with inputs of size `width`."""
     values = {
         "in_features": width,
         "out_features": options["units"],
@@ -146,7 +149,7 @@ def _dense(options: Mapping[str, Any], width: int) -> dict[str, Any]:
 
 
 def _renamed(entry: TensorSpec, start: str) -> TensorSpec | None:
-    """The entry of a layer under the name that it has in the layer's own file."""
+    """Return an entry with the name it has in its layer's file; None for another layer's entry."""
     if not entry.tensor.startswith(start):
         return None
     return TensorSpec(entry.variable, entry.tensor.removeprefix(start), entry.leaf)

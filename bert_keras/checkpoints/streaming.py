@@ -1,7 +1,8 @@
-"""Weights moved between files and variables in parts: a model is never in memory twice.
+"""Reading and writing of weights in parts, so that a model is never in memory twice.
 
-The library's own writer wants all arrays at once. The format: eight bytes with the length of a JSON
-header, the header, the numbers (https://github.com/huggingface/safetensors, "Format").
+The safetensors library writes only arrays that are all in memory, so the format is written here:
+eight bytes with the length of a JSON header, the header, then the numbers
+(https://github.com/huggingface/safetensors, "Format").
 """
 
 from __future__ import annotations
@@ -34,18 +35,21 @@ _KINDS = {
     "int32": "I32",
     "int8": "I8",
 }
-_METADATA = {"format": "pt"}  # what Hugging Face's library looks for
+_METADATA = {"format": "pt"}  # transformers expects it
 
 
 def write_safetensors(path: Path, entries: Iterable[TensorSpec]) -> str:
-    """Writes variables as the tensors they are stored in; answers the sha256 of the file.
+    """Write variables into a safetensors file.
 
     Args:
-        path: replaced whole, or left as it was.
-        entries: the variables.
+        path: path of the file. It is replaced as a whole, or stays as it was on an error.
+        entries: variables with the tensors that store them.
+
+    Returns:
+        sha256 of the file.
 
     Raises:
-        NumericError: a value is not finite.
+        NumericError: if a value is not finite.
     """
     entries = list(entries)
     header: dict[str, object] = {"__metadata__": _METADATA}
@@ -77,10 +81,10 @@ def write_safetensors(path: Path, entries: Iterable[TensorSpec]) -> str:
 # === HDF5 ===
 
 
-_DEEPEST = 16  # groups within groups
+_DEEPEST = 16  # levels of groups
 _MOST = 100_000  # groups and datasets
 
-# To be written: a name, the whole shape, and the values in parts: first row, rows.
+# A dataset to write: name, shape, values in parts. A part is (index of its first row, rows).
 Dataset = tuple[str, Shape, Iterable[tuple[int, np.ndarray]]]
 
 
@@ -88,11 +92,12 @@ class HDF5File(tensors.Tensors):
     """The datasets of an HDF5 file.
 
     Args:
-        path: the file.
-        rename: gives the name by which a dataset is asked for.
+        path: path of the file.
+        rename: maps the name of a dataset in the file to the name used by callers.
 
     Raises:
-        ArtifactError: it is missing, not whole, or points elsewhere by links or external data.
+        ArtifactError: if the file is missing or damaged, or refers to other files by links or
+            external data.
     """
 
     def __init__(self, path: Path, rename: Callable[[str], str] = str):
@@ -112,13 +117,14 @@ class HDF5File(tensors.Tensors):
         except ArtifactError:
             self.close()
             raise
-        except Exception as error:  # whatever a damaged file raises
+        except Exception as error:  # h5py raises many types for a damaged file
             self.close()
             raise ArtifactError(f"{path}: damaged ({error}).") from error
         self._names = {rename(name): name for name in self._found}
         self.shapes = {name: self._found[its].shape for name, its in self._names.items()}
 
     def _part(self, name: str, rows: slice) -> np.ndarray:
+        """Read some rows of a dataset, or all of a scalar."""
         try:
             item = self._found[self._names[name]]
             return item[rows] if item.shape else item[()]
@@ -126,17 +132,26 @@ class HDF5File(tensors.Tensors):
             raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The values of one dataset, in parts where it is large: first row, rows."""
+        """Yield the values of one dataset, a large one in parts: (index of first row, rows)."""
         item = self._found[self._names[name]]
         row = item.dtype.itemsize * math.prod(item.shape[1:])
         for part in tensors.row_parts(item.shape, row) or [slice(None)]:
             yield part.start or 0, self._part(name, part)
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         self._file.close()
 
     def _collect(self, group: Any, place: str) -> None:
+        """Collect the datasets of a group and of its subgroups in `_found`.
+
+        Args:
+            group: group of the file.
+            place: its path, which ends in "/"; "" for the root.
+
+        Raises:
+            ArtifactError: if a dataset is compressed, lies outside the file or holds no numbers.
+        """
         import h5py
 
         for key in group:
@@ -163,7 +178,7 @@ class HDF5File(tensors.Tensors):
 
 
 def write_hdf5(path: Path, datasets: Iterable[Dataset]) -> None:
-    """Writes a file part by part; floats that NumPy has not (bfloat16) as float32."""
+    """Write an HDF5 file part by part. Types that NumPy lacks (bfloat16) are written as float32."""
     import h5py
 
     with h5py.File(path, "w") as file:
@@ -179,16 +194,16 @@ def write_hdf5(path: Path, datasets: Iterable[Dataset]) -> None:
 # === Variables ===
 
 
-_FLOAT = 4  # bytes
+_FLOAT = 4  # bytes of a float32
 
-# Called with (what is done, numbers so far, numbers in all).
+# Progress callback: report(description, numbers done so far, total of numbers).
 Report = Callable[[str, int, int], object]
 _report: ContextVar[Report | None] = ContextVar("report", default=None)
 
 
 @contextmanager
 def reported(report: Report) -> Iterator[None]:
-    """While it lasts, checkpoints that are read or written tell how far they are."""
+    """Call `report` with the progress of all checkpoints read or written within this context."""
     token = _report.set(report)
     try:
         yield
@@ -197,7 +212,12 @@ def reported(report: Report) -> Iterator[None]:
 
 
 def each(entries: Sequence[TensorSpec], what: str) -> Iterator[TensorSpec]:
-    """The entries one by one, reported after each; `what`: is done with them."""
+    """Yield the entries one by one and report progress after each.
+
+    Args:
+        entries: variables with their tensors.
+        what: description of the work for the report, such as "reading model.safetensors".
+    """
     report = _report.get()
     sizes = [math.prod(entry.shape) for entry in entries]
     done, total = 0, sum(sizes)
@@ -209,25 +229,25 @@ def each(entries: Sequence[TensorSpec], what: str) -> Iterator[TensorSpec]:
 
 
 def fill(entry: TensorSpec, source: Tensors) -> bool:
-    """Assign a tensor to its variable; a table of many rows some rows at a time.
+    """Assign a tensor to its variable. A large table is assigned in parts of some rows.
 
-    A word table is a fifth of a checkpoint, and `assign` would hold it three times. JAX's arrays
-    cannot be written to, and are assigned whole.
+    The token embedding table is a fifth of a checkpoint, and `assign` would hold it three times.
+    JAX's arrays are immutable, so they are assigned as a whole.
 
     Args:
-        entry: the variable, and the tensor it is stored in.
-        source: the opened file.
+        entry: variable with the tensor that stores it.
+        source: opened file.
 
     Returns:
         True if all values are finite.
 
     Raises:
-        ArtifactError: the tensor cannot be read, or holds other than floats.
+        ArtifactError: if the tensor cannot be read, or does not hold floats.
     """
     rest = source.rows(entry.tensor)
     first = next(rest)
     some = first[1]
-    if some.dtype.kind not in "fV":  # bfloat16 is of a kind of its own
+    if some.dtype.kind not in "fV":  # NumPy gives bfloat16 the kind "V"
         raise ArtifactError(
             f"{source.path}: {entry.tensor}: expected floats. Received: {some.dtype}"
         )
@@ -237,6 +257,7 @@ def fill(entry: TensorSpec, source: Tensors) -> bool:
         finite_parts: list[bool] = []
 
         def checked() -> Iterator[tuple[int, np.ndarray]]:
+            """Yield all parts and record in `finite_parts` whether each is finite."""
             for start, rows in itertools.chain([first], rest):
                 finite_parts.append(_all_finite(rows))
                 yield start, rows
@@ -251,23 +272,31 @@ def fill(entry: TensorSpec, source: Tensors) -> bool:
 
 
 def _all_finite(values: np.ndarray) -> bool:
-    """Return whether all values are finite: a sum tells it quickly unless it overflows."""
+    """Return whether all values are finite.
+
+    A finite sum proves it without a second array. Only a sum that overflows needs the slow check.
+    """
     with np.errstate(all="ignore"):
         total = values.sum(dtype=np.float32 if values.dtype.itemsize < 8 else None)
     return bool(np.isfinite(total) or np.isfinite(values).all())
 
 
 def _write(value: Any, parts: Iterable[tuple[int, np.ndarray]]) -> None:
-    """Assign rows, some at a time, without a copy of the whole."""
+    """Assign parts of rows to a backend's variable without a copy of the whole table.
+
+    Args:
+        value: the backend's tensor or variable of a Keras variable.
+        parts: parts of its values: (index of first row, rows).
+    """
     if keras.backend.backend() != "tensorflow":
         for start, rows in parts:
             value.data[start : start + len(rows)] = keras.ops.convert_to_tensor(rows)
         return
     import tensorflow as tf
 
-    # A variable that parts were assigned to is copied ever after when it is read, in every step:
-    # so it is given a whole table, and before that gives the memory of the old one back.
-    is_one = not tf.distribute.has_strategy()  # which has a variable on every device
+    # TensorFlow copies a variable at every later read once parts were assigned to it. So the table
+    # is built first and assigned as a whole, after the memory of the old table is released.
+    is_one = not tf.distribute.has_strategy()  # a strategy has one variable on every device
     if is_one:
         nothing = tf.zeros((0, *value.shape[1:]), value.dtype)
         tf.raw_ops.AssignVariableOp(resource=value.handle, value=nothing)
@@ -282,10 +311,10 @@ def _write(value: Any, parts: Iterable[tuple[int, np.ndarray]]) -> None:
 
 
 def check(entries: Sequence[TensorSpec]) -> None:
-    """Looks at all values, before anything is written.
+    """Check all values before anything is written.
 
     Raises:
-        NumericError: one of them is not finite.
+        NumericError: if a value is not finite.
     """
     for entry in entries:
         for _ in finite_rows(entry.variable):
@@ -293,19 +322,19 @@ def check(entries: Sequence[TensorSpec]) -> None:
 
 
 def finite(variable: Any) -> np.ndarray:
-    """The values of a variable.
+    """Return the values of a variable.
 
     Raises:
-        NumericError: one of them is not finite.
+        NumericError: if a value is not finite.
     """
     return _finite(variable, variable.value)
 
 
 def parts(entry: TensorSpec) -> Iterator[tuple[int, np.ndarray]]:
-    """A tensor to write, in parts where it is large: first row, rows.
+    """Yield the values of a tensor to write, a large one in parts: (index of first row, rows).
 
     Raises:
-        NumericError: a value is not finite.
+        NumericError: if a value is not finite.
     """
     if not entry.leaf.same_rows:
         yield 0, entry.leaf.theirs(finite(entry.variable))
@@ -317,10 +346,10 @@ def parts(entry: TensorSpec) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def finite_rows(variable: Any) -> Iterator[np.ndarray]:
-    """The values of a variable, in parts where it has many rows.
+    """Yield the values of a variable, a large one in parts of some rows.
 
     Raises:
-        NumericError: one of them is not finite.
+        NumericError: if a value is not finite.
     """
     parts = tensors.row_parts(variable.shape, _FLOAT * math.prod(variable.shape[1:]))
     for part in parts:
@@ -330,8 +359,13 @@ def finite_rows(variable: Any) -> Iterator[np.ndarray]:
 
 
 def _finite(variable: Any, values: Any) -> np.ndarray:
+    """Return values of a variable as a NumPy array.
+
+    Raises:
+        NumericError: if a value is not finite.
+    """
     array = np.asarray(keras.ops.convert_to_numpy(values))
-    # Of the standard kinds only floats can be non-finite; "V" are bfloat16 and its kin.
+    # Only floats can be non-finite. NumPy gives bfloat16 and similar types the kind "V".
     if array.dtype.kind in "fV" and not np.isfinite(array).all():
         raise NumericError(
             f"{variable.path} is not finite: nothing was written. Such a model answers nothing; "

@@ -1,4 +1,4 @@
-"""Reading and writing files of tensors, with errors that name file and tensor."""
+"""Readers of weights files (safetensors, PyTorch), whose errors name the file and the tensor."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ from bert_keras import file_io
 from bert_keras.checkpoints.manifest import WEIGHTS, check_header
 from bert_keras.errors import ArtifactError
 
-PART = 2**23  # bytes: more of a tensor is read, and written, in parts
+PART = 2**23  # bytes: a larger tensor is read and written in parts
 INDEX, PICKLE = f"{WEIGHTS}.index.json", "pytorch_model.bin"
-FILES = (WEIGHTS, INDEX, PICKLE)  # in the order they are looked for
+FILES = (WEIGHTS, INDEX, PICKLE)  # `find` takes the first one that exists
 
 
 def row_parts(shape: Sequence[int], row: int) -> list[slice]:
-    """Return the slices of rows, `row` bytes each, to read one by one; [] where all fit at once."""
+    """Return slices of rows that split a tensor into parts of at most `PART` bytes.
+
+    Args:
+        shape: shape of the tensor.
+        row: bytes of one row.
+
+    Returns:
+        The slices; [] if the tensor is small enough for one part.
+    """
     if len(shape) < 2 or 0 in shape:
         return []
     count = max(1, PART // max(1, row))
@@ -30,11 +38,11 @@ def row_parts(shape: Sequence[int], row: int) -> list[slice]:
 
 
 class Tensors(abc.ABC):
-    """Tensors by name, opened for reading: shapes first, values one by one.
+    """The tensors of an opened weights file. Shapes are known at once, values are read on demand.
 
     Attributes:
-        path: the file, or the one that names the files.
-        shapes: by the names that tensors are asked for.
+        path: path of the file, or of the index of several files.
+        shapes: shape of each tensor, by name.
     """
 
     path: Path
@@ -42,14 +50,14 @@ class Tensors(abc.ABC):
 
     @abc.abstractmethod
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The values of one tensor, in parts where it is large: first row, rows.
+        """Yield the values of one tensor, a large one in parts: (index of first row, rows).
 
         Raises:
-            ArtifactError: they cannot be read.
+            ArtifactError: if they cannot be read.
         """
 
     def read(self, name: str) -> np.ndarray:
-        """The values of one tensor."""
+        """Return all values of one tensor."""
         array = None
         for start, values in self.rows(name):
             if values.shape == self.shapes[name]:
@@ -60,7 +68,7 @@ class Tensors(abc.ABC):
         return array
 
     def close(self) -> None:  # noqa: B027
-        """Lets go of the files, if any are held."""
+        """Close the files, if any are open."""
 
     def __enter__(self) -> Self:
         return self
@@ -73,11 +81,11 @@ class TensorFile(Tensors):
     """A safetensors file.
 
     Args:
-        path: the file.
-        rename: gives the name by which a tensor of the file is asked for.
+        path: path of the file.
+        rename: maps the name of a tensor in the file to the name used by callers.
 
     Raises:
-        ArtifactError: the file is missing, or is not a whole safetensors file.
+        ArtifactError: if the file is missing or damaged.
     """
 
     def __init__(self, path: Path, rename: Callable[[str], str] = str):
@@ -94,17 +102,18 @@ class TensorFile(Tensors):
         }
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The values of one tensor, in parts where it is large: first row, rows."""
+        """Yield the values of one tensor, a large one in parts: (index of first row, rows)."""
         shape = self.shapes[name]
         try:
             row = self._part(name, slice(0, 1)).nbytes if shape else 0
             for part in row_parts(shape, row) or [slice(None)]:
                 yield part.start or 0, self._part(name, part)
-        except (SafetensorError, TypeError, AttributeError) as error:  # a kind NumPy has not
+        except (SafetensorError, TypeError, AttributeError) as error:  # a type that NumPy lacks
             raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
 
     def _part(self, name: str, rows: slice) -> np.ndarray:
-        if self._read > PART:  # lets go of what was read, which stays mapped otherwise
+        """Read some rows of a tensor, or all of it."""
+        if self._read > PART:  # pages that were read stay in memory until the file is closed
             self.close()
             self._open()
         its_name = self._names[name]
@@ -114,6 +123,7 @@ class TensorFile(Tensors):
         return array
 
     def _open(self) -> None:
+        """Open the file and start to count the bytes that are read."""
         try:
             self._file = safe_open(self.path, framework="np")
         except (SafetensorError, OSError) as error:
@@ -121,17 +131,22 @@ class TensorFile(Tensors):
         self._read = 0
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         self._file.__exit__(None, None, None)
 
 
 def renamed(path: Path, stored: Iterable[str], rename: Callable[[str], str]) -> dict[str, str]:
-    """The names that tensors are asked for, and those that they are stored under.
+    """Return the name used by callers -> the name in the file, for all tensors of a file.
+
+    Args:
+        path: path of the file, for messages.
+        stored: names in the file.
+        rename: maps a name in the file to the name used by callers.
 
     Raises:
-        ArtifactError: two tensors have one name.
+        ArtifactError: if two tensors get the same name.
     """
-    names = {rename(each): each for each in stored}
+    names = {rename(name): name for name in stored}
     if lost := set(stored).difference(names.values()):
         name = min(lost)
         raise ArtifactError(f"{path}: {name} and {names[rename(name)]} are the same tensor.")
@@ -139,14 +154,15 @@ def renamed(path: Path, stored: Iterable[str], rename: Callable[[str], str]) -> 
 
 
 class ShardedTensors(Tensors):
-    """Safetensors files that an index names: which tensor is in which.
+    """Several safetensors files with an index that states the file of each tensor.
 
     Args:
-        path: the index, a JSON file; its files lie beside it.
-        rename: as for `TensorFile`.
+        path: path of the index, a JSON file. Its files lie in the same folder.
+        rename: see `TensorFile`.
 
     Raises:
-        ArtifactError: no index, a file outside the folder, or a tensor that is not where it says.
+        ArtifactError: if the index is damaged, names a file outside the folder, or a tensor is not
+            in the file that it names.
     """
 
     def __init__(self, path: Path, rename: Callable[[str], str] = str):
@@ -171,25 +187,25 @@ class ShardedTensors(Tensors):
             self.shapes[tensor] = self._files[name].shapes[stored]
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The values of one tensor, in parts where it is large: first row, rows."""
+        """Yield the values of one tensor, a large one in parts: (index of first row, rows)."""
         stored, file = self._places[name]
         return self._files[file].rows(stored)
 
     def close(self) -> None:
-        """Lets go of all files."""
+        """Close all files."""
         for file in self._files.values():
             file.close()
 
 
 class JoinedFiles(Tensors):
-    """The tensors of several opened files as those of one.
+    """The tensors of several opened files as one collection.
 
     Args:
-        path: what stands for all of them in messages.
-        parts: the files.
+        path: path that stands for all files in messages.
+        parts: opened files.
 
     Raises:
-        ArtifactError: two of them have a tensor of one name.
+        ArtifactError: if two files have a tensor of the same name.
     """
 
     def __init__(self, path: Path, parts: Sequence[Tensors]):
@@ -204,20 +220,24 @@ class JoinedFiles(Tensors):
             self.shapes |= part.shapes
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The values of one tensor, in parts where it is large: first row, rows."""
+        """Yield the values of one tensor, a large one in parts: (index of first row, rows)."""
         return self._owners[name].rows(name)
 
     def close(self) -> None:
-        """Lets go of all files."""
+        """Close all files."""
         for part in self._parts:
             part.close()
 
 
 def find(directory: Path, *, allow_pickle: bool = False) -> Path:
-    """The file with a folder's weights, or with the index of its files.
+    """Return the path of a folder's weights file, or of the index of several files.
+
+    Args:
+        directory: the folder.
+        allow_pickle: whether a `pytorch_model.bin` may be taken if there is no safetensors file.
 
     Raises:
-        ArtifactError: none, or a pickle that was not asked for.
+        ArtifactError: if there is no weights file, or only a pickle that is not allowed.
     """
     for name in (WEIGHTS, INDEX):
         if (directory / name).is_file():
@@ -237,7 +257,7 @@ def find(directory: Path, *, allow_pickle: bool = False) -> Path:
 
 
 def open_tensors(path: Path, rename: Callable[[str], str] = str) -> Tensors:
-    """Opens what `find` found."""
+    """Open a weights file that `find` returned; `TensorFile` describes `rename`."""
     if path.name == INDEX:
         return ShardedTensors(path, rename)
     if path.name == PICKLE:
@@ -246,6 +266,7 @@ def open_tensors(path: Path, rename: Callable[[str], str] = str) -> Tensors:
 
 
 def _is_beside(name: Any) -> bool:
+    """Return whether a value is the name of a safetensors file without a folder."""
     return isinstance(name, str) and re.fullmatch(r"[\w-][\w.-]*\.safetensors", name) is not None
 
 
@@ -257,18 +278,18 @@ def check(
     unused_allowed: Iterable[str] = (),
     hint: str = "",
 ) -> None:
-    """Compare the names and shapes of a file with those a model needs, both ways.
+    """Compare the names and shapes of a file's tensors with those that a model needs.
 
     Args:
-        path: of the file.
-        found: the shapes in the file.
-        expected: the shapes that the model needs.
-        missing_allowed: names that the file may lack.
-        unused_allowed: names that the model may leave out.
-        hint: the cure that most people need; ends the message.
+        path: path of the file.
+        found: shapes in the file, by tensor name.
+        expected: shapes that the model needs, by tensor name.
+        missing_allowed: names of tensors that the file may lack.
+        unused_allowed: names of tensors that the model may leave unused.
+        hint: advice at the end of the message.
 
     Raises:
-        ArtifactError: a tensor is missing, is not used, or has another shape; all are listed.
+        ArtifactError: if a tensor is missing, unused, or of another shape. All are listed.
     """
     missing = sorted(set(expected) - set(found) - set(missing_allowed))
     unused = sorted(set(found) - set(expected) - set(unused_allowed))
@@ -295,15 +316,15 @@ def check(
 
 
 class PickledTensors(Tensors):
-    """A pytorch_model.bin, by PyTorch's reader that makes nothing but tensors.
+    """A pytorch_model.bin, read with PyTorch's `weights_only`, which runs no code of the file.
 
     Args:
-        path: the file.
-        rename: as for `TensorFile`.
+        path: path of the file.
+        rename: see `TensorFile`.
 
     Raises:
-        ArtifactError: it holds something else.
-        ImportError: PyTorch is not installed.
+        ArtifactError: if it holds anything but tensors.
+        ImportError: if PyTorch is not installed.
     """
 
     def __init__(self, path: Path, rename: Callable[[str], str] = str):
@@ -312,7 +333,7 @@ class PickledTensors(Tensors):
         self.path = path
         try:
             loaded = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # whatever a damaged or hostile pickle raises
+        except Exception as error:  # a damaged or hostile pickle can raise any type
             raise ArtifactError(
                 f"{path}: PyTorch does not read it as mere weights ({str(error)[:300]})."
             ) from error
@@ -331,6 +352,6 @@ class PickledTensors(Tensors):
         self.shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The values of one tensor, at once: they are in memory."""
+        """Yield the values of one tensor as one part, because they are in memory already."""
         tensor = self._tensors[name]
         yield 0, (tensor.float() if tensor.is_floating_point() else tensor).numpy()

@@ -1,4 +1,4 @@
-"""The variables in a TensorFlow checkpoint, by TensorFlow's own reader."""
+"""Reader and writer of TensorFlow checkpoints, with TensorFlow's own operations."""
 
 from __future__ import annotations
 
@@ -15,29 +15,27 @@ from bert_keras.checkpoints import streaming, tensors
 from bert_keras.checkpoints.name_mapping import Shape, TensorSpec
 from bert_keras.errors import ArtifactError
 
-# What an optimizer and a training loop leave beside the weights.
+# Names of variables that belong to an optimizer or a training loop, not to the model.
 _SLOTS = ("adam_m", "adam_v", "lamb_m", "lamb_v", "Adam", "Adam_1", "Momentum")
 _STEPS = {"global_step", "beta1_power", "beta2_power", "good_steps", "bad_steps", "loss_scale"}
-
-
-# Where an object-based checkpoint keeps its objects, and what the keys of an optimizer look like.
+# Key of the object graph in an object-based checkpoint, and parts of the keys of an optimizer.
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_SHARD = 2**23  # bytes: as much, and one part more, is in a file of several
+_SHARD = 2**23  # bytes: a shard is written as soon as it is larger
 _OPTIMIZER = (".OPTIMIZER_SLOT", "optimizer/")
 
 
 class VariableFile(tensors.Tensors):
     """The variables of a TensorFlow checkpoint, without those of an optimizer.
 
-    In an object-based one (TensorFlow 2) a variable is asked for by its own name, not by the way to
-    it through the objects, and scalars are passed over: they count steps or switch something.
+    In an object-based checkpoint (TensorFlow 2) variables have their own names, not their paths
+    through the object graph. Its scalars are left out: they are step counters and switches.
 
     Args:
-        path: its prefix, such as bert_model.ckpt.
+        path: prefix of the checkpoint, such as bert_model.ckpt.
 
     Raises:
-        ArtifactError: it is not whole.
-        ImportError: TensorFlow is not installed.
+        ArtifactError: if the checkpoint is damaged.
+        ImportError: if TensorFlow is not installed.
     """
 
     def __init__(self, path: Path):
@@ -53,12 +51,12 @@ class VariableFile(tensors.Tensors):
         self.rename(str)
 
     def rename(self, rename: Callable[[str], str]) -> None:
-        """Gives every variable another name to be asked for by.
+        """Change the names under which callers find the variables.
 
-        Where two have the same one, they are known by their keys in the file instead.
+        Variables that would get the same name keep their keys in the file as names.
 
         Args:
-            rename: from the name that the checkpoint has.
+            rename: maps the name in the checkpoint to the new name.
         """
         names = {key: rename(name) for key, name in self._names.items()}
         uses = Counter(names.values())
@@ -66,30 +64,33 @@ class VariableFile(tensors.Tensors):
         self.shapes = {name: tuple(self._stored[key]) for name, key in self._keys.items()}
 
     def _check_bytes(self) -> None:
-        """Compares the shapes, which the index tells, with what there is of them."""
+        """Check that the data files are large enough for the shapes in the index.
+
+        Raises:
+            ArtifactError: if they are smaller.
+        """
         kinds = self._reader.get_variable_to_dtype_map()
         widths = {n: 0 if k == tensorflow().string else k.size for n, k in kinds.items()}
-        told = sum(widths[name] * math.prod(shape) for name, shape in self._stored.items())
-        found = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}.data-*"))
-        if told > found:
+        needed = sum(widths[name] * math.prod(shape) for name, shape in self._stored.items())
+        stored = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}.data-*"))
+        if needed > stored:
             raise ArtifactError(
-                f"{self.path}: the index tells of {told} bytes, of which its data files hold "
-                f"{found}. Take the folder from where it came."
+                f"{self.path}: the index tells of {needed} bytes, of which its data files hold "
+                f"{stored}. Take the folder from where it came."
             )
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The values of one variable, in parts where it is large: first row, rows."""
+        """Yield the values of one variable, a large one in parts: (index of first row, rows)."""
         key, shape = self._keys[name], self.shapes[name]
-        kind = self._reader.get_variable_to_dtype_map()[key]
-        parts = tensors.row_parts(shape, kind.size * math.prod(shape[1:]))
+        dtype = self._reader.get_variable_to_dtype_map()[key]
+        parts = tensors.row_parts(shape, dtype.size * math.prod(shape[1:]))
         for part in parts:
-            its = _slice(shape, part.start, part.stop - part.start)
             try:
                 (values,) = tensorflow().raw_ops.RestoreV2(
                     prefix=str(self.path),
                     tensor_names=[key],
-                    shape_and_slices=[its],
-                    dtypes=[kind],
+                    shape_and_slices=[_slice(shape, part.start, part.stop - part.start)],
+                    dtypes=[dtype],
                 )
             except Exception as error:
                 raise ArtifactError(f"{self.path}: {key} cannot be read ({error}).") from error
@@ -98,13 +99,14 @@ class VariableFile(tensors.Tensors):
             yield 0, self._read(key)
 
     def _read(self, key: str) -> Any:
+        """Return the value that is stored under a key."""
         try:
             return self._reader.get_tensor(key)
         except Exception as error:  # the reader's errors have no common class
             raise ArtifactError(f"{self.path}: {key} cannot be read ({error}).") from error
 
     def _plain(self) -> dict[str, str]:
-        """Keys that are names."""
+        """Return the variables of the model: key -> name, which are equal in TensorFlow 1."""
         return {
             key: key
             for key in self._stored
@@ -112,10 +114,10 @@ class VariableFile(tensors.Tensors):
         }
 
     def objects(self) -> Any:
-        """Return the objects of an object-based checkpoint: a message of data, which runs nothing.
+        """Return the object graph of an object-based checkpoint, a message that contains no code.
 
         Raises:
-            ArtifactError: it is damaged, or the checkpoint has names instead.
+            ArtifactError: if the checkpoint has no object graph, or a damaged one.
         """
         from tensorflow.core.protobuf import trackable_object_graph_pb2
 
@@ -130,9 +132,9 @@ class VariableFile(tensors.Tensors):
         return graph
 
     def _objects(self) -> dict[str, str]:
-        """Return keys and names, where both are written."""
+        """Return the variables of the model in an object-based checkpoint: key -> name."""
         nodes = self.objects().nodes
-        names = {each.checkpoint_key: each.full_name for o in nodes for each in o.attributes}
+        names = {a.checkpoint_key: a.full_name for node in nodes for a in node.attributes}
         return {
             key: names.get(key) or key
             for key, shape in self._stored.items()
@@ -141,22 +143,23 @@ class VariableFile(tensors.Tensors):
 
 
 def write(path: Path, entries: Iterable[TensorSpec]) -> None:
-    """Writes a checkpoint in parts: never is more of it in memory than one of them.
+    """Write a checkpoint in shards, of which one at a time is in memory.
 
-    TensorFlow's own writer holds every variable twice.
+    TensorFlow's own writer would hold every variable twice.
 
     Args:
-        path: its prefix, such as bert_model.ckpt.
-        entries: the variables.
+        path: prefix of the checkpoint, such as bert_model.ckpt.
+        entries: variables with the tensors that store them.
 
     Raises:
-        NumericError: a value is not finite.
+        NumericError: if a value is not finite.
     """
     tf = tensorflow()
     shards: list[str] = []
-    pieces: list[tuple[str, str, np.ndarray]] = []  # name, which slice of it, its values
+    pieces: list[tuple[str, str, np.ndarray]] = []  # name of a variable, slice of it, values
 
     def save() -> None:
+        """Write the pieces as a new shard."""
         shards.append(f"{path}.part-{len(shards)}")
         names, slices, arrays = zip(*pieces, strict=True) if pieces else ((), (), ())
         tf.raw_ops.SaveV2(
@@ -177,7 +180,7 @@ def write(path: Path, entries: Iterable[TensorSpec]) -> None:
 
 
 def _slice(shape: Shape, start: int, count: int) -> str:
-    """Return TensorFlow's text for some rows of a variable; "" for all of them."""
+    """Return TensorFlow's text for `count` rows of a variable from row `start`; "" for all."""
     if count == shape[0]:
         return ""
     sizes = " ".join(map(str, shape))
@@ -185,10 +188,10 @@ def _slice(shape: Shape, start: int, count: int) -> str:
 
 
 def tensorflow() -> ModuleType:
-    """TensorFlow, where it is installed.
+    """Import TensorFlow.
 
     Raises:
-        ImportError: it is not.
+        ImportError: if it is not installed.
     """
     try:
         import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Google's BERT, ALBERT and ELECTRA encoders of TensorFlow Hub and Kaggle, read only.
+"""Reader of Google's BERT, ALBERT and ELECTRA encoders from TensorFlow Hub and Kaggle.
 
 The names are those of TensorFlow's Model Garden (official/nlp/modeling), which exported them.
 """
@@ -45,7 +45,7 @@ _MODULES = {
 }
 POOLER, HEAD = "pooler_transform/kernel", "cls/predictions/transform/dense/kernel"
 PROJECTION = "embedding_projection/kernel"
-# The first models of 2019 and 2020 -> those after them.
+# Names in the models of 2019 and 2020 -> names in later models.
 _OLD = {
     "embedding_postprocessor/type_embeddings": "type_embeddings/embeddings",
     "embedding_postprocessor/position_embeddings": "position_embedding/embeddings",
@@ -63,7 +63,7 @@ _MODULE = re.compile(r"^module(?:_\d+)?/")
 
 
 def current_name(variable: str) -> str:
-    """The name by which the tables know a variable that may be of a named model, or an old one."""
+    """Return the name of a variable in our tables, without a model's name and in its new form."""
     variable = _MODEL.sub("", variable)
     for old, current in _OLD.items():
         variable = variable.replace(old, current)
@@ -71,15 +71,15 @@ def current_name(variable: str) -> str:
 
 
 def tf1_name(variable: str) -> str:
-    """The name by which `google_tf1` knows a variable of a module of TensorFlow 1."""
+    """Return the name in the tables of `google_tf1` of a variable in a TensorFlow 1 module."""
     return _MODULE.sub("", variable)
 
 
 def names_of(num_heads: int, *, shared: bool) -> NameMap:
-    """The names of an encoder, with or without the head of a masked language model.
+    """Return the variable names of an encoder and of its MLM head.
 
     Args:
-        num_heads: of a block; their attention has an axis for the heads.
+        num_heads: number of attention heads, which are an axis of the stored kernels.
         shared: whether all layers share one block, as in ALBERT.
     """
     block = "transformer" if shared else "transformer/layer_#"
@@ -90,22 +90,22 @@ def names_of(num_heads: int, *, shared: bool) -> NameMap:
 
 
 # === Reading ===
-# They are SavedModels, which are programs. Nothing of the program is opened here, not even
-# saved_model.pb: TensorFlow's reader of checkpoints reads the variables, which tell every size.
-# What they do not tell is as Google published it:
+# The models are SavedModels, which contain code. Only their variables are read, with TensorFlow's
+# checkpoint reader; not even saved_model.pb is opened. The shapes of the variables show most sizes.
+# For the rest, the values of Google's published models are assumed:
 #
-# - activation "gelu_tanh", which Google calls "gelu"; `layer_norm_epsilon` 1e-12;
-# - `dropout` and `attention_dropout` 0.1, in ALBERT 0 (its version 2, the one that is there);
-# - ALBERT's number of layers, which share one block, by its width: 12, 24, 24, 12 for 768, 1024,
-#   2048
-#   and 4096;
-# - in modules of TensorFlow 1 the number of heads too: heads of 64, and ALBERT's 12, 16, 16, 64.
+# - activation "gelu_tanh", which Google calls "gelu", and `layer_norm_epsilon` 1e-12;
+# - `dropout` and `attention_dropout` 0.1; 0 in ALBERT (version 2, the only published one);
+# - ALBERT's number of layers, which share one block: 12, 24, 24 and 12 for the hidden sizes 768,
+#   1024, 2048 and 4096;
+# - in modules of TensorFlow 1 also the number of heads: the hidden size divided by 64, in ALBERT
+#   12, 16, 16 and 64.
 #
-# A bert_config.json or albert_config.json of Google's beside saved_model.pb is believed instead.
+# A bert_config.json or albert_config.json beside saved_model.pb replaces these assumptions.
 
 
 MODEL, VARIABLES = "saved_model.pb", "variables/variables"
-# What a repository is asked for: the index to know one by, the rest if it is trusted.
+# Files to download: the index shows that a repository is one, the others follow with `trust`.
 INDEX, FILES = f"{VARIABLES}.index", (f"{VARIABLES}.data-*", *CONFIGS.values())
 _HEAD_SIZE = 64
 _ALBERT = {config.hidden_size: config for config in PRESETS.values() if config.family == "albert"}
@@ -120,12 +120,12 @@ def is_one(directory: Path) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class HubFolder(Checkpoint):
-    """A SavedModel whose variables are those of an encoder.
+    """A SavedModel with the variables of an encoder.
 
     Attributes:
-        directory: where it is.
-        config_path: a config of Google's beside it, if there is one.
-        values: what that says.
+        directory: path of the folder.
+        config_path: path of Google's config in the folder; None if there is none.
+        values: parsed config; {} if there is none.
     """
 
     directory: Path
@@ -134,10 +134,10 @@ class HubFolder(Checkpoint):
 
     @classmethod
     def open(cls, directory: Path, *, trust: bool) -> HubFolder:
-        """Reads the config, if there is one.
+        """Read the config, if there is one.
 
         Raises:
-            ArtifactError: it is not trusted.
+            ArtifactError: if `trust` is False: without a config some values are assumed.
         """
         if not trust:
             raise ArtifactError(
@@ -155,7 +155,7 @@ class HubFolder(Checkpoint):
 
     @property
     def class_name(self) -> str:
-        """Told by the variables of the head."""
+        """Name of our class; the variables of the head show it."""
         with self.source() as source:
             if _is_tf1(source.shapes):
                 return google_tf1.class_of(source.shapes)
@@ -163,15 +163,15 @@ class HubFolder(Checkpoint):
         return "MaskedLM" if has_head else ENCODER
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
-        """Opens the variables."""
-        del verify  # the reader checks what it reads
+        """Open the variables."""
+        del verify  # TensorFlow's reader compares checksums
         opened = tf_checkpoint.VariableFile(self.directory / VARIABLES)
         is_tf1 = _is_tf1(opened.shapes)
         opened.rename(tf1_name if is_tf1 else current_name)
         return opened
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
-        """The config, from Google's file if there is one, else from the shapes."""
+        """Return the config from Google's file or, without one, from shapes and assumptions."""
         family = _family_of(shapes)
         has_pooler = POOLER in shapes or google_tf1.has_pooler(shapes)
         pooler = has_pooler or "pooler" in allow_missing
@@ -194,31 +194,32 @@ class HubFolder(Checkpoint):
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes
     ) -> tuple[dict[str, Any], Path]:
-        """Those that a module of TensorFlow 1 tells."""
+        """Return the options that the variables of a TensorFlow 1 module show; else {}."""
         is_tf1 = _is_tf1(shapes)
         options = google_tf1.options_of(class_name, config.family, shapes) if is_tf1 else {}
         return options, self.directory / VARIABLES
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
-        """By the Model Garden's rows, or by those of TensorFlow 1."""
+        """Return the variable names of the Model Garden, or those of TensorFlow 1."""
         return _names(config.family, class_name, config.num_heads, shapes)
 
     def _sizes(self, family: str, shapes: Shapes) -> dict[str, Any]:
-        """The sizes of a config, as far as shapes and Google's habits tell them."""
+        """Return the sizes of a config, from the shapes of variables and published models."""
         is_tf1 = _is_tf1(shapes)
         names = _names(family, ENCODER, 1, shapes)
 
         def shape(path: str, rank: int = 2) -> tuple[int, ...]:
+            """Return the stored shape of our variable `path`, which must have `rank` axes."""
             (entry,) = names.entries([types.SimpleNamespace(path=path)])
-            found = shapes.get(entry.tensor)
-            if found is None or len(found) != rank:
-                what = "missing" if found is None else f"of shape {list(found)}"
+            stored = shapes.get(entry.tensor)
+            if stored is None or len(stored) != rank:
+                state = "missing" if stored is None else f"of shape {list(stored)}"
                 raise ArtifactError(
-                    f"{self.directory / VARIABLES}: {entry.tensor} is {what}, where an encoder of "
+                    f"{self.directory / VARIABLES}: {entry.tensor} is {state}, where an encoder of "
                     f"Google's has {rank} axes that tell its sizes. "
                     f"Received: {', '.join(sorted(shapes)[:5]) or 'no variables'}"
                 )
-            return found
+            return stored
 
         vocab_size, embedding_size = shape("embeddings/token/embeddings")
         hidden_size, *heads = shape("block_0/attention/query/kernel", 2 if is_tf1 else 3)
@@ -238,27 +239,31 @@ class HubFolder(Checkpoint):
     def _habits(
         self, family: str, hidden_size: int, is_tf1: bool, shapes: Shapes
     ) -> tuple[int, int]:
-        """The numbers of layers and of heads, of which the variables may tell nothing."""
+        """Return the numbers of layers and heads, as in Google's published models.
+
+        Raises:
+            ArtifactError: if the variables do not show them and no published model has this size.
+        """
         if family == "albert" and hidden_size in _ALBERT:
             return _ALBERT[hidden_size].num_layers, _ALBERT[hidden_size].num_heads
         if family != "albert" and not (is_tf1 and hidden_size % _HEAD_SIZE):
             numbers = {match[1] for name in shapes if (match := _LAYER.search(name))}
             return len(numbers), hidden_size // _HEAD_SIZE
-        what = "layers" if family == "albert" else "heads"
+        unknown = "layers" if family == "albert" else "heads"
         raise ArtifactError(
-            f"{self.directory / VARIABLES}: the variables do not tell how many {what} there are, "
-            f"and Google published no {family} of {hidden_size} units. Put the "
+            f"{self.directory / VARIABLES}: the variables do not tell how many {unknown} there "
+            f"are, and Google published no {family} of {hidden_size} units. Put the "
             f"{CONFIGS[family]} that it was made with beside {MODEL}."
         )
 
 
 def _is_tf1(shapes: Shapes) -> bool:
-    """Return whether the names are those of Google's code for TensorFlow 1."""
+    """Return whether the variables have the names of Google's code for TensorFlow 1."""
     return any(name.endswith("embeddings/word_embeddings") for name in shapes)
 
 
 def _family_of(shapes: Shapes) -> str:
-    """Told by the variables; an ELECTRA whose tables are not projected is a BERT."""
+    """Return the model family. An ELECTRA without an embedding projection equals a BERT."""
     if _is_tf1(shapes):
         return google_tf1.family_of(shapes)
     if any(name.startswith("transformer/") for name in shapes) and not any(
@@ -269,6 +274,7 @@ def _family_of(shapes: Shapes) -> str:
 
 
 def _names(family: str, class_name: str, num_heads: int, shapes: Shapes) -> NameMap:
+    """Return the variable names of a model, of TensorFlow 1 or of the Model Garden."""
     if _is_tf1(shapes):
         return google_tf1.names_of(family, class_name, shapes)
     return names_of(num_heads, shared=family == "albert")

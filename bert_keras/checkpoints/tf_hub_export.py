@@ -1,4 +1,4 @@
-"""Encoders that `export.tf_hub` wrote, read exactly as they were exported."""
+"""Encoders that `export.tf_hub` wrote for TensorFlow Hub, read back with their exact config."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bert_keras.tokenizers.tokenizer_config import TAKE_A_WHOLE_ONE
 if TYPE_CHECKING:
     from bert_keras.models import BertEncoder, Task
 
-# Keys of the JSON file -> the attributes on the way from the SavedModel to the list of variables.
+# Key of the JSON file -> names of attributes from the root of the SavedModel to a variable list.
 LISTS = {"variables": ("variables",), "mlm_variables": ("mlm", "variables")}
 _LORA = ("lora_kernel_a", "lora_kernel_b")
 _SCALE = "_scale"
@@ -35,16 +35,18 @@ _READABLE = "int8"
 
 
 class ExportedVariables(VariableFile):
-    """The weights of an exported encoder under our paths, as plain floats.
+    """The weights of an exported encoder as plain floats, named by our variable paths.
+
+    Adapters are merged into their kernels, and int8 weights are divided by their scales.
 
     Args:
-        path: the prefix of the checkpoint.
-        file: the JSON file, for messages.
+        path: prefix of the checkpoint.
+        file: path of the JSON file, for messages.
         values: its checked content.
 
     Raises:
-        ArtifactError: the checkpoint is not whole, or the file is of another one.
-        ImportError: TensorFlow is not installed.
+        ArtifactError: if the checkpoint is damaged, or the file belongs to another one.
+        ImportError: if TensorFlow is not installed.
     """
 
     def __init__(self, path: Path, file: Path, values: Mapping[str, Any]):
@@ -79,10 +81,10 @@ class ExportedVariables(VariableFile):
             self._check_parts(name)
 
     def _check_parts(self, name: str) -> None:
-        """Compare the shapes of a changed weight with those of its adapter and of its scales.
+        """Compare the shape of a weight with the shapes of its adapter and of its scales.
 
         Raises:
-            ArtifactError: they do not belong together.
+            ArtifactError: if they do not fit.
         """
         shape = self.shapes.get(name, ())
         expected: dict[str, tuple[int | None, ...]] = {}
@@ -100,7 +102,7 @@ class ExportedVariables(VariableFile):
             )
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the values of one weight, in parts where it is large: first row, rows."""
+        """Yield the values of one weight, a large one in parts: (index of first row, rows)."""
         if name not in self._adapters and name not in self._types:
             yield from super().rows(name)
             return
@@ -117,7 +119,7 @@ class ExportedVariables(VariableFile):
     def _numbers(self, name: str) -> np.ndarray:
         """Return the values of one variable as they are stored."""
         values = self._read(self._keys[name])
-        if values.dtype.kind not in "fiV":  # bfloat16 is of a kind of its own
+        if values.dtype.kind not in "fiV":  # NumPy gives bfloat16 the kind "V"
             raise ArtifactError(
                 f"{self.path}: {name}: expected numbers. Received: {values.dtype}. "
                 f"{TAKE_A_WHOLE_ONE}"
@@ -126,34 +128,35 @@ class ExportedVariables(VariableFile):
 
 
 def _listed_keys(graph: Any, way: Iterable[str]) -> dict[int, str]:
-    """Return the keys of the variables in a list of the SavedModel, by position.
+    """Return the checkpoint key of each variable in a list of the SavedModel, by its position.
 
-    TensorFlow stores a variable once, under the first way to it, so the key of
+    TensorFlow stores a variable only once, under the first path to it. So the key of
     `mlm.variables[0]` may be `variables/0/…`.
 
     Args:
-        graph: the objects of the checkpoint, of which the first is the root.
+        graph: object graph of the checkpoint. Its first node is the root.
         way: names of attributes from the root to the list.
     """
     nodes = graph.nodes
 
     def below(number: int) -> dict[str, int]:
+        """Return the children of a node: attribute name -> number of the child node."""
         children = nodes[number].children
         return {c.local_name: c.node_id for c in children if 0 < c.node_id < len(nodes)}
 
     number: int | None = 0 if len(nodes) else None
     for name in way:
         number = None if number is None else below(number).get(name)
-    found = {} if number is None else below(number)
+    variables = {} if number is None else below(number)
     return {
         int(name): nodes[node].attributes[0].checkpoint_key
-        for name, node in found.items()
+        for name, node in variables.items()
         if name.isdecimal() and nodes[node].attributes
     }
 
 
 def _lora(kernel: str) -> tuple[str, str]:
-    """Return the paths of the adapter of a kernel."""
+    """Return the paths of the two LoRA matrices of a kernel."""
     layer = kernel.rpartition("/")[0]
     return f"{layer}/{_LORA[0]}", f"{layer}/{_LORA[1]}"
 
@@ -163,21 +166,20 @@ def _is_kernel(name: str) -> bool:
 
 
 # === Reading ===
-# Such a SavedModel has the file `assets.extra/bert_keras.json` (`tokenizers.tokenizer_config`) with
-# the class, its options, the config, the tokenizer's switches, and the variables by path:
+# An exported SavedModel has the file `assets.extra/bert_keras.json` (see
+# `tokenizers.tokenizer_config`) with class, options, config, tokenizer settings and these keys:
 #
-# - "variables": path -> position in the list `variables` of the SavedModel;
-# - "mlm_variables": likewise, of the masked language model's head in `mlm.variables`;
-# - "adapters": path of a kernel -> scale of its adapter's product;
-# - "quantization": path of a kernel or table -> type.
+# - "variables": path of a variable -> its position in the list `variables` of the SavedModel;
+# - "mlm_variables": the same for the MLM head and the list `mlm.variables`;
+# - "adapters": path of a kernel -> scale of its LoRA product;
+# - "quantization": path of a kernel or table -> type, such as "int8".
 #
-# TensorFlow's reader of checkpoints reads the variables. Nothing else of the SavedModel is opened.
-# Nothing is guessed, so no `trust` is needed. Adapters are folded into their kernels and int8
-# weights are floats again, as other libraries read them in a folder of ours.
+# Only this file and the variables are read, with TensorFlow's checkpoint reader. No value has to be
+# assumed, so `trust` is not needed.
 
 
-# Files of a repository: the small ones to know an export by, then the weights.
-_WITH_HEAD = "MaskedLM"  # the exported class of an encoder with the head of masked tokens
+_WITH_HEAD = "MaskedLM"  # class of an exported encoder with an MLM head
+# Files to download: the small ones show that a repository is an export, the weights follow.
 FILES = (*tokenizer_config.FILES, f"encoder/{INDEX}")
 WEIGHTS = tuple(f"{start}{VARIABLES}.data-*" for start in ("", "encoder/"))
 
@@ -189,15 +191,15 @@ def write(
     variables: Mapping[str, Sequence[Any]],
     folder: Path,
 ) -> None:
-    """Write the file into the folder of an exported encoder.
+    """Write `assets.extra/bert_keras.json` into the folder of an exported encoder.
 
     Args:
-        task: the exported model.
-        tokenizer: of the model.
-        vocabulary: the content of its vocab.txt.
-        variables: the lists "variables" and, of a model with the head, "mlm_variables" of the
-            SavedModel, each in its order.
-        folder: of the SavedModel.
+        task: exported model.
+        tokenizer: tokenizer of the model.
+        vocabulary: content of its vocab.txt.
+        variables: list "variables" of the SavedModel in its order, and "mlm_variables" if the model
+            has an MLM head.
+        folder: folder of the SavedModel.
     """
     encoder = encoder_of(task)
     has_head = "mlm_variables" in variables
@@ -209,9 +211,9 @@ def write(
     positions: dict[str, dict[str, int]] = {}
     for name, listed in variables.items():
         known = {path for paths in positions.values() for path in paths}
-        # The seeds of dropout are variables too, and no weights.
-        found = {v.path: i for i, v in enumerate(listed) if id(v) in weights}
-        positions[name] = {path: i for path, i in found.items() if path not in known}
+        # The random seeds of dropout layers are variables too, but not weights.
+        own = {v.path: i for i, v in enumerate(listed) if id(v) in weights}
+        positions[name] = {path: i for path, i in own.items() if path not in known}
     changes = {
         "adapters": {k: v for part in parts for k, v in adapter_scales(part).items()},
         "quantization": {k: v for part in parts for k, v in quantised_weights(part).items()},
@@ -232,11 +234,11 @@ def write(
 
 @dataclasses.dataclass(frozen=True)
 class ExportedFolder(Checkpoint):
-    """The encoder of a pair that `export.tf_hub` wrote.
+    """The encoder of a preprocessor and encoder pair that `export.tf_hub` wrote.
 
     Attributes:
-        directory: where it is.
-        values: the content of its `assets.extra/bert_keras.json`.
+        directory: path of the encoder's SavedModel.
+        values: parsed `assets.extra/bert_keras.json`.
     """
 
     directory: Path
@@ -244,10 +246,10 @@ class ExportedFolder(Checkpoint):
 
     @classmethod
     def open(cls, directory: Path) -> ExportedFolder:
-        """Read the small file.
+        """Read `assets.extra/bert_keras.json`.
 
         Raises:
-            ArtifactError: it is damaged, or contradicts itself.
+            ArtifactError: if it is damaged, or contradicts itself.
         """
         path, values = directory / tokenizer_config.FILE, tokenizer_config.read(directory)
         classes = (ENCODER, _WITH_HEAD)
@@ -281,7 +283,7 @@ class ExportedFolder(Checkpoint):
 
     @property
     def class_name(self) -> str:
-        """The exported class; a `Pretrainer` is exported without its pair head, as a `MaskedLM`."""
+        """Name of the exported class. A `Pretrainer` is exported as a `MaskedLM`."""
         return self.values["class"]
 
     def head_class(self, class_name: str) -> str | None:
@@ -291,12 +293,12 @@ class ExportedFolder(Checkpoint):
 
     @property
     def is_told_by_tensors(self) -> bool:
-        """False: the file tells the config."""
+        """False: the JSON file states the config."""
         return False
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Open the variables."""
-        del verify  # the reader checks what it reads
+        del verify  # TensorFlow's reader compares checksums
         return ExportedVariables(self.directory / VARIABLES, self._path, self.values)
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
@@ -315,7 +317,7 @@ class ExportedFolder(Checkpoint):
         return self.values["options"] if class_name == self.class_name else {}, self._path
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
-        """Return our own paths, which are the names here."""
+        """Return a map to our own paths, because `ExportedVariables` uses them as names."""
         del class_name, config
         paths = [path.rpartition("/") for path in shapes]
         modules = {NameMap.generic(module): NameMap.generic(module) for module, _, _ in paths}
