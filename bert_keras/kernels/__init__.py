@@ -1,127 +1,211 @@
-"""Kernels that a backend computes faster than Keras's operations, with equal outputs and gradients.
+"""Operations that a backend may have a faster kernel for; this page chooses the kernel.
 
 Keras composes a layer normalisation or a cross-entropy of many operations. JAX's compiler fuses
-most of them; PyTorch has kernels; TensorFlow on a processor walks through memory
-once for each. Each kernel equals Keras's operations within rounding
-(tests/kernels/test_kernels.py), so a model is the same model on every backend.
+most of them. PyTorch has kernels of its own. TensorFlow on a CPU walks through memory once for
+each operation. Every kernel equals Keras's operations within rounding, in outputs and gradients
+(tests/kernels/test_kernels.py), so a model computes the same on every backend.
+
+A backend's own kernels are in `tensorflow_kernels`, `jax_kernels` and `torch_kernels`. Only the
+module of the active backend is imported.
 """
+
+# pyright: reportAttributeAccessIssue=true
 
 from __future__ import annotations
 
-import functools
-import importlib
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 from keras import ops
 
 from bert_keras.kernels import onnx_friendly
 
-_MODULES = {name: f"bert_keras.kernels.{name}_kernels" for name in ("tensorflow", "jax", "torch")}
+BACKEND = keras.backend.backend()
+
+if TYPE_CHECKING:
+    from bert_keras.kernels import jax_kernels, tensorflow_kernels, torch_kernels
+elif BACKEND == "tensorflow":
+    from bert_keras.kernels import tensorflow_kernels
+elif BACKEND == "jax":
+    from bert_keras.kernels import jax_kernels
+elif BACKEND == "torch":
+    from bert_keras.kernels import torch_kernels
 
 
-@functools.cache
-def _own(name: str) -> Any:
-    """The backend's own kernel of that name; None where Keras's operations are as quick."""
-    if (module := _MODULES.get(keras.backend.backend())) is None:
-        return None
-    return getattr(importlib.import_module(module), name, None)
+def is_ready_tensor(x: Any, dtype: str) -> bool:
+    """Return whether Keras would pass a value to a layer of this dtype as it is.
+
+    A tensor of the backend is passed as it is if it has this dtype, or is not of floats. Arrays
+    of NumPy, symbolic tensors and tensors with a Keras mask are not ready.
+
+    Args:
+        x: any value.
+        dtype: the layer's `compute_dtype`.
+    """
+    if BACKEND == "torch":
+        return torch_kernels.is_ready_tensor(x, dtype)
+    if not ops.is_tensor(x) or getattr(x, "_keras_mask", None) is not None:
+        return False
+    own = keras.backend.standardize_dtype(x.dtype)
+    return own == dtype or not keras.backend.is_float_dtype(own)
+
+
+# === Training ===
 
 
 def dropped(x: Any, rate: float, seed: Any) -> Any:
-    """`x` without a random share, the rest scaled up: dropout (Srivastava et al., 2014).
+    """Set a random share of `x` to zero and scale up the rest (dropout; Srivastava et al., 2014).
 
-    By fewer random bits than a float of each number takes: the rate is one of 65,536 on TensorFlow
-    and PyTorch; on JAX by bits that cost less.
+    The kernels draw fewer random bits than a float has. The rate is rounded to one of 65,536 on
+    TensorFlow and PyTorch.
 
     Args:
         x: floats of any shape.
-        rate: in (0, 1).
-        seed: what `SeedGenerator.next` gives; the same seed drops the same.
+        rate: the share, in (0, 1).
+        seed: a seed as `SeedGenerator.next` returns it. The same seed drops the same numbers.
     """
-    if (own := _own("dropped")) is not None:
-        return own(x, rate, seed)
-    return keras.random.dropout(x, rate, seed=seed)
+    if BACKEND == "torch":
+        return torch_kernels.dropped(x, rate, seed)
+    if BACKEND == "tensorflow":
+        return tensorflow_kernels.dropped(x, rate, seed)
+    if BACKEND == "jax":
+        return jax_kernels.dropped(x, rate, seed)
+    raise NotImplementedError(f"There is no dropout on the backend {BACKEND}, which cannot train.")
 
 
 def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that is computed again for its gradient (Chen et al., 2016).
 
     Args:
-        function: from tensors to one tensor; what else it uses has no gradient, but variables have.
+        function: from tensors to one tensor. Variables that it reads have gradients. Other tensors
+            that it uses have none.
     """
-    return (_own("recomputed") or keras.remat)(function)
+    if BACKEND == "tensorflow":
+        return tensorflow_kernels.recomputed(function)
+    return keras.remat(function)
+
+
+def token_losses(labels: Any, logits: Any) -> Any:
+    """Return the negative log-likelihood of each label, in nats.
+
+    Args:
+        labels: integers [...], in [0, classes).
+        logits: float32 [..., classes].
+
+    Returns:
+        float32 [...].
+    """
+    if BACKEND == "torch":
+        return torch_kernels.token_losses(labels, logits)
+    if BACKEND == "tensorflow":
+        return tensorflow_kernels.token_losses(labels, logits)
+    if BACKEND == "jax":
+        return jax_kernels.token_losses(labels, logits)
+    return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+
+
+def is_highest(labels: Any, logits: Any) -> Any:
+    """Return whether each label has the highest logit. Of equal ones the first counts, on JAX none.
+
+    Args:
+        labels: integers [...], in [0, classes).
+        logits: [..., classes].
+
+    Returns:
+        bool [...].
+    """
+    if BACKEND == "tensorflow":
+        return tensorflow_kernels.is_highest(labels, logits)
+    if BACKEND == "jax":
+        return jax_kernels.is_highest(labels, logits)
+    return ops.equal(labels, ops.cast(ops.argmax(logits, axis=-1), labels.dtype))
+
+
+# === Dense layers and tables ===
 
 
 def affine(x: Any, kernel: Any, bias: Any, activation: Callable[[Any], Any]) -> Any:
-    """Return activation(x @ kernel + bias) in as few operations as the backend offers.
+    """Return activation(x @ kernel + bias), in as few operations as the backend offers.
 
     Args:
         x: [..., inputs].
         kernel: [inputs, outputs].
         bias: [outputs].
-        activation: a function of the product and sum.
+        activation: a function of the sum.
     """
     if onnx_friendly.is_asked():
-        product = _own("product") or ops.matmul
-        return activation(product(x, ops.convert_to_tensor(kernel)) + bias)
-    if activation is gelu and (own := _own("affine_gelu")) is not None:
-        return own(x, kernel, bias)
-    if (own := _own("affine")) is not None:
-        return activation(own(x, kernel, bias))
-    # As TensorFlow's optimizer knows it: for the CPU it makes one operation of these.
+        kernel = ops.convert_to_tensor(kernel)
+        if BACKEND == "tensorflow":
+            return activation(tensorflow_kernels.product(x, kernel) + bias)
+        return activation(ops.matmul(x, kernel) + bias)
+    if BACKEND == "torch":
+        if activation is gelu:
+            return torch_kernels.affine_gelu(x, kernel, bias)
+        return activation(torch_kernels.affine(x, kernel, bias))
+    # TensorFlow's optimizer makes one operation of these three on a CPU.
     return activation(ops.add(ops.matmul(x, kernel), bias))
 
 
 def rows(table: Any, ids: Any) -> Any:
-    """The rows of a table, as they are written out: whole numbers [...] -> [..., width]."""
+    """Return rows of a table, by the operation that other runtimes know.
+
+    Args:
+        table: [rows, width].
+        ids: integers [...], in [0, rows).
+
+    Returns:
+        [..., width].
+    """
     table = ops.convert_to_tensor(table)
-    if (own := _own("rows")) is not None:
-        return own(table, ids)
+    if BACKEND == "tensorflow":
+        return tensorflow_kernels.rows(table, ids)
     return ops.take(table, ids, axis=0)
 
 
 def gelu(x: Any) -> Any:
-    """The exact Gaussian error linear unit (Hendrycks & Gimpel, 2016).
+    """Return the exact Gaussian error linear unit of `x` (Hendrycks & Gimpel, 2016).
 
-    PyTorch has a kernel of it; TensorFlow's and JAX's own form uses erfc, for which ONNX has no
-    operator, so there it is written with erf.
+    PyTorch has a kernel of it. TensorFlow and JAX compute it with erfc, for which ONNX has no
+    operator, so it is written with erf there.
     """
-    if keras.backend.backend() == "torch" and not onnx_friendly.is_asked():
+    if BACKEND == "torch" and not onnx_friendly.is_asked():
         return ops.gelu(x, approximate=False)
     return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
 
 
 def gelu_to_train(x: Any) -> Any:
-    """The same where gradients are wanted."""
-    if (own := _own("gelu")) is not None:
-        return own(x)
+    """Return `gelu` of `x`, with a gradient that reads memory less often."""
+    if BACKEND == "tensorflow":
+        return tensorflow_kernels.gelu(x)
+    if BACKEND == "jax":
+        return jax_kernels.gelu(x)
     return gelu(x)
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
-    """Normalised over the last axis, in float32, then scaled and shifted (Ba et al., 2016).
-
-    Where TensorFlow and JAX do not train, Keras's operations are as quick.
+    """Normalise over the last axis in float32, then scale and shift (Ba et al., 2016).
 
     Args:
         x: [..., width].
         gamma: [width]; None for ones.
         beta: [width]; None for zeros.
         epsilon: added to the variance.
-        training: whether gradients are wanted.
+        training: whether gradients are wanted. Without them Keras's operations are as fast on
+            TensorFlow and JAX.
     """
-    # What PyTorch calls a layer normalisation is one operation of ONNX.
-    if onnx_friendly.is_asked() and keras.backend.backend() != "torch":
+    # PyTorch's layer normalisation becomes one operation of ONNX by itself.
+    if onnx_friendly.is_asked() and BACKEND != "torch":
         return onnx_friendly.layer_norm(x, gamma, beta, epsilon)
-    own = _own("layer_norm")
-    is_as_quick = keras.backend.backend() != "torch" and not training
-    is_whole = gamma is not None and beta is not None
-    if not is_whole or own is None or is_as_quick or _is_double(x):
-        return ops.layer_normalization(x, gamma, beta, axis=-1, epsilon=epsilon)
-    return own(x, gamma, beta, epsilon)
+    if gamma is not None and beta is not None and not _is_double(x):
+        if BACKEND == "torch":
+            return torch_kernels.layer_norm(x, gamma, beta, epsilon)
+        if BACKEND == "tensorflow" and training:
+            return tensorflow_kernels.layer_norm(x, gamma, beta, epsilon)
+        if BACKEND == "jax" and training:
+            return jax_kernels.layer_norm(x, gamma, beta, epsilon)
+    return ops.layer_normalization(x, gamma, beta, axis=-1, epsilon=epsilon)
 
 
 def _is_double(x: Any) -> bool:
@@ -129,7 +213,7 @@ def _is_double(x: Any) -> bool:
 
 
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:
-    """The products of vectors with all rows of a table, plus a bias, in float32.
+    """Return the products of vectors with all rows of a table, plus a bias, in float32.
 
     Args:
         x: [..., width].
@@ -139,90 +223,73 @@ def tied_logits(x: Any, table: Any, bias: Any) -> Any:
     Returns:
         float32 [..., classes].
     """
-    x, table, bias = (ops.cast(each, "float32") for each in (x, table, bias))
-    if (own := _own("tied_logits")) is not None:
-        return own(x, table, bias)
+    x, table, bias = (ops.cast(value, "float32") for value in (x, table, bias))
+    if BACKEND == "torch":
+        return torch_kernels.tied_logits(x, table, bias)
+    if BACKEND == "tensorflow":
+        return tensorflow_kernels.tied_logits(x, table, bias)
+    if BACKEND == "jax":
+        return jax_kernels.tied_logits(x, table, bias)
     return ops.matmul(x, ops.transpose(table)) + bias
 
 
-def token_losses(labels: Any, logits: Any) -> Any:
-    """The negative log-likelihood of each label, in nats.
-
-    Args:
-        labels: whole numbers [...], in [0, classes).
-        logits: float32 [..., classes].
-
-    Returns:
-        float32 [...].
-    """
-    if (own := _own("token_losses")) is not None:
-        return own(labels, logits)
-    return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-
-
-def is_highest(labels: Any, logits: Any) -> Any:
-    """Return whether each label has the highest logit. Of equal ones the first counts, on JAX none.
-
-    Args:
-        labels: whole numbers [...], in [0, classes).
-        logits: [..., classes].
-
-    Returns:
-        bool [...].
-    """
-    if (own := _own("is_highest")) is not None:
-        return own(labels, logits)
-    return ops.equal(labels, ops.cast(ops.argmax(logits, axis=-1), labels.dtype))
+# === Attention ===
 
 
 def split_heads(x: Any, num_heads: int, head_size: int) -> Any:
     """[batch, length, num_heads * head_size] -> [batch, length, num_heads, head_size]."""
-    if (own := _own("split_heads")) is not None:
-        return own(x, num_heads, head_size)
+    if BACKEND == "torch":
+        return torch_kernels.split_heads(x, num_heads, head_size)
     batch, length, _ = ops.shape(x)
     return ops.reshape(x, (batch, length, num_heads, head_size))
 
 
 def merge_heads(x: Any) -> Any:
     """[batch, length, num_heads, head_size] -> [batch, length, num_heads * head_size]."""
-    if (own := _own("merge_heads")) is not None:
-        return own(x)
+    if BACKEND == "torch":
+        return torch_kernels.merge_heads(x)
     batch, length, num_heads, head_size = ops.shape(x)
     return ops.reshape(x, (batch, length, num_heads * head_size))
 
 
 def over_heads(mask: Any) -> Any:
-    """A mask of numbers, [batch, key] or [batch, query, key], as `fused_attention` takes it."""
-    if (own := _own("over_heads")) is not None:
-        return own(mask)
+    """Return a mask as `fused_attention` takes it: bool, with an axis for the heads.
+
+    Args:
+        mask: numbers, [batch, key] or [batch, query, key], 1 where a token attends to a key.
+    """
+    if BACKEND == "torch":
+        return torch_kernels.over_heads(mask)
     axes = (1, 2) if len(mask.shape) == 2 else 1
-    # Numbers, and no slice: LiteRT has neither for bools.
+    # The axes are added to numbers and not to bools, and not by a slice, for LiteRT.
     return ops.cast(ops.expand_dims(mask, axes), "bool")
 
 
 def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask: Any = None) -> Any:
-    """The backend's kernel of softmax(query key / sqrt(K)) value; axes as in `SelfAttention`.
+    """Return softmax(query key / sqrt(K) + bias) value; axes as in `SelfAttention`.
 
     Args:
         query: BTNK.
         key: BSNK.
         value: BSNK.
-        bias: BNTS, added to the scaled scores; not beside a mask.
-        mask: B1TS or B11S bool, True where a token may look.
+        bias: BNTS, added to the scaled scores. A mask or a bias may be given, not both.
+        mask: B1TS or B11S bool, True where a token attends to a key.
 
     Returns:
         BTNK.
     """
     if onnx_friendly.is_asked():
         return onnx_friendly.attention(query, key, value, bias, mask)
-    if (own := _own("attention")) is not None:
-        return own(query, key, value, bias, mask)
+    if BACKEND == "torch":
+        return torch_kernels.attention(query, key, value, bias, mask)
+    if BACKEND == "jax":
+        return jax_kernels.attention(query, key, value, bias, mask)
     return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
 
 
 def has_attention(dtype: str) -> bool:
     """Return whether `fused_attention` takes queries of this dtype; JAX has no float16 on CPUs."""
-    if dtype != "float16" or keras.backend.backend() != "jax":
+    if dtype != "float16" or BACKEND != "jax":
         return True
     return not all(device.startswith("cpu") for device in keras.distribution.list_devices())
 
@@ -237,7 +304,9 @@ def attention_kernel(dtype: str, *, learns_bias: bool = False) -> str:
     slow = "all probabilities in memory"
     if not has_attention(dtype):
         return f"the backend's own operations, {slow}: JAX has no kernel of {dtype} on a processor"
-    if (own := _own("attention_kernel")) is not None:
-        return own(dtype, learns_bias)
-    name = keras.backend.backend().replace("tensorflow", "TensorFlow")
+    if BACKEND == "torch":
+        return torch_kernels.attention_kernel(dtype, learns_bias)
+    if BACKEND == "jax":
+        return jax_kernels.attention_kernel(dtype, learns_bias)
+    name = BACKEND.replace("tensorflow", "TensorFlow")
     return f"{name}'s own operations, {slow}: it has no kernel of them"

@@ -1,8 +1,8 @@
-"""Kernels of the JAX backend, and attention: by cuDNN on a GPU, in parts on a CPU.
+"""Kernels of the JAX backend: attention in parts on a CPU and by cuDNN on a GPU, and others.
 
-XLA computes the scores of all rows, then their softmax, then the products with the values, each a
-walk through memory. Here the scores that are in work at once fit the cores' caches. Of long rows
-they are computed again for the gradients (Chen et al., 2016), as flash attention does, so that
+XLA computes the scores of all rows, then their softmax, then the products with the values, each in
+a pass over memory. Here the scores are computed in parts that fit into the caches of the cores. For
+long rows the gradient computes them again (Chen et al., 2016), as flash attention does, so that
 memory grows with the length and not with its square.
 """
 
@@ -20,12 +20,15 @@ from keras import ops
 
 from bert_keras.kernels.mask_values import MASKED
 
-_SCORES = 1 << 18  # for each core: a mebibyte of float32, about what its own cache holds
-_LONG = 8  # times as many scores in one row: its queries come in parts
+_SCORES = 1 << 18  # at once on each core: a mebibyte of float32, about the size of its cache
+_LONG = 8  # a row with so many times more scores is split into parts of its queries
 
 
 def cpu_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
-    """See `kernels.fused_attention`; all sizes are known."""
+    """Attend in parts that fit into caches; see `kernels.fused_attention`.
+
+    All sizes must be known.
+    """
     batch, length, heads, head_size = query.shape
     if not query.size or not key.size:
         return jnp.zeros(query.shape, value.dtype)
@@ -39,14 +42,14 @@ def cpu_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any
         added = jnp.broadcast_to(added, (batch, *added.shape[1:]))
     rows = query * head_size**-0.5, key, value, added
 
-    def row(given: tuple[Any, ...]) -> Any:
-        query, key, value, added = given
-        query, key, value = (jnp.swapaxes(each, 0, 1) for each in (query, key, value))
+    def row(arrays: tuple[Any, ...]) -> Any:
+        query, key, value, added = arrays
+        query, key, value = (jnp.swapaxes(x, 0, 1) for x in (query, key, value))
         if queries is None:
-            found = _attended(query, key, value, added)
+            context = _attended(query, key, value, added)
         else:
-            found = _in_parts(query, key, value, added, queries)
-        return jnp.swapaxes(found, 0, 1)
+            context = _in_parts(query, key, value, added, queries)
+        return jnp.swapaxes(context, 0, 1)
 
     rows_at_once = max(1, at_once // (of_a_query * length))
     if rows_at_once >= batch:
@@ -61,22 +64,32 @@ def _cores() -> int:
 
 
 def _in_parts(query: Any, key: Any, value: Any, added: Any, size: int) -> Any:
-    """As `_attended`, of so many queries at a time."""
+    """Return `_attended`, computed for `size` queries at a time."""
     of_all, own = added, None
     if added is not None and added.shape[1] > 1:
         of_all, own = None, jnp.swapaxes(added, 0, 1)
 
-    def one(given: tuple[Any, Any]) -> Any:
-        query, own = given
+    def one(arrays: tuple[Any, Any]) -> Any:
+        query, own = arrays
         own = of_all if own is None else own[:, None]
         return _attended(query[:, None], key, value, own)[:, 0]
 
-    found = lax.map(jax.checkpoint(one), (jnp.swapaxes(query, 0, 1), own), batch_size=size)
-    return jnp.swapaxes(found, 0, 1)
+    context = lax.map(jax.checkpoint(one), (jnp.swapaxes(query, 0, 1), own), batch_size=size)
+    return jnp.swapaxes(context, 0, 1)
 
 
 def _attended(query: Any, key: Any, value: Any, added: Any) -> Any:
-    """NTK, NSK, NSK and what is added to the scores, N or 1, T or 1, S -> NTK."""
+    """Attend within one row.
+
+    Args:
+        query: NTK, already scaled.
+        key: NSK.
+        value: NSK.
+        added: added to the scores, [N or 1, T or 1, S]; or None.
+
+    Returns:
+        NTK.
+    """
     dtype = jnp.promote_types(query.dtype, jnp.float32)
     scores = jnp.einsum("NTK,NSK->NTS", query, key, preferred_element_type=dtype)
     if added is not None:
@@ -84,19 +97,19 @@ def _attended(query: Any, key: Any, value: Any, added: Any) -> Any:
     parts = jnp.exp(scores - lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True)))
     sums = jnp.sum(parts, axis=-1, keepdims=True)
     parts = parts.astype(value.dtype)
-    # Divided after the product, of which there is less.
-    found = jnp.einsum("NTS,NSK->NTK", parts, value, preferred_element_type=dtype)
-    return (found / sums).astype(value.dtype)
+    # Divided after the product, which has fewer numbers than the scores.
+    context = jnp.einsum("NTS,NSK->NTK", parts, value, preferred_element_type=dtype)
+    return (context / sums).astype(value.dtype)
 
 
 # === Attention on a GPU ===
-# That is as lengths. A mask becomes a bias in JAX, one number for each pair of tokens, whose
-# gradient cuDNN computes too; and one for the keys alone, [batch, 1, 1, key], it refuses.
+# cuDNN gets padding as lengths. JAX would turn a mask into a bias with a number for each pair of
+# tokens, whose gradient cuDNN computes too. cuDNN refuses a bias for the keys only, B11S.
 
 
 _HALF = ("bfloat16", "float16")
-_REFUSALS: list[str] = []  # what cuDNN's kernel said where it was asked and did not come
-_AMPERE = 8.0  # the compute capability of the first GPUs that have it
+_REFUSALS: list[str] = []  # the last error of cuDNN's kernel
+_AMPERE = 8.0  # the compute capability of the first GPUs for cuDNN's kernel
 
 
 def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
@@ -105,9 +118,9 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
     if bias is None and is_padding and has_flash(str(query.dtype)):
         try:
             return flash(query, key, value, mask)
-        except (NotImplementedError, RuntimeError) as error:  # a head's size; no cuDNN installed
+        except (NotImplementedError, RuntimeError) as error:  # of a head size, or without cuDNN
             _REFUSALS[:] = [str(error)]
-    is_known = all(isinstance(size, int) for each in (query, key) for size in each.shape)
+    is_known = all(isinstance(size, int) for x in (query, key) for size in x.shape)
     if is_known and _is_processor():
         return cpu_attention(query, key, value, bias, mask)
     return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
@@ -116,28 +129,29 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
 def flash(
     query: Any, key: Any, value: Any, mask: Any, implementation: Literal["cudnn", "xla"] = "cudnn"
 ) -> Any:
-    """Attention to the keys that a mask has, wherever they are.
+    """Attend to the unmasked keys by `jax.nn.dot_product_attention`.
 
-    Who attends does not ask in which order the keys come: so those that are read come first.
+    The result does not depend on the order of the keys, so the unmasked ones are moved to the
+    front, and their number is the length.
 
     Args:
         query: BTNK.
         key: BSNK.
         value: BSNK.
-        mask: B11S bool; None where there is no padding.
+        mask: B11S bool; None if there is no padding.
         implementation: of `jax.nn.dot_product_attention`.
 
     Returns:
-        BTNK; zeros in a row that may look nowhere.
+        BTNK; zeros in a row that is all padding.
     """
     lengths = None
     if mask is not None:
         is_read = jnp.broadcast_to(mask[:, 0, 0], key.shape[:2])
         order = jnp.argsort(~is_read, axis=1, stable=True)
         counts = jnp.sum(is_read, axis=1, dtype=jnp.int32)
-        # What nobody reads is zero, and so is its gradient, whatever the kernel leaves there.
+        # Masked keys are set to zero, so that their gradients are zero too.
         is_kept = (jnp.arange(key.shape[1]) < counts[:, None])[..., None, None]
-        key, value = (jnp.where(is_kept, _ordered(each, order), 0) for each in (key, value))
+        key, value = (jnp.where(is_kept, _ordered(x, order), 0) for x in (key, value))
         lengths = jnp.where(counts == 0, key.shape[1], counts)
     return jax.nn.dot_product_attention(
         query, key, value, key_value_seq_lengths=lengths, implementation=implementation
@@ -146,7 +160,10 @@ def flash(
 
 @jax.custom_vjp
 def _ordered(x: Any, order: Any) -> Any:
-    """Rows in another order; their gradient is put back, where JAX would add it to zeros."""
+    """Return tokens in another order.
+
+    The gradient is reordered too, where JAX would add it to zeros.
+    """
     return jnp.take_along_axis(x, order[..., None, None], axis=1)
 
 
@@ -162,7 +179,7 @@ _ordered.defvjp(_ordered_forward, _ordered_backward)
 
 
 def has_flash(dtype: str) -> bool:
-    """Return whether there is a GPU for which cuDNN has the kernel, at this dtype and head size."""
+    """Return whether cuDNN has its kernel for the GPU and this dtype."""
     return dtype in _HALF and _compute_capability() >= _AMPERE
 
 
@@ -200,20 +217,20 @@ def _compute_capability() -> float:
 
 
 _DRAWS = 2**32
-_STRIDE, _TURN = 0x9E3779B9, 0x85EBCA6B  # odd, so that no two places and no two calls are one
+_STRIDE, _TURN = 0x9E3779B9, 0x85EBCA6B  # odd, so that positions and calls all differ
 
 
 def dropped(x: Any, rate: float, seed: Any) -> Any:
-    """By a hash of place and seed, which XLA computes within the operation that drops.
+    """Draw by a hash of position and seed; see `kernels.dropped`.
 
-    JAX's own generator, Threefry, is a loop over memory on a processor. Nothing is kept for the
-    gradient, which hashes again.
+    XLA computes the hash within the operation that drops. JAX's own generator, Threefry, is a loop
+    over memory on a CPU. Nothing is kept for the gradient, which computes the hash again.
     """
     threshold = jnp.uint32(min(round(rate * _DRAWS), _DRAWS - 1))
     first, second = (seed[number].astype(jnp.uint32) for number in (0, 1))
     places = lax.iota(jnp.uint32, x.size).reshape(x.shape)
     draws = _mixed(places * jnp.uint32(_STRIDE) + first)
-    # Both numbers of the seed once more: of the first alone, two layers would drop the same, moved.
+    # With the first number of the seed only, two layers would drop the same pattern, shifted.
     key = _mixed(first + jnp.uint32(_TURN)) ^ (second * jnp.uint32(_TURN) + jnp.uint32(1))
     draws = _mixed(draws ^ key)
     return jnp.where(draws >= threshold, x * (1 / (1 - rate)), jnp.zeros((), x.dtype))
@@ -221,14 +238,14 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
 
 @jax.custom_jvp
 def gelu(x: Any) -> Any:
-    """X times Phi(x), the normal distribution function; its slope alone is kept."""
+    """Return x Phi(x), with the normal distribution function; the gradient keeps its slope only."""
     return _gelu_and_slope(x)[0]
 
 
 @gelu.defjvp
-def _gelu_forward(given: Any, tangents: Any) -> tuple[Any, Any]:
-    found, slope = _gelu_and_slope(*given)
-    return found, tangents[0] * slope
+def _gelu_forward(inputs: Any, tangents: Any) -> tuple[Any, Any]:
+    outputs, slope = _gelu_and_slope(*inputs)
+    return outputs, tangents[0] * slope
 
 
 def _gelu_and_slope(x: Any) -> tuple[Any, Any]:
@@ -237,8 +254,11 @@ def _gelu_and_slope(x: Any) -> tuple[Any, Any]:
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """In float32, with a gradient of fewer passes than XLA's own; see `kernels.layer_norm`."""
-    wide = (jnp.asarray(each, jnp.float32) for each in (x, gamma, beta))
+    """Normalise in float32, with a gradient of fewer passes than XLA's.
+
+    See `kernels.layer_norm`.
+    """
+    wide = (jnp.asarray(value, jnp.float32) for value in (x, gamma, beta))
     return _normalised(epsilon, *wide).astype(x.dtype)
 
 
@@ -248,10 +268,10 @@ def _normalised(epsilon: float, x: Any, gamma: Any, beta: Any) -> Any:
 
 
 @_normalised.defjvp
-def _normalised_forward(epsilon: float, given: Any, tangents: Any) -> tuple[Any, Any]:
-    (x, gamma, beta), (of_x, of_gamma, of_beta) = given, tangents
+def _normalised_forward(epsilon: float, inputs: Any, tangents: Any) -> tuple[Any, Any]:
+    (x, gamma, beta), (of_x, of_gamma, of_beta) = inputs, tangents
     values, scale = _standard(epsilon, x)
-    # The mean of the values is 0: both means are of the same pass.
+    # The mean of the values is 0, so one pass computes both means.
     of_x = of_x - _mean(of_x) - values * _mean(values * of_x)
     return values * gamma + beta, of_x * scale * gamma + values * of_gamma + of_beta
 
@@ -268,13 +288,13 @@ def _mean(x: Any) -> Any:
 
 @jax.custom_vjp
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:
-    """With a bias whose gradient is a product; see `kernels.tied_logits`.
+    """Compute logits with a bias whose gradient is a product; see `kernels.tied_logits`.
 
-    XLA on a processor sums rows of tens of thousands of numbers far slower than it multiplies them
-    with ones.
+    On a CPU XLA sums rows of tens of thousands of numbers far slower than it multiplies them with
+    ones.
     """
     rows = x.reshape(-1, x.shape[-1])
-    # Once: without the barrier each of those who read it adds the bias, and keeps the product too.
+    # Without the barrier every operation that reads the logits would add the bias again.
     logits = lax.optimization_barrier(rows @ table.T + bias)
     return logits.reshape(*x.shape[:-1], table.shape[0])
 
@@ -295,7 +315,7 @@ tied_logits.defvjp(_tied_logits_forward, _tied_logits_backward)
 
 @jax.custom_vjp
 def token_losses(labels: Any, logits: Any) -> Any:
-    """Its gradient is one pass over the logits; see `kernels.token_losses`."""
+    """Compute losses whose gradient is one pass over the logits; see `kernels.token_losses`."""
     return _token_losses_forward(labels, logits)[0]
 
 
@@ -306,7 +326,7 @@ def _token_losses_forward(labels: Any, logits: Any) -> tuple[Any, Any]:
 
 def _token_losses_backward(kept: Any, gradient: Any) -> tuple[Any, Any]:
     labels, logits, log_sums = kept
-    # Compared, not scattered: so it is fused with the softmax.
+    # A comparison, because XLA fuses it with the softmax, and does not fuse a scatter.
     is_label = (
         lax.broadcasted_iota(labels.dtype, logits.shape, logits.ndim - 1) == labels[..., None]
     )
@@ -318,24 +338,25 @@ token_losses.defvjp(_token_losses_forward, _token_losses_backward)
 
 
 def is_highest(labels: Any, logits: Any) -> Any:
-    """Asks for another that is as high, where XLA's argmax is slow; see `kernels.is_highest`.
+    """Return whether no other logit is as high, because XLA's argmax is slow.
 
-    Not by a count, which XLA writes out before it sums.
+    See `kernels.is_highest`. A count of such logits would be slow too: XLA writes all comparisons
+    before it adds them.
     """
     classes = lax.broadcasted_iota(labels.dtype, logits.shape, logits.ndim - 1)
-    is_as_high = ~(logits < _of_labels(labels, logits)[..., None])  # so is what is no number
+    is_as_high = ~(logits < _of_labels(labels, logits)[..., None])  # also true of NaN
     return ~jnp.any(is_as_high & (classes != labels[..., None]), axis=-1)
 
 
 def _of_labels(labels: Any, logits: Any) -> Any:
-    # Clipped: JAX has NaN for a class that does not exist, and would train it into the weights.
+    # Clipped, because for a class that does not exist JAX has NaN, which would reach the weights.
     return jnp.take_along_axis(logits, labels[..., None], axis=-1, mode="clip")[..., 0]
 
 
 def _mixed(x: Any) -> Any:
-    """Each bit of a whole number changes each other one half of the time (lowbias32, Wellons 2018).
+    """Hash integers by lowbias32 (Wellons, 2018), a one-to-one function of 32 bits.
 
-    A one-to-one function of 32 bits.
+    A change of any input bit changes each output bit with probability one half.
     """
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
     x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)

@@ -1,8 +1,8 @@
-"""A model in the operations that runtimes' optimizers look for.
+"""Operations written in the form that the optimizers of other runtimes recognise and fuse.
 
-A runtime fuses what it knows. What Keras has TensorFlow do, `tf.einsum`, `tf.tensordot` and a
-normalisation of fewer passes, becomes many small operations of ONNX, which ONNX Runtime leaves as
-they are and which count where a text is short.
+On TensorFlow Keras uses `tf.einsum`, `tf.tensordot` and a normalisation of fewer passes. In ONNX
+these become many small operations, which ONNX Runtime does not fuse and which take most of the time
+of a short text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _is_asked: ContextVar[bool] = ContextVar("is_written_out", default=False)
 
 @contextmanager
 def written_out() -> Iterator[None]:
-    """While it lasts, layers have these forms: for tracing a model that another runtime runs."""
+    """Use these forms within this context, to trace a model that another runtime will run."""
     token = _is_asked.set(True)
     try:
         yield
@@ -35,10 +35,16 @@ def is_asked() -> bool:
 
 
 def positions(token_ids: Any) -> Any:
-    """0, 1, 2 and so on for each text: [batch, length], counted from the ids themselves.
+    """Return the positions 0, 1, 2 and so on of each text, computed from the ids.
 
-    A runtime fuses a sum with what follows where it knows that both parts have the same sizes.
-    Numbers that were counted from a shape, or made like one, have a size that it does not know.
+    A runtime fuses a sum with the next operation only if it knows that both parts have the same
+    sizes. It does not know the sizes of numbers that are counted from a shape.
+
+    Args:
+        token_ids: [batch, length].
+
+    Returns:
+        [batch, length].
     """
     ones = ops.clip(token_ids, 1, 1)
     return ops.cumsum(ones, axis=1) - 1
@@ -46,7 +52,7 @@ def positions(token_ids: Any) -> Any:
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     """See `kernels.layer_norm`."""
-    wide, gamma, beta = (ops.cast(each, "float32") for each in (x, gamma, beta))
+    wide, gamma, beta = (ops.cast(value, "float32") for value in (x, gamma, beta))
     centred = wide - ops.mean(wide, axis=-1, keepdims=True)
     variance = ops.mean(ops.power(centred, 2.0), axis=-1, keepdims=True)
     return ops.cast(centred / ops.sqrt(variance + epsilon) * gamma + beta, x.dtype)
@@ -54,12 +60,12 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
 
 def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
     """See `kernels.fused_attention`."""
-    query, key, value = (ops.transpose(each, (0, 2, 1, 3)) for each in (query, key, value))
+    query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
     scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
     scores = ops.cast(scores, "float32") * query.shape[-1] ** -0.5
     if bias is not None:
         scores += ops.cast(bias, "float32")
     if mask is not None:
         scores += ops.cast(ops.where(mask, 0.0, MASKED), "float32")  # once for all layers
-    found = ops.matmul(ops.cast(ops.softmax(scores), value.dtype), value)
-    return ops.transpose(found, (0, 2, 1, 3))
+    context = ops.matmul(ops.cast(ops.softmax(scores), value.dtype), value)
+    return ops.transpose(context, (0, 2, 1, 3))

@@ -1,12 +1,12 @@
 """Kernels of the TensorFlow backend, with gradients that keep no graph alive.
 
-`tf.custom_gradient`, and `tf.recompute_grad` on top of it, register a function in a table of the
-process at every trace. TensorFlow never removes it, and it holds the traced graph with all
-variables: a model that was fitted stayed in memory for the life of the process.
+`tf.custom_gradient`, and `tf.recompute_grad` which uses it, register a function in a table of the
+process at every trace. TensorFlow never removes the function, which holds the traced graph with all
+variables. So a model stayed in memory after its training until the process ended.
 
-Here a gradient is told to the tapes that record, and to nothing else. A gradient that is not taken
-by a tape within the same graph is the automatic one of the forward operations: the same values, in
-more passes over memory. This is so for a SavedModel, which needs no gradient functions of ours.
+Here only the gradient tapes that are recording learn of a gradient. Where no tape of the same graph
+takes the gradient, it is the automatic one of the forward operations: the same values, in more
+passes over memory. So a SavedModel needs no gradient functions of this package.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import keras
 import tensorflow as tf
 
 try:
-    # Private: TensorFlow's public way of telling a tape is `tf.custom_gradient` alone.
+    # Private, because `tf.custom_gradient` is TensorFlow's only public way to inform a tape.
     from tensorflow.python.eager import record as _record
-except ImportError:  # a TensorFlow that has moved it: Keras's and TensorFlow's own ways
+except ImportError:  # a TensorFlow that has moved it: then the public functions are used
     _record = None
     warnings.warn(
         f"TensorFlow {tf.__version__} has no `tensorflow.python.eager.record`. Training computes "
@@ -53,19 +53,19 @@ def with_gradient(name: str, output: Any, inputs: Sequence[Any], backward: _Back
 
 
 def _registered(output: Any, inputs: Sequence[Any], backward: _Backward) -> Any:
-    """The same by TensorFlow's public function, which keeps the graph alive."""
+    """Do what `with_gradient` does by TensorFlow's public function, which keeps the graph alive."""
     return tf.custom_gradient(lambda *_inputs: (output, lambda dy: backward(_dense(dy))))(*inputs)
 
 
 def _dense(gradient: Any) -> tf.Tensor:
-    """Return a tensor, also where the gradient of a gather is a table's rows."""
+    """Return a gradient as a tensor; the gradient of a gather is indexed slices."""
     return tf.convert_to_tensor(gradient)
 
 
 def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that keeps its inputs alone, and is computed again for its gradient.
+    """Return a function that keeps only its inputs, and is computed again for its gradient.
 
-    It is `keras.remat`, which is `tf.recompute_grad` on TensorFlow, but for a tape alone.
+    It does what `keras.remat` does (on TensorFlow `tf.recompute_grad`), but informs only tapes.
 
     Args:
         function: from tensors to one tensor. It may read variables, but not write them. Other
@@ -94,10 +94,10 @@ def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _after(gradient: Any, x: Any) -> Any:
-    """Return `x` as a value that needs `gradient`.
+    """Return `x` as a value that depends on `gradient`.
 
-    Otherwise a compiler sees that what is computed again was computed before, and keeps it. XLA
-    does not heed control dependencies, so it is a sum with zero.
+    Otherwise a compiler would find that the second computation equals the first, and keep the
+    results of the first. XLA ignores control dependencies, so a zero is added that depends on it.
     """
     if tf.executing_eagerly():
         return x
@@ -107,18 +107,18 @@ def _after(gradient: Any, x: Any) -> Any:
 
 
 # === Operations ===
-# Not compiled by XLA, which would be quicker: on processors a compiled function within a step now
-# and then never returned (decision 64).
+# XLA would compute these faster, but on CPUs a compiled function within a step sometimes never
+# returned (decision 64).
 
 
 _DRAWS = 2**16
-_ANY: Any = None  # whole numbers without bounds
+_ANY: Any = None  # no bounds: all integers of the dtype
 _ROOT_HALF, _LOG_DENSITY = math.sqrt(0.5), -0.5 * math.log(2.0 * math.pi)
 
 
 def dropped(x: Any, rate: float, seed: Any) -> Any:
-    """By 16 random bits for each number; see `kernels.dropped`."""
-    threshold = min(round(rate * _DRAWS), _DRAWS - 1)  # a rate next to 1 leaves something
+    """Draw 16 random bits for each number; see `kernels.dropped`."""
+    threshold = min(round(rate * _DRAWS), _DRAWS - 1)  # so that a rate near 1 keeps some numbers
     scale = _DRAWS / (_DRAWS - threshold)
     size = tf.size(x)
     # The generator gives 32 bits at a time.
@@ -135,10 +135,10 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """In float32; see `kernels.layer_norm`."""
+    """Normalise in float32; see `kernels.layer_norm`."""
     rows = list(range(len(x.shape) - 1))
     wide, gamma, beta = (
-        tf.cast(tf.convert_to_tensor(each), tf.float32) for each in (x, gamma, beta)
+        tf.cast(tf.convert_to_tensor(value), tf.float32) for value in (x, gamma, beta)
     )
     centred = wide - tf.reduce_mean(wide, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
@@ -156,7 +156,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
 
 
 def gelu(x: Any) -> Any:
-    """X times Phi(x), the normal distribution function; its slope alone is kept."""
+    """Return x Phi(x), with the normal distribution function; the gradient keeps its slope only."""
     x = tf.convert_to_tensor(x)
     share = 0.5 + 0.5 * tf.math.erf(x * _ROOT_HALF)
     slope = share + x * tf.exp(-0.5 * tf.square(x) + _LOG_DENSITY)
@@ -164,20 +164,23 @@ def gelu(x: Any) -> Any:
 
 
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:
-    """Without a transposed table, nor a transposed gradient of it; see `kernels.tied_logits`."""
+    """Compute logits without transposing the table or its gradient; see `kernels.tied_logits`."""
     rows = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), table, transpose_b=True)
     logits = tf.nn.bias_add(rows, bias)
     return tf.reshape(logits, tf.concat([tf.shape(x)[:-1], [table.shape[0]]], axis=0))
 
 
 def token_losses(labels: Any, logits: Any) -> Any:
-    """From the softmax, for which TensorFlow has a quick kernel; see `kernels.token_losses`."""
+    """Compute losses from the softmax, for which TensorFlow has a fast kernel.
+
+    See `kernels.token_losses`.
+    """
     classes = logits.shape[-1]
     flat_labels = tf.reshape(tf.cast(labels, tf.int32), [-1])
 
     rows = tf.reshape(logits, [-1, classes])
     shares = tf.nn.softmax(rows)
-    # The highest share is 1/classes at least: its logarithm loses nothing.
+    # The highest share is at least 1/classes, so its logarithm is precise.
     log_sums = tf.reduce_max(rows, axis=-1) - tf.math.log(tf.reduce_max(shares, axis=-1))
     losses = log_sums - tf.gather(rows, flat_labels, batch_dims=1)
 
@@ -190,15 +193,15 @@ def token_losses(labels: Any, logits: Any) -> Any:
 
 
 def is_highest(labels: Any, logits: Any) -> Any:
-    """See `kernels.is_highest`; Keras's argmax tells -0.0 from 0.0 before, in several passes."""
+    """See `kernels.is_highest`; Keras's argmax takes more passes, to distinguish -0.0 from 0.0."""
     return labels == tf.math.argmax(logits, axis=-1, output_type=labels.dtype)
 
 
 def product(x: Any, kernel: Any) -> Any:
-    """One operation, where Keras makes a matrix of all rows before and parts it afterwards."""
+    """Return x @ kernel by one operation; Keras reshapes `x` to a matrix before and back after."""
     return tf.linalg.matmul(x, kernel)
 
 
 def rows(table: Any, ids: Any) -> Any:
-    """One operation, where Keras has ids below 0 count from the end."""
+    """Return rows of a table by one operation; Keras adds others for negative ids."""
     return tf.gather(table, ids)

@@ -1,7 +1,7 @@
 """Kernels of the PyTorch backend.
 
-There `torch.nn.functional.linear` asks MKL, which takes longer, most of all for the few rows of one
-text, and writes a bias first. PyTorch's own compiler calls oneDNN as it is called here.
+`torch.nn.functional.linear` calls MKL on a CPU, which is slower than oneDNN, above all for the few
+rows of one text. The functions here call oneDNN, as PyTorch's own compiler does.
 """
 
 from __future__ import annotations
@@ -16,27 +16,46 @@ from keras import ops
 from torch.nn import attention as attention_backends
 from torch.nn import functional
 
+from bert_keras.kernels.mask_values import beside_scores
+
+# By PyTorch's dtypes, the names of floating-point dtypes.
+_FLOATS = {
+    getattr(torch, name): name
+    for name in ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
+}
 # None in a build of PyTorch without oneDNN.
 _ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
+def is_ready_tensor(x: Any, dtype: str) -> bool:
+    """See `kernels.is_ready_tensor`."""
+    return (
+        isinstance(x, torch.Tensor)
+        and _FLOATS.get(x.dtype, dtype) == dtype
+        and getattr(x, "_keras_mask", None) is None
+    )
+
+
 def linear(x: Any, weight: Any, bias: Any = None, *, gelu: bool = False) -> Any:
-    """`functional.linear`, and the exact GELU of that.
+    """Return `functional.linear` of the arguments, or the exact GELU of it.
 
     Args:
         x: [..., inputs].
-        weight: [outputs, inputs]; a transposed matrix is as good.
+        weight: [outputs, inputs]; a transposed view is as fast.
         bias: [outputs], or None.
-        gelu: whether it is wanted.
+        gelu: whether to apply GELU.
+
+    Returns:
+        [..., outputs].
     """
     if _ONEDNN is None or x.dim() < 2 or not is_plain(x, weight):
-        found = functional.linear(x, weight, bias)
-        return functional.gelu(found) if gelu else found
+        outputs = functional.linear(x, weight, bias)
+        return functional.gelu(outputs) if gelu else outputs
     if torch.is_grad_enabled() and any(
-        each is not None and each.requires_grad for each in (x, weight, bias)
+        tensor is not None and tensor.requires_grad for tensor in (x, weight, bias)
     ):
-        found = _Linear.apply(x, weight, bias)
-        return functional.gelu(found) if gelu else found
+        outputs = _Linear.apply(x, weight, bias)
+        return functional.gelu(outputs) if gelu else outputs
     return _product(x, weight, bias, gelu=gelu)
 
 
@@ -52,7 +71,7 @@ def is_plain(*tensors: Any) -> bool:
     return (
         type(first) is torch.Tensor
         and first.device.type == "cpu"
-        and all(each.dtype == torch.float32 for each in tensors)
+        and all(tensor.dtype == torch.float32 for tensor in tensors)
         and first.numel() > 0
         and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
@@ -60,7 +79,7 @@ def is_plain(*tensors: Any) -> bool:
 
 
 class _Linear(torch.autograd.Function):
-    """oneDNN's product with its gradients, which have gradients in turn."""
+    """Product of oneDNN with its gradients, which can be differentiated again."""
 
     generate_vmap_rule = True  # for gradients of each example, by `torch.func.vmap`
 
@@ -80,30 +99,32 @@ class _Linear(torch.autograd.Function):
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         if needs_x:
             of_x = linear(gradient, weight.t())
-        rows, along = x.flatten(0, -2), gradient.flatten(0, -2)
+        rows, gradient_rows = x.flatten(0, -2), gradient.flatten(0, -2)
         if needs_weight:
-            # In the order in which the weight lies, so that PyTorch takes it as it is.
-            is_transposed = not weight.is_contiguous()
-            of_weight = (rows.t() @ along).t() if is_transposed else along.t() @ rows
+            # In the memory order of the weight, so that PyTorch need not copy it.
+            if weight.is_contiguous():
+                of_weight = gradient_rows.t() @ rows
+            else:
+                of_weight = (rows.t() @ gradient_rows).t()
         if needs_bias:
-            of_bias = along.sum(0)
+            of_bias = gradient_rows.sum(0)
         return of_x, of_weight, of_bias
 
 
 # === Cross-entropy ===
 # `torch.nn.functional.cross_entropy` writes the logarithms of all probabilities, as large as the
-# logits, and reads them for its gradient. Here they are computed again, a few rows that a cache
-# holds at a time, and only the gradient is written.
+# logits, and reads them for its gradient. Here they are computed again for the gradient, in groups
+# of rows that fit into a cache, and only the gradient is written.
 
 
-_AT_ONCE = 2**20  # logits
+_AT_ONCE = 2**20  # logits in a group of rows
 
 
 class TokenLosses(torch.autograd.Function):
-    """The negative log-likelihood of each row's label: [rows, classes], [rows] -> [rows].
+    """Negative log-likelihood of each row's label: [rows, classes], [rows] -> [rows].
 
-    As `cross_entropy`, to which a label of -100 counts for nothing; but without forward-mode
-    derivatives (`torch.func.jvp`), which the products have not either.
+    It equals `cross_entropy`, which ignores a label of -100. Forward-mode derivatives
+    (`torch.func.jvp`) are not defined, as for `_Linear`.
     """
 
     generate_vmap_rule = True  # for gradients of each example, by `torch.func.vmap`
@@ -126,16 +147,17 @@ class TokenLosses(torch.autograd.Function):
         (of_losses,) = gradients
         logits, labels = ctx.saved_tensors
         of_losses = torch.where(labels >= 0, of_losses, 0.0)
-        # Where any of them has an axis that `vmap` adds, so has this.
-        nothing = logits[:0] * of_losses[:0, None] * labels[:0, None]
-        found = nothing.new_empty(logits.shape)
+        # An empty product of all three, so that it has the axes that `vmap` adds to any of them.
+        empty = logits[:0] * of_losses[:0, None] * labels[:0, None]
+        of_logits = empty.new_empty(logits.shape)
         for rows in _parts(logits):
-            found[rows] = torch.softmax(logits[rows], -1) * of_losses[rows, None]
-        places = labels.clamp(min=0)[:, None]
-        return found.scatter_add_(1, places, -of_losses[:, None]), None
+            of_logits[rows] = torch.softmax(logits[rows], -1) * of_losses[rows, None]
+        columns = labels.clamp(min=0)[:, None]
+        return of_logits.scatter_add_(1, columns, -of_losses[:, None]), None
 
 
 def _parts(logits: Any) -> Iterator[slice]:
+    """Return slices of rows that fit into a cache."""
     count, classes = logits.shape
     size = max(1, _AT_ONCE // classes)
     return (slice(start, start + size) for start in range(0, count, size))
@@ -144,7 +166,7 @@ def _parts(logits: Any) -> Iterator[slice]:
 # === Operations ===
 
 
-# Of PyTorch's kernels of attention those that keep no probabilities, in the order of its choice.
+# PyTorch's kernels of attention that keep no probabilities, in the order in which it tries them.
 _FUSED = {
     attention_backends.SDPBackend.FLASH_ATTENTION: "flash",
     attention_backends.SDPBackend.EFFICIENT_ATTENTION: "the memory-efficient one",
@@ -154,10 +176,13 @@ _DRAWS = 2**16  # 16 bits for a number
 
 
 def dropped(x: Any, rate: float, seed: Any) -> Any:
-    """By one draw for four numbers; a fresh generator holds the seed, as in Keras."""
-    if x.device.type == "meta":  # Keras asks for the shape
+    """Draw 64 bits for four numbers; see `kernels.dropped`.
+
+    A new generator has the seed, as in Keras.
+    """
+    if x.device.type == "meta":  # Keras computes the shape
         return x
-    threshold = min(round(rate * _DRAWS), _DRAWS - 1)  # a rate next to 1 leaves something
+    threshold = min(round(rate * _DRAWS), _DRAWS - 1)  # so that a rate near 1 keeps some numbers
     generator = torch.Generator(device=x.device)
     generator.manual_seed(int(seed[0] + seed[1]) & 0xFFFFFFFF)
     is_kept = (_drawn(x.numel(), generator) >= threshold - _DRAWS // 2).view(x.shape)
@@ -165,9 +190,9 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
 
 
 def _drawn(count: int, generator: torch.Generator) -> Any:
-    """So many int16, each as likely as any other."""
+    """Return `count` uniformly distributed int16."""
     device = generator.device
-    if device.type not in ("cpu", "cuda"):  # Apple's has no draws of 64 bits
+    if device.type not in ("cpu", "cuda"):  # Apple's devices draw no 64 bits
         draws = torch.empty(count, dtype=torch.int16, device=device)
         return draws.random_(-_DRAWS // 2, _DRAWS // 2, generator=generator)
     draws = torch.empty(-(-count // 4), dtype=torch.int64, device=device)
@@ -175,20 +200,20 @@ def _drawn(count: int, generator: torch.Generator) -> Any:
 
 
 def affine(x: Any, kernel: Any, bias: Any, *, gelu: bool = False) -> Any:
-    """One operation, where Keras takes a product and a sum."""
+    """Return x @ kernel + bias by one operation; see `kernels.affine`."""
     kernel, bias = _tensor(kernel), _tensor(bias)
     return linear(_tensor(x).to(kernel.dtype), kernel.t(), bias, gelu=gelu)
 
 
 def affine_gelu(x: Any, kernel: Any, bias: Any) -> Any:
-    """The exact GELU of `affine`, one operation where no gradient is wanted."""
+    """Return the exact GELU of `affine`, by one operation where no gradient is wanted."""
     return affine(x, kernel, bias, gelu=True)
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """In float32, as Keras has it."""
+    """Normalise in float32, as Keras does; see `kernels.layer_norm`."""
     wide = x.to(torch.float32)
-    gamma, beta = (_tensor(each).to(torch.float32) for each in (gamma, beta))
+    gamma, beta = (_tensor(value).to(torch.float32) for value in (gamma, beta))
     return functional.layer_norm(wide, gamma.shape, gamma, beta, epsilon)
 
 
@@ -198,7 +223,7 @@ def tied_logits(x: Any, table: Any, bias: Any) -> Any:
 
 
 def token_losses(labels: Any, logits: Any) -> Any:
-    """Without a row of zeros and a one for each label."""
+    """Compute the losses without one-hot labels; see `kernels.token_losses`."""
     rows, labels_of_rows = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1).long()
     if is_plain(rows):
         losses = TokenLosses.apply(rows, labels_of_rows)
@@ -208,7 +233,7 @@ def token_losses(labels: Any, logits: Any) -> Any:
 
 
 def split_heads(x: Any, num_heads: int, head_size: int) -> Any:
-    """A view; see `kernels.split_heads`."""
+    """Return a view; see `kernels.split_heads`."""
     return x.unflatten(-1, (num_heads, head_size))
 
 
@@ -224,32 +249,35 @@ def over_heads(mask: Any) -> Any:
 
 
 def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
-    """By views of the heads, which Keras copies."""
+    """Attend through views of the heads, which Keras would copy; see `kernels.fused_attention`."""
     if mask is not None:
-        # Numbers: a row that may look nowhere averages, where a bool mask gives NaN.
+        # Numbers, because with a bool mask a row that is all padding gives NaN.
         bias = torch.zeros(mask.shape, dtype=query.dtype, device=query.device)
-        bias = bias.masked_fill(~mask, torch.finfo(query.dtype).min * 0.5)
+        bias = bias.masked_fill(~mask, beside_scores(torch.finfo(query.dtype).min))
     context = functional.scaled_dot_product_attention(
-        *(each.transpose(1, 2) for each in (query, key, value)), attn_mask=bias
+        *(tensor.transpose(1, 2) for tensor in (query, key, value)), attn_mask=bias
     )
     return context.transpose(1, 2)
 
 
 def _tensor(x: Any) -> Any:
-    """As `ops.convert_to_tensor`, with less to ask of what mostly comes."""
+    """Return `ops.convert_to_tensor` of `x`, faster for tensors and variables."""
     if isinstance(x, torch.Tensor):
         return x
     return x.value if isinstance(x, keras.Variable) else ops.convert_to_tensor(x)
 
 
 def attention_kernel(dtype: str, learns_bias: bool) -> str:
-    """See `kernels.attention_kernel`: the first of PyTorch's that takes such numbers and a mask."""
+    """Return the first of PyTorch's kernels that takes this dtype and a mask.
+
+    See `kernels.attention_kernel`.
+    """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     x = torch.zeros((1, 1, 8, 64), dtype=getattr(torch, dtype), device=device)
     mask = x[..., :8].clone().requires_grad_(learns_bias)
     for kernel, name in _FUSED.items():
         with attention_backends.sdpa_kernel(kernel), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTorch warns of why it does not take one
+            warnings.simplefilter("ignore")  # PyTorch warns with the reason of a refusal
             try:
                 functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
             except RuntimeError:

@@ -183,9 +183,35 @@ def test_the_kernel_is_told() -> None:
 
 
 def test_of_another_backend_it_is_told_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keras.backend, "backend", lambda: "openvino")
-    monkeypatch.setattr(kernels, "_own", lambda _name: None)
+    monkeypatch.setattr(kernels, "BACKEND", "openvino")
     assert "openvino's own operations" in kernels.attention_kernel("float32")
+
+
+def test_a_backend_without_kernels_has_the_operations_of_keras(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, ids = ops.convert_to_tensor(X), ops.convert_to_tensor([[1, 0]], dtype="int32")
+    table, bias = ops.convert_to_tensor(X[0]), ops.zeros(5)
+    calls: list[Callable[[], Any]] = [
+        lambda: kernels.affine(x, ops.transpose(table), bias, kernels.gelu),
+        lambda: kernels.rows(table, ids),
+        lambda: kernels.gelu_to_train(x),
+        lambda: kernels.layer_norm(x, ops.ones(16), ops.zeros(16), 1e-5, training=True),
+        lambda: kernels.tied_logits(x, table, bias),
+        lambda: kernels.token_losses(ids, ops.convert_to_tensor(X[:1, :2])),
+        lambda: kernels.is_highest(ids, ops.convert_to_tensor(X[:1, :2])),
+        lambda: kernels.merge_heads(kernels.split_heads(x, 2, 8)),
+        lambda: kernels.over_heads(ids),
+        lambda: kernels.fused_attention(*[kernels.split_heads(x, 2, 8)] * 3),
+        lambda: kernels.recomputed(ops.tanh)(x),
+    ]
+    expected = [numpy(call()) for call in calls]
+    monkeypatch.setattr(kernels, "BACKEND", "openvino")
+    for call, values in zip(calls, expected, strict=True):
+        np.testing.assert_allclose(numpy(call()), values, atol=1e-5)
+    assert kernels.is_ready_tensor(x, "float32")
+    with pytest.raises(NotImplementedError, match="openvino"):
+        kernels.dropped(x, 0.5, _seed(SEED))
 
 
 def test_a_rate_next_to_one_drops_nearly_all() -> None:

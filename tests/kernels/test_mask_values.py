@@ -1,4 +1,4 @@
-"""Values added to the attention scores of masked keys."""
+"""Finite values in place of minus infinity."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from bert_keras.kernels.mask_values import MASKED, lowest
+from bert_keras.kernels.mask_values import LOG_OF_ZERO, MASKED, beside_scores, lowest
 from tests.contracts import numpy
 
 
@@ -18,3 +18,14 @@ def test_it_is_finite_and_leaves_nothing_of_a_key(dtype: str) -> None:
     scores = ops.stack([ops.cast(50.0, dtype), low + ops.cast(50.0, dtype)])
     np.testing.assert_array_equal(numpy(ops.cast(ops.softmax(scores), "float32")), [1, 0])
     assert lowest("float32") == MASKED
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_score_can_be_added_to_half_of_the_smallest_number(dtype: str) -> None:
+    low = np.asarray(beside_scores(float(np.finfo(dtype).min)), dtype)
+    assert np.isfinite(low + low)
+    assert np.exp(low) == 0
+
+
+def test_the_exponential_of_the_logarithm_of_zero_is_zero() -> None:
+    assert np.exp(LOG_OF_ZERO) == 0
