@@ -1,4 +1,4 @@
-"""Multi-head self-attention, with relative positions (Vaswani et al., 2017; Shaw et al., 2018)."""
+"""Multi-head self-attention and relative positions (Vaswani et al., 2017; Shaw et al., 2018)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from bert_keras import kernels
 from bert_keras.kernels.mask_values import MASKED, lowest
 from bert_keras.layers.core import (
     Dense,
-    call_sublayer,
     freeze_with,
     seeded_dropout,
     truncated_normal,
@@ -19,7 +18,7 @@ from bert_keras.layers.serialization import SerializableLayer, build_once
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class RelativeKey(SerializableLayer):
-    """A vector for every distance, which queries are multiplied with as with one more key.
+    """Relative positions: a vector for every distance, which is multiplied with queries like a key.
 
     Shaw et al., 2018, §3.2; "method 2" of Huang et al., 2020. Axes as in `SelfAttention`.
 
@@ -47,7 +46,15 @@ class RelativeKey(SerializableLayer):
         self.built = True
 
     def call(self, query, key):
-        """Queries BTNK, keys BSNK -> scores BNTS, added to the keys' before these are scaled."""
+        """Return the scores of distances.
+
+        Args:
+            query: BTNK.
+            key: BSNK.
+
+        Returns:
+            BNTS, to be added to the scores of keys before these are scaled.
+        """
         return ops.einsum("BTNK,TSK->BNTS", query, self._vectors(query, key))
 
     def compute_output_shape(self, query_shape, key_shape):
@@ -55,18 +62,27 @@ class RelativeKey(SerializableLayer):
         return (batch, heads, length, key_shape[1])
 
     def _vectors(self, query, key):
-        places = (ops.arange(ops.shape(each)[1], dtype="int32") for each in (query, key))
-        places_T, places_S = places
-        distances_TS = places_T[:, None] - places_S[None, :] + self.max_positions - 1
-        return ops.cast(ops.take(self.embeddings, distances_TS, axis=0), self.compute_dtype)
+        """Return the vector of the distance between each query and each key: TSK."""
+        positions_T = ops.arange(ops.shape(query)[1], dtype="int32")
+        positions_S = ops.arange(ops.shape(key)[1], dtype="int32")
+        rows_TS = positions_T[:, None] - positions_S[None, :] + self.max_positions - 1
+        return ops.cast(ops.take(self.embeddings, rows_TS, axis=0), self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class RelativeKeyQuery(RelativeKey):
-    """As `RelativeKey`, and keys are multiplied too ("method 4" of Huang et al., 2020)."""
+    """`RelativeKey` whose vectors are multiplied with keys too ("method 4"; Huang et al., 2020)."""
 
     def call(self, query, key):
-        """Queries BTNK, keys BSNK -> scores BNTS, added to the keys' before these are scaled."""
+        """Return the scores of distances, with queries and with keys.
+
+        Args:
+            query: BTNK.
+            key: BSNK.
+
+        Returns:
+            BNTS, to be added to the scores of keys before these are scaled.
+        """
         vectors_TSK = self._vectors(query, key)
         by_query = ops.einsum("BTNK,TSK->BNTS", query, vectors_TSK)
         return by_query + ops.einsum("BSNK,TSK->BNTS", key, vectors_TSK)
@@ -80,21 +96,21 @@ RELATIVE = {"relative_key": RelativeKey, "relative_key_query": RelativeKeyQuery}
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class SelfAttention(SerializableLayer):
-    """Every token attends to every token that is not padding.
+    """Multi-head self-attention: every token attends to every token that is not padding.
 
     Axes: B batch, T query token, S key token, N head, K size of a head, H hidden, usually N * K.
 
-    The four projections hold the 2-D kernels that every checkpoint has. The backend's fused kernel
-    is used whenever no probability is dropped and none is asked for: always at inference, and in
-    training when `dropout` is 0.
+    The kernels of the four projections are matrices, as in every checkpoint. At inference, and in
+    training with `dropout` 0, the backend's fused kernel computes the attention. It keeps no
+    probabilities in memory.
 
     Args:
         num_heads: N.
         hidden_size: H, of the input and of the output.
         head_size: K; None for hidden_size / num_heads.
-        dropout: share of the probabilities dropped in training.
+        dropout: share of the attention probabilities that is dropped in training.
         initializer_range: standard deviation of the initial kernels.
-        relative_positions: a name of `RELATIVE`; None where the input knows its positions.
+        relative_positions: a name of `RELATIVE`; None if positions are in the input.
         max_positions: the longest sequence, for relative positions.
     """
 
@@ -112,7 +128,7 @@ class SelfAttention(SerializableLayer):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.head_size = head_size or hidden_size // num_heads
-        inner = num_heads * self.head_size
+        width = num_heads * self.head_size  # of all heads
         self.query, self.key, self.value, self.output_projection = (
             Dense(
                 units,
@@ -122,9 +138,9 @@ class SelfAttention(SerializableLayer):
                 name=name,
             )
             for name, units in (
-                ("query", inner),
-                ("key", inner),
-                ("value", inner),
+                ("query", width),
+                ("key", width),
+                ("value", width),
                 ("output", hidden_size),
             )
         )
@@ -150,45 +166,43 @@ class SelfAttention(SerializableLayer):
         self.built = True
 
     def call(self, x, padding_mask=None, training=None, queries=None, seed=None):
-        """Attends.
+        """Compute self-attention.
 
         Args:
             x: [batch, length, hidden_size].
-            padding_mask: [batch, length], 1 for real tokens; None when there is no padding; or
-                [batch, query, key], 1 where a token attends to a key.
+            padding_mask: [batch, length], 1 for real tokens; or [batch, query, key], 1 where a
+                token attends to a key. None if there is no padding.
             training: whether dropout is active.
-            queries: [batch, queries, hidden_size], the tokens that attend, to all; None for `x`.
-                With relative positions they are the first ones.
-            seed: of the dropout, one of its `next_seed`; None to draw one.
+            queries: [batch, queries, hidden_size], the tokens that attend to those of `x`; None
+                for `x`. With relative positions they must be the first tokens of `x`.
+            seed: of the dropout, as its `next_seed` returns it; None to draw one.
 
         Returns:
             [batch, queries, hidden_size].
         """
-        query_BTNK = self._split(call_sublayer(self.query, x if queries is None else queries))
-        key_BSNK = self._split(call_sublayer(self.key, x))
-        value_BSNK = self._split(call_sublayer(self.value, x))
+        query_BTNK = self._split(self.query(x if queries is None else queries))
+        key_BSNK = self._split(self.key(x))
+        value_BSNK = self._split(self.value(x))
         mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)
         if (training and self.dropout.rate) or not kernels.has_attention(self.compute_dtype):
             probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, mask_B11S)
-            probabilities_BNTS = call_sublayer(
-                self.dropout, probabilities_BNTS, training=training, seed=seed
-            )
+            probabilities_BNTS = self.dropout(probabilities_BNTS, training=training, seed=seed)
             context_BTNK = ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
         else:
             bias_BNTS = None
-            if self.distance is not None:  # the kernels take a mask or a bias, not both
-                bias_BNTS = self._scale * call_sublayer(self.distance, query_BTNK, key_BSNK)
+            if self.distance is not None:  # the kernels take a mask or a bias, and not both
+                bias_BNTS = self._scale * self.distance(query_BTNK, key_BSNK)
                 bias_BNTS = _masked(bias_BNTS, mask_B11S, lowest(self.compute_dtype))
                 mask_B11S = None
             context_BTNK = kernels.fused_attention(
                 query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask_B11S
             )
-        return call_sublayer(self.output_projection, kernels.merge_heads(context_BTNK))
+        return self.output_projection(kernels.merge_heads(context_BTNK))
 
     def probabilities(self, x, padding_mask=None):
         """Return attention probabilities without dropout: [batch, num_heads, length, length]."""
-        query_BTNK = self._split(call_sublayer(self.query, x))
-        key_BSNK = self._split(call_sublayer(self.key, x))
+        query_BTNK = self._split(self.query(x))
+        key_BSNK = self._split(self.key(x))
         mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)
         return self._probabilities(query_BTNK, key_BSNK, mask_B11S)
 
@@ -205,9 +219,7 @@ class SelfAttention(SerializableLayer):
     def _probabilities(self, query_BTNK, key_BSNK, mask_B11S):
         scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * self._scale, key_BSNK)
         if self.distance is not None:
-            scores_BNTS = scores_BNTS + self._scale * call_sublayer(
-                self.distance, query_BTNK, key_BSNK
-            )
+            scores_BNTS = scores_BNTS + self._scale * self.distance(query_BTNK, key_BSNK)
         # float16 has neither the range of the mask nor the precision of the sum.
         scores_BNTS = ops.cast(scores_BNTS, "float32")
         scores_BNTS = _masked(scores_BNTS, mask_B11S, MASKED)
@@ -216,10 +228,10 @@ class SelfAttention(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class AttentionProbabilities(SerializableLayer):
-    """The probabilities of a `SelfAttention` as an output of their own, by its weights.
+    """Attention probabilities of a `SelfAttention`, computed with its weights.
 
-    A separate layer, because a Keras layer must return the same structure at every call; and so
-    the attention itself keeps its fused kernel, which never makes them.
+    This is a separate layer because a Keras layer must return the same structure at every call.
+    The attention itself keeps its fused kernel, which has no probabilities.
     """
 
     def __init__(self, attention: SelfAttention, **kwargs):
@@ -242,7 +254,8 @@ class AttentionProbabilities(SerializableLayer):
 
 
 def _masked(scores_BNTS, mask_B11S, low: float):
+    """Add `low` to the scores of masked keys."""
     if mask_B11S is None:
         return scores_BNTS
-    # Added, not put in place: a sum's gradient is a view, a choice's another pass.
+    # A sum, because the gradient of `where` needs one more pass over the scores.
     return scores_BNTS + ops.cast(ops.where(mask_B11S, 0.0, low), scores_BNTS.dtype)

@@ -2,78 +2,128 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
+from keras.distribution import distribution
 
 from bert_keras import kernels
-from bert_keras.kernels import onnx_friendly
+from bert_keras.kernels import is_ready_tensor, onnx_friendly
+
+try:
+    from keras.src.backend.common.variables import get_autocast_scope  # there is no public name
+except ImportError:  # a Keras that has moved it: then Keras prepares every call
+    get_autocast_scope = None
+
+# === Calls ===
 
 
-def call_sublayer(
-    layer: keras.layers.Layer,
-    *inputs: Any,
-    activation: Callable[[Any], Any] | None = None,
-    **options: Any,
-) -> Any:
-    """`layer(...)` of a built layer that is a part of the one that calls it, at less cost.
+_PLAIN_POLICY = keras.DTypePolicy
+_HAS_HOOKS = keras.backend.backend() == "torch"
 
-    Keras prepares every call: checks, casts, scopes. A part's inputs are of its own policy and its
-    owner was prepared, so nothing of it is needed, but on PyTorch, where nothing is compiled, it
-    takes longer than a small layer. Where a part is quantised, has PyTorch's hooks, or its outputs
-    may be laid out over devices, Keras has its way.
+
+class FastCall(keras.layers.Layer):
+    """Base of our layers, whose calls skip Keras's preparations where these change nothing.
+
+    Keras prepares every call of a layer: it casts inputs, enters scopes, and finds `training` and
+    masks. On PyTorch, where nothing is compiled, that takes longer than a small layer computes.
+    `is_prepared` says which calls need no preparation; all others go through Keras.
+
+    Attributes:
+        depends_on_training: whether the output depends on `training`. A caller that does not pass
+            it needs Keras, which finds it in the call around this one.
+        is_complete: whether Keras has nothing to do after `call`, such as attaching a mask.
+        opens_scope: whether operations of the backend are named after the layer, as Keras does.
+    """
+
+    depends_on_training: ClassVar[bool] = False
+    is_complete: bool = True
+    opens_scope: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "depends_on_training" not in vars(cls):
+            cls.depends_on_training = "training" in inspect.signature(cls.call).parameters
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        """Keras: call the layer."""
+        has_training = "training" in options
+        needs_training = self.depends_on_training and not has_training
+        if needs_training or not is_prepared(self, inputs, options):
+            return super().__call__(*inputs, **options)
+        if has_training and not self.depends_on_training:
+            del options["training"]  # a functional model passes it to every layer
+        if self.opens_scope:
+            with keras.name_scope(self.name, caller=self):
+                return self.call(*inputs, **options)
+        return self.call(*inputs, **options)
+
+
+def is_prepared(layer: FastCall, inputs: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Return whether Keras has nothing to prepare for a call, except perhaps `training`.
+
+    This is so if all of the following hold. The layer is built and not quantised. Its inputs are
+    tensors of its own dtype without a mask, and no symbolic tensors. The scope around the call
+    casts weights as the layer's own scope would. The layer has no hooks of PyTorch, and neither
+    `keras.distribution` nor `keras.RematScope` is in use.
 
     Args:
-        layer: the part.
-        inputs: its inputs.
-        activation: a function of its output, one operation with it where the backend can.
-        options: of its `call`.
+        layer: the layer that is called.
+        inputs: positional arguments of the call.
+        options: keyword arguments of the call.
     """
-    if _needs_keras(layer):
-        found = layer(*inputs, **options)
-    elif isinstance(layer, keras.layers.Dense) and layer.bias is not None:
-        (x,) = inputs
-        if activation is not None and layer.activation is keras.activations.linear:
-            return kernels.affine(x, layer.kernel, layer.bias, activation)
-        found = kernels.affine(x, layer.kernel, layer.bias, layer.activation)
-    elif isinstance(layer, keras.layers.Embedding) and onnx_friendly.is_asked() and not options:
-        found = keras.ops.cast(kernels.rows(layer.embeddings, *inputs), layer.compute_dtype)
-    else:
-        found = layer.call(*inputs, **options)
-    return found if activation is None else activation(found)
+    policy = layer.dtype_policy
+    if (
+        get_autocast_scope is None
+        or type(policy) is not _PLAIN_POLICY  # quantised, or a map of policies
+        or not (layer.built and layer.is_complete)
+        or layer.activity_regularizer is not None
+        or getattr(layer, "_remat_mode", None) is not None
+        or (_HAS_HOOKS and (layer._forward_hooks or layer._forward_pre_hooks))
+        or (_HAS_HOOKS and (layer._backward_hooks or layer._backward_pre_hooks))
+        or distribution() is not None
+    ):
+        return False
+    dtype, scope = policy.compute_dtype, get_autocast_scope()
+    if (policy.variable_dtype if scope is None else scope.dtype) != dtype:
+        return False
+    for value in inputs:
+        if value is not None and not is_ready_tensor(value, dtype):
+            return False
+    for value in options.values():
+        is_option = value is None or value is True or value is False
+        if not is_option and not is_ready_tensor(value, dtype):
+            return False
+    return True
 
 
 def freeze_with(owner: keras.layers.Layer, *parts: keras.layers.Layer) -> None:
-    """Freeze layers that were given to a layer whose constructor was told `trainable=False`.
+    """Freeze layers that are arguments of a layer's constructor, if the layer is frozen.
 
-    Keras does so where `trainable` is set later. It leaves what a constructor is given as it was:
-    then the layer reports no variable that trains, and the model around it trains all of them.
+    Keras does so only if `trainable` is set after the constructor. Otherwise the layer would report
+    no trainable variables, and the model around it would train all of them.
+
+    Args:
+        owner: the layer, whose constructor may have had `trainable=False`.
+        parts: the layers that it was given.
     """
     if not owner.trainable:
         for part in parts:
             part.trainable = False
 
 
-def _needs_keras(layer: keras.layers.Layer) -> bool:
-    return bool(
-        layer.quantization_mode is not None
-        or keras.distribution.distribution() is not None
-        or getattr(layer, "_forward_hooks", None)
-        or getattr(layer, "_forward_pre_hooks", None)
-    )
-
-
-# === Layer normalisation ===
+# === Layer normalisation and dropout ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class LayerNorm(keras.layers.LayerNormalization):
-    """Keras's layer of the last axis, of which a model in training keeps less and waits less."""
+class LayerNorm(FastCall, keras.layers.LayerNormalization):
+    """Layer normalisation over the last axis, by a kernel that keeps less for the gradient."""
 
     def call(self, inputs, training=None):
         """[..., width] -> [..., width]."""
@@ -81,28 +131,26 @@ class LayerNorm(keras.layers.LayerNormalization):
         return ops.cast(outputs, self.compute_dtype)
 
 
-# === Dropout and initial weights ===
+# The registered name is the earlier name of the class, so that saved files open.
+@keras.saving.register_keras_serializable(package="bert_keras", name="SeededDropout")
+class Dropout(FastCall, keras.layers.Dropout):
+    """Dropout whose seed can be drawn apart from the numbers that it drops.
 
-
-@keras.saving.register_keras_serializable(package="bert_keras")
-class SeededDropout(keras.layers.Dropout):
-    """Keras's layer, whose seed can be drawn apart from what it drops.
-
-    What is computed again for its gradient must drop the same again, and Keras allows no change of
-    a variable there.
+    An operation that is computed again for its gradient must drop the same numbers again. Keras
+    allows no variable to change there, so the seed is drawn before.
     """
 
     def next_seed(self):
-        """A seed for one call; None where nothing is dropped."""
+        """Return a seed for one call; None where nothing is dropped."""
         return self.seed_generator.next() if self.rate else None
 
     def call(self, inputs, training=False, seed=None):
-        """Drops in training.
+        """Drop numbers in training.
 
         Args:
             inputs: of any shape.
             training: whether dropout is active.
-            seed: one of `next_seed`; None to draw one.
+            seed: as `next_seed` returns it; None to draw one.
         """
         if not training or not self.rate:
             return inputs
@@ -111,14 +159,17 @@ class SeededDropout(keras.layers.Dropout):
         return kernels.dropped(inputs, self.rate, self.next_seed() if seed is None else seed)
 
 
-def seeded_dropout(rate: float, name: str, dtype: Any) -> SeededDropout:
-    """A Dropout layer with a seed of its own, drawn from Python's generator.
+def seeded_dropout(rate: float, name: str, dtype: Any) -> Dropout:
+    """Return a dropout layer with a seed of its own, drawn from Python's generator.
 
     `keras.utils.set_random_seed` makes the seeds, and so a run, repeatable. Without an explicit
     seed the PyTorch backend draws from its global generator, which no checkpoint holds.
     """
     seed = random.randint(1, 2**31 - 1)
-    return SeededDropout(rate, seed=seed, dtype=dtype, name=name)
+    return Dropout(rate, seed=seed, dtype=dtype, name=name)
+
+
+# === Initial weights ===
 
 
 _is_to_be_filled: ContextVar[bool] = ContextVar("is_to_be_filled", default=False)
@@ -126,9 +177,9 @@ _is_to_be_filled: ContextVar[bool] = ContextVar("is_to_be_filled", default=False
 
 @contextmanager
 def to_be_filled() -> Iterator[None]:
-    """While it lasts, new weights are zeros: a checkpoint's take their place.
+    """Create new weights as zeros within this context, because a checkpoint replaces them.
 
-    Random numbers for all weights would cost time, and more memory than the weights.
+    Drawing random numbers for all weights takes time, and more memory than the weights.
     """
     token = _is_to_be_filled.set(True)
     try:
@@ -138,7 +189,10 @@ def to_be_filled() -> Iterator[None]:
 
 
 def truncated_normal(standard_deviation: float) -> keras.initializers.Initializer:
-    """BERT's initial weights: normal, cut at two standard deviations."""
+    """Return BERT's initializer: a normal distribution cut at two standard deviations.
+
+    Within `to_be_filled` it is zeros.
+    """
     if _is_to_be_filled.get():
         return keras.initializers.Zeros()
     return keras.initializers.TruncatedNormal(stddev=standard_deviation)
@@ -146,34 +200,34 @@ def truncated_normal(standard_deviation: float) -> keras.initializers.Initialize
 
 # === Dense layers and tables ===
 # Keras's own layers save an adapter folded into the kernel, and load it as zeros. Here the kernel
-# and the adapter's two matrices are saved each by itself.
+# and the adapter's two matrices are saved separately.
 
 
 # The name that an adapter's matrices have in a file; several adapters over one kernel would differ.
 ADAPTER = "default"
 
 
-class _SavesAdapters(keras.layers.Layer):
-    """The part that the layers of this module share: saving, loading, quantization."""
+class _SavesAdapters(FastCall):
+    """Saving, loading and quantization of the layers that can have an adapter."""
 
     # Names of the adapter's two matrices.
     adapter_variables: tuple[str, str]
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None, **initializers: Any) -> None:
-        """Keras: add an adapter; an alpha from the config is kept, which Keras forgets."""
+        """Keras: add an adapter. An alpha from the config is kept, which Keras would forget."""
         if lora_alpha is None:
             lora_alpha = self.lora_alpha
         super().enable_lora(rank, lora_alpha=lora_alpha, **initializers)  # pyright: ignore
 
     def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
-        """Keras: quantise the weights. Keras's own check of the class would refuse a subclass."""
+        """Keras: quantise the weights, without its check that refuses a subclass."""
         del type_check
         super().quantize(mode, type_check=False, config=config)
 
     def __delattr__(self, name: str) -> None:
         """Delete an attribute, as `quantize` deletes a kernel.
 
-        Keras also collects the garbage of the whole process for every deleted variable. That took
+        For every deleted variable Keras would collect the garbage of the whole process, which took
         0.3 seconds for each layer.
         """
         value = getattr(self, name)
@@ -184,7 +238,7 @@ class _SavesAdapters(keras.layers.Layer):
             super().__delattr__(name)
 
     def save_own_variables(self, store: MutableMapping[str, Any]) -> None:
-        """Keras: write the variables; an adapter's under names of their own."""
+        """Keras: write the variables; those of an adapter under names of their own."""
         if not self.lora_enabled:
             super().save_own_variables(store)
             return
@@ -199,16 +253,16 @@ class _SavesAdapters(keras.layers.Layer):
     def load_own_variables(self, store: Any) -> None:
         """Keras: read the variables.
 
-        A layer with an adapter also reads a file without one: the adapter then starts as zero.
+        A layer with an adapter also reads a file without one. Its adapter then starts as zero.
 
         Raises:
             ValueError: the file has an adapter, and the layer has none or one of another rank.
         """
-        kept = [_key(name) for name in self.adapter_variables]
-        saved = {key: store[key] for key in kept if key in store.keys()}  # noqa: SIM118
+        keys = [_key(name) for name in self.adapter_variables]
+        saved = {key: store[key] for key in keys if key in store.keys()}  # noqa: SIM118
         if not self.lora_enabled:
             if saved:
-                rank = saved[kept[0]].shape[1]
+                rank = saved[keys[0]].shape[1]
                 raise ValueError(
                     f"{self.path}: the file has an adapter of rank {rank}, the layer has none. "
                     f"Call encoder.enable_lora({rank}) before loading, with the layers and the "
@@ -216,13 +270,13 @@ class _SavesAdapters(keras.layers.Layer):
                 )
             super().load_own_variables(store)
             return
-        own = [getattr(self, name) for name in self.adapter_variables]
-        first = keras.ops.convert_to_numpy(own[0])  # Keras sets both matrices to zero
+        matrices = [getattr(self, name) for name in self.adapter_variables]
+        initial = keras.ops.convert_to_numpy(matrices[0])  # Keras sets both matrices to zero
         super().load_own_variables(store)
         if not saved:
-            own[0].assign(first)
+            matrices[0].assign(initial)
             return
-        for variable, key in zip(own, kept, strict=True):
+        for variable, key in zip(matrices, keys, strict=True):
             if tuple(saved[key].shape) != tuple(variable.shape):
                 raise ValueError(
                     f"{variable.path}: the file has a matrix of shape {tuple(saved[key].shape)}, "
@@ -237,20 +291,74 @@ def _key(name: str) -> str:
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class Dense(_SavesAdapters, keras.layers.Dense):
-    """Keras's dense layer, with adapters that are saved as such."""
+    """Dense layer with adapters that are saved separately, and a fused activation."""
 
     adapter_variables = ("lora_kernel_a", "lora_kernel_b")
+    depends_on_training = False  # only Keras's float8 does
+
+    def __call__(
+        self, *inputs: Any, activation: Callable[[Any], Any] | None = None, **options: Any
+    ) -> Any:
+        """Keras: call the layer.
+
+        Args:
+            inputs: one tensor, [..., inputs].
+            activation: a function of the output. The product and the activation are one operation
+                where the backend has one.
+            options: of Keras.
+
+        Returns:
+            [..., units].
+        """
+        if activation is None:
+            return super().__call__(*inputs, **options)
+        is_linear = self.activation is keras.activations.linear
+        if is_linear and is_prepared(self, inputs, options) and self.bias is not None:
+            (x,) = inputs
+            return kernels.affine(x, self._plain_kernel, self.bias, activation)
+        return activation(super().__call__(*inputs, **options))
+
+    def call(self, inputs, training=None):
+        """[..., inputs] -> [..., units]."""
+        if self.bias is None:
+            return super().call(inputs)
+        return kernels.affine(inputs, self._plain_kernel, self.bias, self.activation)
+
+    @property
+    def _plain_kernel(self) -> Any:
+        """The kernel of a layer that is not quantised, with its adapter.
+
+        Keras's property `kernel` takes 3 microseconds to find out how the layer is quantised.
+        """
+        return self.kernel if self.lora_enabled else self._kernel
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class Embedding(_SavesAdapters, keras.layers.Embedding):
-    """Keras's table of vectors, with adapters that are saved as such."""
+    """Embedding table with adapters that are saved separately."""
 
     adapter_variables = ("lora_embeddings_a", "lora_embeddings_b")
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether Keras has no mask to attach after `call`."""
+        return not self.mask_zero
+
+    def call(self, inputs):
+        """Integers [...] -> [..., output_dim]."""
+        if onnx_friendly.is_asked():
+            return ops.cast(kernels.rows(self.embeddings, inputs), self.compute_dtype)
+        return super().call(inputs)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class ReversibleEmbedding(_SavesAdapters, keras.layers.ReversibleEmbedding):
-    """Keras's table that is also an output layer, with adapters that are saved as such."""
+    """Embedding table that is also an output layer, with adapters that are saved separately."""
 
     adapter_variables = ("lora_embeddings_a", "lora_embeddings_b")
+
+    def call(self, inputs, reverse=False):
+        """Integers [...] -> [..., output_dim]; reversed [..., output_dim] -> [..., input_dim]."""
+        if onnx_friendly.is_asked() and not reverse:
+            return ops.cast(kernels.rows(self.embeddings, inputs), self.compute_dtype)
+        return super().call(inputs, reverse=reverse)

@@ -1,31 +1,30 @@
-"""A conditional random field: what each tag is worth after each other one."""
+"""Conditional random field over the tags of a text (Lafferty et al., 2001)."""
 
 from __future__ import annotations
 
 import keras
 from keras import ops
 
+from bert_keras.kernels.mask_values import LOG_OF_ZERO
 from bert_keras.layers.serialization import SerializableLayer
-
-_NEVER = -1e9  # the logarithm of a probability of zero, whose gradient is finite
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class ConditionalRandomField(SerializableLayer):
-    """Scores of pairs of neighbouring tags (Lafferty et al., 2001; Lample et al., 2016, §2.2).
+    """Transition scores of neighbouring tags (Lafferty et al., 2001; Lample et al., 2016, §2.2).
 
-    There are the tags 0 to num_classes - 1, and one state more, the last one, which stands before
-    the first token and behind the last. Scores of transitions start at zero: a new field tags
-    every token on its own.
+    The states are the tags 0 to num_classes - 1, and one more, the outside: it comes before the
+    first token and after the last. Transition scores start at zero, so a new field tags each token
+    by its own scores.
     """
 
     def __init__(self, **kwargs):
-        # The score of a text is a sum over all of its tokens, for which 16 bits are too few.
+        # The score of a text is a sum over its tokens, for which 16 bits are too few.
         super().__init__(**{"autocast": False, **kwargs})
 
     def build(self, x_shape):
         tags = x_shape[-1]
-        # A layer alone does not keep its variables from being cast: each of them says so.
+        # `autocast` of the layer does not hold for its variables, so each has it too.
         shapes = {"transition": (tags, tags), "start": (tags,), "end": (tags,)}
         self.transition, self.start, self.end = (
             self.add_weight(shape, "zeros", name=name, autocast=False)
@@ -34,15 +33,15 @@ class ConditionalRandomField(SerializableLayer):
         self.built = True
 
     def call(self, x):
-        """Adds the scores of the tags, each on its own, to those of the transitions.
+        """Add the transition scores to the scores of the tags.
 
         Args:
             x: scores of the tags, [batch, length, num_classes].
 
         Returns:
-            Potentials, float32 [batch, length, num_classes + 1, num_classes + 1]: at [b, t, i, j]
-            the score of tag j for token t, if i is the state before it. The last row holds the
-            scores of starting with j. The last column holds those of ending with i, and they are
+            Potentials, float32 [batch, length, num_classes + 1, num_classes + 1]. At [b, t, i, j]
+            is the score of tag j for token t after state i. The last row has the scores of a text
+            that starts with j. The last column has the scores of a text that ends with i; they are
             the same for every token.
         """
         transition, start, end = (
@@ -60,14 +59,17 @@ class ConditionalRandomField(SerializableLayer):
 
 
 def log_likelihood(potentials, tags, counted):
-    """The logarithm of the probability of a text's tags: float32 [batch].
+    """Return the logarithm of the probability of a text's tags.
 
-    The chain goes from one counted token to the next; the others are stepped over.
+    The chain goes from one counted token to the next, and skips the others.
 
     Args:
-        potentials: of `ConditionalRandomField`.
-        tags: int [batch, length]; those of the others may be anything.
-        counted: bool [batch, length]: which tokens count. Of none the logarithm is 0.
+        potentials: output of `ConditionalRandomField`.
+        tags: int [batch, length]. Tags of tokens that do not count may be any number.
+        counted: bool [batch, length], whether a token counts. If none does, the result is 0.
+
+    Returns:
+        float32 [batch].
     """
     potentials = ops.convert_to_tensor(potentials, "float32")
     counted = ops.convert_to_tensor(counted, "bool")
@@ -75,17 +77,17 @@ def log_likelihood(potentials, tags, counted):
 
 
 def _score(potentials, tags, counted):
-    """The sum of the potentials along the path of these tags: [batch]."""
+    """Return the sum of the potentials along the path of these tags: [batch]."""
     batch, length, states, _ = ops.shape(potentials)
     places = ops.arange(length, dtype="int32")[None]
-    # The counted tokens come first, in the order in which they stand.
+    # Counted tokens come first, in their order.
     order = ops.argsort(ops.where(counted, places, places + length), axis=1)
     order = ops.cast(order, "int32")
     number = ops.sum(ops.cast(counted, "int32"), axis=1, keepdims=True)
     is_one = places < number
     tags = ops.take_along_axis(ops.cast(tags, "int32"), order, axis=1)
     tags = ops.where(is_one, tags, 0)
-    # The outside, then the tags: at t the state before the t-th counted token.
+    # The outside, then the tags: at index t is the state before the t-th counted token.
     path = ops.pad(tags, [[0, 0], [1, 0]], constant_values=states - 1)
     cells = (order * states + path[:, :-1]) * states + tags
     along = ops.take_along_axis(
@@ -97,11 +99,11 @@ def _score(potentials, tags, counted):
 
 
 def _log_partition(potentials, counted):
-    """The logarithm of the sum over all paths of the exponential of their scores: [batch]."""
+    """Return the logarithm of the sum over all paths of exp(score): [batch]."""
     batch, length, states, _ = ops.shape(potentials)
     cell = _Forward(states, dtype="float32")
     forward = keras.layers.RNN(cell, return_state=True, dtype="float32")
-    nowhere = ops.full((batch, states - 1), _NEVER, dtype="float32")
+    nowhere = ops.full((batch, states - 1), LOG_OF_ZERO, dtype="float32")
     outside = ops.zeros((batch, 1), dtype="float32")
     _, alpha = forward(
         ops.reshape(potentials, (batch, length, states * states)),
@@ -113,10 +115,10 @@ def _log_partition(potentials, counted):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class _Forward(SerializableLayer):
-    """One step of the forward recursion, as the cell of a recurrent layer.
+    """Cell of a recurrent layer that computes one step of the forward recursion.
 
-    Keras's recurrent layers run on every backend with any length, also where XLA compiles them,
-    and keep the state of a step that is masked.
+    Keras's recurrent layers run on every backend with any length, also compiled by XLA. They keep
+    the state at a masked step.
     """
 
     def __init__(self, states: int, **kwargs):
@@ -127,9 +129,17 @@ class _Forward(SerializableLayer):
         self.built = True
 
     def call(self, x, state):
-        """Potentials [batch, states * states], and what all paths so far sum up to."""
+        """Add one token to all paths.
+
+        Args:
+            x: potentials, [batch, states * states].
+            state: a list of the log-sums of the paths to each state, [batch, states].
+
+        Returns:
+            The new log-sums, as output and as state.
+        """
         pairs = ops.reshape(x, (-1, self.states, self.states))
         alpha = ops.logsumexp(state[0][:, :, None] + pairs, axis=1)
-        # No path leads back to the outside.
-        alpha = ops.pad(alpha[:, :-1], [[0, 0], [0, 1]], constant_values=_NEVER)
+        # No path returns to the outside.
+        alpha = ops.pad(alpha[:, :-1], [[0, 0], [0, 1]], constant_values=LOG_OF_ZERO)
         return alpha, [alpha]

@@ -17,7 +17,6 @@ from bert_keras.layers.core import (
     Embedding,
     LayerNorm,
     ReversibleEmbedding,
-    call_sublayer,
     seeded_dropout,
     truncated_normal,
 )
@@ -28,7 +27,10 @@ _is_training: ContextVar[bool] = ContextVar("is_training", default=False)
 
 @contextmanager
 def in_training(is_training: bool) -> Iterator[None]:
-    """Tell embeddings that a model around them is trained, also where they run as at inference."""
+    """Tell embeddings within this context that a model around them is trained.
+
+    An encoder within a model that is trained may itself run as at inference.
+    """
     token = _is_training.set(is_training or _is_training.get())
     try:
         yield
@@ -38,17 +40,19 @@ def in_training(is_training: bool) -> Iterator[None]:
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class BertEmbeddings(SerializableLayer):
-    """The sum of three table rows per token, normalised, dropped out, and projected if need be.
+    """Token, segment and position embeddings: added, normalised, and dropped out.
+
+    A projection follows if the tables are not as wide as the encoder.
 
     Args:
         vocab_size: rows of the token table.
         max_positions: the longest sequence.
         num_segments: rows of the segment table; 0 for no segment table.
         embedding_size: width of the tables.
-        hidden_size: width of the output; another width than the tables' adds a projection.
-        position_offset: rows of the position table before the first position's.
-        position_embedding: "absolute", a learned table; "sinusoidal", a fixed one; anything else:
-            no table, because positions are told elsewhere.
+        hidden_size: width of the output. If it is not `embedding_size`, there is a projection.
+        position_offset: rows of the position table before the row of the first position.
+        position_embedding: "absolute" for a learned table, "sinusoidal" for a fixed one. Any other
+            value means no table, because the attention has relative positions.
         layer_norm_epsilon: added to the variance.
         dropout: share dropped from the normalised sum.
         initializer_range: standard deviation of the initial tables.
@@ -73,7 +77,7 @@ class BertEmbeddings(SerializableLayer):
         self.embedding_size = embedding_size
         self.hidden_size = hidden_size
         self.position_offset = position_offset
-        # The MLM head runs this table backwards; its logits are float32 under every policy.
+        # The masked-LM head also multiplies with this table, in float32 under every policy.
         self.token = ReversibleEmbedding(
             vocab_size,
             embedding_size,
@@ -119,12 +123,12 @@ class BertEmbeddings(SerializableLayer):
         self.built = True
 
     def call(self, token_ids, segment_ids=None, position_ids=None, training=None):
-        """Embeds, and projects to `hidden_size`; see `embed`."""
+        """Embed tokens, and project the vectors to `hidden_size`; see `embed`."""
         x = self.embed(token_ids, segment_ids, position_ids, training=training)
-        return x if self.projection is None else call_sublayer(self.projection, x)
+        return x if self.projection is None else self.projection(x)
 
     def embed(self, token_ids, segment_ids=None, position_ids=None, training=None):
-        """The normalised sum of the table rows.
+        """Return the normalised sum of the table rows.
 
         Args:
             token_ids: [batch, length], in [0, vocab_size).
@@ -136,50 +140,48 @@ class BertEmbeddings(SerializableLayer):
             [batch, length, embedding_size].
 
         Raises:
-            ValueError: the sequence is longer than `max_positions`, and its positions are not
-                given, or not read here.
+            ValueError: the sequence is longer than `max_positions`, and `position_ids` are not
+                given or there is no position table.
         """
-        is_given = position_ids is not None and self.position is not None
+        has_positions = position_ids is not None and self.position is not None
         length = token_ids.shape[1]
-        if length is not None and length > self.max_positions and not is_given:
+        if length is not None and length > self.max_positions and not has_positions:
             raise ValueError(
                 f"The model has {self.max_positions} positions, but the rows of token_ids have "
                 f"{length} tokens. Shorten the texts, as with max_length={self.max_positions}."
             )
         x = self._rows(self.token, token_ids, training)
         if self.position is not None:
-            x = x + self._positions(token_ids, position_ids, training)
+            x = x + self._positions(self.position, token_ids, position_ids, training)
         if self.segment is not None:
             if segment_ids is None:
                 segment_ids = ops.zeros_like(token_ids)
             x = x + self._rows(self.segment, segment_ids, training)
-        x = call_sublayer(self.layer_norm, x, training=training)
-        return call_sublayer(self.dropout, x, training=training)
+        x = self.layer_norm(x, training=training)
+        return self.dropout(x, training=training)
 
     def compute_output_spec(self, token_ids, segment_ids=None, position_ids=None, training=None):
         return keras.KerasTensor((*token_ids.shape, self.hidden_size), dtype=self.compute_dtype)
 
     def _rows(self, table, ids, training):
-        """Return rows of a table.
+        """Return rows of a table: [batch, length] -> [batch, length, width].
 
-        JAX has NaN for a row that does not exist: visible in an answer, but one such step of
-        training would make every weight NaN. There it is the last row, as TensorFlow's compiled
-        programs have it. `fit` of our own models refuses such ids.
+        JAX returns NaN for a row that does not exist. At inference that shows the mistake, but one
+        such training step would make every weight NaN. In training JAX therefore reads the last
+        row, like a compiled program of TensorFlow. `fit` of our own models refuses such ids.
         """
         if keras.backend.backend() == "jax" and (training or _is_training.get()):
             ids = ops.clip(ids, 0, table.input_dim - 1)
-        return call_sublayer(table, ids)
+        return table(ids)
 
-    def _positions(self, token_ids, position_ids=None, training=None):
-        """Rows of the position table: [batch, length, width], or [1, length, width]."""
+    def _positions(self, table, token_ids, position_ids, training):
+        """Return rows of the position table: [batch, length, width], or [1, length, width]."""
         if position_ids is not None:
-            return self._rows(self.position, position_ids + self.position_offset, training)
+            return self._rows(table, position_ids + self.position_offset, training)
         if onnx_friendly.is_asked():
-            return call_sublayer(
-                self.position, onnx_friendly.positions(token_ids) + self.position_offset
-            )
+            return table(onnx_friendly.positions(token_ids) + self.position_offset)
         positions = ops.arange(ops.shape(token_ids)[1], dtype="int32") + self.position_offset
-        return call_sublayer(self.position, positions)[None]
+        return table(positions)[None]
 
     def _table(
         self, rows: int, initializer: Any, name: str, table_class: type[Embedding] = Embedding
@@ -196,7 +198,7 @@ class BertEmbeddings(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class FixedTable(Embedding):
-    """A table that never trains, also after `trainable = True` of the layer around it."""
+    """Embedding table that never trains, even if the layer around it is set to `trainable`."""
 
     @property
     def trainable(self) -> bool:
@@ -209,9 +211,13 @@ class FixedTable(Embedding):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 def sinusoids(shape: tuple[int, int], dtype: str | None = None):
-    """Sines and cosines in turn, their periods from 2 pi to 20,000 pi: a table of that shape.
+    """Return a table of sines and cosines in turn, with periods from 2 pi to 20,000 pi.
 
-    Vaswani et al., 2017, §3.5, as DistilBERT has it.
+    Vaswani et al., 2017, §3.5, in DistilBERT's order.
+
+    Args:
+        shape: positions and width.
+        dtype: of the table; None for float32.
     """
     rows, width = shape
     rates = [10_000 ** (-2 * (column // 2) / width) for column in range(width)]

@@ -1,4 +1,4 @@
-"""Heads on top of an encoder: pooler, masked language model, sentence pair, classes."""
+"""Heads of an encoder: pooler, masked language model, sentence pairs, classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from bert_keras import kernels
 from bert_keras.layers.core import (
     Dense,
     LayerNorm,
-    call_sublayer,
     freeze_with,
     seeded_dropout,
     truncated_normal,
@@ -23,7 +22,7 @@ from bert_keras.layers.transformer_block import ACTIVATIONS
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class Pooler(SerializableLayer):
-    """A dense tanh layer over the first token, [CLS] (Devlin et al., 2019, §3.1)."""
+    """Dense tanh layer over the first token, [CLS] (Devlin et al., 2019, §3.1)."""
 
     def __init__(self, hidden_size: int, initializer_range: float = 0.02, **kwargs):
         super().__init__(**kwargs)
@@ -45,18 +44,18 @@ class Pooler(SerializableLayer):
 
         Args:
             x: [batch, length, hidden_size].
-            first_positions: [batch, examples], where each example of a row begins; None where a
-                row is one example.
-            every: pool each vector of `x`, which then holds first tokens alone.
+            first_positions: [batch, examples], where each example of a row begins; None if a row
+                is one example.
+            every: whether to pool each vector of `x`, which then holds first tokens only.
 
         Returns:
             [batch, hidden_size]; with `first_positions` [batch, examples, hidden_size]; with
             `every` [batch, length, hidden_size].
         """
         if every:
-            return call_sublayer(self.dense, x)
+            return self.dense(x)
         first = x[:, 0] if first_positions is None else tokens_at(x, first_positions)
-        return call_sublayer(self.dense, first)
+        return self.dense(first)
 
     def compute_output_spec(self, x, first_positions=None, every=False):
         if every:
@@ -68,14 +67,15 @@ class Pooler(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class MaskedLMHead(SerializableLayer):
-    """Scores of every vocabulary entry, at the masked positions only.
+    """Masked language model head: scores of every vocabulary entry at the masked positions.
 
-    A dense layer, activation and layer normalisation, then the transposed token table plus a bias
-    (Devlin et al., 2019, §3.1). Only the positions asked for are computed: at 15 % masked that
-    saves six sevenths of the largest product of a small model.
+    A dense layer, an activation and a layer normalisation come first. Then the vectors are
+    multiplied with the transposed token table, and a bias is added (Devlin et al., 2019, §3.1).
+    Only the given positions are computed. With 15 % masked, that saves six sevenths of the largest
+    product of a small model.
 
     Args:
-        token_embedding: the encoder's token table, tied: one variable serves both.
+        token_embedding: the encoder's token table, whose variable the head shares.
         activation: a name of `ACTIVATIONS`.
         layer_norm_epsilon: added to the variance.
         initializer_range: standard deviation of the initial kernel.
@@ -92,9 +92,9 @@ class MaskedLMHead(SerializableLayer):
         super().__init__(**kwargs)
         self.token_embedding = token_embedding
         freeze_with(self, token_embedding)
-        self.activation = ACTIVATIONS[activation]
         self.dense = Dense(
             token_embedding.output_dim,
+            activation=ACTIVATIONS[activation],
             kernel_initializer=truncated_normal(initializer_range),
             dtype=self.dtype_policy,
             trainable=self.trainable,
@@ -117,12 +117,12 @@ class MaskedLMHead(SerializableLayer):
         self.built = True
 
     def call(self, x, mask_positions=None):
-        """Scores.
+        """Compute the scores.
 
         Args:
             x: [batch, length, hidden_size].
-            mask_positions: [batch, predictions], in [0, length); None where `x` is of the
-                predicted tokens alone.
+            mask_positions: [batch, predictions], in [0, length); None if `x` holds the vectors of
+                the predicted tokens only.
 
         Returns:
             float32 logits [batch, predictions, vocab_size].
@@ -130,28 +130,27 @@ class MaskedLMHead(SerializableLayer):
         x = self.vectors(x, mask_positions)
         if self.token_embedding.quantization_mode is None:
             return kernels.tied_logits(x, self.token_embedding.embeddings, self.bias)
-        logits = ops.cast(call_sublayer(self.token_embedding, x, reverse=True), "float32")
+        logits = ops.cast(self.token_embedding(x, reverse=True), "float32")
         return logits + ops.cast(self.bias, "float32")
 
     def vectors(self, x, mask_positions=None):
         """Return the vectors to multiply with the token table: [batch, predictions, width]."""
         if mask_positions is not None:
             x = tokens_at(x, mask_positions)
-        return call_sublayer(
-            self.layer_norm, call_sublayer(self.dense, x, activation=self.activation)
-        )
+        # There are few tokens, for which Keras's operations are as fast in training.
+        return self.layer_norm(self.dense(x), training=False)
 
     def compute_output_spec(self, x, mask_positions=None):
-        read = x.shape[:-1] if mask_positions is None else mask_positions.shape
-        shape = (*read, self.token_embedding.input_dim)
+        predictions = x.shape[:-1] if mask_positions is None else mask_positions.shape
+        shape = (*predictions, self.token_embedding.input_dim)
         return keras.KerasTensor(shape, dtype="float32")
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class PairHead(SerializableLayer):
-    """Two scores for a pair of segments: next sentence or order prediction.
+    """Sentence-pair head: two scores, for next-sentence or sentence-order prediction.
 
-    Index 0 is the pair as it stood in the text, as in the published checkpoints.
+    Index 0 is the pair in the order of the text, as in the published checkpoints.
     """
 
     def __init__(self, initializer_range: float = 0.02, **kwargs):
@@ -170,7 +169,7 @@ class PairHead(SerializableLayer):
 
     def call(self, x):
         """[..., hidden_size] -> float32 logits [..., 2]."""
-        return ops.cast(call_sublayer(self.dense, x), "float32")
+        return ops.cast(self.dense(x), "float32")
 
     def compute_output_spec(self, x):
         return keras.KerasTensor((*x.shape[:-1], 2), dtype="float32")
@@ -178,15 +177,15 @@ class PairHead(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class ClassificationHead(SerializableLayer):
-    """Scores of some classes from a vector: a dense layer, perhaps another one before it.
+    """Classification head: a dense layer that gives scores, with or without a hidden layer.
 
     Args:
-        num_classes: how many scores.
-        hidden_size: width of the layer before; used with `hidden_activation` only.
-        hidden_activation: of a layer before the scores, a name of `ACTIVATIONS`; None for none.
+        num_classes: number of scores.
+        hidden_size: width of the hidden layer; used with `hidden_activation` only.
+        hidden_activation: of the hidden layer, a name of `ACTIVATIONS`; None for no hidden layer.
         dropout: share dropped from the input of each layer.
         initializer_range: standard deviation of the initial kernels.
-        hidden_dropout: share dropped from the input of the layer before; None for `dropout`.
+        hidden_dropout: share dropped from the input of the hidden layer; None for `dropout`.
     """
 
     def __init__(
@@ -206,9 +205,9 @@ class ClassificationHead(SerializableLayer):
         if hidden_activation is not None:
             rate = dropout if hidden_dropout is None else hidden_dropout
             self.hidden_dropout = seeded_dropout(rate, "hidden_dropout", self.dtype_policy)
-            self.activation = ACTIVATIONS[hidden_activation]
             self.dense = Dense(
                 hidden_size,
+                activation=ACTIVATIONS[hidden_activation],
                 kernel_initializer=kernel,
                 dtype=self.dtype_policy,
                 trainable=self.trainable,
@@ -233,10 +232,10 @@ class ClassificationHead(SerializableLayer):
     def call(self, x, training=None):
         """[..., hidden_size] -> float32 logits [..., num_classes]."""
         if self.dense is not None:
-            x = call_sublayer(self.hidden_dropout, x, training=training)
-            x = call_sublayer(self.dense, x, activation=self.activation)
-        x = call_sublayer(self.dropout, x, training=training)
-        return ops.cast(call_sublayer(self.output_projection, x), "float32")
+            x = self.hidden_dropout(x, training=training)
+            x = self.dense(x)
+        x = self.dropout(x, training=training)
+        return ops.cast(self.output_projection(x), "float32")
 
     def compute_output_spec(self, x, training=None):
         return keras.KerasTensor((*x.shape[:-1], self.num_classes), dtype="float32")
@@ -247,7 +246,7 @@ class ClassificationHead(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class MaskedVectors(SerializableLayer):
-    """A view of a `MaskedLMHead`: the vectors that its logits are products of."""
+    """Vectors of a `MaskedLMHead` before they are multiplied with the token table."""
 
     def __init__(self, head: MaskedLMHead, **kwargs):
         kwargs.setdefault("dtype", head.dtype_policy)
@@ -271,45 +270,47 @@ class MaskedVectors(SerializableLayer):
 def token_losses_in_chunks(
     labels: Any, x: Any, table: Any, bias: Any, *, chunks: int
 ) -> tuple[Any, Any]:
-    """The negative log-likelihoods of labels in nats, and whether they had the highest logits.
+    """Return negative log-likelihoods of labels, and whether the labels had the highest logits.
 
-    What `kernels.token_losses` makes of `kernels.tied_logits`, part of the table by part; gradients
-    compute the logits of each part again.
+    The result is `kernels.token_losses` of `kernels.tied_logits`, but the logits are computed for
+    one part of the table after the other. The gradient computes the logits of each part again, so
+    that they are never all in memory.
 
     Args:
-        labels: whole numbers [...], in [0, classes).
+        labels: integers [...], in [0, classes).
         x: [..., width].
         table: [classes, width].
         bias: [classes].
-        chunks: in how many parts.
+        chunks: number of parts.
 
     Returns:
-        float32 [...], and bool [...].
+        losses: float32 [...], in nats.
+        hits: bool [...].
     """
-    x, table, bias = (ops.cast(each, "float32") for each in (x, table, bias))
+    x, table, bias = (ops.cast(value, "float32") for value in (x, table, bias))
     size = -(-table.shape[0] // chunks)
     starts = list(range(0, table.shape[0], size))
     tables, biases = [table], [bias]
     if len(starts) > 1:
-        tables, biases = (ops.split(each, starts[1:]) for each in (table, bias))
+        tables, biases = (ops.split(value, starts[1:]) for value in (table, bias))
 
-    def figures_from(start: int) -> Any:
-        def figures(x: Any, rows: Any, shifts: Any) -> Any:
-            """The log of the sum, the label's logit or 0, the highest: [..., 3]."""
+    def statistics_from(start: int) -> Any:
+        def statistics(x: Any, rows: Any, shifts: Any) -> Any:
+            """Return the log of the sum, the label's logit or 0, and the highest: [..., 3]."""
             logits = kernels.tied_logits(x, rows, shifts)
             is_label = ops.arange(start, start + rows.shape[0]) == labels[..., None]
             of_label = ops.sum(ops.where(is_label, logits, 0.0), axis=-1)
             highest = ops.stop_gradient(ops.max(logits, axis=-1))
             return ops.stack([ops.logsumexp(logits, axis=-1), of_label, highest], axis=-1)
 
-        return kernels.recomputed(figures)
+        return kernels.recomputed(statistics)
 
-    found = ops.stack(
+    parts = ops.stack(
         [
-            figures_from(start)(x, rows, shifts)
+            statistics_from(start)(x, rows, shifts)
             for start, rows, shifts in zip(starts, tables, biases, strict=True)
         ]
     )
-    of_label = ops.sum(found[..., 1], axis=0)
-    losses = ops.logsumexp(found[..., 0], axis=0) - of_label
-    return losses, of_label >= ops.max(found[..., 2], axis=0)
+    of_label = ops.sum(parts[..., 1], axis=0)
+    losses = ops.logsumexp(parts[..., 0], axis=0) - of_label
+    return losses, of_label >= ops.max(parts[..., 2], axis=0)

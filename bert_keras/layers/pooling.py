@@ -1,4 +1,4 @@
-"""One vector for a text, and a learned mixture of layers."""
+"""Pooling of token vectors into a sentence vector, and a learned mixture of layers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.kernels.mask_values import MASKED
 from bert_keras.layers.packing import tokens_at
 from bert_keras.layers.serialization import SerializableLayer
 
@@ -34,7 +35,7 @@ def _weighted_mean(x_BTH, mask_BT1, start_B1):
 
 def _max(x_BTH, mask_BT1, start_B1):
     del start_B1
-    return ops.max(ops.where(mask_BT1 > 0, x_BTH, -1e9), axis=1)
+    return ops.max(ops.where(mask_BT1 > 0, x_BTH, MASKED), axis=1)
 
 
 def _cls(x_BTH, mask_BT1, start_B1):
@@ -51,14 +52,14 @@ def _last_token(x_BTH, mask_BT1, start_B1):
 
 
 def _places(x_BTH):
-    """The number of each token: float32 [length, 1]."""
-    # No index with a new axis, which LiteRT's converter does not take here.
+    """Return the position of each token: float32 [length, 1]."""
+    # LiteRT's converter does not take an index with a new axis here.
     return ops.expand_dims(ops.arange(ops.shape(x_BTH)[1], dtype="float32"), -1)
 
 
-# By the names of sentence-transformers. A function takes the vectors of the tokens, float32
-# [batch, length, size]; 1.0 for those that count, [batch, length, 1]; and where the first of them
-# stands, int32 [batch, 1], or None where that is the first token.
+# By the names of sentence-transformers. Each function takes three tensors and returns float32
+# [batch, size]: token vectors, float32 [batch, length, size]; 1.0 for tokens that count, float32
+# [batch, length, 1]; the position of the first of these, int32 [batch, 1], or None for 0.
 POOLINGS = {
     "mean": _mean,
     "cls": _cls,
@@ -67,7 +68,7 @@ POOLINGS = {
     "weightedmean": _weighted_mean,
     "lasttoken": _last_token,
 }
-# Keras's names of the activations that PyTorch computes in the same way.
+# Keras's names of the activations that PyTorch has too.
 ACTIVATIONS = (
     *("linear", "tanh", "relu", "gelu", "sigmoid", "silu", "elu", "selu", "celu", "softplus"),
     *("softsign", "mish", "relu6", "hard_tanh", "hard_silu", "hard_sigmoid", "log_sigmoid"),
@@ -75,7 +76,7 @@ ACTIVATIONS = (
 )
 MOST_UNITS = 2**14  # of a dense layer
 MOST_DENSE = 8  # dense layers of a model
-MOST_POOLINGS = 16  # whose vectors are joined
+MOST_POOLINGS = 16  # of a model, whose vectors are concatenated
 _DENSE = {"units": None, "activation": "linear", "use_bias": True, "residual": False}
 
 
@@ -97,13 +98,13 @@ def pooling_names(pooling: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def plain_count(value: Any) -> Any:
-    """Return a whole number of any library as an int, which JSON can hold; others as they are."""
+    """Return an integer of any library as an int, which JSON can hold; other values as they are."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     return int(value) if is_whole else value
 
 
 def dense_options(dense: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the options of dense layers, all of them said.
+    """Return the options of dense layers, with the default of each missing option.
 
     Raises:
         ValueError: an option is unknown, missing or out of range, or there are too many layers.
@@ -132,17 +133,17 @@ def dense_options(dense: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class SentencePooling(SerializableLayer):
-    """The vector of a text, made of those of its real tokens (Reimers & Gurevych, 2019).
+    """Sentence pooling: one vector of the vectors of the real tokens (Reimers & Gurevych, 2019).
 
     [CLS] and [SEP] count as tokens.
 
     Args:
-        pooling: a name of `POOLINGS`, or a list of them, whose vectors are joined.
-        normalize: whether the vector gets length 1, after the dense layers.
-        dense: dense layers behind the pooling, each with "units", and perhaps "activation" (a name
-            of `ACTIVATIONS`), "use_bias" and "residual": whether the layer's input is added to its
-            output, through a matrix where the sizes differ.
-        truncate_dim: how many of the first numbers are kept, after the normalisation; None for all.
+        pooling: a name of `POOLINGS`, or a list of names, whose vectors are concatenated.
+        normalize: whether the vector is scaled to length 1, after the dense layers.
+        dense: options of dense layers after the pooling. Each has "units", and may have
+            "activation" (a name of `ACTIVATIONS`), "use_bias" and "residual". With "residual" the
+            layer's input is added to its output, through a matrix if the sizes differ.
+        truncate_dim: number of dimensions that are kept after the normalisation; None for all.
     """
 
     def __init__(
@@ -183,14 +184,13 @@ class SentencePooling(SerializableLayer):
         self.built = True
 
     def call(self, x, padding_mask, prompt_length=None, normalized=True):
-        """Pools.
+        """Pool the token vectors.
 
         Args:
             x: [batch, length, hidden_size].
             padding_mask: [batch, length], 1 for a real token.
-            prompt_length: int32 [batch, 1], how many of the first tokens are left out; None for
-                none.
-            normalized: False for the vector before the normalisation, of the same size.
+            prompt_length: int32 [batch, 1], number of first tokens that do not count; None for 0.
+            normalized: whether the vector is normalised, if the layer normalises.
 
         Returns:
             float32 [batch, size].
@@ -215,7 +215,7 @@ class SentencePooling(SerializableLayer):
         return vector if self.truncate_dim is None else vector[:, : self.truncate_dim]
 
     def size_for(self, hidden_size: int) -> int:
-        """Return the size of the vectors that are made of tokens' vectors of this size."""
+        """Return the size of the sentence vectors for token vectors of this size."""
         size = hidden_size * len(self.pooling_names)
         if self.dense_options:
             size = self.dense_options[-1]["units"]
@@ -226,9 +226,9 @@ class SentencePooling(SerializableLayer):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments `pooling` and `dense`, as JSON has them.
+        """The arguments `pooling` and `dense` as values of JSON.
 
-        `get_config` has them too, but there Keras imports TensorFlow on every backend.
+        `get_config` has them too, but calls Keras, which imports TensorFlow on every backend.
         """
         names = self.pooling_names
         return {
@@ -255,9 +255,10 @@ def _dense(name: str, units: int, activation: str, use_bias: bool) -> keras.laye
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class ScalarMix(SerializableLayer):
-    """A weighted sum of some layers' outputs (ELMo; Peters et al., 2018, equation 1).
+    """Weighted sum of the outputs of layers (ELMo; Peters et al., 2018, equation 1).
 
-    The weights are a softmax of scores, equal at first, times a scale, 1 at first.
+    The weights are a softmax of learned scores, times a learned scale. All scores begin as 0, the
+    scale as 1.
     """
 
     def build(self, states_shape):

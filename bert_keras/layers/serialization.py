@@ -1,4 +1,4 @@
-"""Layers whose configs rebuild them."""
+"""Base of layers whose config is the arguments of their constructor."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ from typing import Any
 
 import keras
 
+from bert_keras.layers.core import FastCall
 from bert_keras.layers.sharing import Sharing, describe, rebuild
 
 _OWN_KEYS = ("name", "dtype", "trainable")  # of the config of every Keras layer
 
 
-class SerializableLayer(Sharing, keras.layers.Layer):
-    """A layer whose config consists of the arguments of its constructor.
+class SerializableLayer(Sharing, FastCall):
+    """Base of layers whose config is the arguments of their constructor.
 
-    An argument may be a number, a text, None, a layer, or a list of layers. A layer, or the list,
-    is the attribute of the argument's name.
+    An argument may be a number, a text, None, a layer, or a list of layers. A layer or a list of
+    layers must also be the attribute of that name.
     """
 
+    opens_scope = keras.backend.backend() != "torch"  # PyTorch's operations have no names
     _arguments: dict[str, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Keep the arguments, for `get_config`."""
+        """Keep the arguments for `get_config`."""
         layer = super().__new__(cls, *args, **kwargs)
         bound = inspect.signature(cls.__init__).bind(layer, *args, **kwargs)
         bound.apply_defaults()
         values = dict(list(bound.arguments.items())[1:])  # without `self`
         values |= values.pop("kwargs", {})
         kept = {name: _kept(value) for name, value in values.items() if name not in _OWN_KEYS}
-        # Past Keras, which would track the values.
+        # Keras's `__setattr__` would track the values.
         object.__setattr__(layer, "_arguments", kept)
         return layer
 
@@ -55,7 +57,7 @@ class SerializableLayer(Sharing, keras.layers.Layer):
             name: value if name in _OWN_KEYS else _deserialized(value)
             for name, value in config.items()
         }
-        # Set afterwards: Keras's constructor leaves the layers within trainable.
+        # Set afterwards, because Keras's constructor does not freeze the layers within.
         is_trainable = values.pop("trainable", True)
         layer = super().from_config(values)
         if not is_trainable:
@@ -67,12 +69,12 @@ _IN_ATTRIBUTE = object()
 
 
 def _kept(value: Any) -> Any:
-    each = value if isinstance(value, list | tuple) and value else [value]
-    return _IN_ATTRIBUTE if isinstance(each[0], keras.layers.Layer) else _plain(value)
+    items = value if isinstance(value, list | tuple) and value else [value]
+    return _IN_ATTRIBUTE if isinstance(items[0], keras.layers.Layer) else _plain(value)
 
 
 def _plain(value: Any) -> Any:
-    """A value with the numbers of NumPy in it as those of Python, which JSON can hold."""
+    """Return a value with NumPy's numbers in it replaced by Python's, which JSON can hold."""
     if isinstance(value, list | tuple):
         return type(value)(map(_plain, value)) if type(value) in (list, tuple) else value
     if type(value) is dict:
@@ -85,12 +87,12 @@ def _plain(value: Any) -> Any:
 
 
 def _deserialized(value: Any) -> Any:
-    each = value if isinstance(value, list) and value else [value]
-    is_object = isinstance(each[0], dict) and "class_name" in each[0]
+    items = value if isinstance(value, list) and value else [value]
+    is_object = isinstance(items[0], dict) and "class_name" in items[0]
     return keras.saving.deserialize_keras_object(value) if is_object else value
 
 
 def build_once(layer: keras.layers.Layer, shape: Any) -> None:
-    """Build a layer, unless it is built: another layer may share it."""
+    """Build a layer, unless another layer that shares it has built it."""
     if not layer.built:
         layer.build(shape)

@@ -1,8 +1,7 @@
-"""One transformer block, normalised after each sum (post-norm, as in BERT), and its parts."""
+"""Post-norm transformer block of BERT, its feed-forward layers, and its outputs for some tokens."""
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import keras
@@ -13,7 +12,6 @@ from bert_keras.layers.attention import SelfAttention
 from bert_keras.layers.core import (
     Dense,
     LayerNorm,
-    call_sublayer,
     freeze_with,
     seeded_dropout,
     truncated_normal,
@@ -23,7 +21,7 @@ from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
 def gelu_tanh(x):
-    """The tanh approximation of GELU, which Google's TF1 code calls "gelu"."""
+    """Return the tanh approximation of GELU, which Google's TF1 code calls "gelu"."""
     return ops.gelu(x, approximate=True)
 
 
@@ -38,10 +36,10 @@ ACTIVATIONS = {
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class FeedForward(SerializableLayer):
-    """Two dense layers, with the activation between them.
+    """Feed-forward layers: two dense layers with an activation between them.
 
     Args:
-        intermediate_size: width between the two.
+        intermediate_size: width between the two layers.
         hidden_size: width of the input and of the output.
         activation: a name of `ACTIVATIONS`.
         initializer_range: standard deviation of the initial kernels.
@@ -79,9 +77,7 @@ class FeedForward(SerializableLayer):
     def call(self, x, training=None):
         """[..., hidden_size] -> [..., hidden_size]."""
         activation = self.activation_to_train if training else self.activation
-        return call_sublayer(
-            self.output_projection, call_sublayer(self.intermediate, x, activation=activation)
-        )
+        return self.output_projection(self.intermediate(x, activation=activation))
 
     def compute_output_shape(self, x_shape):
         return x_shape
@@ -92,7 +88,9 @@ class FeedForward(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class TransformerBlock(SerializableLayer):
-    """Self-attention and feed-forward, each dropped out, added to its input and normalised.
+    """Post-norm transformer block: self-attention, then feed-forward layers.
+
+    The output of each goes through dropout, is added to its input, and normalised.
 
     Args:
         hidden_size: width of the input and of the output.
@@ -108,8 +106,9 @@ class TransformerBlock(SerializableLayer):
         head_size: width of a head; None for hidden_size / num_heads.
 
     Attributes:
-        checkpoints_gradients: whether training keeps the block's input alone, and computes the rest
-            again for the gradients (Chen et al., 2016); read where `fit` compiles its step.
+        checkpoints_gradients: whether training uses gradient checkpointing (Chen et al., 2016): it
+            keeps the block's input only, and computes the rest again for the gradients. `fit` reads
+            it when it compiles its step.
     """
 
     def __init__(
@@ -173,58 +172,53 @@ class TransformerBlock(SerializableLayer):
         self.built = True
 
     def call(self, x, padding_mask=None, training=None, queries=None):
-        """Applies the block.
+        """Apply the block.
 
         Args:
             x: [batch, length, hidden_size].
-            padding_mask: as of `SelfAttention`.
+            padding_mask: as in `SelfAttention.call`.
             training: whether dropout is active.
-            queries: [batch, queries, hidden_size], the tokens for which it is; None for all of `x`.
+            queries: [batch, queries, hidden_size], the tokens whose outputs are computed; None for
+                all tokens of `x`.
 
         Returns:
             [batch, queries, hidden_size].
         """
-        # Drawn before, so that what is computed twice is dropped twice alike.
+        # Seeds are drawn before, so that both computations of a checkpoint drop the same numbers.
         seeds = self._seeds() if training else (None,) * 3
         if training and self.checkpoints_gradients:
-            # By Keras: when it is computed again, no scope of Keras's says in which dtype.
-            given = (x,) if queries is None else (x, queries)
+            tokens = (x,) if queries is None else (x, queries)
             return kernels.recomputed(
-                lambda x, queries=None: self._outputs(
-                    operator.call, x, padding_mask, True, queries, seeds
-                )
-            )(*given)
-        return self._outputs(call_sublayer, x, padding_mask, training, queries, seeds)
+                lambda x, queries=None: self._outputs(x, padding_mask, True, queries, seeds)
+            )(*tokens)
+        return self._outputs(x, padding_mask, training, queries, seeds)
 
     def _seeds(self) -> tuple[Any, Any, Any]:
         dropouts = (self.attention.dropout, self.attention_dropout, self.feedforward_dropout)
         first, second, third = (dropout.next_seed() for dropout in dropouts)
         return first, second, third
 
-    def _outputs(self, part, x, padding_mask, training, queries, seeds):
+    def _outputs(self, x, padding_mask, training, queries, seeds):
         in_attention, after_attention, after_feedforward = seeds
-        attended = part(
-            *(self.attention, x, padding_mask),
-            training=training,
-            queries=queries,
-            seed=in_attention,
+        attended = self.attention(
+            x, padding_mask, training=training, queries=queries, seed=in_attention
         )
-        attended = part(self.attention_dropout, attended, training=training, seed=after_attention)
+        attended = self.attention_dropout(attended, training=training, seed=after_attention)
         if queries is not None:
             x = queries
-        x = part(self.attention_layer_norm, x + attended, training=training)
-        out = part(self.feedforward, x, training=training)
-        out = part(self.feedforward_dropout, out, training=training, seed=after_feedforward)
-        return part(self.feedforward_layer_norm, x + out, training=training)
+        x = self.attention_layer_norm(x + attended, training=training)
+        out = self.feedforward(x, training=training)
+        out = self.feedforward_dropout(out, training=training, seed=after_feedforward)
+        return self.feedforward_layer_norm(x + out, training=training)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return x_shape
 
 
 class _SomeTokens(SerializableLayer):
-    """A view of a `TransformerBlock`: what it makes of some tokens, and nothing else.
+    """Base of layers that compute the outputs of a `TransformerBlock` for some tokens only.
 
-    Of its products those for keys and values are of all tokens, a sixth.
+    Keys and values are still computed for all tokens: a sixth of the products of a block.
     """
 
     def __init__(self, block: TransformerBlock, **kwargs):
@@ -240,11 +234,11 @@ class _SomeTokens(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class FirstToken(_SomeTokens):
-    """A view of a `TransformerBlock`: what it makes of the first token, [CLS], alone."""
+    """Outputs of a `TransformerBlock` for the first token, [CLS], only."""
 
     def call(self, x, padding_mask=None, training=None):
         """[batch, length, hidden_size] -> [batch, 1, hidden_size]."""
-        return call_sublayer(self.block, x, padding_mask, training=training, queries=x[:, :1])
+        return self.block(x, padding_mask, training=training, queries=x[:, :1])
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return (x_shape[0], 1, x_shape[2])
@@ -252,13 +246,13 @@ class FirstToken(_SomeTokens):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class TokensOf(_SomeTokens):
-    """A view of a `TransformerBlock`: what it makes of the tokens that are read.
+    """Outputs of a `TransformerBlock` at some positions only.
 
-    Those of a masked language model are 15 of a hundred.
+    A masked language model reads about 15 % of the tokens.
 
     Args:
         block: the block.
-        first: whether the first token of each example, [CLS], is read as well.
+        first: whether the first token of each example, [CLS], is computed too.
     """
 
     def __init__(self, block: TransformerBlock, first: bool = False, **kwargs):
@@ -266,12 +260,12 @@ class TokensOf(_SomeTokens):
         self.first = first
 
     def call(self, x, positions, padding_mask=None, first_positions=None, training=None):
-        """Applies the block to them.
+        """Apply the block.
 
         Args:
             x: [batch, length, hidden_size].
             positions: [batch, tokens], in [0, length).
-            padding_mask: as of `SelfAttention`.
+            padding_mask: as in `SelfAttention.call`.
             first_positions: [batch, examples], where each example of a row begins; None where a
                 row is one example.
             training: whether dropout is active.
@@ -280,33 +274,36 @@ class TokensOf(_SomeTokens):
             [batch, tokens, hidden_size]; with `first` a tuple, whose second is [batch, examples,
             hidden_size].
         """
-        if self.block.attention.distance is not None:  # it knows the distances of all or none
-            whole = call_sublayer(self.block, x, padding_mask, training=training)
-            found = self._read(whole, positions, first_positions)
+        if self.block.attention.distance is not None:  # it has distances between all tokens only
+            all_outputs = self.block(x, padding_mask, training=training)
+            outputs = self._tokens(all_outputs, positions, first_positions)
         else:
             if padding_mask is not None and len(padding_mask.shape) == 3:
-                padding_mask = self._read(padding_mask, positions, first_positions)
-            queries = self._read(x, positions, first_positions)
-            found = call_sublayer(self.block, x, padding_mask, training=training, queries=queries)
+                padding_mask = self._tokens(padding_mask, positions, first_positions)
+            queries = self._tokens(x, positions, first_positions)
+            outputs = self.block(x, padding_mask, training=training, queries=queries)
         if not self.first:
-            return found
+            return outputs
         count = 1 if first_positions is None else ops.shape(first_positions)[1]
-        return found[:, count:], found[:, :count]
+        return outputs[:, count:], outputs[:, :count]
 
-    def _read(self, x, positions, first_positions):
-        """The rows of these tokens: before them, where they are read, the first ones."""
-        found = tokens_at(x, positions)
+    def _tokens(self, x, positions, first_positions):
+        """Return the rows of `x` at the positions, after those of the first tokens if these count.
+
+        [batch, length, width] -> [batch, examples + tokens, width].
+        """
+        tokens = tokens_at(x, positions)
         if not self.first:
-            return found
+            return tokens
         first = x[:, :1] if first_positions is None else tokens_at(x, first_positions)
-        return ops.concatenate([first, found], axis=1)
+        return ops.concatenate([first, tokens], axis=1)
 
     def compute_output_spec(
         self, x, positions, padding_mask=None, first_positions=None, training=None
     ):
         batch, _, width = x.shape
-        found = keras.KerasTensor((*positions.shape, width), dtype=self.compute_dtype)
+        outputs = keras.KerasTensor((*positions.shape, width), dtype=self.compute_dtype)
         if not self.first:
-            return found
+            return outputs
         examples = 1 if first_positions is None else first_positions.shape[1]
-        return found, keras.KerasTensor((batch, examples, width), dtype=self.compute_dtype)
+        return outputs, keras.KerasTensor((batch, examples, width), dtype=self.compute_dtype)

@@ -1,4 +1,4 @@
-"""Base of all models: checked inputs, fast inference calls, unused variables that do not train."""
+"""Base of all models: inputs by name, checks of data, and unused variables that do not train."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from typing import Any
 import keras
 
 from bert_keras import hooks
-from bert_keras.layers.core import call_sublayer
 from bert_keras.layers.sharing import Sharing
 from bert_keras.models.input_data import DataChecks, InputKeys
 from bert_keras.models.value_checks import ValueChecks
 
 # PyTorch runs eagerly; the other backends compile what they predict.
 _IS_EAGER = keras.backend.backend() == "torch"
-# Private methods of Keras: if a release renames them, `call` falls back to Keras's own.
-_RUN, _STANDARDIZE = "_run_through_graph", "_standardize_inputs"
 
 
 def _in_own_order(fit: Callable[..., Any]) -> Any:
@@ -112,9 +109,8 @@ class DirectModel(Sharing, keras.Model):
     `evaluate`, `predict` and the methods for one batch also check every number on the host; see
     `DataChecks`. Calling the model checks names and ranks alone.
 
-    On PyTorch inference is quicker than Keras's, most of all with one text: layers of the model's
-    own policy are called as its parts are (`call_sublayer`), because their inputs come from each
-    other. Keras prepares the model itself, and layers of another policy.
+    Keras prepares a call of the model itself. Its layers are called without preparation where they
+    need none; see `layers.core.FastCall`.
     """
 
     fit = _in_own_order(_checked(keras.Model.fit))
@@ -182,11 +178,9 @@ class DirectModel(Sharing, keras.Model):
         """Keras: the outputs for inputs."""
         if self._input_keys is not None:
             inputs = self._input_keys.select(inputs)  # JAX's trainer does not use `__call__`
-        run, standardize = (getattr(self, name, None) for name in (_RUN, _STANDARDIZE))
-        is_masked = mask is not None and any(each is not None for each in keras.tree.flatten(mask))
-        if not _IS_EAGER or training or is_masked or run is None or standardize is None:
-            return super().call(inputs, training, mask, **kwargs)
-        return run(standardize(inputs), operation_fn=self._step)
+        if _IS_EAGER and training is None:
+            training = False  # Keras passes it on, and layers that have it need no preparation
+        return super().call(inputs, training, mask, **kwargs)
 
     @functools.cached_property
     def _input_keys(self) -> InputKeys | None:
@@ -200,12 +194,6 @@ class DirectModel(Sharing, keras.Model):
     def _value_checks(self) -> ValueChecks:
         """The limits of the inputs."""
         return ValueChecks(self)
-
-    def _step(self, operation: Any) -> Any:
-        is_layer = isinstance(operation, keras.layers.Layer)
-        if is_layer and operation.dtype_policy == self.dtype_policy:
-            return functools.partial(call_sublayer, operation)
-        return operation
 
 
 # === Variables that do not train ===

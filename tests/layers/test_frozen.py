@@ -87,8 +87,15 @@ WITH_WEIGHTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "TransformerBlock": (lambda **options: TransformerBlock(8, 2, 16, **options), (X,)),
 }
 WITHOUT_WEIGHTS = {
-    *("ExampleMask", "HiddenDistance", "MergeChoices", "SeededDropout", "SentencePooling"),
-    *("SplitChoices", "TokenReplacement", "TokensAt", "_Forward"),
+    *(
+        "Dropout",
+        "ExampleMask",
+        "HiddenDistance",
+        "MergeChoices",
+        "SentencePooling",
+        "SplitChoices",
+    ),
+    *("TokenReplacement", "TokensAt", "_Forward"),
 }
 # In test_saved_model_layer.py; never trainable, in test_embeddings.py; in test_distiller.py.
 ELSEWHERE = {"SavedModelLayer", "FixedTable", "_Fixed"}
@@ -97,7 +104,7 @@ WAYS = ("constructor", "layer, before it is built", "layer", "model")
 
 def test_every_registered_layer_is_here() -> None:
     registered = {
-        name.removeprefix("bert_keras>")
+        each.__name__
         for name, each in object_registration.GLOBAL_CUSTOM_OBJECTS.items()
         if name.startswith("bert_keras>")
         and isinstance(each, type)

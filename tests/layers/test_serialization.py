@@ -128,7 +128,7 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[np.ndarray, ...]]] = {
         (_vectors(2, 5, 2, 4), _vectors(2, 5, 2, 4)),
     ),
     "ReversibleEmbedding": (lambda: core.ReversibleEmbedding(50, 4), (TOKENS,)),
-    "SeededDropout": (lambda: seeded_dropout(0.2, "dropout", "float32"), (X,)),
+    "Dropout": (lambda: seeded_dropout(0.2, "dropout", "float32"), (X,)),
     "SelfAttention": (
         lambda: layers.SelfAttention(2, 8, 0.2, 0.1, "relative_key", 12, 3),
         (X, MASK),

@@ -10,7 +10,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras import BertEncoder, Distiller, MaskedLM, SequenceClassifier, optimizer
-from bert_keras.models import base
+from bert_keras.layers import core
 from tests import contracts
 from tests.contracts import TINY, numpy
 
@@ -49,7 +49,7 @@ torch_alone = pytest.mark.skipif(
 def test_answers(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = MODELS[name](dtype)
     found = _outputs(model)
-    monkeypatch.setattr(base, "_IS_EAGER", False)
+    monkeypatch.setattr(core, "is_prepared", lambda *_: False)
     # oneDNN's GELU is PyTorch's within rounding, and halves round at other places.
     atol = 1e-5 if dtype == "float32" else 0.05
     for one, other in zip(found, _outputs(model), strict=True):
@@ -57,12 +57,20 @@ def test_answers(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @torch_alone
-def test_blocks_are_not_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("training", [None, False, True])
+def test_keras_prepares_the_model_alone(
+    training: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     encoder = bk.BertEncoder(CONFIG)
-    monkeypatch.setattr(type(encoder.blocks[0]), "__call__", _refuses)
-    assert keras.tree.flatten(encoder(INPUTS))
-    with pytest.raises(AssertionError, match="prepared"):
-        encoder(INPUTS, training=True)
+    prepared, call = [], keras.layers.Layer.__call__
+
+    def record(layer: Any, *inputs: Any, **options: Any) -> Any:
+        prepared.append(layer)
+        return call(layer, *inputs, **options)
+
+    monkeypatch.setattr(keras.layers.Layer, "__call__", record)
+    assert keras.tree.flatten(encoder(INPUTS, training=training))
+    assert prepared == [encoder]
 
 
 @torch_alone
@@ -72,15 +80,6 @@ def test_hooks_of_pytorch_are_called() -> None:
     block.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
     encoder(INPUTS)
     assert [tuple(output.shape) for output in seen] == [(3, 7, 8)]
-
-
-@torch_alone
-def test_a_keras_without_its_own_methods(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = bk.BertEncoder(CONFIG)
-    found = _outputs(encoder)
-    monkeypatch.setattr(base, "_STANDARDIZE", "_renamed")
-    for one, other in zip(found, _outputs(encoder), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
@@ -114,10 +113,6 @@ def test_an_error_costs_no_weight(method: str, at: int) -> None:
     assert steps <= int(task.optimizer.iterations) <= steps + at
     assert np.isfinite(task.predict(INPUTS, verbose=0)["label"]).all()
     assert len(task.fit(INPUTS, np.zeros(3, "int32"), verbose=0).history["loss"]) == 1
-
-
-def _refuses(*_: Any, **__: Any) -> None:
-    raise AssertionError("prepared")
 
 
 # === A pooler that a task does not read stays as it is, and is still the task's.
