@@ -1,4 +1,4 @@
-"""Strings to ids: BERT's WordPiece tokenizer, and learning its vocabulary."""
+"""Tokenizers: WordPiece, byte-level BPE and SentencePiece, and training of a vocabulary."""
 
 from bert_keras.tokenizers.encoding import Encoding
 from bert_keras.tokenizers.tokenizer import Tokenizer

@@ -1,4 +1,4 @@
-"""Files of byte-level BPE and SentencePiece tokenizers."""
+"""Readers of the files of byte-level BPE and SentencePiece tokenizers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from bert_keras.tokenizers import backends, encoding
 from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.tokenizer_config import TokenizerConfig, flags
 
-_UNIGRAM = 1  # trainer_spec.model_type
+_UNIGRAM = 1  # value of trainer_spec.model_type
 
 
 class SentencePieceModel(NamedTuple):
     """Contents of a SentencePiece file.
 
     Attributes:
-        pieces: (piece, log probability) by id.
-        unknown: id of the unknown piece.
-        character_map: the compiled normalisation.
+        pieces: (piece, log probability); the position is the id.
+        unknown: id of the piece for unknown characters.
+        character_map: SentencePiece's compiled normalisation rules.
     """
 
     pieces: list[tuple[str, float]]
@@ -32,11 +32,11 @@ class SentencePieceModel(NamedTuple):
 
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:
-    """Reads a unigram model.
+    """Read a SentencePiece unigram model.
 
     Raises:
-        ArtifactError: damaged, or of another kind.
-        UsageError: the sentencepiece package is not installed.
+        ArtifactError: if the file is damaged, or holds another kind of model.
+        UsageError: if the sentencepiece package is not installed.
     """
     try:
         from sentencepiece import sentencepiece_model_pb2 as description
@@ -49,7 +49,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
     proto = description.ModelProto()
     try:
         proto.ParseFromString(content)
-    except Exception as error:  # protobuf's own class, which differs by version
+    except Exception as error:  # the class of protobuf's error differs between versions
         raise ArtifactError(f"{path}: not a SentencePiece model: {error}") from error
     if not proto.pieces:
         raise ArtifactError(f"{path}: not a SentencePiece model: no pieces.")
@@ -75,20 +75,21 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
 
 MERGES = "merges.txt"
 PIECES = "vocab.json"
-# fairseq's file has its own four special tokens before the pieces, the mask behind them.
+# XLM-R's file name, from fairseq; see `read_fairseq`.
 ALBERT_MODEL, FAIRSEQ_MODEL = "spiece.model", "sentencepiece.bpe.model"
 FILES = (PIECES, MERGES, ALBERT_MODEL, FAIRSEQ_MODEL)
 
 _ROBERTA = {"type": "RobertaProcessing"}
-# Our switches by the names of BertNormalizer in tokenizer.json.
+# Our switch -> its key in the BertNormalizer of a tokenizer.json.
 NORMALIZER_SWITCHES = {
     "lowercase": "lowercase",
     "strip_accents": "strip_accents",
     "split_cjk": "handle_chinese_chars",
 }
-# Pieces such as "1," were split when ALBERT was trained: its tokenizer.json makes them as rare.
+# ALBERT was trained with pieces such as "1," split into "1" and ",". A log probability lowered by
+# this amount has the same effect: such a piece is never chosen.
 _RARE = 100.0
-_PROBE = "a \ue000 1, é\u0301 中"  # known and unknown characters
+_PROBE = "a \ue000 1, é\u0301 中"  # text of known and unknown characters, for a trial call
 
 
 def is_foreign(content: Mapping[str, Any]) -> bool:
@@ -98,10 +99,14 @@ def is_foreign(content: Mapping[str, Any]) -> bool:
 
 
 def check_ids(path: Path, ids: Any) -> dict[str, int]:
-    """The ids of pieces, which must be 0, 1, 2, and so on.
+    """Check that the ids of a vocabulary are 0, 1, 2 and so on, and return it.
+
+    Args:
+        path: path of the file, for messages.
+        ids: vocabulary as parsed from JSON: piece -> id.
 
     Raises:
-        ArtifactError: they are not.
+        ArtifactError: if the ids are others.
     """
     whole = isinstance(ids, dict) and all(type(index) is int for index in ids.values())
     if not whole or set(ids.values()) != set(range(len(ids))):
@@ -110,59 +115,64 @@ def check_ids(path: Path, ids: Any) -> dict[str, int]:
 
 
 def read_engine(path: Path, content: dict[str, Any], config: TokenizerConfig) -> Engine:
-    """A tokenizer.json of any kind.
+    """Return the tokenizer of a tokenizer.json.
+
+    Settings of tokenizer_config.json take precedence. Truncation, padding and BPE dropout in the
+    file are switched off: calls state lengths, and ids must be the same in every call.
 
     Args:
-        path: of the file, for messages.
-        content: the parsed file.
-        config: what the folder says besides.
+        path: path of the file, for messages.
+        content: parsed file.
+        config: settings in the folder's tokenizer_config.json.
 
     Raises:
-        ArtifactError: the library refuses it, or a special token is missing.
+        ArtifactError: if the library refuses the file, or a special token is missing.
     """
     content = {**content, "truncation": None, "padding": None}
     start, normalizer = content.get("pre_tokenizer"), content.get("normalizer")
     if isinstance(start, dict) and start.get("type") == "ByteLevel":
-        told = config.flag("add_prefix_space", bool(start.get("add_prefix_space")))
-        content["pre_tokenizer"] = {**start, "add_prefix_space": told}
+        prefix_space = config.flag("add_prefix_space", bool(start.get("add_prefix_space")))
+        content["pre_tokenizer"] = {**start, "add_prefix_space": prefix_space}
     if isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
         flags(path, normalizer, NORMALIZER_SWITCHES)
-        told = {NORMALIZER_SWITCHES[name]: value for name, value in config.switches().items()}
-        content["normalizer"] = {**normalizer, **told}
+        switches = {NORMALIZER_SWITCHES[name]: value for name, value in config.switches().items()}
+        content["normalizer"] = {**normalizer, **switches}
     model = content.get("model")
     if isinstance(model, dict) and model.get("unk_id", 0) is None:
         raise ArtifactError(f"{path}: model.unk_id must tell the piece for unknown characters.")
     if isinstance(model, dict) and model.get("dropout") is not None:
-        content["model"] = {**model, "dropout": None}  # ids are the same at every call
+        content["model"] = {**model, "dropout": None}
     vocabulary = _opened(path, lambda: backends.vocabulary_of(json.dumps(content)))
     check_ids(path, vocabulary)
-    found = encoding.find_scheme(path, vocabulary, config.tokens, content.get("post_processor"))
-    return _opened(path, lambda: Engine(json.dumps(content), found))
+    scheme = encoding.find_scheme(path, vocabulary, config.tokens, content.get("post_processor"))
+    return _opened(path, lambda: Engine(json.dumps(content), scheme))
 
 
 def read_byte_level(
     path: Path, merges_path: Path, ids: dict[str, Any], config: TokenizerConfig
 ) -> Engine:
-    """vocab.json, which is parsed already, and merges.txt.
+    """Return the byte-level BPE tokenizer of a vocab.json and a merges.txt.
 
     Args:
-        path: of the first.
-        merges_path: of the second.
-        ids: content of the first.
-        config: what the folder says besides.
+        path: path of vocab.json.
+        merges_path: path of merges.txt.
+        ids: parsed vocab.json: piece -> id.
+        config: settings in the folder's tokenizer_config.json.
 
     Raises:
-        ArtifactError: they do not fit each other.
+        ArtifactError: if the files are damaged or do not fit each other.
     """
     check_ids(path, ids)
     merges = _merges(merges_path, ids)
-    found = encoding.find_scheme(path, ids, config.tokens, _ROBERTA)
+    scheme = encoding.find_scheme(path, ids, config.tokens, _ROBERTA)
     prefix_space = config.flag("add_prefix_space", False)
-    return _opened(path, lambda: backends.byte_level(ids, merges, found, prefix_space=prefix_space))
+    return _opened(
+        path, lambda: backends.byte_level(ids, merges, scheme, prefix_space=prefix_space)
+    )
 
 
 def _merges(path: Path, ids: Mapping[str, int]) -> list[tuple[str, str]]:
-    """One pair a line, behind a line that tells the version."""
+    """Read the pairs of a merges.txt: one pair on each line, after an optional version line."""
     if not path.is_file():
         raise ArtifactError(f"{path}: missing. {PIECES} alone does not say how words are cut.")
     try:
@@ -184,10 +194,14 @@ def _merges(path: Path, ids: Mapping[str, int]) -> list[tuple[str, str]]:
 
 
 def read_albert(path: Path, config: TokenizerConfig) -> Engine:
-    """ALBERT's spiece.model: as the file has it, cased or uncased by the config.
+    """Return the unigram tokenizer of ALBERT's spiece.model; ids are positions in the file.
+
+    Args:
+        path: path of the file.
+        config: settings in the folder's tokenizer_config.json, such as `do_lower_case`.
 
     Raises:
-        ArtifactError: damaged, or of another kind.
+        ArtifactError: if the file is damaged, or belongs to another tokenizer.
     """
     config.check_class(("Albert",))
     model = read_sentencepiece(path)
@@ -196,14 +210,14 @@ def read_albert(path: Path, config: TokenizerConfig) -> Engine:
         for piece, score in model.pieces
     ]
     names = [piece for piece, _ in pieces]
-    found = encoding.find_scheme(path, names, {"unk": names[model.unknown], **config.tokens})
+    scheme = encoding.find_scheme(path, names, {"unk": names[model.unknown], **config.tokens})
     strip_accents = not config.flag("keep_accents", False)
     lowercase = config.flag("do_lower_case", True)
     return _opened(
         path,
         lambda: backends.unigram(
             pieces,
-            found,
+            scheme,
             character_map=model.character_map,
             quotes=True,
             strip_accents=strip_accents,
@@ -213,28 +227,41 @@ def read_albert(path: Path, config: TokenizerConfig) -> Engine:
 
 
 def read_fairseq(path: Path, config: TokenizerConfig) -> Engine:
-    """XLM-R's sentencepiece.bpe.model, under the ids that fairseq gave its pieces.
+    """Return the unigram tokenizer of XLM-R's sentencepiece.bpe.model.
+
+    Its ids are those of fairseq, not positions in the file. Four special tokens replace the first
+    three pieces, and the mask token follows the last piece.
+
+    Args:
+        path: path of the file.
+        config: settings in the folder's tokenizer_config.json.
 
     Raises:
-        ArtifactError: damaged, or of another kind.
+        ArtifactError: if the file is damaged, or belongs to another tokenizer.
     """
     config.check_class(("XLMRoberta",))
     model = read_sentencepiece(path)
     tokens = encoding.ROBERTA
-    given = [piece for piece, _ in model.pieces[:3]]
-    if given != [tokens.unk, tokens.cls, tokens.sep]:
+    first_pieces = [piece for piece, _ in model.pieces[:3]]
+    if first_pieces != [tokens.unk, tokens.cls, tokens.sep]:
         raise ArtifactError(
             f"{path}: XLM-R's begins with {tokens.unk}, {tokens.cls}, {tokens.sep}. "
-            f"Received: {given}"
+            f"Received: {first_pieces}"
         )
     first = [(token, 0.0) for token in (tokens.cls, tokens.pad, tokens.sep, tokens.unk)]
     pieces = [*first, *model.pieces[3:], (tokens.mask, 0.0)]
-    found = encoding.find_scheme(path, [piece for piece, _ in pieces], config.tokens, _ROBERTA)
-    return _opened(path, lambda: backends.unigram(pieces, found, character_map=model.character_map))
+    scheme = encoding.find_scheme(path, [piece for piece, _ in pieces], config.tokens, _ROBERTA)
+    return _opened(
+        path, lambda: backends.unigram(pieces, scheme, character_map=model.character_map)
+    )
 
 
 def _opened(path: Path, make: Callable[[], Any]) -> Any:
-    """Return the `tokenizers` library's tokenizer of a file, after one trial call."""
+    """Call `make` and return its result. An `Engine` is tried on a text first.
+
+    Raises:
+        ArtifactError: if the `tokenizers` library fails. It raises no common class of errors.
+    """
     try:
         made = make()
         if isinstance(made, Engine):
@@ -243,5 +270,5 @@ def _opened(path: Path, make: Callable[[], Any]) -> Any:
         return made
     except (ArtifactError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # the library's own errors, its panics among them
+    except BaseException as error:  # a panic of the Rust library is no `Exception`
         raise ArtifactError(f"{path}: not a tokenizer: {error}") from error

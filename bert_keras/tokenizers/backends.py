@@ -1,6 +1,6 @@
-"""Engines of the `tokenizers` library that files describe: byte-level BPE, SentencePiece.
+"""Byte-level BPE and SentencePiece tokenizers, run by the `tokenizers` library.
 
-Where a text's special tokens go is not the engines' business: see `encoding`.
+They turn texts into ids. The module `encoding` adds the special tokens around texts.
 """
 
 from __future__ import annotations
@@ -17,31 +17,34 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from bert_keras.tokenizers.basic_tokenizer import without_surrogates
 from bert_keras.tokenizers.encoding import Scheme, special_token_places
 
-WORD_START = "\u2581"  # SentencePiece's mark of a space
-_BYTE_SPACE = "\u0120"  # the byte of a space, as byte-level vocabularies write it
+WORD_START = "\u2581"  # SentencePiece's mark for a space
+_BYTE_SPACE = "\u0120"  # a space, as byte-level vocabularies write it
 _MARKS = (WORD_START, _BYTE_SPACE)
-_NO_TEXT = "\U0010ffff"  # no character
+_NO_TEXT = "\U0010ffff"  # a code point that is no character, so it occurs in no text
 
 
 class Engine:
-    """The kind of tokenizer that a tokenizer.json describes.
+    """A tokenizer that a tokenizer.json describes.
 
     Args:
-        json: the content of the file.
-        scheme: the special tokens, and where they stand.
+        json: content of the file.
+        scheme: special tokens and their places around texts.
 
     Attributes:
-        vocabulary: the pieces; the position is the id.
-        plain: the engine to which special tokens in a text are text.
-        marked: the engine that finds them.
-        identity: all that decides ids.
+        vocabulary: all pieces; the position is the id.
+        plain: library tokenizer that treats "[MASK]" and the like in a text as ordinary text.
+        marked: library tokenizer that recognises special tokens in a text.
+        identity: text that is equal for two engines if they give the same ids.
+
+    Raises:
+        ValueError: if an id is missing or occurs twice.
     """
 
     def __init__(self, json: str, scheme: Scheme):
         self.scheme = scheme
         self.marked = hf.Tokenizer.from_str(json)
         _add_special_tokens(self.marked, scheme)
-        self.json = self.marked.to_str()  # in the library's own order of things
+        self.json = self.marked.to_str()  # equal tokenizers get equal text
         content = _parsed(self.json)
         if not special_token_places(content["post_processor"]):
             steps = [self.marked.post_processor, template(self.marked, scheme)]
@@ -61,18 +64,18 @@ class Engine:
         self._special = frozenset(scheme.special_tokens)
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, to which special tokens are text."""
+        """Return the ids of each text. Special tokens in a text are ordinary text."""
         clean = [without_surrogates(text) for text in texts]
         return [part.ids for part in self.plain.encode_batch_fast(clean, add_special_tokens=False)]
 
     def ragged_ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The same in two arrays: all ids, and how many each text has."""
+        """Return `text_ids` as arrays: int32 [all ids], and int64 [texts], the ids of each text."""
         rows = self.text_ids(texts)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
     def continues(self, piece: str) -> bool:
-        """Return whether the piece continues a word."""
+        """Return whether a piece continues a word: it is neither special nor begins a word."""
         if piece in self._special:
             return False
         if self._continuation is not None:
@@ -95,13 +98,13 @@ def byte_level(
     *,
     prefix_space: bool = False,
 ) -> Engine:
-    """Byte-level BPE (Radford et al., 2019, §2.2), as RoBERTa has it.
+    """Build RoBERTa's byte-level BPE tokenizer (Radford et al., 2019, §2.2).
 
     Args:
-        ids: of the pieces.
-        merges: pairs of pieces, the first to be merged first.
-        scheme: special tokens around texts.
-        prefix_space: read the first word of a text as one that follows a space.
+        ids: piece -> id.
+        merges: pairs of pieces. Earlier pairs are merged first.
+        scheme: special tokens and their places around texts.
+        prefix_space: tokenize the first word of a text as if a space preceded it.
     """
     engine = hf.Tokenizer(
         models.BPE(dict(ids), list(merges), continuing_subword_prefix="", end_of_word_suffix="")
@@ -124,13 +127,13 @@ def unigram(
     strip_accents: bool = False,
     lowercase: bool = False,
 ) -> Engine:
-    """SentencePiece's unigram language model (Kudo, 2018), as ALBERT and XLM-R have it.
+    """Build a tokenizer with SentencePiece's unigram language model (Kudo, 2018).
 
     Args:
-        pieces: (piece, log probability) by id.
-        scheme: special tokens around texts.
-        character_map: SentencePiece's compiled normalisation.
-        quotes: write `` and '' as " before anything else, as ALBERT was trained.
+        pieces: (piece, log probability); the position is the id.
+        scheme: special tokens and their places around texts.
+        character_map: SentencePiece's compiled normalisation rules.
+        quotes: replace `` and '' by " first, as in ALBERT's training.
         strip_accents: remove accents.
         lowercase: lower-case the text.
     """
@@ -156,7 +159,7 @@ def unigram(
 
 
 def template(engine: hf.Tokenizer, scheme: Scheme) -> processors.TemplateProcessing:
-    """The scheme, for other programs that open the engine."""
+    """Return the scheme as a post-processor, for other programs that open the tokenizer.json."""
     cls, sep, second = scheme.cls, scheme.sep, int(scheme.two_segments)
     separators = [f"{sep}:0"] * scheme.separators
     return processors.TemplateProcessing(
@@ -167,19 +170,20 @@ def template(engine: hf.Tokenizer, scheme: Scheme) -> processors.TemplateProcess
 
 
 def vocabulary_of(json: str) -> dict[str, int]:
-    """The ids of a tokenizer.json's pieces."""
+    """Return piece -> id of a tokenizer.json."""
     return hf.Tokenizer.from_str(json).get_vocab(with_added_tokens=True)
 
 
 def _parsed(text: str) -> dict[str, Any]:
+    """Parse JSON. `Engine.__init__` cannot, because its argument `json` hides the module."""
     return json.loads(text)
 
 
 def _without_special_tokens(content: dict[str, Any], scheme: Scheme) -> hf.Tokenizer:
-    """The same engine, in whose texts no special token is found.
+    """Return the same tokenizer, but without recognition of special tokens in a text.
 
-    Nothing forbids a model to match the pieces themselves. So they are spelled as no text is: ids
-    are given by place, and stay.
+    The model itself could still match the text "[MASK]" as a piece. So special pieces are renamed
+    to strings that occur in no text. Their ids do not change.
     """
     model = content["model"]
     added = content["added_tokens"]
@@ -188,6 +192,7 @@ def _without_special_tokens(content: dict[str, Any], scheme: Scheme) -> hf.Token
     hidden = special.union(scheme.special_tokens) - merged
 
     def spelled(piece: str) -> str:
+        """Return the new name of a special piece; other pieces stay as they are."""
         return f"{_NO_TEXT} {piece}" if piece in hidden else piece
 
     for token in added:
@@ -202,9 +207,9 @@ def _without_special_tokens(content: dict[str, Any], scheme: Scheme) -> hf.Token
 
 
 def _add_special_tokens(engine: hf.Tokenizer, scheme: Scheme) -> None:
-    """Makes the engine find those in a text that it does not look for yet."""
+    """Add the special tokens of the scheme that the tokenizer does not recognise in a text yet."""
     known = {token.content for token in engine.get_added_tokens_decoder().values()}
-    # A mask takes the space before it along, or the piece behind it would not be one of a word.
+    # The mask includes the space before it, as in transformers: no piece is left for the space.
     engine.add_special_tokens(
         [
             hf.AddedToken(token, special=True, lstrip=token == scheme.mask)

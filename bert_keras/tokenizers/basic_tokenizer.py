@@ -1,10 +1,11 @@
-"""Normalisation of characters and splitting into words: BERT's basic tokenizer.
+"""BERT's basic tokenizer: normalisation of characters and splitting into words.
 
 Everything before WordPiece works code point by code point: cleaning, spaces around CJK, accent
-stripping, lower-casing, splitting off punctuation. So a table built by asking the engine about
-every code point says all of it, in a form that other runtimes can apply. One thing depends on the
-neighbours: canonical decomposition sorts adjacent combining marks by their class. Nearly all marks
-are stripped; the table lists the few that are not (`marks`), with their order.
+stripping, lower-casing, splitting off punctuation. So one table of all code points describes it in
+a form that other runtimes can apply. The table is built by calls of the `tokenizers` library with
+every code point. Only one step depends on neighbours: canonical decomposition sorts adjacent
+combining marks by their class. Nearly all marks are stripped. The table lists the others (`marks`)
+with their order.
 """
 
 from __future__ import annotations
@@ -22,33 +23,37 @@ from tokenizers.pre_tokenizers import PreTokenizer
 if TYPE_CHECKING:
     from bert_keras.tokenizers.tokenizer import Tokenizer
 
-# The kinds of entry. Up to SPACE an entry is one output code point.
+# Kinds of table entries. Up to SPACE, an entry stands for one output code point.
 LETTER, MARK, ISOLATED, SPACE, EXPANSION, BARRIER, DROPPED = range(7)
 KIND_BITS, PAGE_BITS = 3, 8
 NUM_KINDS, PAGE_SIZE = 1 << KIND_BITS, 1 << PAGE_BITS
 MAX_RANK = 256
 NUM_CODE_POINTS = 0x110000
 
-# A letter that no other code point maps to, and two spacing marks of unequal class (226 and 9).
+# A letter that no other code point maps to, and two marks of combining classes 226 and 9, which
+# canonical ordering therefore swaps.
 _SEPARATOR = "\u0e01"
 _HIGH, _LOW = "\U0001d16d", "\u1b44"
 
 
 class CodePointTable(NamedTuple):
-    """The two-level table: `pages[page_of[c // 256], c % 256]` is the entry of code point `c`.
+    """Two-level table: `pages[page_of[c // 256], c % 256]` is the entry of code point `c`.
 
-    An entry is `8 * value + kind`. By kind: LETTER, MARK (a letter that canonical ordering may
-    move) and ISOLATED (a word of its own) become the code point `c + value`; SPACE separates words;
-    EXPANSION becomes the symbols number `value`; BARRIER and DROPPED vanish, and only a DROPPED one
-    lets marks move across it.
+    An entry is `8 * value + kind`. The kinds are:
+
+    - LETTER, MARK (a letter that canonical ordering may move) and ISOLATED (a word of its own): the
+      output is the code point `c + value`;
+    - SPACE: separates words;
+    - EXPANSION: the output is the sequence number `value` of `expansions`;
+    - BARRIER and DROPPED: no output. Canonical ordering moves marks across DROPPED only.
 
     Attributes:
-        page_of: int32 [0x1100].
-        pages: int32 [pages, 256].
+        page_of: int32 [0x1100], the page of each block of 256 code points.
+        pages: int32 [pages, 256], the entries.
         expansions: int32 [symbols], each `8 * code_point + kind`.
         expansion_starts: int32 [num_expansions + 1], offsets into `expansions`.
         marks: int32 [marks], the code points of kind MARK, ascending.
-        mark_ranks: int32 [marks], from 1 to 255; canonical ordering sorts by it.
+        mark_ranks: int32 [marks], from 1 to 255, the sort keys of canonical ordering.
     """
 
     page_of: np.ndarray
@@ -61,7 +66,7 @@ class CodePointTable(NamedTuple):
 
 @functools.lru_cache(maxsize=8)
 def code_point_table(*, lowercase: bool, strip_accents: bool, split_cjk: bool) -> CodePointTable:
-    """The table of a tokenizer with these switches. Takes about two seconds, once."""
+    """Build the table of a tokenizer with these switches; takes two seconds and is cached."""
     normalizer = normalizers.BertNormalizer(
         clean_text=True,
         handle_chinese_chars=split_cjk,
@@ -77,7 +82,7 @@ def code_point_table(*, lowercase: bool, strip_accents: bool, split_cjk: bool) -
     kinds = dict.fromkeys(marks, MARK)
     kinds |= dict.fromkeys(isolated, ISOLATED) | dict.fromkeys(spaces, SPACE)
 
-    # 0: a letter that stays as it is.
+    # An entry of 0 is a letter that does not change.
     entries = np.zeros(NUM_CODE_POINTS, np.int32)
     expansions: list[int] = []
     starts = [0]
@@ -106,13 +111,16 @@ def code_point_table(*, lowercase: bool, strip_accents: bool, split_cjk: bool) -
 
 
 def paged(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries of all code points as the number of each page, and the different pages."""
+    """Split the entries of all code points, int32 [0x110000], into `page_of` and `pages`.
+
+    Equal pages are stored once; see `CodePointTable`.
+    """
     pages, page_of = np.unique(entries.reshape(-1, PAGE_SIZE), axis=0, return_inverse=True)
     return page_of.reshape(-1).astype(np.int32), pages
 
 
 def _blocks(size: int = 1 << 12) -> Iterator[list[str]]:
-    """All code points but the surrogates, some thousand at a time."""
+    """Yield all code points except surrogates, in lists of up to `size`."""
     for start in range(0, NUM_CODE_POINTS, size):
         codes = range(start, start + size)
         if block := [chr(code) for code in codes if not 0xD800 <= code < 0xE000]:
@@ -120,7 +128,10 @@ def _blocks(size: int = 1 << 12) -> Iterator[list[str]]:
 
 
 def _is_plain(normalizer: normalizers.Normalizer, block: list[str]) -> bool:
-    """Return whether all characters are letters that stay unchanged; most blocks are unassigned."""
+    """Return whether all characters of a block are letters that normalisation does not change.
+
+    This skips most blocks with one call, because most of Unicode is unassigned.
+    """
     text = _SEPARATOR.join(_HIGH + character + _LOW for character in block)
     if normalizer.normalize_str(text) != text:
         return False
@@ -130,7 +141,16 @@ def _is_plain(normalizer: normalizers.Normalizer, block: list[str]) -> bool:
 def _normalize_each(
     normalizer: normalizers.Normalizer, sources: list[str], probes: list[str]
 ) -> list[str]:
-    """Normalises every probe on its own, in one call; `sources` says which holds the separator."""
+    """Normalise each probe on its own, but in a single call of the normaliser.
+
+    Args:
+        normalizer: the normaliser.
+        sources: character under test in each probe. One of them may be the separator itself.
+        probes: texts to normalise.
+
+    Returns:
+        The normalised probes.
+    """
     joined = normalizer.normalize_str(_SEPARATOR.join(["", *probes, ""]))
     parts = joined.split(_SEPARATOR)[1:-1]
     if _SEPARATOR in sources:
@@ -142,7 +162,7 @@ def _normalize_each(
 
 
 def _split_off(characters: list[str]) -> tuple[set[str], set[str]]:
-    """The characters the word splitter makes words of their own, and those it treats as spaces."""
+    """Return the characters that the pre-tokenizer isolates, and those it treats as spaces."""
     text = _SEPARATOR.join(["", *characters, ""])
     covered = np.zeros(len(text), bool)
     alone = np.zeros(len(text), bool)
@@ -158,7 +178,16 @@ def _split_off(characters: list[str]) -> tuple[set[str], set[str]]:
 def _canonical_ordering(
     normalizer: normalizers.Normalizer, outputs: dict[str, str]
 ) -> tuple[list[str], list[int], set[str]]:
-    """The marks that survive, the rank of each, and the code points across which marks move."""
+    """Find out how the normaliser orders combining marks.
+
+    Args:
+        normalizer: the normaliser.
+        outputs: character -> normalised text, for all characters that change.
+
+    Returns:
+        The marks that are not stripped, the rank of each in canonical ordering, and the characters
+        across which marks move. All are empty if the normaliser does not order marks.
+    """
     if normalizer.normalize_str(_SEPARATOR + _HIGH + _LOW) != _SEPARATOR + _LOW + _HIGH:
         return [], [], set()
     transparent: set[str] = set()
@@ -177,7 +206,7 @@ def _canonical_ordering(
 
 
 def require_word_piece(tokenizer: Tokenizer) -> None:
-    """Raises `ValueError` for a tokenizer of another kind."""
+    """Raise `ValueError` for a tokenizer that is not WordPiece: it cannot run in a graph."""
     if tokenizer.lowercase is None:
         raise ValueError(
             "Only WordPiece tokenizers have a graph: export the model without its tokenizer, and "
@@ -186,31 +215,39 @@ def require_word_piece(tokenizer: Tokenizer) -> None:
 
 
 # === Words ===
-# Everything before WordPiece works character by character, and a corpus says few things that were
-# not said before. So the engine is asked once for each character (`WordSplitter`) and once for each
-# word (`WordTable`). One thing does look at its neighbours: canonical decomposition sorts adjacent
-# combining marks. Texts with a mark that survives the cleaning go through the engine itself.
+# A corpus repeats its characters and words. So the `tokenizers` library is called once for each
+# character (`WordSplitter`) and once for each word (`word_cache.WordTable`), and the results are
+# cached. Only canonical decomposition depends on neighbours: it sorts adjacent combining marks.
+# A text with a mark that is not stripped is therefore normalised by the library as a whole.
 
 
-TEXT_END = b"\xff"  # a word of its own, between texts: never in UTF-8
-BLANK, PART, ALONE = range(3)  # what a byte of cleaned text is: of a word, or a word
+TEXT_END = b"\xff"  # separates texts. UTF-8 never has this byte, and it counts as a word
+BLANK, PART, ALONE = range(3)  # kinds of bytes: space, part of a word, word of its own
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _FOREIGN = re.compile("[^\0-\x7f]+")
-_END = "\udcff"  # TEXT_END by "surrogateescape"; cleaned away where a text has it
-_ASK_THE_ENGINE = "\ud800"  # a text's own surrogates are cleaned away
+_END = "\udcff"  # TEXT_END after "surrogateescape"; a text's own U+DCFF is dropped
+_ASK_THE_ENGINE = "\ud800"  # marks characters to normalise in context; dropped from texts
 _FIRST_MARK, _LAST_MARK = "\ua953", "\U0001d16d"  # combining classes 9 and 226
 
 
 def without_surrogates(text: str) -> str:
-    """Lone surrogates, which the engine refuses, as U+FFFD, which it drops."""
+    """Replace lone surrogates, which the `tokenizers` library refuses, by U+FFFD, which it drops.
+
+    Raises:
+        TypeError: if `text` is not a string.
+    """
     if not isinstance(text, str):
         raise TypeError(f"a text must be a string. Received: {text!r}")
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def list_of_texts(texts: Sequence[str]) -> Sequence[str]:
-    """The same. Raises `TypeError` for one string, and for what is not a string."""
+    """Return `texts` unchanged after a check.
+
+    Raises:
+        TypeError: if `texts` is one string, or an item is not a string.
+    """
     if isinstance(texts, str):
         raise TypeError("texts must be a list of strings. Received: one string")
     for text in texts:
@@ -220,18 +257,22 @@ def list_of_texts(texts: Sequence[str]) -> Sequence[str]:
 
 
 class WordSplitter:
-    """`splitter(text)`: the words that WordPiece gets to see.
+    """Splits texts into the normalised words that WordPiece reads: `splitter(text)`.
+
+    Args:
+        normalizer: BERT's normaliser.
+        pre_tokenizer: BERT's pre-tokenizer.
 
     Attributes:
-        kinds: of each byte of cleaned text, `SPACE`, `PART` or `ALONE`, for `bytes.translate`.
-        words: all words of cleaned text, those of `TEXT_END` too.
+        kinds: table for `bytes.translate` from a byte of cleaned text to BLANK, PART or ALONE.
+        words: function from cleaned text (bytes) to the list of its words, `TEXT_END` included.
     """
 
     def __init__(self, normalizer: Normalizer, pre_tokenizer: PreTokenizer):
         self._normalizer = normalizer
         self._pre_tokenizer = pre_tokenizer
         self._characters = _Characters(self)
-        # ASCII's become one byte or none, which `bytes.translate` does faster than anything else.
+        # An ASCII character becomes one byte or none: `bytes.translate` is the fastest way.
         ascii_ = {code: self._characters[code] for code in range(128)}
         table, kinds = bytearray(range(256)), bytearray([PART] * 256)
         for code, spaced in ascii_.items():
@@ -245,35 +286,35 @@ class WordSplitter:
         self.words = re.compile(b"[%b]|[^ %b]+" % (alone, alone)).findall
 
     def __call__(self, text: str) -> list[str]:
-        """The words of the text."""
+        """Return the words of one text."""
         return [word.decode() for word in self.words(self.cleaned([text]))]
 
     def cleaned(self, texts: Sequence[str]) -> bytes:
-        """The texts normalised, `TEXT_END` between two, spaces where words end.
+        """Return normalised texts in UTF-8, joined by `TEXT_END`, with spaces between words.
 
-        But no spaces around ASCII's punctuation, which `kinds` tells.
+        There are no spaces around ASCII punctuation: `kinds` says that it is a word of its own.
         """
         parts = [text if text.isascii() else self._without_foreign(text) for text in texts]
         joined = _END.join(parts).encode(errors="surrogateescape")
         return joined.translate(self._ascii, self._dropped)
 
     def by_engine(self, text: str) -> list[str]:
-        """The words of the text, slowly."""
+        """Return the words of one text without the cache of characters, which is slow."""
         normalized = self.normalize(without_surrogates(text))
         return [word for word, _ in self._pre_tokenizer.pre_tokenize_str(normalized)]
 
     def normalize(self, text: str) -> str:
-        """The text, cleaned."""
+        """Return the normalised text."""
         return self._normalizer.normalize_str(text)
 
     def _without_foreign(self, text: str) -> str:
-        """The text, cleaned but for what is ASCII."""
-        spaced = _FOREIGN.sub(lambda found: found[0].translate(self._characters), text)
+        """Normalise the characters of a text that are not ASCII."""
+        spaced = _FOREIGN.sub(lambda match: match[0].translate(self._characters), text)
         return " ".join(self.by_engine(text)) if _ASK_THE_ENGINE in spaced else spaced
 
 
 class _Characters(dict[int, str]):
-    """For `str.translate`: a character as it is normalised, with spaces where words end."""
+    """Cache for `str.translate`: code point -> normalised text with spaces at word boundaries."""
 
     def __init__(self, splitter: WordSplitter):
         self._splitter = splitter

@@ -1,4 +1,4 @@
-"""Special tokens of each family, and rows of ids: cutting, [CLS] and [SEP], padding."""
+"""Special tokens of each model family, and rows of ids: truncation, [CLS] and [SEP], padding."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Scheme:
     """Special tokens around texts. The defaults are BERT's: [CLS] text [SEP] text [SEP].
 
     Attributes:
-        pad: fills rows up.
-        unk: stands for what the vocabulary cannot spell.
-        cls: before the first text.
-        sep: behind every text.
-        mask: for a token to be predicted.
-        separators: how many `sep` stand between two texts (RoBERTa: 2).
-        two_segments: whether the second text is segment 1; else every token is segment 0.
+        pad: padding token at the end of a row.
+        unk: token for words or characters that the vocabulary cannot spell.
+        cls: token before the first text.
+        sep: token after every text.
+        mask: token in place of one that is to be predicted.
+        separators: number of `sep` tokens between two texts (RoBERTa: 2).
+        two_segments: True if the second text has segment id 1; else all tokens have 0.
     """
 
     pad: str = "[PAD]"
@@ -42,11 +42,11 @@ class Scheme:
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
-        """In the order of `ROLES`."""
+        """All special tokens, in the order of `ROLES`."""
         return tuple(getattr(self, role) for role in ROLES)
 
     def num_added(self, texts: int) -> int:
-        """Return the number of special tokens that one text, or two, get."""
+        """Return the number of special tokens around `texts` texts, which is 1 or 2."""
         return 2 if texts == 1 else 2 + self.separators
 
 
@@ -60,19 +60,23 @@ ROBERTA = Scheme(
 def find_scheme(
     path: Path, vocabulary: Collection[str], told: Mapping[str, str], post_processor: Any = None
 ) -> Scheme:
-    """The scheme of a tokenizer that was opened from files.
+    """Find the special tokens of a tokenizer that was opened from files.
+
+    The base is the scheme of BERT, ALBERT or RoBERTa with the most tokens in the vocabulary. What
+    the files state replaces its values.
 
     Args:
-        path: of its main file, for messages.
-        vocabulary: its pieces.
-        told: tokens by role, as far as the files say.
-        post_processor: that part of a tokenizer.json, which says where they stand; None for none.
+        path: path of the tokenizer's main file, for messages.
+        vocabulary: all pieces.
+        told: role -> token, for the roles that the files state.
+        post_processor: this part of a tokenizer.json, which states the places; None for none.
 
     Raises:
-        ArtifactError: a role has no token in the vocabulary.
+        ArtifactError: if a role has no token in the vocabulary, or two roles have the same token.
     """
 
     def fitting(scheme: Scheme) -> int:
+        """Return the number of special tokens that the vocabulary has."""
         own = zip(ROLES, scheme.special_tokens, strict=True)
         return sum(told.get(role, token) == token in vocabulary for role, token in own)
 
@@ -89,12 +93,12 @@ def find_scheme(
 
 
 def special_token_places(post_processor: Any) -> dict[str, Any]:
-    """Return the separators between two texts and their segments; {} if the file does not say."""
+    """Return `separators` and `two_segments` of a post-processor; {} if it does not state them."""
     processor = post_processor if isinstance(post_processor, dict) else {}
     if processor.get("type") == "Sequence":
         parts = processor.get("processors")
-        found = [special_token_places(part) for part in parts] if isinstance(parts, list) else []
-        return next((place for place in found if place), {})
+        places = [special_token_places(part) for part in parts] if isinstance(parts, list) else []
+        return next((place for place in places if place), {})
     if processor.get("type") == "RobertaProcessing":
         return {"separators": ROBERTA.separators, "two_segments": ROBERTA.two_segments}
     if processor.get("type") == "BertProcessing":
@@ -118,15 +122,17 @@ def special_token_places(post_processor: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """One text, or a pair, as the model reads it. All lists have the same length.
+    """The tokens of one text or of a pair of texts. All lists have the same length.
 
     Attributes:
-        ids: vocabulary ids.
-        segment_ids: 0 in the first text, 1 in the second where the family tells them apart.
+        ids: vocabulary id of each token.
+        segment_ids: 0 in the first text; 1 in the second text, if the family has two segments.
         tokens: the pieces.
-        offsets: (start, end) of each piece in its own text, in characters; (0, 0) where added.
-        special_tokens_mask: 1 for the special tokens added here, whatever the text spells.
-        word_ids: number of the word in its own text; None where added.
+        offsets: (start, end) of each piece in its own text, in characters; (0, 0) for an added
+            special token.
+        special_tokens_mask: 1 for an added special token, 0 for a piece of a text, even if the
+            text itself has "[SEP]".
+        word_ids: number of the piece's word in its own text; None for an added special token.
     """
 
     ids: list[int]
@@ -141,12 +147,15 @@ class Encoding:
 
 
 def kept_lengths(lengths: list[int], max_length: int | None, num_added: int) -> list[int]:
-    """Return the numbers of pieces kept of each text; the longer text is cut first.
+    """Return the number of pieces of each text that fit. The longer text is cut first.
 
     Args:
-        lengths: of one text, or of two.
-        max_length: of the whole, with the `num_added` special tokens; None for any.
-        num_added: how many special tokens are added.
+        lengths: number of pieces of one text or of two texts.
+        max_length: maximum length of the row with its special tokens; None for no limit.
+        num_added: number of special tokens.
+
+    Raises:
+        ValueError: if `max_length` is too small for the special tokens.
     """
     if max_length is None:
         return lengths
@@ -169,17 +178,18 @@ def assemble(
     scheme: Scheme,
     added: tuple[int, int] | None,
 ) -> Encoding:
-    """Joins the first pieces of one or two texts.
+    """Truncate one or two encoded texts, join them and add special tokens.
 
     Args:
-        parts: the texts' pieces.
-        kept: how many of them stay.
-        scheme: what stands around the texts.
-        added: the ids of its cls and sep; None to add neither.
+        parts: encoded texts.
+        kept: number of pieces to keep of each text.
+        scheme: special tokens and their places.
+        added: ids of `scheme.cls` and `scheme.sep`; None to add no special tokens.
     """
     result = Encoding([], [], [], [], [], [])
 
     def add(token: str, index: int, segment: int) -> None:
+        """Append one special token."""
         result.ids.append(index)
         result.segment_ids.append(segment)
         result.tokens.append(token)
@@ -208,7 +218,18 @@ def assemble(
 def pad(
     rows: list[list[list[int]]], pad_id: int, length: int | None, *, two_segments: bool
 ) -> dict[str, np.ndarray]:
-    """Rows of one or two segments as int32 [batch, length]; None: as long as the longest row."""
+    """Return rows of ids as padded arrays, the input features of a model.
+
+    Args:
+        rows: for each row one or two lists of ids, one for each segment.
+        pad_id: id that fills the end of a row.
+        length: length of all rows; None for the length of the longest one.
+        two_segments: whether to return `segment_ids`.
+
+    Returns:
+        `token_ids`, perhaps `segment_ids`, and `padding_mask` (1 for a token, 0 for padding), each
+        int32 [batch, length].
+    """
     lengths = [sum(map(len, row)) for row in rows]
     width = max(lengths, default=0) if length is None else length
     token_ids = np.full((len(rows), width), pad_id, np.int32)

@@ -1,4 +1,4 @@
-"""Files of a tokenizer: BERT's own, and those of sentence-transformers and KerasHub."""
+"""Reading and writing of tokenizer folders: BERT's, sentence-transformers' and KerasHub's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from bert_keras.tokenizers.vocabulary import (
 from bert_keras.tokenizers.wordpiece import WordPiece
 
 MODULES = "modules.json"
-# Names that the transformer's own file has had; the first that is there counts.
+# Names of the file with the settings of a sentence-transformers encoder. The first one present
+# is read.
 SENTENCE_CONFIGS = (
     "sentence_bert_config.json",
     *(
@@ -45,12 +46,12 @@ _LOWERCASE = {"type": "Lowercase"}
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Return where model and tokenizer are: the folder itself, or one within it.
+    """Return the folder with model and tokenizer files: `folder` itself or one of its subfolders.
 
-    Folders of sentence-transformers before version 3 may have them in "0_Transformer".
+    Versions of sentence-transformers before 3 may write them into "0_Transformer".
 
     Raises:
-        ArtifactError: the path leads out of the folder.
+        ArtifactError: if modules.json names a path outside the folder.
     """
     path = folder / MODULES
     modules = read_json(path) if path.is_file() else None
@@ -60,15 +61,15 @@ def transformer_folder(folder: Path) -> Path:
 
 
 def within(folder: Path, name: str, path: Path) -> Path:
-    """Return the folder of a module, which lies in that of the model.
+    """Return the folder of a sentence-transformers module.
 
     Args:
-        folder: of the model.
-        name: as the file says it.
-        path: of that file, for the message.
+        folder: folder of the model.
+        name: relative path of the module.
+        path: file that states `name`, for the message.
 
     Raises:
-        ArtifactError: it lies elsewhere.
+        ArtifactError: if it lies outside the folder of the model.
     """
     parts = PurePosixPath(name)
     if parts.is_absolute() or ".." in parts.parts or "\\" in name or ":" in name:
@@ -77,13 +78,13 @@ def within(folder: Path, name: str, path: Path) -> Path:
 
 
 def lowercases(folder: Path) -> bool:
-    """Return whether texts are to be lower-cased whatever the tokenizer's own files say.
+    """Return whether sentence-transformers lower-cases texts before the tokenizer reads them.
 
     Args:
-        folder: of the transformer.
+        folder: folder of the encoder.
 
     Raises:
-        ArtifactError: `do_lower_case` is neither true nor false.
+        ArtifactError: if `do_lower_case` is neither true nor false.
     """
     path = next((folder / name for name in SENTENCE_CONFIGS if (folder / name).is_file()), None)
     value = read_object(path).get("do_lower_case") if path else None
@@ -92,65 +93,69 @@ def lowercases(folder: Path) -> bool:
     return bool(value)
 
 
-def lowercased(found: dict[str, Any] | Engine) -> dict[str, Any] | Engine:
-    """Return a tokenizer that lower-cases a text before all else, as their library makes it.
+def lowercased(source: dict[str, Any] | Engine) -> dict[str, Any] | Engine:
+    """Return a tokenizer that first lower-cases a text, as in sentence-transformers.
 
     Args:
-        found: arguments of `Tokenizer`, or an engine.
+        source: arguments of `Tokenizer`, or an engine.
     """
-    if isinstance(found, dict):
-        if found.get("lowercase", True):
-            return found
-        # Accents stay where they were kept before.
-        return {**found, "lowercase": True, "strip_accents": bool(found.get("strip_accents"))}
-    content = json.loads(found.json)
+    if isinstance(source, dict):
+        if source.get("lowercase", True):
+            return source
+        # The default would strip accents of lower-cased text; keep the setting of the cased one.
+        return {**source, "lowercase": True, "strip_accents": bool(source.get("strip_accents"))}
+    content = json.loads(source.json)
     steps = content.get("normalizer")
     if steps and steps["type"] == "Sequence":
         steps = steps["normalizers"]
     else:
         steps = [steps] if steps else []
     if _LOWERCASE in steps:
-        return found
+        return source
     content["normalizer"] = {"type": "Sequence", "normalizers": [_LOWERCASE, *steps]}
-    return Engine(json.dumps(content), found.scheme)
+    return Engine(json.dumps(content), source.scheme)
 
 
 # === KerasHub's files ===
 
 
 _ASSETS = Path("assets", "tokenizer")
-_OWN = "its own way of cutting texts: ids are those of the tokenizer that was published"
-_CALLER = "a default of calls: lengths are arguments here"
-# Keys of the tokenizer's config -> why they change no id.
+_OWN = "KerasHub's own splitting; the ids here are those of the model's original tokenizer"
+_CALLER = "default of a call; lengths are arguments here"
+# Key of the tokenizer's config -> reason why it does not change the ids.
 IRRELEVANT: Mapping[str, str] = {
-    **dict.fromkeys(("name", "trainable", "dtype"), "of the Keras object"),
+    **dict.fromkeys(("name", "trainable", "dtype"), "attribute of the Keras object"),
     **dict.fromkeys(("strip_accents", "split", "split_on_cjk", "suffix_indicator"), _OWN),
     **dict.fromkeys(("oov_token", "special_tokens", "special_tokens_in_strings"), _OWN),
     **dict.fromkeys(("unsplittable_tokens", "add_prefix_space", "config_file"), _OWN),
     **dict.fromkeys(("sequence_length", "add_bos", "add_eos"), _CALLER),
-    **dict.fromkeys(("vocabulary", "merges", "proto"), "null: it lies among the assets"),
+    **dict.fromkeys(("vocabulary", "merges", "proto"), "null; the files are in the assets folder"),
 }
 HONOURED = ("lowercase",)
 KERAS_HUB_FILES = (f"{_ASSETS.as_posix()}/*",)
 
 
 def is_keras_hub(content: Mapping[str, Any]) -> bool:
-    """Return whether a tokenizer.json is a Keras config."""
+    """Return whether a parsed tokenizer.json is the config of a Keras object."""
     return "registered_name" in content
 
 
 def read_keras_hub(folder: Path, content: Mapping[str, Any]) -> dict[str, Any] | Engine:
-    """Reads the arguments of `Tokenizer`, or an engine, of the tokenizer that was published.
+    """Read a KerasHub preset as the model's original tokenizer.
 
-    KerasHub's own loses accents and splits otherwise; the vocabulary was learned by the original.
+    KerasHub's own tokenizer drops accents and splits differently. The model was trained with the
+    ids of the original tokenizer, so these are used.
 
     Args:
-        folder: the preset.
-        content: its parsed tokenizer.json.
+        folder: preset folder.
+        content: parsed tokenizer.json.
+
+    Returns:
+        Arguments of `Tokenizer`, or an engine.
 
     Raises:
-        ArtifactError: no vocabulary that is known, or a damaged one.
-        DataError: the vocabulary is no use.
+        ArtifactError: if there is no known vocabulary file, or a damaged one.
+        DataError: if the vocabulary is not valid.
     """
     values = content.get("config")
     values = values if isinstance(values, dict) else {}
@@ -178,17 +183,17 @@ def read_keras_hub(folder: Path, content: Mapping[str, Any]) -> dict[str, Any] |
 
 VOCABULARY = "vocab.txt"
 ENGINE = "tokenizer.json"
-FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # that WordPiece is written with
-# Those that a folder of any family may have.
+FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # files that a WordPiece tokenizer writes
+# Files that a tokenizer folder of any family may have.
 KNOWN = (
     *(*FILES, *tokenizer_config.FILES, MODEL_CONFIG),
     *(*backend_files.FILES, *KERAS_HUB_FILES),
     *(MODULES, *SENTENCE_CONFIGS),
 )
 
-_UPPERCASE = re.compile("[A-Z][A-Za-z]+")  # pieces that only a cased vocabulary has
+_UPPERCASE = re.compile("[A-Z][A-Za-z]+")  # matches pieces that only a cased vocabulary has
 
-# What a tokenizer.json of BERT says besides vocabulary and switches.
+# Content of BERT's tokenizer.json, apart from the vocabulary and the switches.
 _ENGINE_PARTS = {
     "model": {
         "type": "WordPiece",
@@ -199,16 +204,19 @@ _ENGINE_PARTS = {
     "normalizer": {"type": "BertNormalizer", "clean_text": True},
     "pre_tokenizer": {"type": "BertPreTokenizer"},
 }
-# Beginnings of classes of transformers whose vocab.txt is for another tokenizer.
+# Name prefixes of classes in transformers whose vocab.txt belongs to another kind of tokenizer.
 _OTHERS = ("BertJapanese", "Bertweet", "Phobert")
 
 
 def read_folder(folder: Path) -> dict[str, Any] | Engine:
-    """Reads the arguments of `Tokenizer` from a folder or a vocab.txt; or an engine.
+    """Read the tokenizer of a folder or of a single vocab.txt.
+
+    Returns:
+        Arguments of `Tokenizer` for WordPiece; an engine for other kinds.
 
     Raises:
-        ArtifactError: no file is there, or one is damaged or of another kind of tokenizer.
-        DataError: the vocabulary is no use.
+        ArtifactError: if a file is missing, damaged, or belongs to an unknown kind of tokenizer.
+        DataError: if the vocabulary is not valid.
     """
     if folder.is_file():
         return {"vocabulary": read_vocabulary(folder)}
@@ -219,13 +227,13 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
         )
     folder = transformer_folder(folder)
     config = TokenizerConfig.read(folder)
-    found = _read_files(folder, config)
+    source = _read_files(folder, config)
     config.warn_of_class()
-    return lowercased(found) if lowercases(folder) else found
+    return lowercased(source) if lowercases(folder) else source
 
 
 def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engine:
-    """Read the first kind of tokenizer that the folder has."""
+    """Read the first known tokenizer files in a folder; `Tokenizer.from_preset` lists the order."""
     content = read_object(folder / ENGINE, LARGE) if (folder / ENGINE).is_file() else None
     vocabulary = folder / VOCABULARY
     if content is not None and is_keras_hub(content):
@@ -233,16 +241,17 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
     if content is not None:
         if not content:
             raise ArtifactError(f"{folder / ENGINE}: empty: {{}}. Remove it, or take a whole one.")
-        found = _read_engine(folder / ENGINE, content, config)
-        if isinstance(found, Engine):
-            return found
-        if vocabulary.is_file() and read_vocabulary(vocabulary) != found["vocabulary"]:
+        arguments = _read_engine(folder / ENGINE, content, config)
+        if isinstance(arguments, Engine):
+            return arguments
+        if vocabulary.is_file() and read_vocabulary(vocabulary) != arguments["vocabulary"]:
             raise ArtifactError(f"{vocabulary}: not the vocabulary of {ENGINE}. Remove one.")
     elif vocabulary.is_file():
-        found = {"vocabulary": read_vocabulary(vocabulary)}
+        arguments = {"vocabulary": read_vocabulary(vocabulary)}
     elif tokenizer_config.is_one(exported := tokenizer_config.encoder_folder(folder)):
         return tokenizer_config.read_tokenizer(exported)
-    elif (path := folder / tokenizer_config.VOCABULARY).is_file():  # a SavedModel says nothing else
+    elif (path := folder / tokenizer_config.VOCABULARY).is_file():
+        # A SavedModel does not state whether it is cased, but its vocabulary shows it.
         pieces = read_vocabulary(path)
         return {"vocabulary": pieces, "lowercase": not any(map(_UPPERCASE.fullmatch, pieces))}
     elif (pieces := folder / backend_files.PIECES).is_file():
@@ -256,11 +265,11 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
         expected = [VOCABULARY, ENGINE, *backend_files.FILES]
         raise ArtifactError(f"{folder}: has none of {', '.join(expected)}.")
     _check_wordpiece(config)
-    return found | config.switches()
+    return arguments | config.switches()
 
 
 def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
-    """Writes the files from which transformers and `tokenizers` open the same tokenizer."""
+    """Write a tokenizer folder that transformers and the `tokenizers` library can open too."""
     scheme = kind.scheme
     roles = {f"{role}_token": getattr(scheme, role) for role in ROLES}
     texts = {ENGINE: kind.json, SPECIAL_TOKENS_MAP: json.dumps(roles, indent=2)}
@@ -269,7 +278,8 @@ def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
         switches = {SWITCHES[name]: value for name, value in kind.switches.items()}
         config = {"tokenizer_class": "BertTokenizer", **switches}
     else:
-        # Their class that takes the file as it is; those of the families make much of it anew.
+        # This class of transformers uses tokenizer.json unchanged. The classes of the families
+        # rebuild parts of it.
         inputs = ["input_ids", *["token_type_ids"] * scheme.two_segments, "attention_mask"]
         config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": inputs}
     texts[CONFIG] = json.dumps({**config, **roles}, indent=2)
@@ -279,7 +289,11 @@ def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
 
 
 def _check_wordpiece(config: TokenizerConfig) -> None:
-    """Refuses what BERT's tokenizer has not."""
+    """Refuse settings of a vocab.txt folder that BERT's tokenizer does not have.
+
+    Raises:
+        ArtifactError: if the folder states another class, more tokens or other special tokens.
+    """
     if str(config.values.get("tokenizer_class", "")).startswith(_OTHERS):
         config.check_class(())
     told = [*_part(config.values, "added_tokens_decoder").values()]
@@ -302,12 +316,17 @@ def _check_wordpiece(config: TokenizerConfig) -> None:
 def _read_engine(
     path: Path, content: dict[str, Any], config: TokenizerConfig
 ) -> dict[str, Any] | Engine:
-    """The vocabulary and switches of a tokenizer.json that is BERT's in every other respect."""
-    model = {"type": "WordPiece"} | _part(content, "model")  # older files do not say the type
+    """Read a tokenizer.json.
+
+    Returns:
+        Arguments of `Tokenizer` if the file differs from BERT's only in vocabulary and switches;
+        else an engine.
+    """
+    model = {"type": "WordPiece"} | _part(content, "model")  # older files do not state the type
     normalizer = _part(content, "normalizer")
     ids = model.pop("vocab", None)
     switches = backend_files.NORMALIZER_SWITCHES
-    found = {
+    parts = {
         "model": model,
         "normalizer": {k: v for k, v in normalizer.items() if k not in switches.values()},
         "pre_tokenizer": _part(content, "pre_tokenizer"),
@@ -318,7 +337,7 @@ def _read_engine(
     is_told = any(token != getattr(BERT, role) for role, token in config.tokens.items())
     bert_places = {"separators": BERT.separators, "two_segments": BERT.two_segments}
     is_placed = special_token_places(content.get("post_processor")) not in ({}, bert_places)
-    if found != _ENGINE_PARTS or others or not has_all or is_told or is_placed:
+    if parts != _ENGINE_PARTS or others or not has_all or is_told or is_placed:
         return backend_files.read_engine(path, content, config)
     ids = backend_files.check_ids(path, ids)
     vocabulary = sorted(ids, key=ids.__getitem__)
@@ -327,11 +346,12 @@ def _read_engine(
 
 
 def _part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the object under a key; {} if it is missing or not an object."""
     part = content.get(name)
     return part if isinstance(part, dict) else {}
 
 
 def _added_tokens(tokens: Iterable[Any]) -> list[Any]:
-    """Those that BERT has not."""
+    """Return the tokens in a list of added tokens that are not special tokens of BERT."""
     contents = [token.get("content") if isinstance(token, dict) else token for token in tokens]
     return [content for content in contents if content not in SPECIAL_TOKENS]

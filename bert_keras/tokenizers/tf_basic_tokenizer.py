@@ -1,8 +1,8 @@
-"""From texts to words in a TensorFlow graph: what the tokenizer does before WordPiece.
+"""BERT's basic tokenizer in a TensorFlow graph: from texts to normalised words.
 
-Text is decoded to code points, mapped by the table of `basic_tokenizer` and cut into words. It all
-works on the flat characters of the whole batch; what is rare in text (special tokens, decomposed
-letters, marks out of order) costs only where it occurs.
+Texts are decoded to code points, mapped with the table of `basic_tokenizer` and split into words.
+All steps work on the concatenated characters of the whole batch. Steps for rare input (special
+tokens, letters that expand, marks out of order) run only if the batch has such input.
 """
 
 from __future__ import annotations
@@ -15,26 +15,29 @@ import tensorflow as tf
 
 from bert_keras.tokenizers import basic_tokenizer as cp
 
-# Special tokens found in the text are written as code points of one more page, beyond Unicode.
+# A special token in the text becomes one code point of an extra page, beyond Unicode. Its other
+# characters become the tail code point, which is dropped.
 _SPECIAL = cp.NUM_CODE_POINTS
 _SPECIAL_TAIL = cp.NUM_CODE_POINTS + cp.PAGE_SIZE - 1
 
 NO_SPECIAL = -1
 
-_Columns = list[tf.Tensor]  # as long as the text, what goes along with its characters
-_Text = tuple[tf.Tensor, tf.Tensor, _Columns, tf.Tensor]  # code points, kinds, those, splits
+_Columns = list[tf.Tensor]  # further values for each character, such as its place in the text
+# Concatenated texts: code points, kinds, columns (each [characters]) and splits [texts + 1].
+_Text = tuple[tf.Tensor, tf.Tensor, _Columns, tf.Tensor]
 
 
 class Words(NamedTuple):
     """The words of a batch of texts.
 
     Attributes:
-        characters: code points, int32 [words, (characters)]; a special token is one, beyond
-            Unicode.
-        special: int32 [words], which special token a word is; `NO_SPECIAL` for none.
-        splits: int64 [texts + 1], where each text's words begin.
-        starts: int64 [all characters], where in its text each was read;
-        ends: and where what it was read from ends. Both None where they were not asked for.
+        characters: code points of each word, int32 [words, (characters)]. A special token is a
+            word of one code point beyond Unicode.
+        special: int32 [words], the number of the special token that a word is, or `NO_SPECIAL`.
+        splits: int64 [texts + 1], the index of the first word of each text.
+        starts: int64 [all characters], the start in its text of the source of each character; None
+            if places were not requested.
+        ends: int64 [all characters], the end of the source; None if places were not requested.
     """
 
     characters: tf.RaggedTensor
@@ -45,12 +48,12 @@ class Words(NamedTuple):
 
 
 class InGraphWords(tf.Module):
-    """Cuts texts into normalised words, exactly as the Python engine does.
+    """Splits texts into normalised words, exactly as the tokenizer in Python does.
 
     Args:
-        table: what the tokenizer's switches do to each code point.
-        special_tokens: those to recognise in the raw text where that is wanted, each a word of its
-            own; none of them may hold another "[" than its first character.
+        table: table of code points for the tokenizer's switches.
+        special_tokens: special tokens that can be recognised in a text. The only "[" of each must
+            be its first character.
     """
 
     def __init__(self, table: cp.CodePointTable, special_tokens: Sequence[str]):
@@ -68,10 +71,15 @@ class InGraphWords(tf.Module):
     def __call__(
         self, texts: tf.Tensor, *, with_specials: bool = True, with_places: bool = False
     ) -> Words:
-        """The words of texts in UTF-8, string [batch]."""
+        """Return the words of texts.
+
+        Args:
+            texts: UTF-8 strings [batch].
+            with_specials: whether to recognise special tokens in the texts.
+            with_places: whether to return `starts` and `ends`.
+        """
         decoded = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
         points, splits = decoded.flat_values, decoded.row_splits
-        # What goes along with the characters: nothing, or where each stands in its text.
         more = [tf.ragged.range(decoded.row_lengths()).flat_values] if with_places else []
         if with_specials:
             points = self._with_specials(points, splits)
@@ -81,21 +89,29 @@ class InGraphWords(tf.Module):
         if not more:
             return words
         (starts,) = more
-        # A special token stands at its first character; there is no last number but that of none.
+        # A special token starts at its first character and has its whole length. `NO_SPECIAL` (-1)
+        # modulo the size selects the last entry, length 1.
         lengths = tf.constant([*map(len, self._specials), 1], tf.int64)
         number = tf.maximum(characters.flat_values - _SPECIAL, NO_SPECIAL) % tf.size(lengths)
         return words._replace(starts=starts, ends=starts + tf.gather(lengths, number))
 
     def _with_specials(self, points: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-        """Finds special tokens in the raw text. None can overlap: each starts with its only "["."""
+        """Replace special tokens in the raw text by their code points beyond Unicode.
+
+        Matches cannot overlap, because each token starts with its only "[".
+
+        Args:
+            points: code points [characters].
+            splits: index of the first character of each text [texts + 1].
+        """
         wanted = _code_points(self._specials)
         lengths = tf.constant([len(token) for token in self._specials], tf.int64)
         starts = tf.where(points == ord("["))[:, 0]
         ends = tf.gather(splits, tf.searchsorted(splits, starts, side="right"))[:, tf.newaxis]
         window = starts[:, tf.newaxis] + tf.range(wanted.shape[1], dtype=tf.int64)
-        found = tf.gather(points, tf.minimum(window, ends - 1))
-        found = tf.where(window < ends, found, -1)[:, tf.newaxis]
-        matches = tf.where(tf.reduce_all((found == wanted) | (wanted == 0), axis=-1))
+        candidates = tf.gather(points, tf.minimum(window, ends - 1))
+        candidates = tf.where(window < ends, candidates, -1)[:, tf.newaxis]
+        matches = tf.where(tf.reduce_all((candidates == wanted) | (wanted == 0), axis=-1))
         heads, numbers = tf.gather(starts, matches[:, 0]), matches[:, 1]
         tails = tf.ragged.range(heads + 1, heads + tf.gather(lengths, numbers)).flat_values
         points = tf.tensor_scatter_nd_update(
@@ -106,7 +122,7 @@ class InGraphWords(tf.Module):
         )
 
     def _normalize(self, points: tf.Tensor, more: _Columns, splits: tf.Tensor) -> _Text:
-        """Code points [in] -> normalised code points [out], kinds, what goes along, splits."""
+        """Normalise code points [characters] with the table; their number may change."""
         page = tf.gather(self._page_starts, tf.bitwise.right_shift(points, cp.PAGE_BITS))
         within = tf.bitwise.bitwise_and(points, cp.PAGE_SIZE - 1)
         values, kinds = _unpack(tf.gather(self._entries, page + within))
@@ -134,7 +150,7 @@ class InGraphWords(tf.Module):
         more: _Columns,
         splits: tf.Tensor,
     ) -> _Text:
-        """Puts the symbols of each expansion in its place. Works on the few places that grow."""
+        """Replace each code point of kind EXPANSION by its sequence of code points."""
         at = tf.where(kinds == cp.EXPANSION)[:, 0]
         number = tf.gather(values, at)
         starts = tf.gather(self._expansion_starts, number)
@@ -157,7 +173,7 @@ class InGraphWords(tf.Module):
     def _order_marks(
         self, points: tf.Tensor, kinds: tf.Tensor, more: _Columns, splits: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, _Columns]:
-        """Unicode's canonical ordering: a stable sort of the marks after each base character."""
+        """Apply Unicode's canonical ordering: sort the marks after each base character stably."""
         index = tf.searchsorted(self._marks, points)
         rank = tf.gather(self._mark_ranks, tf.minimum(index, tf.size(self._marks) - 1))
         rank = tf.where(kinds == cp.MARK, rank, 0)
@@ -169,7 +185,7 @@ class InGraphWords(tf.Module):
 
 
 def _unpack(entries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Entries or symbols of the table -> values, kinds."""
+    """Split entries `8 * value + kind` of the table into values and kinds, of the same shape."""
     return (
         tf.bitwise.right_shift(entries, cp.KIND_BITS),
         tf.bitwise.bitwise_and(entries, cp.NUM_KINDS - 1),
@@ -179,6 +195,7 @@ def _unpack(entries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 def _without_dropped(
     points: tf.Tensor, kinds: tf.Tensor, more: _Columns, splits: tf.Tensor
 ) -> _Text:
+    """Remove the characters of kinds BARRIER and DROPPED."""
     is_kept = kinds <= cp.SPACE
     kept = tf.where(is_kept)[:, 0]
     more = [tf.gather(column, kept) for column in more]
@@ -188,7 +205,12 @@ def _without_dropped(
 def _split(
     points: tf.Tensor, kinds: tf.Tensor, more: _Columns, splits: tf.Tensor
 ) -> tuple[tf.RaggedTensor, _Columns, tf.Tensor]:
-    """Cuts normalised text into words: code points [words, (characters)], the texts' splits."""
+    """Split normalised texts into words.
+
+    Returns:
+        Code points [words, (characters)], the columns without spaces, and the index of the first
+        word of each text [texts + 1].
+    """
     is_letter, is_alone = kinds != cp.SPACE, kinds == cp.ISOLATED
     ends = tf.concat([[True], is_alone | (kinds == cp.SPACE)], axis=0)[:-1]
     begins = is_letter & (is_alone | ends | flags_at(splits[:-1], tf.size(kinds)))
@@ -200,20 +222,20 @@ def _split(
 
 
 def flags_at(places: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """True at the places that are within: bool [size]. Of splits, where a text begins."""
+    """Return bool [size] that is True at `places`. Places beyond `size` are ignored."""
     places = tf.boolean_mask(places, places < tf.cast(size, places.dtype))[:, tf.newaxis]
-    found = tf.fill([size], False)
-    return tf.tensor_scatter_nd_update(found, places, tf.fill([tf.shape(places)[0]], True))
+    flags = tf.fill([size], False)
+    return tf.tensor_scatter_nd_update(flags, places, tf.fill([tf.shape(places)[0]], True))
 
 
 def _count_to(splits: tf.Tensor, flags: tf.Tensor) -> tf.Tensor:
-    """The number of flags before each split: the splits of what is flagged."""
+    """Return the number of True flags before each split: the splits of the flagged items alone."""
     count = tf.cumsum(tf.cast(flags, tf.int64))
     return tf.gather(tf.concat([[0], count], axis=0), splits)
 
 
 def _code_points(tokens: Sequence[str]) -> tf.Tensor:
-    """int32 [tokens, longest], padded with 0."""
+    """Return the code points of tokens, int32 [tokens, longest token], padded with 0."""
     table = np.zeros((len(tokens), max(map(len, tokens))), np.int32)
     for row, token in zip(table, tokens, strict=True):
         row[: len(token)] = [ord(character) for character in token]

@@ -1,8 +1,8 @@
-"""The tokenizer as TensorFlow operations, for SavedModels and `tf.data`: the same ids, in a graph.
+"""WordPiece tokenizer of TensorFlow operations, for SavedModels and `tf.data`.
 
-Needs tensorflow and, unless it is to be portable, tensorflow-text; from the latter only the
-WordPiece matching, which is exact. A program that loads a SavedModel with that has to
-`import tensorflow_text` first.
+It gives the same ids as `Tokenizer`. By default, tensorflow-text matches the pieces. A program that
+loads such a SavedModel has to `import tensorflow_text` first. With `portable=True` only TensorFlow
+is needed.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, voca
 
 
 class InGraphTokenizer(tf.Module):
-    """`Tokenizer` in TensorFlow: for every string the same ids.
+    """`Tokenizer` as a TensorFlow module. It gives the same ids for every string.
 
     Bytes that are not UTF-8 are dropped.
 
     Args:
-        tokenizer: whose vocabulary and switches to take.
-        special_tokens_in_text: whether "[MASK]" and the like in a text are the special tokens, as
-            in `Tokenizer.encode`, or plain text, as in a corpus.
-        portable: use TensorFlow's own operations only, instead of one of tensorflow-text, which is
-            faster for most languages.
+        tokenizer: WordPiece tokenizer whose vocabulary and switches are used.
+        special_tokens_in_text: True if "[MASK]" and the like in a text are special tokens, as in
+            `Tokenizer.encode`; False if they are ordinary text, as in a corpus.
+        portable: use only TensorFlow's own operations. tensorflow-text is faster for most
+            languages.
 
     Attributes:
-        vocabulary_file: the vocabulary as an asset; a SavedModel keeps it as `assets/vocab.txt`.
+        vocabulary_file: vocabulary as an asset. A SavedModel keeps it as `assets/vocab.txt`.
 
     Raises:
-        RuntimeError: a vocabulary entry has more than 256 bytes, which tensorflow-text cannot hold.
+        ValueError: if `tokenizer` is not WordPiece.
+        RuntimeError: if a vocabulary entry has more than 256 bytes, the limit of tensorflow-text.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class InGraphTokenizer(tf.Module):
         self.vocab_size = tokenizer.vocab_size
         self.pad_id, self.cls_id = tokenizer.pad_id, tokenizer.cls_id
         self.sep_id, self.mask_id = tokenizer.sep_id, tokenizer.mask_id
-        # Those that are recognised, and that for which a word stands that has no pieces.
+        # Besides the special tokens in texts, a word without pieces becomes the unknown token.
         specials = [tokenizer.id_to_token(i) for i in tokenizer.special_ids]
         unknown = tokenizer.id_to_token(tokenizer.unk_id)
         table = code_point_table(
@@ -84,18 +85,28 @@ class InGraphTokenizer(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Ids without [CLS] and [SEP]: string [batch], UTF-8 -> int32 [batch, (tokens)]."""
+        """Return ids without [CLS] and [SEP].
+
+        Args:
+            texts: UTF-8 strings [batch].
+
+        Returns:
+            int32 [batch, (tokens)].
+        """
         return self.pieces(texts, special_tokens_in_text=self._special_tokens_in_text)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
-        """Ids, and where in its text each piece begins and ends, in characters as in Python.
+        """Return ids, and the start and end of each piece in its text, in characters.
 
-        But for marks that stand out of Unicode's canonical order: the places of two of them may be
-        exchanged (docs/decisions.md, 56).
+        The places equal those of `Tokenizer.encode`, with one exception: the places of two
+        combining marks out of Unicode's canonical order may be swapped (docs/decisions.md, 56).
+
+        Args:
+            texts: UTF-8 strings [batch].
 
         Returns:
-            int32 and twice int64 [batch, (tokens)].
+            Ids int32 [batch, (tokens)], starts int64 and ends int64 of the same shape.
         """
         ids, *places = self.pieces_with_places(
             texts, special_tokens_in_text=self._special_tokens_in_text
@@ -103,14 +114,14 @@ class InGraphTokenizer(tf.Module):
         return ids, *map(ids.with_flat_values, places)
 
     def pieces(self, texts: tf.Tensor, *, special_tokens_in_text: bool) -> tf.RaggedTensor:
-        """Return the ids of the pieces, as `tokenize` does: int32 [batch, (tokens)]."""
+        """Return ids int32 [batch, (tokens)] of texts [batch]; see `tokenize`."""
         return self.pieces_of_words(
             texts, special_tokens_in_text=special_tokens_in_text
         ).merge_dims(1, 2)
 
     def pieces_of_words(self, texts: tf.Tensor, *, special_tokens_in_text: bool) -> tf.RaggedTensor:
-        """Likewise, by words: int32 [batch, (words), (tokens)]."""
-        with tf.device("CPU:0"):  # where strings are; short integer work does not pay elsewhere
+        """Return ids int32 [batch, (words), (tokens)] of texts [batch]."""
+        with tf.device("CPU:0"):  # strings live there, and copies would cost more than the work
             words = self._words(texts, with_specials=special_tokens_in_text)
             return tf.RaggedTensor.from_row_splits(
                 self._of_words(words), words.splits, validate=False
@@ -119,11 +130,16 @@ class InGraphTokenizer(tf.Module):
     def pieces_with_places(
         self, texts: tf.Tensor, *, special_tokens_in_text: bool
     ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Ids [batch, (tokens)], and where each piece begins and ends in its text: int64, flat."""
+        """Return ids int32 [batch, (tokens)], and starts and ends, each int64 [all tokens].
+
+        Args:
+            texts: UTF-8 strings [batch].
+            special_tokens_in_text: see the class.
+        """
         with tf.device("CPU:0"):
             words = self._words(texts, with_specials=special_tokens_in_text, with_places=True)
             pieces = self._of_words(words)
-            # A special token, and a word without pieces, is all of the word.
+            # A special or unknown token stands for its whole word.
             sizes = tf.gather(words.characters.row_lengths(), pieces.value_rowids())
             lengths = tf.gather(self._lengths, pieces.flat_values)
             lengths = tf.where(lengths == 0, sizes, lengths)
@@ -135,12 +151,12 @@ class InGraphTokenizer(tf.Module):
             )
 
     def _of_words(self, words: Words) -> tf.RaggedTensor:
-        """The pieces of each word."""
+        """Return the ids of the pieces of each word, int32 [words, (pieces)]."""
         is_long = words.characters.row_lengths() > MAX_WORD_LENGTH
         return self._pieces(words.characters, tf.where(is_long, self._unknown, words.special))
 
     def id_to_token(self, ids: tf.Tensor) -> tf.Tensor:
-        """The tokens of ids of any shape, from the vocabulary file."""
+        """Return the tokens of ids, as strings of the same shape."""
         return self._tokens.lookup(tf.cast(ids, tf.int64))
 
     def __call__(
@@ -150,12 +166,13 @@ class InGraphTokenizer(tf.Module):
         *,
         max_length: int | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Encodes a batch as `Tokenizer` does, padded to the longest row.
+        """Encode a batch as `Tokenizer` does, padded to the longest row.
 
         Args:
-            texts: string [batch].
-            pairs: a second text for each, string [batch]; None for none.
-            max_length: cut the end of the longer text until all fits; None cuts nothing.
+            texts: UTF-8 strings [batch].
+            pairs: second texts, strings [batch]; None for single texts.
+            max_length: maximum length of a row; the longer text is truncated first. None for no
+                limit.
 
         Returns:
             `token_ids`, `segment_ids` and `padding_mask`, int32 [batch, length].
@@ -168,19 +185,19 @@ class InGraphTokenizer(tf.Module):
     def framed(
         self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP], padded to the longest row.
+        """Add special tokens to ids and pad them to the longest row.
 
         Args:
-            first: int32 [batch, (tokens)].
-            second: likewise; None for none.
+            first: ids of the first texts, int32 [batch, (tokens)].
+            second: ids of the second texts, of the same shape; None for single texts.
 
         Returns:
-            As a call does.
+            `token_ids`, `segment_ids` and `padding_mask`, int32 [batch, length].
         """
         end = tf.fill([first.nrows(), 1], self.sep_id)
         head = tf.concat([tf.fill([first.nrows(), 1], self.cls_id), first, end], axis=1)
         rows = head if second is None else tf.concat([head, second, end], axis=1)
-        # No texts still have a [CLS] column, which models look for.
+        # An empty batch gets a column too, because models read the column of [CLS].
         length = tf.maximum(rows.bounding_shape(axis=1), 1)
         token_ids = rows.to_tensor(self.pad_id, shape=tf.stack([-1, length]))
         is_token = tf.sequence_mask(rows.row_lengths(), tf.shape(token_ids)[1])
@@ -193,7 +210,11 @@ class InGraphTokenizer(tf.Module):
 
 
 def _truncated(parts: list[tf.RaggedTensor], room: int) -> list[tf.RaggedTensor]:
-    """Cuts one or two texts so that together they have at most `room` tokens."""
+    """Truncate the ids [batch, (tokens)] of one or two texts to `room` tokens in all for each row.
+
+    Raises:
+        ValueError: if `room` is negative: `max_length` is too small for the special tokens.
+    """
     if room < 0:
         raise ValueError(
             f"max_length must leave room for {len(parts) + 1} special tokens. "
@@ -210,29 +231,30 @@ def _truncated(parts: list[tf.RaggedTensor], room: int) -> list[tf.RaggedTensor]
 
 
 def cut(rows: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """The beginnings of rows, [batch, (tokens)], each at most so long."""
+    """Truncate rows [batch, (tokens)] to `lengths` [batch]; shorter rows stay as they are."""
     lengths = tf.minimum(rows.row_lengths(), lengths)
     places = tf.ragged.range(rows.row_starts(), rows.row_starts() + lengths)
     return places.with_flat_values(tf.gather(rows.flat_values, places.flat_values))
 
 
 def _rows(values: tf.Tensor, splits: tf.Tensor) -> tf.RaggedTensor:
+    """Return flat values as rows [batch, (tokens)]."""
     return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
 
 
 class _LinesOfFile(tf.lookup.TextFileInitializer):
-    """Initializer of a table whose name does not hold the path of the file.
+    """Initializer of a lookup table that keeps the file's path out of the table's name.
 
-    TensorFlow names the table by the path where the file lies at the export, and writes the name
-    into every SavedModel. Without a name of the initializer it takes a random one. The attribute is
-    private: a version that does not know it writes the path again, and a test fails.
+    TensorFlow includes the path at the time of the export in the table's name and writes the name
+    into every SavedModel. With an empty name of the initializer it chooses a random name. The
+    attribute is private: in a version without it the path is written again, and a test fails.
     """
 
     _shared_name = ""
 
 
 def _lengths(tokenizer: Tokenizer) -> np.ndarray:
-    """Characters of a word that each piece stands for: int64; 0 where it stands for a whole one."""
+    """Return the number of characters of each piece, int64 [vocab_size]; 0 for special tokens."""
     lengths = [len(token) for token in tokenizer.vocabulary]
     lengths = np.array(lengths, np.int64) - len(CONTINUATION) * tokenizer.continuation
     lengths[list(tokenizer.special_ids)] = 0
@@ -240,7 +262,7 @@ def _lengths(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def _temporary_file(owner: object, vocabulary: Sequence[str]) -> str:
-    """Writes vocab.txt to a folder that lives as long as `owner`."""
+    """Write vocab.txt into a temporary folder, which is removed together with `owner`."""
     folder = tempfile.mkdtemp(prefix="bert_keras_")
     weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / "vocab.txt"

@@ -1,8 +1,8 @@
-"""WordPiece in a TensorFlow graph: by tensorflow-text, or by TensorFlow alone over a trie.
+"""WordPiece in a TensorFlow graph: with tensorflow-text, or with TensorFlow alone and a trie.
 
-A double-array trie (Aoe, 1989, "An efficient digital search algorithm"): the child of node `n` for
-characters of class `c` stands at `bases[n] + c` if `parents` there says `n`. Two gathers take a
-word one character further, and every runtime has those.
+The trie is a double-array trie (Aoe, 1989, "An efficient digital search algorithm"). The child of
+node `n` for characters of class `c` is the node `bases[n] + c`, if `parents` of that node is `n`.
+So a step to the next character needs two gathers, which every runtime has.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL
 from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH
 
 NOTHING = -1
-FIRST_ROOT, INNER_ROOT = 0, 1  # of pieces that begin a word, of those that go on with it
-_CANDIDATES = 64  # places that are tried together
+FIRST_ROOT, INNER_ROOT = 0, 1  # roots of the pieces that begin a word and that continue one
+_CANDIDATES = 64  # number of places that are tried together
 
 _Children = Mapping[int, "_Node"]
 
 
 class Trie(NamedTuple):
-    """A vocabulary as a trie: from a node and a character to the next node.
+    """A vocabulary as a double-array trie.
 
     Attributes:
-        characters: int32 [classes], the code points in pieces, ascending; the index is the class.
-        bases: int32 [nodes].
-        parents: int32 [nodes], the node above; `NOTHING` where no node is.
-        ids: int32 [nodes], the piece that ends here; `NOTHING` for none.
+        characters: int32 [classes], all code points of the pieces, ascending; the index is the
+            class.
+        bases: int32 [nodes], offset of the node's children.
+        parents: int32 [nodes], number of the parent node; `NOTHING` for an unused place.
+        ids: int32 [nodes], id of the piece that ends at this node; `NOTHING` for none.
     """
 
     characters: np.ndarray
@@ -42,7 +43,7 @@ class Trie(NamedTuple):
 
 
 class _Node:
-    """While it is built: children by class."""
+    """A node of the trie under construction: its children by character class, and its id."""
 
     __slots__ = ("children", "id")
 
@@ -52,7 +53,7 @@ class _Node:
 
 
 def vocabulary_trie(vocabulary: Sequence[str]) -> Trie:
-    """The trie of a WordPiece vocabulary; entries that no word reaches are left out."""
+    """Build the trie of a WordPiece vocabulary, without entries that are longer than any word."""
     longest = len(CONTINUATION) + MAX_WORD_LENGTH
     entries = [(token, n) for n, token in enumerate(vocabulary) if len(token) <= longest]
     characters = np.array(sorted({ord(c) for token, _ in entries for c in token}), np.int32)
@@ -67,15 +68,19 @@ def vocabulary_trie(vocabulary: Sequence[str]) -> Trie:
 
 
 def _insert(node: _Node, path: Sequence[int], number: int) -> None:
+    """Add a piece with id `number` below a node; `path` are the classes of its characters."""
     for step in path:
         node = node.children[step]
     node.id = number
 
 
 def _packed(roots: Sequence[_Node], num_classes: int) -> tuple[np.ndarray, ...]:
-    """The arrays. Nodes with many children choose their places first, as they find few that fit."""
+    """Return the arrays `bases`, `parents` and `ids` of a trie.
+
+    Nodes with many children are placed first, because few places fit them.
+    """
     nodes = list(roots)
-    for node in nodes:  # grows as it is read
+    for node in nodes:  # the list grows during the loop
         nodes.extend(node.children.values())
     taken = np.zeros(len(nodes) + num_classes, np.bool_)
     taken[: len(roots)] = True
@@ -85,7 +90,7 @@ def _packed(roots: Sequence[_Node], num_classes: int) -> tuple[np.ndarray, ...]:
         begin = int(taken.argmin())
         for node in alike:
             steps = np.array(sorted(node.children))
-            # What had no place for one as large has hardly one for this: it is not tried again.
+            # Places that did not fit a node of this size hardly fit the next one: skip them.
             base = base_of[id(node)] = _base(taken, steps, begin)
             taken[base + steps] = True
             begin = base + steps[0]
@@ -106,11 +111,18 @@ def _packed(roots: Sequence[_Node], num_classes: int) -> tuple[np.ndarray, ...]:
 
 
 def _num_children(node: _Node) -> int:
+    """Return the number of children, the sort key of `_packed`."""
     return len(node.children)
 
 
 def _base(taken: np.ndarray, steps: np.ndarray, begin: int) -> int:
-    """The first base that puts every step on a free place, the first of them from `begin` on."""
+    """Return the first base for which the places `base + steps` are all free.
+
+    Args:
+        taken: bool [places], True for a used place. It is enlarged if needed.
+        steps: classes of the node's children, ascending.
+        begin: lowest place of the first child.
+    """
     while True:
         if (needed := begin + _CANDIDATES + int(steps[-1]) + 1) > len(taken):
             taken.resize(2 * needed, refcheck=False)
@@ -130,14 +142,14 @@ _MAX_BYTES = 4  # of a character in UTF-8
 
 
 class FastPieces(tf.Module):
-    """By one operation of tensorflow-text, which a program has to import before it loads this.
+    """WordPiece with one operation of tensorflow-text, which a loading program has to import.
 
     Args:
-        vocabulary: the pieces; the position is the id.
-        specials: those that words can be; the last stands for a word that has no pieces.
+        vocabulary: all pieces; the position is the id.
+        specials: special tokens that a word can be. The last is the token for unknown words.
 
     Raises:
-        RuntimeError: a vocabulary entry has more than 256 bytes, which tensorflow-text cannot hold.
+        RuntimeError: if a vocabulary entry has more than 256 bytes, the limit of tensorflow-text.
     """
 
     def __init__(self, vocabulary: Sequence[str], specials: Sequence[str]):
@@ -155,14 +167,14 @@ class FastPieces(tf.Module):
         )
 
     def __call__(self, words: tf.RaggedTensor, special: tf.Tensor) -> tf.RaggedTensor:
-        """The ids of words.
+        """Return the ids of words.
 
         Args:
-            words: code points, int32 [words, (characters)], none of them empty.
-            special: int32 [words], the number of the special token that a word is, or `NO_SPECIAL`.
+            words: code points, int32 [words, (characters)]. No word is empty.
+            special: int32 [words], number of the special token that a word is, or `NO_SPECIAL`.
 
         Returns:
-            int32 [words, (pieces)].
+            Ids of the pieces, int32 [words, (pieces)].
         """
         spelled = tf.strings.unicode_encode(words, "UTF-8")
         names = tf.gather(self._names, tf.maximum(special, 0))
@@ -170,7 +182,10 @@ class FastPieces(tf.Module):
 
 
 def _matchable(vocabulary: Sequence[str]) -> list[str]:
-    """The vocabulary for tensorflow-text, which cannot hold entries that no word reaches anyway."""
+    """Replace entries that tensorflow-text refuses, by texts that no word can match.
+
+    These are entries with a zero character or longer than any word, so no word matches them anyway.
+    """
     longest = len(CONTINUATION) + MAX_WORD_LENGTH
     return [
         f"\n{index}" if "\0" in token or len(token) > longest else token
@@ -179,11 +194,11 @@ def _matchable(vocabulary: Sequence[str]) -> list[str]:
 
 
 class PortablePieces(tf.Module):
-    """By TensorFlow's own operations, so that a SavedModel loads where nothing else is.
+    """WordPiece with TensorFlow's own operations, so that a SavedModel needs no other library.
 
-    All words of a batch are matched together, a character at a time: the longest piece, then the
-    longest that goes on where it ends, as in BERT's tokenization.py. Arguments and calls are those
-    of `FastPieces`.
+    All words of a batch are matched together, one character at a time. As in BERT's
+    tokenization.py, the longest piece at the beginning of a word is taken, then the longest piece
+    that continues from there. Arguments and calls are those of `FastPieces`.
     """
 
     def __init__(self, vocabulary: Sequence[str], specials: Sequence[str]):
@@ -195,16 +210,16 @@ class PortablePieces(tf.Module):
         self._special_ids = tf.constant([vocabulary.index(name) for name in specials], tf.int32)
 
     def __call__(self, words: tf.RaggedTensor, special: tf.Tensor) -> tf.RaggedTensor:
-        """See `FastPieces`."""
+        """Return the ids of words; see `FastPieces`."""
         splits = tf.cast(words.row_splits, tf.int32)
         begins, ends = splits[:-1], splits[1:]
         ordinary = tf.where(special == NO_SPECIAL)[:, 0]
-        starts, found, failed = self._match(
+        starts, ids, failed = self._match(
             self._classes(words.flat_values), tf.gather(begins, ordinary), tf.gather(ends, ordinary)
         )
-        # The id of each piece, at its first character.
+        # [all characters]: the id of each piece at its first character, else `NOTHING`.
         pieces = tf.fill(tf.shape(words.flat_values), NOTHING)
-        pieces = tf.tensor_scatter_nd_update(pieces, starts[:, tf.newaxis], found)
+        pieces = tf.tensor_scatter_nd_update(pieces, starts[:, tf.newaxis], ids)
         failed = tf.gather(ordinary, failed)
         pieces = tf.cond(
             tf.size(failed) > 0, lambda: _without(pieces, splits, failed), lambda: pieces
@@ -226,21 +241,32 @@ class PortablePieces(tf.Module):
         )
 
     def _classes(self, points: tf.Tensor) -> tf.Tensor:
-        """The trie's class of each code point; `NOTHING` where no piece has it."""
+        """Return the class of each code point [characters]; `NOTHING` if no piece has it."""
         last = tf.size(self._characters) - 1
         index = tf.minimum(tf.searchsorted(self._characters, points), last)
         return tf.where(tf.gather(self._characters, index) == points, index, NOTHING)
 
     def _match(self, classes: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor) -> list[tf.Tensor]:
-        """Return the begins of the pieces, their ids, and flags of words that no pieces make up."""
+        """Match words against the trie.
+
+        Args:
+            classes: int32 [all characters], the class of each character.
+            begins: int32 [words], index of the first character of each word.
+            ends: int32 [words], index after its last character.
+
+        Returns:
+            Index of the first character of each piece and id of each piece, int32 [pieces]; and
+            int32 [failed], the numbers of words that have no pieces.
+        """
 
         def step(
             number: tf.Tensor,
             starts: tf.TensorArray,
-            found: tf.TensorArray,
+            ids: tf.TensorArray,
             failed: tf.TensorArray,
             *state: tf.Tensor,
         ) -> list[tf.Tensor | tf.TensorArray]:
+            """Read one more character of every word that is not finished."""
             word, begin, at, end, node, best, best_end = state
             child = tf.gather(self._bases, node) + tf.gather(classes, at)
             child = tf.clip_by_value(child, 0, tf.size(self._parents) - 1)
@@ -252,13 +278,13 @@ class PortablePieces(tf.Module):
             is_over = (at == end) | tf.logical_not(is_child)
             is_piece = is_over & (best != NOTHING)
             starts = starts.write(number, tf.boolean_mask(begin, is_piece))
-            found = found.write(number, tf.boolean_mask(best, is_piece))
+            ids = ids.write(number, tf.boolean_mask(best, is_piece))
             failed = failed.write(number, tf.boolean_mask(word, is_over & (best == NOTHING)))
             begin, at = tf.where(is_over, best_end, begin), tf.where(is_over, best_end, at)
             node, best = tf.where(is_over, INNER_ROOT, child), tf.where(is_over, NOTHING, best)
             goes_on = tf.where(tf.logical_not(is_over) | (is_piece & (best_end < end)))[:, 0]
             state = word, begin, at, end, node, best, best_end
-            return [number + 1, starts, found, failed, *(tf.gather(x, goes_on) for x in state)]
+            return [number + 1, starts, ids, failed, *(tf.gather(x, goes_on) for x in state)]
 
         words = tf.range(tf.size(begins))
         roots, none = tf.fill(tf.shape(begins), FIRST_ROOT), tf.fill(tf.shape(begins), NOTHING)
@@ -274,14 +300,20 @@ class PortablePieces(tf.Module):
 
 
 def _without(pieces: tf.Tensor, splits: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-    """Takes the pieces of these words away."""
+    """Remove the pieces of words.
+
+    Args:
+        pieces: int32 [all characters], ids at the first characters of pieces.
+        splits: int32 [words + 1], index of the first character of each word.
+        words: numbers of the words.
+    """
     places = tf.ragged.range(tf.gather(splits, words), tf.gather(splits, words + 1)).flat_values
     nothing = tf.fill([tf.size(places)], NOTHING)
     return tf.tensor_scatter_nd_update(pieces, places[:, tf.newaxis], nothing)
 
 
 def _growing() -> tf.TensorArray:
-    """Of vectors that are joined at the end; begun, for of none there is nothing to join."""
+    """Return a growing array of vectors to concatenate. An empty first vector makes that safe."""
     array = tf.TensorArray(
         tf.int32, size=1, dynamic_size=True, infer_shape=False, element_shape=[None]
     )

@@ -1,4 +1,4 @@
-"""BERT's tokenizer: the `tokenizers` library, set up so that ids equal those of transformers."""
+"""Tokenizer of texts for all model families, with the same ids as transformers."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ from bert_keras.tokenizers.wordpiece import WordPiece
 
 @final
 class Tokenizer:
-    """Strings to ids. Made from a vocabulary: cased or uncased WordPiece, BERT's.
+    """Tokenizer from strings to ids. The constructor makes BERT's WordPiece from a vocabulary.
 
-    `from_preset` also opens what the other families have: byte-level BPE and SentencePiece.
-    Immutable, picklable and safe to share between threads; equal where they give the same ids.
-    A lone surrogate in a text is no character: it is read as U+FFFD, which BERT drops.
+    `from_preset` also opens the tokenizers of other families: byte-level BPE and SentencePiece.
+    A tokenizer is immutable, picklable and safe to share between threads. Two tokenizers are equal
+    if they give the same ids. A lone surrogate in a text is read as U+FFFD, which BERT drops.
 
     Args:
-        vocabulary: the pieces; the position is the id. Must hold the five special tokens.
+        vocabulary: all pieces; the position is the id. The five special tokens must be among them.
         lowercase: lower-case the text.
-        strip_accents: remove accents; None does it where `lowercase` does.
+        strip_accents: remove accents; None for the value of `lowercase`.
         split_cjk: make every Chinese character a word.
 
     Attributes:
-        vocabulary: the pieces.
-        scheme: the special tokens, and where they stand.
-        lowercase: as given, as are `strip_accents` and `split_cjk`; None where a file of another
-            kind of tokenizer says what is done.
-        special_ids: of padding, unknown, class, separator and mask; also one by one, as `pad_id`.
-        continuation: bool [vocab_size], whether a piece goes on with a word.
-        fingerprint: a hash of all that decides ids.
+        vocabulary: all pieces.
+        scheme: special tokens and their places around texts.
+        lowercase: value of the argument, like `strip_accents` and `split_cjk`. They are None for
+            byte-level BPE and SentencePiece, whose files define the normalisation.
+        special_ids: ids of the padding, unknown, [CLS], [SEP] and mask tokens. Each also has an
+            attribute of its own, such as `pad_id`.
+        continuation: bool [vocab_size], True for a piece that continues a word.
+        fingerprint: hash of everything that determines the ids.
 
     Raises:
-        DataError: the vocabulary is no use: names the entry.
+        DataError: if the vocabulary is not valid. The message names the entry.
     """
 
     def __init__(
@@ -59,12 +60,13 @@ class Tokenizer:
 
     @classmethod
     def from_engine(cls, engine: Engine) -> Tokenizer:
-        """A tokenizer of another kind than BERT's, as `tokenizers.backends` makes them."""
+        """Make a tokenizer of another kind than BERT's; see `tokenizers.backends`."""
         self = cls.__new__(cls)
         self._use(engine)
         return self
 
     def _use(self, kind: WordPiece | Engine) -> None:
+        """Set all attributes from the WordPiece model or the engine that does the work."""
         self._kind = kind
         self.vocabulary, self.scheme = kind.vocabulary, kind.scheme
         switches = kind.switches if isinstance(kind, WordPiece) else {}
@@ -91,18 +93,18 @@ class Tokenizer:
     ) -> Tokenizer:
         """Train a WordPiece tokenizer with a vocabulary of exactly `vocab_size` entries.
 
-        See `learn_vocabulary`.
+        The module `vocabulary` describes the algorithm.
 
         Args:
-            documents: documents, each a string or an iterable of sentences; read once.
-            vocab_size: number of entries, the five special tokens included.
-            lowercase: as for the class.
-            strip_accents: as for the class.
-            split_cjk: as for the class.
-            progress: called with (done, total or None, what).
+            documents: documents, each a string or an iterable of sentences. They are read once.
+            vocab_size: number of entries, including the five special tokens.
+            lowercase: see the class.
+            strip_accents: see the class.
+            split_cjk: see the class.
+            progress: function that is called with (number done, total or None, description).
 
         Raises:
-            DataError: the corpus cannot give that many entries; says how many it can.
+            DataError: if the corpus is too small. The message states how many entries it gives.
         """
         switches = {"lowercase": lowercase, "strip_accents": strip_accents, "split_cjk": split_cjk}
         split = WordPiece(SPECIAL_TOKENS, **switches).split
@@ -110,52 +112,60 @@ class Tokenizer:
 
     @classmethod
     def learn(cls, *_: Any, **__: Any) -> Never:
-        """Say how `train` was called in earlier versions."""
+        """Raise an error that names `train`, the present name of this method."""
         raise AttributeError("`Tokenizer.learn` is called `Tokenizer.train` now.")
 
     @classmethod
     def from_preset(cls, handle: str | os.PathLike[str], **switches: Any) -> Tokenizer:
-        """Opens the tokenizer of a folder, by the first of these that it has.
+        """Open the tokenizer of a folder. The first of these files in the folder is read.
 
-        tokenizer.json of byte-level BPE or a unigram model (RoBERTa, ALBERT, XLM-R); vocab.txt or
-        tokenizer.json of WordPiece (BERT, DistilBERT, ELECTRA); vocab.json with merges.txt;
-        spiece.model or sentencepiece.bpe.model, for which the extra `sentencepiece` is needed;
-        KerasHub's assets; what `export.tf_hub` wrote, with the switches of the exported tokenizer;
-        assets/vocab.txt of another SavedModel, cased if its words are.
-        What tokenizer_config.json says of case, accents, Chinese characters and special tokens is
-        honoured; without it WordPiece lower-cases, as it does in transformers.
+        - KerasHub's assets;
+        - tokenizer.json of any kind (BERT, RoBERTa, ALBERT, XLM-R and others);
+        - vocab.txt of WordPiece (BERT, DistilBERT, ELECTRA);
+        - the files that `export.tf_hub` wrote, with the switches of the exported tokenizer;
+        - assets/vocab.txt of another SavedModel, which is cased if its words are;
+        - vocab.json with merges.txt;
+        - spiece.model or sentencepiece.bpe.model, which need the extra `sentencepiece`.
+
+        Settings of tokenizer_config.json about case, accents, Chinese characters and special tokens
+        apply. Without them WordPiece lower-cases, as in transformers.
 
         Args:
-            handle: the folder, a vocab.txt alone, "hf://organisation/name[@revision]", or a name
-                of `PRESETS`, which stands for its published tokenizer unless there is a local
+            handle: folder, path of a vocab.txt, "hf://organisation/name[@revision]", or a name in
+                `PRESETS`. Such a name stands for its published tokenizer, unless there is a local
                 folder of that name.
-            switches: arguments of `Tokenizer` that come before what the folder says; WordPiece
-                only.
+            switches: arguments of `Tokenizer` that replace the settings of the folder. Only for
+                WordPiece.
 
         Raises:
-            ArtifactError: no such files, damaged ones, or those of another tokenizer.
-            DataError: the vocabulary is no use: names file and line.
+            ArtifactError: if no known file is there, or one is damaged.
+            DataError: if the vocabulary is not valid. The message names file and line.
+            ValueError: if there are switches, and the tokenizer is not WordPiece.
         """
-        found = files.read_folder(presets.resolve_handle(handle, files.KNOWN))
-        if not isinstance(found, Engine):
-            return cls(**found | switches)
+        source = files.read_folder(presets.resolve_handle(handle, files.KNOWN))
+        if not isinstance(source, Engine):
+            return cls(**source | switches)
         if switches:
             raise ValueError(
                 f"Only WordPiece takes {', '.join(switches)}; here the file says what is done. "
                 f"Received: {handle!s}"
             )
-        return cls.from_engine(found)
+        return cls.from_engine(source)
 
     def save_to_preset(self, directory: str | os.PathLike[str]) -> None:
-        """Writes the files from which this class and transformers open the same tokenizer."""
+        """Write a folder from which this class and transformers open the same tokenizer."""
         files.write_folder(Path(directory), self._kind)
 
     def token_to_id(self, token: str) -> int | None:
-        """The id of a piece; None where it is not in the vocabulary."""
+        """Return the id of a piece; None if it is not in the vocabulary."""
         return self._kind.marked.token_to_id(token)
 
     def id_to_token(self, id: int) -> str:  # noqa: A002
-        """The piece with this id."""
+        """Return the piece with this id.
+
+        Raises:
+            ValueError: if the vocabulary has no such id.
+        """
         if not 0 <= id < self.vocab_size:
             raise ValueError(f"id must be from 0 to {self.vocab_size - 1}. Received: {id}")
         return self.vocabulary[id]
@@ -169,14 +179,19 @@ class Tokenizer:
         add_special_tokens: bool = True,
         special_tokens_in_text: bool = True,
     ) -> Encoding:
-        """Encodes a text, or two: [CLS] text [SEP] or [CLS] text [SEP] pair [SEP], by `scheme`.
+        """Encode one text or a pair of texts: [CLS] text [SEP], or [CLS] text [SEP] pair [SEP].
 
         Args:
-            text: the text.
-            pair: a second text, which may be empty; None for none.
-            max_length: cut the end of the longer text until all fits; None cuts nothing.
-            add_special_tokens: add [CLS] and [SEP].
-            special_tokens_in_text: whether "[MASK]" and its like in a text mean the special token.
+            text: first text.
+            pair: second text, which may be empty; None for a single text.
+            max_length: maximum number of tokens; the longer text is truncated first. None for no
+                limit.
+            add_special_tokens: add [CLS] and [SEP], at the places of `scheme`.
+            special_tokens_in_text: True if "[MASK]" and the like in a text are special tokens;
+                False if they are ordinary text.
+
+        Raises:
+            ValueError: if `max_length` is too small for the special tokens.
         """
         engine = self._kind.marked if special_tokens_in_text else self._kind.plain
         texts = [text] if pair is None else [text, pair]
@@ -194,11 +209,22 @@ class Tokenizer:
         max_length: int | None = None,
         padding: Literal["longest", "max_length"] = "longest",
     ) -> dict[str, np.ndarray]:
-        """Encodes a batch as `encode` does, padded at the end.
+        """Encode a batch as `encode` does, padded at the end of each row.
+
+        Args:
+            texts: first texts.
+            pairs: second texts, as many as `texts`; None for single texts.
+            max_length: maximum number of tokens; the longer text is truncated first. None for no
+                limit.
+            padding: "longest" pads to the longest row, "max_length" to `max_length`.
 
         Returns:
-            `token_ids`, `segment_ids` (where there can be a second segment) and `padding_mask`
-            (1 for a token), int32 [batch, length].
+            `token_ids`, `segment_ids` (only if the family has two segments) and `padding_mask`
+            (1 for a token, 0 for padding), int32 [batch, length].
+
+        Raises:
+            ValueError: if `texts` and `pairs` differ in length, or `padding` and `max_length` do
+                not fit.
         """
         if padding not in ("longest", "max_length") or (padding == "max_length" and not max_length):
             raise ValueError(
@@ -228,15 +254,23 @@ class Tokenizer:
         return pad(rows, self.pad_id, width, two_segments=self.scheme.two_segments)
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text alone: nothing added, and "[SEP]" is plain text."""
+        """Return the ids of each text without special tokens. "[SEP]" in a text is plain text."""
         return self._kind.text_ids(list_of_texts(texts))
 
     def ragged_ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The same in arrays, the fastest way: int32 [all ids], int64 [texts] how many each has."""
+        """Return `text_ids` as arrays, which is the fastest way to tokenize a corpus.
+
+        Returns:
+            Ids of all texts, int32 [all ids], and the number of ids of each text, int64 [texts].
+        """
         return self._kind.ragged_ids(list_of_texts(texts))
 
     def decode(self, ids: Sequence[int] | np.ndarray, skip_special_tokens: bool = True) -> str:
-        """The text of the ids, as far as it can be told."""
+        """Return the text of ids. Case, accents and spaces may differ from the original text.
+
+        Raises:
+            ValueError: if the vocabulary has no such id.
+        """
         tokens = [*map(int, ids)]
         for index in tokens:
             self.id_to_token(index)

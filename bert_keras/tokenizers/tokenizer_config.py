@@ -1,4 +1,4 @@
-"""Files beside a vocabulary: tokenizer_config.json, special_tokens_map.json, TensorFlow Hub's."""
+"""Settings beside a vocabulary: tokenizer_config.json, special_tokens_map.json, TF Hub exports."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from bert_keras.tokenizers.vocabulary import read_vocabulary
 
 CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP = "special_tokens_map.json"
-# Our switches by their names in this file.
+# Our switch -> its key in tokenizer_config.json.
 SWITCHES = {
     "lowercase": "do_lower_case",
     "strip_accents": "strip_accents",
     "split_cjk": "tokenize_chinese_chars",
 }
-# Classes that take any tokenizer.json as it is.
+# Name prefixes of classes in transformers that use any tokenizer.json unchanged.
 _GENERAL = ("PreTrainedTokenizer", "TokenizersBackend")
-# Classes whose tokenizers are read here, each also with the ending "Fast".
+# Families whose tokenizer classes in transformers, with or without "Fast", are read here.
 _FAMILIES = ("Bert", "DistilBert", "Electra", "Roberta", "XLMRoberta", "Albert")
 KNOWN_CLASSES = (
     *_GENERAL,
     *("PreTrainedTokenizerFast", "TokenizersBackend"),
     *(f"{name}Tokenizer{ending}" for name in _FAMILIES for ending in ("", "Fast")),
 )
-# The config of the model, in which older folders name the class of their tokenizer.
+# The config of the model. Older folders state the class of their tokenizer there.
 MODEL_CONFIG = "config.json"
 
-_ORIGIN = "who wrote the file, from what, with which library"
-_CALLER = "a default of calls: lengths and padding are arguments here"
-_DECODING = "ids to text, which is not done here"
-_MODEL = "the arrays that a model takes: its config tells them"
-# Keys of tokenizer_config.json and special_tokens_map.json -> why they change no id.
+_ORIGIN = "origin of the file: program, source files and library"
+_CALLER = "default of a call; lengths and padding are arguments here"
+_DECODING = "conversion of ids to text"
+_MODEL = "inputs of the model; its config states them"
+# Key of tokenizer_config.json or special_tokens_map.json -> reason why it does not change the ids.
 IRRELEVANT: Mapping[str, str] = {
     **dict.fromkeys(("backend", "is_local", "use_fast", "from_slow", "legacy"), _ORIGIN),
     **dict.fromkeys(("name_or_path", "tokenizer_file", "vocab_file", "merges_file"), _ORIGIN),
@@ -50,10 +50,10 @@ IRRELEVANT: Mapping[str, str] = {
     **dict.fromkeys(("clean_up_tokenization_spaces", "errors", "chat_template"), _DECODING),
     "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output": _DECODING,
     **dict.fromkeys(("response_template", "response_schema", "chat_control_tokens"), _DECODING),
-    "trim_offsets": "where pieces stand in the text: without their white space",
+    "trim_offsets": "offsets of the pieces; here they never include white space",
     "model_input_names": _MODEL,
 }
-# Key -> the values under which it changes no id; any other is refused.
+# Key -> values that do not change the ids. Any other value is refused.
 REQUIRED: Mapping[str, tuple[Any, ...]] = {
     "do_basic_tokenize": (None, True),
     "never_split": (None, []),
@@ -65,7 +65,7 @@ REQUIRED: Mapping[str, tuple[Any, ...]] = {
     "add_eos_token": (None, True),
     "model_specific_special_tokens": (None, {}),
 }
-# Tokens beside those of the roles: in a tokenizer.json they are among its added tokens.
+# Keys with further special tokens. A tokenizer.json has them among its added tokens.
 MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")
 _HONOURED = (
     *SWITCHES.values(),
@@ -78,12 +78,12 @@ KNOWN_KEYS = frozenset((*_HONOURED, *IRRELEVANT, *REQUIRED))
 
 @dataclasses.dataclass(frozen=True)
 class TokenizerConfig:
-    """The files' content.
+    """Content of tokenizer_config.json and special_tokens_map.json.
 
     Attributes:
-        path: of the first, for messages.
-        values: what it says; nothing where there is none.
-        tokens: special tokens by role, as far as the files say.
+        path: path of tokenizer_config.json, for messages.
+        values: parsed tokenizer_config.json; {} if there is none.
+        tokens: role -> special token, for the roles that the files state.
     """
 
     path: Path
@@ -92,14 +92,14 @@ class TokenizerConfig:
 
     @classmethod
     def read(cls, folder: Path) -> TokenizerConfig:
-        """Reads them, where they are.
+        """Read the files of a folder, which may both be missing.
 
         Raises:
-            ArtifactError: damaged, or a special token that is no text.
+            ArtifactError: if a file is damaged, or a special token is not a string.
         """
         tokens: dict[str, str] = {}
         values: dict[str, Any] = {}
-        for name in (SPECIAL_TOKENS_MAP, CONFIG):  # the second counts
+        for name in (SPECIAL_TOKENS_MAP, CONFIG):  # the second file takes precedence
             if (folder / name).is_file():
                 values = read_object(folder / name)
                 tokens |= _tokens(folder / name, values)
@@ -112,7 +112,7 @@ class TokenizerConfig:
         return cls(folder / CONFIG, values, tokens)
 
     def warn_of_class(self) -> None:
-        """Warn of a class that we do not know, and of code of the folder's own."""
+        """Warn of an unknown tokenizer class, and of code in the folder, which is not run."""
         kind = self.values.get("tokenizer_class")
         if kind is not None and kind not in KNOWN_CLASSES:
             warnings.warn(
@@ -128,13 +128,13 @@ class TokenizerConfig:
             )
 
     def check_class(self, known: Collection[str]) -> None:
-        """Refuses files that another class of transformers reads in another way.
+        """Refuse files of a tokenizer class that reads them differently.
 
         Args:
-            known: beginnings of the names of those that read them so.
+            known: name prefixes of the classes that read them as they are read here.
 
         Raises:
-            ArtifactError: it is said to be another one.
+            ArtifactError: if the folder states another class.
         """
         kind = self.values.get("tokenizer_class")
         if kind is None:
@@ -145,24 +145,24 @@ class TokenizerConfig:
             )
 
     def flag(self, key: str, default: bool) -> bool:
-        """A value that is true or false; `default` where it is null or not said.
+        """Return the boolean under a key, or `default` if it is null or missing.
 
         Raises:
-            ArtifactError: it is something else.
+            ArtifactError: if it is another value.
         """
         value = self.values.get(key)
         return default if value is None else bool(flags(self.path, self.values, {key: key})[key])
 
     def switches(self) -> dict[str, bool | None]:
-        """The arguments of WordPiece that it says."""
+        """Return the stated switches of WordPiece: `lowercase`, `strip_accents`, `split_cjk`."""
         return flags(self.path, self.values, SWITCHES)
 
 
 def _check_keys(path: Path, values: Mapping[str, Any]) -> None:
-    """Check the keys of a file: refuse what changes ids, warn of what is not known.
+    """Refuse settings of a file that change the ids and are not supported; warn of unknown keys.
 
     Raises:
-        ArtifactError: a value under which a text has other ids.
+        ArtifactError: if there is such a setting.
     """
     for key, accepted in REQUIRED.items():
         if values.get(key) not in accepted:
@@ -174,34 +174,43 @@ def _check_keys(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def flags(path: Path, values: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, bool | None]:
-    """The values under these keys, by our names; `strip_accents` may be null.
+    """Read boolean settings. `strip_accents` may also be null.
+
+    Args:
+        path: path of the file, for messages.
+        values: parsed file.
+        keys: our name of a setting -> its key in the file.
+
+    Returns:
+        Our name -> value, for the keys that the file has.
 
     Raises:
-        ArtifactError: one is neither true nor false.
+        ArtifactError: if a value is neither true nor false.
     """
-    found = {name: values[key] for name, key in keys.items() if key in values}
-    for name, value in found.items():
+    settings = {name: values[key] for name, key in keys.items() if key in values}
+    for name, value in settings.items():
         if not isinstance(value, bool) and not (value is None and name == "strip_accents"):
             raise ArtifactError(f"{path}: {keys[name]} must be true or false. Received: {value!r}")
-    return found
+    return settings
 
 
 def _tokens(path: Path, values: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    """Return role -> special token, for the roles that a file states."""
+    tokens: dict[str, str] = {}
     for role in ROLES:
         token = values.get(f"{role}_token")
         token = token.get("content") if isinstance(token, dict) else token
         if token is not None and not isinstance(token, str):
             raise ArtifactError(f"{path}: {role}_token must be a text. Received: {token!r}")
         if token is not None:
-            found[role] = token
-    return found
+            tokens[role] = token
+    return tokens
 
 
 # === File of an exported TensorFlow Hub encoder ===
-# `export.tf_hub` writes it as `encoder/assets.extra/bert_keras.json`. TensorFlow does not read that
-# folder. The tokenizer's part is read here; `checkpoints.tf_hub_export` writes it all and reads the
-# model's part.
+# `export.tf_hub` writes `encoder/assets.extra/bert_keras.json`, a folder that TensorFlow ignores.
+# The tokenizer's part of the file is read here. `checkpoints.tf_hub_export` writes the file and
+# reads the model's part.
 
 
 FILE = "assets.extra/bert_keras.json"
@@ -209,8 +218,8 @@ VOCABULARY = "assets/vocab.txt"
 FORMAT = 1
 TF_HUB_SWITCHES = ("lowercase", "strip_accents", "split_cjk")
 TAKE_A_WHOLE_ONE = "Take the whole folder from one export, or export the model again."
-_ENCODER = "encoder"  # the encoder's folder in an exported pair
-# Files of either folder: of the encoder's own, and of the pair's.
+_ENCODER = "encoder"  # folder of the encoder in an exported pair of preprocessor and encoder
+# Both files, as seen from the encoder's folder and from the folder of the pair.
 FILES = tuple(f"{start}{name}" for start in ("", f"{_ENCODER}/") for name in (FILE, VOCABULARY))
 _DIGEST = "vocabulary_sha256"
 _KEYS = (
@@ -231,10 +240,10 @@ def is_one(folder: Path) -> bool:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Return the content of the file.
+    """Return the parsed `bert_keras.json` of an exported encoder.
 
     Raises:
-        ArtifactError: damaged, or of a later version.
+        ArtifactError: if it is damaged, or of a later version.
     """
     path = folder / FILE
     values = read_object(path)
@@ -253,7 +262,7 @@ def require_object(path: Path, key: str, value: Any) -> None:
     """Refuse a value that is not a JSON object.
 
     Raises:
-        ArtifactError: it is another value, or missing.
+        ArtifactError: if it is another value, or missing.
     """
     if not isinstance(value, dict):
         raise ArtifactError(
@@ -262,11 +271,11 @@ def require_object(path: Path, key: str, value: Any) -> None:
 
 
 def describe(tokenizer: Any, vocabulary: bytes) -> dict[str, Any]:
-    """Return the tokenizer's part of the file.
+    """Return the tokenizer's part of `bert_keras.json`.
 
     Args:
-        tokenizer: a `Tokenizer` of WordPiece.
-        vocabulary: the content of its vocab.txt.
+        tokenizer: WordPiece `Tokenizer`.
+        vocabulary: content of its vocab.txt.
     """
     switches = {name: getattr(tokenizer, name) for name in TF_HUB_SWITCHES}
     return {**switches, _DIGEST: hashlib.sha256(vocabulary).hexdigest()}
@@ -276,8 +285,8 @@ def read_tokenizer(folder: Path) -> dict[str, Any]:
     """Return the arguments of the `Tokenizer` of an exported encoder.
 
     Raises:
-        ArtifactError: the file is damaged, or the vocabulary is not the one that was exported.
-        DataError: the vocabulary is no use: names file and line.
+        ArtifactError: if the file is damaged, or the vocabulary is not the exported one.
+        DataError: if the vocabulary is not valid. The message names file and line.
     """
     path, values = folder / FILE, read(folder)["tokenizer"]
     if set(values) != {*TF_HUB_SWITCHES, _DIGEST}:

@@ -1,4 +1,4 @@
-"""WordPiece vocabularies: reading, checking and training one."""
+"""WordPiece vocabularies: reading, checking and training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from bert_keras.file_io import read_bytes
 
 
 def read_vocabulary(path: Path) -> list[str]:
-    """Reads and checks a vocab.txt: UTF-8, one piece per line; line n is id n - 1."""
+    """Read and check a vocab.txt: UTF-8, one piece on each line; line n has id n - 1.
+
+    Raises:
+        DataError: if the vocabulary is not valid. The message names file and line.
+    """
     data = read_bytes(path)
     if not data:
         raise DataError(f"{path}: the vocabulary is empty.")
@@ -24,35 +28,34 @@ def read_vocabulary(path: Path) -> list[str]:
         text = data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        found = data[error.start : error.end]
-        raise DataError(f"{path}:{line}: not UTF-8. Received: the bytes {found!r}") from None
-    # Not splitlines: U+2028 and its like are entries of published vocabularies.
+        wrong = data[error.start : error.end]
+        raise DataError(f"{path}:{line}: not UTF-8. Received: the bytes {wrong!r}") from None
+    # `splitlines` would split at U+2028 and similar characters, which are published entries.
     vocabulary = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     check_vocabulary(vocabulary, str(path), lines=True)
     return vocabulary
 
 
 def vocabulary_text(vocabulary: Iterable[str]) -> bytes:
-    """The content of a vocab.txt, as `read_vocabulary` reads it."""
+    """Return the content of a vocab.txt; `read_vocabulary` is the inverse."""
     return "".join(f"{piece}\n" for piece in vocabulary).encode()
 
 
 # === Training and checks ===
-# Learning merges the most frequent pair of neighbouring pieces until the vocabulary is full
-# (Sennrich et al., 2016, section 3.2, with WordPiece's "##"), over the counts of different words.
-# Nothing in it depends on hashing or threads: the pieces themselves settle equal counts. The order
-# of documents matters only where a corpus has more different words than are held (see
-# `count_words`).
+# Training counts the distinct words of a corpus. It then merges the most frequent pair of adjacent
+# pieces until the vocabulary is full (Sennrich et al., 2016, section 3.2, with WordPiece's "##").
+# The result is deterministic: pairs of equal count are ordered by their text. It depends on the
+# order of documents only for a corpus with more distinct words than are held (see `count_words`).
 
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
 MAX_WORD_LENGTH = 100  # characters; a longer word is [UNK]
-# Different words held while counting, which bounds memory whatever the corpus: rarer ones decide
-# none of so few entries.
+# Limit of distinct words held while counting, for each vocabulary entry and at least. It bounds the
+# memory for any corpus; rarer words have hardly any effect on the entries.
 WORDS_PER_ENTRY = 8
 FEWEST_WORDS = 100_000
-COVERAGE = 0.9999  # share of the corpus' characters that the alphabet covers
+COVERAGE = 0.9999  # share of the characters in the corpus that the alphabet covers
 _UNWRITABLE = re.compile("[\r\n\ud800-\udfff]")
 
 Progress = Callable[[int, int | None, str], object]
@@ -61,15 +64,20 @@ Progress = Callable[[int, int | None, str], object]
 def check_vocabulary(
     vocabulary: Sequence[str], name: str = "vocabulary", lines: bool = False
 ) -> None:
-    """Raises `DataError` unless BERT can use the vocabulary.
+    """Check that a vocabulary is valid for BERT.
 
     Args:
-        vocabulary: the pieces.
-        name: what the message calls it, such as a path.
-        lines: whether entries are lines of the file `name`.
+        vocabulary: all pieces.
+        name: name of the vocabulary in messages, such as a path.
+        lines: whether the entries are the lines of the file `name`.
+
+    Raises:
+        DataError: if an entry is blank, occurs twice or cannot be written, or a special token is
+            missing.
     """
 
     def place(index: int) -> str:
+        """Return the place of an entry for a message."""
         return f"{name}:{index + 1}" if lines else f"{name}[{index}]"
 
     seen: dict[str, int] = {}
@@ -96,16 +104,20 @@ def learn_vocabulary(
     vocab_size: int,
     progress: Progress | None = None,
 ) -> list[str]:
-    """Learns exactly `vocab_size` entries: specials, alphabet, then merges by frequency.
+    """Train a WordPiece vocabulary with exactly `vocab_size` entries.
 
     Args:
-        documents: documents, each a string or an iterable of strings; read once.
-        split: text to words, as the tokenizer will split it.
+        documents: documents, each a string or an iterable of strings. They are read once.
+        split: function from a text to its words, as the tokenizer will split it.
         vocab_size: number of entries.
-        progress: called with (done, total or None, what).
+        progress: function that is called with (number done, total or None, description).
+
+    Returns:
+        Special tokens, then the alphabet, then merged pieces by frequency.
 
     Raises:
-        DataError: the corpus cannot give that many entries; says how many it can.
+        DataError: if the corpus is too small. The message states how many entries it gives.
+        ValueError: if `vocab_size` leaves no room beside the special tokens.
     """
     if vocab_size <= len(SPECIAL_TOKENS):
         raise ValueError(
@@ -116,7 +128,7 @@ def learn_vocabulary(
     max_words = max(FEWEST_WORDS, WORDS_PER_ENTRY * vocab_size)
     counts = count_words(documents, split, report, max_words)
     vocabulary: list[str] = []
-    # Rare characters are worth an entry only where there is room for all of them.
+    # Rare characters get entries only if the frequent ones do not fill the vocabulary.
     for coverage in (COVERAGE, 1.0):
         alphabet, words = _alphabet(counts, vocab_size - len(SPECIAL_TOKENS), coverage)
         vocabulary = _merge(words, [*SPECIAL_TOKENS, *alphabet], vocab_size, report)
@@ -137,10 +149,19 @@ def count_words(
     report: Progress,
     max_words: int,
 ) -> Counter[str]:
-    """Counts the words of a corpus, exactly while at most `max_words` are different.
+    """Count the words of a corpus. The counts are exact for up to `max_words` distinct words.
 
-    When a document overfills the table the rarest words are forgotten, until half are left: then
-    the result depends on the order of the documents as well, and still on nothing else.
+    When there are more after a document, the rarest words are dropped until half of the limit are
+    left. Then the result also depends on the order of the documents.
+
+    Args:
+        documents: documents, each a string or an iterable of strings.
+        split: function from a text to its words.
+        report: progress callback.
+        max_words: limit of distinct words.
+
+    Returns:
+        Word -> count, without words longer than `MAX_WORD_LENGTH`.
     """
     if isinstance(documents, str):
         raise TypeError("documents must be an iterable of documents. Received: one string")
@@ -158,17 +179,27 @@ def count_words(
 
 
 def _without_rare(counts: Counter[str], keep: int) -> Counter[str]:
-    """The words seen more often than word number `keep`, so at most `keep` of them."""
+    """Return the words with higher counts than word number `keep`, so at most `keep` words."""
     floor = sorted(counts.values(), reverse=True)[keep]
     return Counter({word: n for word, n in counts.items() if n > floor})
 
 
 def _pieces(word: str) -> list[str]:
+    """Split a word into its characters: "word" -> ["w", "##o", "##r", "##d"]."""
     return [word[0], *[CONTINUATION + character for character in word[1:]]]
 
 
 def _alphabet(counts: Counter[str], room: int, coverage: float) -> tuple[list[str], dict[str, int]]:
-    """The most frequent characters, in the forms that occur, and the words made of them alone."""
+    """Choose the alphabet: the most frequent characters, which cover a share of the corpus.
+
+    Args:
+        counts: word -> count.
+        room: number of entries for the alphabet. A character may need two, with and without "##".
+        coverage: share of all characters in the corpus that the alphabet should cover.
+
+    Returns:
+        The entries of the alphabet, and word -> count of the words that it can spell.
+    """
     forms: Counter[str] = Counter()
     for word, n in counts.items():
         for piece in _pieces(word):
@@ -193,9 +224,21 @@ def _alphabet(counts: Counter[str], room: int, coverage: float) -> tuple[list[st
 def _merge(
     words: dict[str, int], vocabulary: list[str], vocab_size: int, report: Progress
 ) -> list[str]:
-    """Adds the most frequent pairs to `vocabulary` until it has `vocab_size` entries, if it can.
+    """Add the most frequent pairs to `vocabulary` until it has `vocab_size` entries.
 
-    The heap is lazy: a pair has an entry of at least its count, and a stale one is mended when met.
+    The result is shorter if there are not enough pairs.
+
+    The heap is lazy: a pair has an entry with at least its count. An outdated entry is replaced
+    when it reaches the top.
+
+    Args:
+        words: word -> count, for words that the alphabet can spell.
+        vocabulary: special tokens and alphabet; it is extended in place.
+        vocab_size: number of entries to reach.
+        report: progress callback.
+
+    Returns:
+        `vocabulary`.
     """
     known = set(vocabulary)
     spelled = [_pieces(word) for word in words]
@@ -225,7 +268,7 @@ def _merge(
         for index in where.pop((left, right)):
             before = spelled[index]
             after = _joined(before, left, right, merged)
-            if len(after) == len(before):  # listed twice, or another merge took the pair
+            if len(after) == len(before):  # another merge changed the pair, or a duplicate index
                 continue
             spelled[index] = after
             for pair in pairwise(before):
@@ -245,7 +288,7 @@ def _merge(
 
 
 def _joined(pieces: list[str], left: str, right: str, merged: str) -> list[str]:
-    """`pieces` with every (left, right), from the left, as one."""
+    """Return `pieces` with each adjacent pair (left, right) replaced by `merged`, from the left."""
     result: list[str] = []
     for piece in pieces:
         if piece == right and result and result[-1] == left:

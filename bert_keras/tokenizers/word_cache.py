@@ -1,4 +1,8 @@
-"""Words to ids: greedy longest-match-first, with a hash table of the words already split."""
+"""WordPiece for a whole corpus: longest-match-first in NumPy, with a cache of words.
+
+Words of up to 16 bytes are handled as pairs of 64-bit numbers, so that no Python object is made for
+each word of a text.
+"""
 
 from __future__ import annotations
 
@@ -16,33 +20,33 @@ from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH
 
 KEY_BYTES = 16
 
-_HALF = 8  # bytes of a number
-# Odd, and others in each process: nobody can write words that all want one slot.
+_HALF = 8  # bytes of one 64-bit number, half of a key
+# Odd factors of the hash, random in each process: no text can be made whose words all collide.
 _MIXERS = np.frombuffer(os.urandom(_HALF * 2), np.uint64) | np.uint64(1)
 _MASKS = np.array([2 ** (8 * size) - 1 for size in range(_HALF + 1)], np.uint64)
 
 
 class ByteWindow:
-    """A text whose bytes can be read from any place, many places at once.
+    """A text from which the bytes at many positions are read at once, as 64-bit numbers.
 
     Args:
-        text: without zero bytes.
+        text: text without zero bytes.
     """
 
     def __init__(self, text: bytes):
-        # Two numbers are read from each place, and one behind them.
+        # Two numbers are read at each position, and the shift needs a third one.
         self._numbers = np.zeros(len(text) // _HALF + 4, "<u8")
         self._numbers.view(np.uint8)[: len(text)] = np.frombuffer(text, np.uint8)
 
     def keys(self, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """The bytes of words, zeros after them.
+        """Return the bytes of words as keys, padded with zero bytes.
 
         Args:
-            starts: int64 [words].
-            lengths: int64 [words]. What is longer than `KEY_BYTES` is cut.
+            starts: position of each word, int64 [words].
+            lengths: number of bytes of each word, int64 [words]. Only the first `KEY_BYTES` count.
 
         Returns:
-            uint64 [2, words].
+            uint64 [2, words], the first and the second 8 bytes of each word.
         """
         keys = np.zeros((2, len(starts)), np.uint64)
         keys[0] = self._read(starts) & _MASKS[np.minimum(lengths, _HALF)]
@@ -52,30 +56,29 @@ class ByteWindow:
         return keys
 
     def _read(self, starts: np.ndarray) -> np.ndarray:
-        """The 8 bytes from each place on."""
+        """Return the 8 bytes from each position on, uint64 [positions]."""
         index = starts >> 3
         shift = ((starts & 7) << 3).astype(np.uint64)
-        # Twice, for nothing can be shifted by 64 bits at once.
+        # Two shifts, because a shift by 64 bits is undefined.
         rest = self._numbers.take(index + 1) << (np.uint64(63) - shift) << np.uint64(1)
         return (self._numbers.take(index) >> shift) | rest
 
 
 def cut_keys(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first bytes of each key: `size` of them, as two numbers."""
+    """Return the first `size` bytes of each key [2, keys], as two arrays uint64 [keys]."""
     return keys[0] & _MASKS[min(size, _HALF)], keys[1] & _MASKS[max(size - _HALF, 0)]
 
 
 class HashTable:
-    """A number for each key: open addressing, linear probing, nothing is taken out.
+    """Hash table from keys to numbers, with open addressing and linear probing, without removal.
 
-    The caller sees to it that there is room: with all slots taken a new key looks for one without
-    end.
+    The caller has to keep slots free: in a full table the search for a free slot never ends.
 
     Args:
-        bits: there are `2**bits` slots.
+        bits: the table has `2**bits` slots.
 
     Attributes:
-        values: int32 [slots], the numbers, from 1 on; 0 where nothing is.
+        values: int32 [slots], the numbers, from 1 on; 0 in a free slot.
     """
 
     def __init__(self, bits: int):
@@ -84,21 +87,21 @@ class HashTable:
         self._shift = np.uint64(64 - bits)
 
     def claim(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A slot for each key, that of the same key where it has one.
+        """Return the slot of each key. A key that is not in the table gets a free slot.
 
         Args:
             keys: uint64 [2, keys].
 
         Returns:
-            int64 [keys], the slots, and int64 [new], those of the keys that had none, each once.
-            The caller gives these their `values` next, which are below 0 until then.
+            The slots, int64 [keys]; and the indices of the keys that are new, int64 [new], each key
+            once. The caller must set `values` of their slots next, which are negative until then.
         """
         mixed = (keys[0] ^ (keys[1] * _MIXERS[1])) * _MIXERS[0]
         claimed = slots = (mixed >> self._shift).astype(np.int64)
         rest, new = np.arange(len(slots)), [np.zeros(0, np.int64)]
         while len(rest):
             empty = np.flatnonzero(self.values.take(slots) == 0)
-            # Of those who write into one slot the last one has it.
+            # If several keys write into one slot, the last one gets it.
             names = -1 - rest[empty]
             self.values[slots[empty]] = names
             first = empty[self.values[slots[empty]] == names]
@@ -114,15 +117,15 @@ class HashTable:
 
 
 # === Greedy longest-match-first ===
-# What the `tokenizers` library's model says of one word, for those of up to 16 bytes.
+# The same result as the WordPiece model of the `tokenizers` library, for words of up to 16 bytes.
 
 
 class LongestMatch:
-    """`match(window, starts, lengths)`: the ids of words (Wu et al., 2016, §4.1).
+    """Greedy longest-match-first tokenization of many words at once (Wu et al., 2016, §4.1).
 
     Args:
-        vocabulary: the pieces; the position is the id.
-        unknown: the id of a word that pieces do not make.
+        vocabulary: all pieces; the position is the id.
+        unknown: id of a word that the pieces cannot spell.
     """
 
     def __init__(self, vocabulary: Sequence[str], unknown: int):
@@ -137,25 +140,25 @@ class LongestMatch:
     def __call__(
         self, window: ByteWindow, starts: np.ndarray, lengths: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of words.
+        """Return the ids of words.
 
         Args:
-            window: the text that holds them.
-            starts: int64 [words].
-            lengths: int64 [words], from 1 to `KEY_BYTES`.
+            window: text of the words.
+            starts: position of each word, int64 [words].
+            lengths: number of bytes of each word, int64 [words], from 1 to `KEY_BYTES`.
 
         Returns:
-            int32 [ids], those of all words, and int64 [words], how many each has.
+            Ids of all words, int32 [ids], and the number of ids of each word, int64 [words].
         """
         is_unknown = np.zeros(len(starts), bool)
         words, ids = [], []
         rest, pieces = np.arange(len(starts)), self._begin
         while len(rest):
-            found, sizes = pieces.longest(window.keys(starts, lengths), lengths)
+            piece_ids, sizes = pieces.longest(window.keys(starts, lengths), lengths)
             fits = sizes > 0
             is_unknown[rest[~fits]] = True
             words.append(rest[fits])
-            ids.append(found[fits])
+            ids.append(piece_ids[fits])
             goes_on = fits & (sizes < lengths)
             rest, pieces = rest[goes_on], self._go_on
             starts, lengths = (starts + sizes)[goes_on], (lengths - sizes)[goes_on]
@@ -165,15 +168,15 @@ class LongestMatch:
         known = ~is_unknown[word]
         word = np.concatenate([word[known], unknown])
         id_ = np.concatenate([id_[known], np.full(len(unknown), self._unknown, np.int32)])
-        # Stable: the pieces of a word were found one after the other.
+        # A stable sort keeps the pieces of a word in their order.
         return id_[np.argsort(word, kind="stable")], np.bincount(word, minlength=len(is_unknown))
 
 
 class _Pieces:
-    """The pieces that may stand at one kind of place, with their ids."""
+    """The pieces that can begin a word, or those that can continue one; `ids`: piece -> id."""
 
     def __init__(self, ids: dict[bytes, int]):
-        # No word has a zero byte, and in a key it would be the end.
+        # A zero byte would end a key. No word has one.
         fitting = [piece for piece in ids if 0 < len(piece) <= KEY_BYTES and 0 not in piece]
         lengths = np.fromiter(map(len, fitting), np.int64, len(fitting))
         keys = ByteWindow(b"".join(fitting)).keys(np.cumsum(lengths) - lengths, lengths)
@@ -186,7 +189,15 @@ class _Pieces:
             self._by_size.append((size, names[order], fitting_ids[chosen[order]]))
 
     def longest(self, keys: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The longest piece that each key begins with: its id and its bytes, 0 where none does."""
+        """Find the longest piece at the beginning of each key.
+
+        Args:
+            keys: uint64 [2, keys].
+            lengths: number of bytes of each key, int64 [keys].
+
+        Returns:
+            Id int32 [keys] and number of bytes int64 [keys] of the piece; 0 bytes for none.
+        """
         ids = np.zeros(len(lengths), np.int32)
         sizes = np.zeros(len(lengths), np.int64)
         rest = np.arange(len(lengths))
@@ -195,14 +206,14 @@ class _Pieces:
             wanted = _sortable(keys[:, tried], size)
             places = np.minimum(names.searchsorted(wanted), len(names) - 1)
             is_piece = names[places] == wanted
-            found = tried[is_piece]
-            ids[found], sizes[found] = names_ids[places[is_piece]], size
+            matched = tried[is_piece]
+            ids[matched], sizes[matched] = names_ids[places[is_piece]], size
             rest = rest[sizes[rest] == 0]
         return ids, sizes
 
 
 def _sortable(keys: np.ndarray, size: int) -> np.ndarray:
-    """The first bytes of each key, `size` of them: numbers where these hold them."""
+    """Return the first `size` bytes of each key as one sortable value, a number or bytes."""
     first, second = cut_keys(keys, size)
     if size <= KEY_BYTES // 2:
         return first
@@ -210,26 +221,26 @@ def _sortable(keys: np.ndarray, size: int) -> np.ndarray:
 
 
 # === Cache of words ===
-# No word of up to 16 bytes, in a block of text, becomes an object of Python.
 
 
-_BITS = 19  # of the number of slots, which take ten megabytes
+_BITS = 19  # log2 of the number of slots, which take ten megabytes
 _MAX_WORDS = 2 ** (_BITS - 1)
 _MAX_IDS = 2**22
-_WORDS_AT_ONCE = 2 ** (_BITS - 2)  # so that a quarter of the slots stays free
-_SHORT_TEXT = 4_096  # bytes, of which Python finds the words as soon
+_WORDS_AT_ONCE = 2 ** (_BITS - 2)  # keeps a quarter of the slots free
+_SHORT_TEXT = 4_096  # bytes: for less text a dictionary is as fast as NumPy
 
-_Found = tuple[np.ndarray, np.ndarray, np.ndarray]  # ids, how many each word has, ends of texts
+# All ids, number of ids of each word, and True for a word that is `TEXT_END`.
+_Found = tuple[np.ndarray, np.ndarray, np.ndarray]
 _tables: weakref.WeakSet[WordTable] = weakref.WeakSet()
 
 
 class WordTable:
-    """The ids of words, remembered. Bounded: starts afresh when it has grown too large.
+    """Thread-safe cache of the ids of words. It is emptied when it has grown too large.
 
     Args:
-        model: of the pieces.
-        match: the same for many words.
-        splitter: what it is given comes from.
+        model: WordPiece model of the `tokenizers` library, for single words.
+        match: the same for many words at once.
+        splitter: splitter that cleans the texts and finds their words.
     """
 
     def __init__(
@@ -248,24 +259,24 @@ class WordTable:
         return 0 if self._known is None else self._known.count
 
     def start_afresh(self) -> None:
-        """Forgets all, in a process that was forked from another thread's as well."""
+        """Empty the cache and make a new lock, as a forked process needs it."""
         self._lock = threading.Lock()
         self._known: _Known | None = None
 
     def ids(self, text: bytes) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of texts.
+        """Return the ids of texts.
 
         Args:
-            text: one text or more, as `WordSplitter.cleaned` gives them.
+            text: one or several cleaned texts, joined by `WordSplitter.cleaned`.
 
         Returns:
-            int32 [ids], those of all texts, and int64 [texts], how many each has.
+            Ids of all texts, int32 [ids], and the number of ids of each text, int64 [texts].
         """
         with self._lock:
             try:
-                found = self._short(text) if len(text) < _SHORT_TEXT else self._long(text)
-                ids, lengths, is_end = map(np.concatenate, zip(*found, strict=True))
-            except BaseException:  # what was half remembered is no use
+                parts = self._short(text) if len(text) < _SHORT_TEXT else self._long(text)
+                ids, lengths, is_end = map(np.concatenate, zip(*parts, strict=True))
+            except BaseException:  # an interrupted update leaves the cache inconsistent
                 self._known = None
                 raise
         ends = np.cumsum(lengths)[is_end]
@@ -278,10 +289,12 @@ class WordTable:
         return self._known
 
     def _short(self, text: bytes) -> Iterator[_Found]:
+        """Yield the ids of a short text, whose words are looked up one by one."""
         known, words = self._with_room(), self._splitter.words(text)
         yield known.ids(np.fromiter(map(known.__getitem__, words), np.int32, len(words)))
 
     def _long(self, text: bytes) -> Iterator[_Found]:
+        """Yield the ids of a long text, for many words at once."""
         window = ByteWindow(text)
         starts, lengths = _words(text, self._splitter.kinds)
         for first in range(0, len(starts) or 1, _WORDS_AT_ONCE):
@@ -291,10 +304,10 @@ class WordTable:
 
 
 class _Known(dict[bytes, int]):
-    """The ids of words in one table, and the place of each word there.
+    """The ids of all cached words, and the place of each word among them.
 
-    A short text's words, and long words, have their places in the dictionary itself; words of a
-    long text in slots.
+    The dictionary has the places of words of short texts and of words over 16 bytes. The hash table
+    has the places of the words of long texts.
     """
 
     def __init__(self, model: tokenizers.models.WordPiece, match: LongestMatch):
@@ -303,11 +316,10 @@ class _Known(dict[bytes, int]):
         self._ids = array("i")
         self._starts = array("i", [0, 0])
         self._slots = HashTable(_BITS)
-        # Without ids, and the first of the places.
-        self[TEXT_END] = 0
+        self[TEXT_END] = 0  # place 0 has no ids
         slots, _ = self._slots.claim(ByteWindow(TEXT_END).keys(np.zeros(1, int), np.ones(1, int)))
         self._slots.values[slots] = 1
-        self._too_long = self._placed("x" * (MAX_WORD_LENGTH + 1))  # all the same to WordPiece
+        self._too_long = self._placed("x" * (MAX_WORD_LENGTH + 1))  # all such words are [UNK]
 
     @property
     def count(self) -> int:
@@ -327,7 +339,7 @@ class _Known(dict[bytes, int]):
         return place
 
     def _placed(self, word: str) -> int:
-        """The place of a new word."""
+        """Tokenize a new word, store its ids and return its place."""
         self._ids.extend([piece.id for piece in self._model.tokenize(word)])
         self._starts.append(len(self._ids))
         return self.count - 1
@@ -335,7 +347,7 @@ class _Known(dict[bytes, int]):
     def places(
         self, text: bytes, window: ByteWindow, starts: np.ndarray, lengths: np.ndarray
     ) -> np.ndarray:
-        """int32 [words], the place of each word of a text."""
+        """Return the place of each word, int32 [words]; new words are added. See `_words`."""
         places = np.empty(len(starts), np.int32)
         has_key = lengths <= KEY_BYTES
         for index in np.flatnonzero(~has_key).tolist():
@@ -348,13 +360,14 @@ class _Known(dict[bytes, int]):
         return places
 
     def _remember(self, ids: np.ndarray, lengths: np.ndarray) -> None:
+        """Append the ids of new words; `lengths` has the number of ids of each word."""
         starts = len(self._ids) + np.cumsum(lengths)
         self._ids.frombytes(ids.astype(np.intc).tobytes())
         self._starts.frombytes(starts.astype(np.intc).tobytes())
 
     def ids(self, places: np.ndarray) -> _Found:
-        """The ids of words."""
-        # Views, gone before the next word comes: an array that is looked into cannot grow.
+        """Return the ids of words by their places, int32 [words]."""
+        # These views must not outlive the call: an `array` with views cannot grow.
         table, starts = np.frombuffer(self._ids, np.intc), np.frombuffer(self._starts, np.intc)
         firsts = starts.take(places)
         lengths = starts.take(places + 1) - firsts
@@ -365,7 +378,7 @@ class _Known(dict[bytes, int]):
 
 
 def _words(text: bytes, kinds: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Return the begin of each word and its number of bytes: int64 [words] each."""
+    """Return the position and the number of bytes of each word, int64 [words] each."""
     kind = np.frombuffer(text.translate(kinds), np.uint8)
     is_part, is_alone = kind == PART, kind == ALONE
     begins, stops = is_part.copy(), is_part.copy()
@@ -376,7 +389,7 @@ def _words(text: bytes, kinds: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _after_fork() -> None:
-    """A lock that another thread held is held for ever in the child, which has no such thread."""
+    """Replace the locks in a forked process: one that another thread held would never be free."""
     for table in _tables:
         table.start_afresh()
 

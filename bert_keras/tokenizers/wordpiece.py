@@ -1,4 +1,4 @@
-"""BERT's WordPiece: cleaning, words, pieces (Wu et al., 2016, §4.1; Devlin et al., 2019, §3)."""
+"""BERT's WordPiece tokenizer (Wu et al., 2016, §4.1; Devlin et al., 2019, §3)."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from bert_keras.tokenizers.word_cache import LongestMatch, WordTable
 
 
 class WordPiece:
-    """The kind of tokenizer that BERT, DistilBERT and ELECTRA have.
+    """WordPiece model of BERT, DistilBERT and ELECTRA. `backends.Engine` has the same methods.
 
     Args:
-        vocabulary: the pieces; the position is the id.
+        vocabulary: all pieces; the position is the id.
         lowercase: lower-case the text.
-        strip_accents: remove accents; None does it where `lowercase` does.
+        strip_accents: remove accents; None for the value of `lowercase`.
         split_cjk: make every Chinese character a word.
 
     Attributes:
-        vocabulary: the pieces.
-        scheme: the special tokens, and where they stand.
-        switches: the other arguments, by name.
-        plain: the engine to which special tokens in a text are text.
-        marked: the engine that finds them.
-        identity: all that decides ids.
-        split: a text to its words.
+        vocabulary: all pieces.
+        scheme: special tokens and their places around texts.
+        switches: values of the other arguments, by name.
+        plain: library tokenizer that treats "[MASK]" and the like in a text as ordinary text.
+        marked: library tokenizer that recognises special tokens in a text.
+        identity: text that is equal for two tokenizers if they give the same ids.
+        split: function from a text to its words.
 
     Raises:
-        DataError: the vocabulary is no use: names the entry.
+        DataError: if the vocabulary is not valid. The message names the entry.
     """
 
     scheme = BERT
@@ -60,7 +60,7 @@ class WordPiece:
         self.identity = json.dumps([self.vocabulary, self.switches], ensure_ascii=True)
         ids = {token: index for index, token in enumerate(self.vocabulary)}
         model = models.WordPiece(ids, unk_token=BERT.unk, max_input_chars_per_word=MAX_WORD_LENGTH)
-        # Two engines over one model: settings of an engine are not safe to switch between threads.
+        # Two tokenizers share one model, because switching one of them is not thread-safe.
         self.plain, self.marked = self._engine(model), self._engine(model)
         self.marked.add_special_tokens(list(BERT.special_tokens))
         self.split = WordSplitter(self.plain.normalizer, self.plain.pre_tokenizer)
@@ -68,6 +68,7 @@ class WordPiece:
         self._table = WordTable(model, match, self.split)
 
     def _engine(self, model: models.WordPiece) -> hf.Tokenizer:
+        """Build a tokenizer of the `tokenizers` library around a WordPiece model."""
         engine = hf.Tokenizer(model)
         engine.normalizer = normalizers.BertNormalizer(
             clean_text=True,
@@ -81,19 +82,19 @@ class WordPiece:
         return engine
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, to which special tokens are text."""
+        """Return the ids of each text. Special tokens in a text are ordinary text."""
         ids, lengths = self.ragged_ids(texts)
         flat, ends = ids.tolist(), np.cumsum(lengths).tolist()
         return [flat[start:end] for start, end in pairwise([0, *ends])]
 
     def ragged_ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The same in two arrays: all ids, and how many each text has."""
+        """Return `text_ids` as arrays: int32 [all ids], and int64 [texts], the ids of each text."""
         if len(texts) == 0:
             return np.zeros(0, np.int32), np.zeros(0, np.int64)
         return self._table.ids(self.split.cleaned(texts))
 
     def continues(self, piece: str) -> bool:
-        """Return whether the piece continues a word."""
+        """Return whether a piece continues a word."""
         return piece.startswith(CONTINUATION)
 
     @property
@@ -106,5 +107,5 @@ class WordPiece:
 
     @property
     def json(self) -> str:
-        """The content of a tokenizer.json."""
+        """Content of a tokenizer.json."""
         return self.marked.to_str(pretty=True)
