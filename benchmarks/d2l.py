@@ -43,7 +43,7 @@ from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 from bert_keras.training import PretrainRecipe, pretrain_setup
 from bert_keras.training.pretrain_recipe import load_recipe
 from bert_keras.training.pretrain_setup import build_task, start_from_frequencies, task_to_train
-from bert_keras.training.recipe_base import parse_overrides
+from bert_keras.training.recipe_files import parse_overrides
 
 # === The network of d2l.ai's small BERT, built from our layers, as its book trains it.
 

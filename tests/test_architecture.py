@@ -315,7 +315,7 @@ def test_imports_go_down_only() -> None:
         ("bert_keras.training.pretrain", "from bert_keras.training.dry_run import plan", False),
         ("bert_keras.models.task", "from bert_keras.training import plan", True),
         ("training.pretrain", "from bert_keras.training.pretrain import main", False),
-        ("examples.fill_mask", "from bert_keras.training.run_folder import RunFolder", True),
+        ("examples.fill_mask", "from bert_keras.training.run_folder import PretrainFolder", True),
         ("examples.fill_mask", "def f():\n  import pandas", False),
         ("examples.fill_mask", "import keras_hub", True),
         ("examples.compare_sst2.peer", "def f():\n  import keras_hub", False),

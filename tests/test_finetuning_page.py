@@ -24,7 +24,7 @@ from bert_keras.training.finetune_recipe import (
 )
 from bert_keras.training.pretrain_recipe import PretrainRecipe, load_recipe
 from bert_keras.training.pretrain_recipe import quicktest as quick_pretraining
-from bert_keras.training.recipe_base import parse_overrides, read_command
+from bert_keras.training.recipe_files import parse_overrides, read_command
 from tests.markdown import Block, blocks, run_python
 
 PAGE = Path(__file__).parents[1] / "docs" / "finetuning.md"

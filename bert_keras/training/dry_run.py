@@ -22,7 +22,7 @@ from bert_keras.training.prepare import find_prepared, open_tokenizer
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.pretrain_setup import check_held_out
 from bert_keras.training.progress import clock
-from bert_keras.training.run_folder import RunFolder
+from bert_keras.training.run_folder import PretrainFolder
 
 _BYTES_PER_TOKEN = 4.5  # of English in a vocabulary learned from it
 _GZIP = 2.8  # how much text packs
@@ -109,7 +109,7 @@ def print_plan(
 
 def files_of_run(recipe: PretrainRecipe) -> list[str]:
     """Return what a run writes into its folder, files and folders, in the order of writing."""
-    folder = RunFolder(recipe)
+    folder = PretrainFolder(recipe)
     demo = ["demo.txt"] if recipe.corpus == "demo" else []
     corpus = [] if _prepared(recipe) else [*demo, folder.corpus.name]
     training = [path.name for path in (folder.checkpoints, folder.metrics, folder.speed)]

@@ -1,4 +1,4 @@
-"""Fine-tunes a model on labelled examples: trains, measures, reports, with several seeds.
+"""Fine-tune a model on labelled examples: train, measure and report, with several seeds.
 
     bert-keras finetune RECIPE train=FILE dev=FILE encoder=HANDLE [key=value …] [--dry-run]
     bert-keras finetune --help KEY      explains one key
@@ -25,15 +25,16 @@ Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 damaged files, 5 no space
 from __future__ import annotations
 
 import shlex
-import sys
-import tempfile
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bert_keras.errors import NumericError, UsageError
 from bert_keras.training import machine, recipe_help
 from bert_keras.training.finetune_recipe import FOLDER, FinetuneRecipe, load_finetuning, quicktest
-from bert_keras.training.recipe_base import read_command
-from bert_keras.training.run import run
+from bert_keras.training.recipe_files import read_command
+from bert_keras.training.run import check_folder, run, train
+
+if TYPE_CHECKING:
+    from bert_keras.training.run_folder import FinetuneFolder
 
 _FLAGS = ("--dry-run", "--quicktest")
 
@@ -44,7 +45,7 @@ def describe(words: list[str]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the program; returns the exit code."""
+    """Run the program; return the exit code."""
     recipe, flags = read_command(
         arguments,
         FinetuneRecipe,
@@ -54,66 +55,54 @@ def main(arguments: list[str]) -> int:
         "finetune",
         named="the folder of the run",
     )
-    machine.order_for_memory()
-    # Keras and its backend take seconds to import: after the command is known to be good.
-    from bert_keras.resume import RunLock
-    from bert_keras.training.run_folder import QUICKTEST, FinetuneFolder
-
-    is_quick = "--quicktest" in flags
+    is_quicktest = "--quicktest" in flags
     for name in ("train", "encoder"):
-        if not is_quick and not getattr(recipe, name):
+        if not is_quicktest and not getattr(recipe, name):
             raise UsageError(f"{name}= is missing. See bert-keras finetune --help")
     if "--dry-run" in flags:
+        if is_quicktest:
+            raise UsageError("--dry-run is of the recipe's own files: leave --quicktest out.")
         from bert_keras.training.finetune_dry_run import print_plan
 
-        if is_quick:
-            raise UsageError("--dry-run is of the recipe's own files: leave --quicktest out.")
-        import keras
-
-        folder = FinetuneFolder(recipe)
-        folder.check()
-        folder.require_same(recipe, keras.backend.backend())
+        check_folder(recipe)
         print_plan(recipe)
         return 0
-    if is_quick and not recipe.out:  # every test is a new run
-        folder = FinetuneFolder(recipe, tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
-    else:
-        folder = FinetuneFolder(recipe)
-    folder.check()  # before the lock puts a file into it
-    with RunLock(folder.path):
-        if is_quick:
-            from bert_keras.training.finetune_data import quicktest_recipe
 
-            recipe = quicktest_recipe(recipe, folder.given / QUICKTEST)
-        return _finetune(recipe, folder, arguments)
+    def body(folder: FinetuneFolder) -> None:
+        whole = _with_examples(recipe, folder) if is_quicktest else recipe
+        _finetune(whole, folder, arguments)
+
+    return train(recipe, body, is_quicktest=is_quicktest)
 
 
-def _finetune(recipe: FinetuneRecipe, folder: Any, arguments: list[str]) -> int:
+def _with_examples(recipe: FinetuneRecipe, folder: FinetuneFolder) -> FinetuneRecipe:
+    """Return the recipe of a quick test, with made-up examples and models in its folder."""
+    from bert_keras.training.finetune_data import quicktest_recipe
+    from bert_keras.training.run_folder import QUICKTEST
+
+    return quicktest_recipe(recipe, folder.given / QUICKTEST)
+
+
+def _finetune(recipe: FinetuneRecipe, folder: FinetuneFolder, arguments: list[str]) -> None:
     import keras
 
     from bert_keras.training.finetune_data import Data
     from bert_keras.training.finetune_report import finish
-    from bert_keras.training.finetune_seed import Stopped, run_seed, tokenizer_of
-    from bert_keras.training.pretrain_report import versions
+    from bert_keras.training.finetune_seed import run_seed, tokenizer_of
     from bert_keras.training.tasks import task_of
 
-    folder.claim(recipe, keras.backend.backend(), versions())
+    folder.claim(recipe, keras.backend.backend(), machine.versions())
     kind = task_of(recipe)
     data = Data.read(recipe, kind)
     tokenizer = tokenizer_of(recipe)
     seeds = range(recipe.seed, recipe.seed + recipe.seeds)
-    try:
-        results = [
-            run_seed(recipe, kind, data, tokenizer, seed, folder.of_seed(seed)) for seed in seeds
-        ]
-    except Stopped as stopped:
-        print(stopped, file=sys.stderr)
-        return stopped.exit_code
+    results = [
+        run_seed(recipe, kind, data, tokenizer, seed, folder.of_seed(seed)) for seed in seeds
+    ]
     command = shlex.join(["bert-keras", "finetune", *arguments])
     finish(recipe, kind, data, tokenizer, results, folder, command)
     if all("failed" in result for result in results):
         raise NumericError(f"Every seed failed: {results[0]['failed']}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.task_names import FINETUNED, FINETUNING, WIDTH
-from bert_keras.training import recipe_base
-from bert_keras.training.recipe_base import JIT, RENAMED_TASKS, Section, check_values, fail
+from bert_keras.training import recipe_files
+from bert_keras.training.recipe_base import RENAMED_TASKS, SEEDS, RunRecipe, Section, changed, fail
 
 FOLDER = Path(__file__).parent / "recipes" / "finetuning"
 KINDS = tuple(FINETUNED)
 
-_SEEDS = 2**32
 # Tasks that a value is for.
 _CHOICES, _QUESTIONS = ("multiple_choice",), ("question_answering",)
 _TAGS = ("token_classification",)
@@ -39,7 +38,7 @@ _teacher, _optimization, _run = Section("Distillation"), Section("Optimization")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuneRecipe:
+class FinetuneRecipe(RunRecipe):
     """The values of a fine-tuning run. A recipe file defines one: `recipe = FinetuneRecipe(…)`.
 
     Raises:
@@ -62,7 +61,7 @@ class FinetuneRecipe:
         "seed that draws the rows: the same rows for every seed of the run",
         0,
         least=0,
-        bound=_SEEDS,
+        bound=SEEDS,
     )
     # === Files ===
     format: str = _files(
@@ -233,67 +232,63 @@ class FinetuneRecipe:
         is_share=False,
     )
     # === Optimization ===
-    epochs: int = _optimization("passes over the training examples", 3)
-    batch_size: int = _optimization("examples of a batch", FINETUNING.batch_size)
+    epochs: int = _optimization("passes over the training examples", 3, before="batch_size")
+    batch_size: int = changed("batch_size", FINETUNING.batch_size)
     packing: bool = _optimization(
         "sequence packing: several examples in a row of max_length, without padding",
         False,
         tasks=_TOKENS,
+        before="learning_rate",
     )
-    learning_rate: float = _optimization(
-        f"peak learning rate; 0: the default, {_rate(FINETUNING.learning_rate)} "
+    learning_rate: float = changed(
+        "learning_rate",
+        0.0,
+        meaning=f"peak learning rate; 0: the default, {_rate(FINETUNING.learning_rate)} "
         f"(token_classification: {_rate(FINETUNING.tags_learning_rate)}), lower for encoders "
         f"wider than {WIDTH}",
-        0.0,
-        is_share=False,
+        above_zero=False,
     )
     warmup: float = _optimization(
-        "share of the steps in which the learning rate rises from 0", FINETUNING.warmup
+        "share of the steps in which the learning rate rises from 0",
+        FINETUNING.warmup,
+        before="schedule",
     )
-    schedule: str = _optimization(
-        "decay of the learning rate; slanted_triangular has a warm-up of its own",
+    schedule: str = changed(
+        "schedule",
         FINETUNING.schedule,
+        meaning="decay of the learning rate; slanted_triangular has a warm-up of its own",
         choices=("linear", "cosine", "polynomial", "constant", "slanted_triangular"),
     )
-    weight_decay: float = _optimization(
-        "weight decay of kernels and embeddings", FINETUNING.weight_decay, is_share=False
-    )
-    clip_norm: float = _optimization(
-        "largest norm of the gradient; 0: no clipping", FINETUNING.clip_norm, is_share=False
-    )
-    optimizer: str = _optimization(
-        "name of the optimizer", "adamw", choices=("adamw", "lamb", "muon")
-    )
+    weight_decay: float = changed("weight_decay", FINETUNING.weight_decay)
+    clip_norm: float = changed("clip_norm", FINETUNING.clip_norm)
     layer_decay: float = _optimization(
         "learning rate of each layer as a share of that of the layer above; 0: one rate for all",
         0.0,
+        before="precision",
     )
     unfreeze_every: int = _optimization(
         "gradual unfreezing: updates until the next lower layer trains too; 0: all at once",
         0,
         least=0,
+        before="precision",
     )
     class_weights: str = _optimization(
         "weights of the labels in the loss",
         "none",
         choices={"none": "all labels weigh the same", "balanced": "rare labels weigh more"},
         tasks=_CLASSES,
-    )
-    precision: str = _optimization(
-        "Keras dtype policy", "float32", choices=("float32", "mixed_bfloat16", "mixed_float16")
-    )
-    gradient_checkpointing: bool = _optimization(
-        "recompute activations in the backward pass: less memory, more time", False
+        before="precision",
     )
     # === Run ===
-    seed: int = _run(
-        "first seed, of new weights, dropout and the order of the examples",
-        0,
-        least=0,
-        bound=_SEEDS,
+    seed: int = changed(
+        "seed", meaning="first seed, of new weights, dropout and the order of the examples"
     )
-    seeds: int = _run("number of seeds; each trains a model, and the best one is kept", 1)
-    evaluations: int = _run("evaluations on dev in each epoch", 1)
+    seeds: int = _run(
+        "number of seeds; each trains a model, and the best one is kept",
+        1,
+        before="checkpoint_every",
+    )
+    evaluations: int = _run("evaluations on dev in each epoch", 1, before="checkpoint_every")
     keep: str = _run(
         "weights to keep",
         "best",
@@ -301,29 +296,33 @@ class FinetuneRecipe:
             "best": "those of the best evaluation on dev",
             "last": "those of the last step",
         },
+        before="checkpoint_every",
     )
     patience: int = _run(
-        "stop early after this many evaluations without improvement; 0: never", 0, least=0
+        "stop early after this many evaluations without improvement; 0: never",
+        0,
+        least=0,
+        before="checkpoint_every",
     )
-    metric: str = _run("metric that chooses the best weights; empty: the first one of the task", "")
-    checkpoint_every: int = _run("evaluations between checkpoints", 1)
-    workers: int = _run("threads that prepare batches", 2)
-    jit_compile: str = _run(
-        "compile with XLA; auto: as the backend and device allow", "auto", choices=tuple(JIT)
+    metric: str = _run(
+        "metric that chooses the best weights; empty: the first one of the task",
+        "",
+        before="checkpoint_every",
     )
-    out: str = _run("folder of the run; empty: runs/<name>", "")
-    name: str = _run("name of the run; empty: that of the recipe file", "")
+    checkpoint_every: int = changed(
+        "checkpoint_every", 1, meaning="evaluations between checkpoints"
+    )
 
     def __post_init__(self) -> None:
         if today := RENAMED_TASKS.get(self.task):
             fail("task", f"is called {today} now", self.task)
-        check_values(self)
+        super().__post_init__()
         if self.alpha > 1:
             fail("alpha", "must be at most 1", self.alpha)
         if not all(part.isdecimal() for part in self.layers.split(",") if self.layers):
             fail("layers", "must be numbers with commas", self.layers)
-        if self.seed + self.seeds > _SEEDS:
-            fail("seeds", f"must leave all seeds below {_SEEDS:,}", self.seeds)
+        if self.seed + self.seeds > SEEDS:
+            fail("seeds", f"must leave all seeds below {SEEDS:,}", self.seeds)
         if self.crf and self.all_pieces:  # tags are chosen for words
             fail("all_pieces", "must be false with crf=true", self.all_pieces)
         for name in ("crf", "teacher"):  # these read rows of one example
@@ -347,7 +346,7 @@ class FinetuneRecipe:
 
 
 def usual_values() -> dict[str, Any]:
-    """Of all values that a recipe need not say."""
+    """Return the default values of a recipe by name."""
     return {field.name: field.default for field in dataclasses.fields(FinetuneRecipe)}
 
 
@@ -362,7 +361,7 @@ _AROUND = 5  # special tokens at most, and one piece of the text
 
 def known_finetunings() -> list[str]:
     """Return the names of the recipes in recipes/finetuning, sorted."""
-    return recipe_base.known_recipes(FOLDER)
+    return recipe_files.known_recipes(FOLDER)
 
 
 def load_finetuning(name_or_path: str) -> FinetuneRecipe:
@@ -371,11 +370,11 @@ def load_finetuning(name_or_path: str) -> FinetuneRecipe:
     Raises:
         UsageError: no such recipe, or a file that does not define one.
     """
-    return recipe_base.load_recipe(name_or_path, FinetuneRecipe, FOLDER)
+    return recipe_files.load_recipe(name_or_path, FinetuneRecipe, FOLDER)
 
 
 def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:
-    """The recipe with little of everything, all else as it is."""
+    """Return the recipe of a quick test: few examples and steps, all else as it is."""
     more: dict[str, Any] = {}
     if recipe.task == "question_answering":
         more = {"max_question": 16, "stride": 8}

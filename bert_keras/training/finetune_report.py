@@ -21,12 +21,12 @@ from bert_keras.training import machine, progress
 from bert_keras.training.best_checkpoint import counting, goodness, measure
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_recipe import FinetuneRecipe
-from bert_keras.training.finetune_seed import METRICS, open_best
+from bert_keras.training.finetune_seed import open_best
 from bert_keras.training.plots import confusion_picture, curve_picture
-from bert_keras.training.pretrain_report import markdown_table, versions
+from bert_keras.training.pretrain_report import markdown_table
 from bert_keras.training.progress import clock
 from bert_keras.training.run import AGAIN
-from bert_keras.training.run_folder import FinetuneFolder
+from bert_keras.training.run_folder import FinetuneFolder, TrainingFiles
 from bert_keras.training.tasks import Evaluation, FinetuningTask
 
 _SHOWN = 200  # characters of an example
@@ -115,7 +115,9 @@ def _write_predictions(trained: _Trained) -> None:
 
 def _draw_curve(trained: _Trained) -> None:
     curves = {
-        result["seed"]: _curve(trained.folder.of_seed(result["seed"]) / METRICS, trained.name)
+        result["seed"]: _curve(
+            TrainingFiles(trained.folder.of_seed(result["seed"])).metrics, trained.name
+        )
         for result in trained.good
     }
     curve_picture(curves, trained.name, trained.folder.curve)
@@ -240,7 +242,7 @@ def _how(
         ("machine", machine.described(machine.facts())),
         ("memory", f"{machine.gibibytes(memory)} at the peak"),
         ("backend", keras.backend.backend()),
-        ("versions", ", ".join(f"{key} {value}" for key, value in versions().items())),
+        ("versions", ", ".join(f"{key} {value}" for key, value in machine.versions().items())),
         ("examples", f"{len(data.train):,} to learn from, {len(data.dev):,} to measure on"),
         *((key, markdown(repr(value))) for key, value in settings.items()),
     ]

@@ -10,8 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import keras
-
 from bert_keras import file_io
 from bert_keras.checkpoints import open_checkpoint
 from bert_keras.errors import ArtifactError, NumericError, UsageError
@@ -19,20 +17,19 @@ from bert_keras.loading import load_checkpoint, load_opened
 from bert_keras.models import (
     BertEncoder,
     Distiller,
-    PackedTask,
     SentenceEncoder,
     Task,
     checked_length,
     encoder_for,
 )
-from bert_keras.optimization import optimizer
 from bert_keras.task_names import FINETUNING
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine
 from bert_keras.training.best_checkpoint import KeepBest
 from bert_keras.training.finetune_data import Data, training_examples
 from bert_keras.training.finetune_recipe import FinetuneRecipe
-from bert_keras.training.recipe_base import JIT
+from bert_keras.training.run_folder import TrainingFiles
+from bert_keras.training.setup import compile_for, dtype_policy, set_seed_and_devices
 from bert_keras.training.tasks import FinetuningTask
 from bert_keras.training.training_loop import Fitting
 
@@ -90,7 +87,7 @@ def open_encoder(recipe: FinetuneRecipe, *, load_weights: bool = True) -> BertEn
     """
     # What is frozen or adapted is the recipe's decision.
     encoder = BertEncoder.from_preset(
-        recipe.encoder, dtype=recipe.precision, plain=True, load_weights=load_weights
+        recipe.encoder, dtype=dtype_policy(recipe), plain=True, load_weights=load_weights
     )
     if recipe.layers:
         try:
@@ -112,7 +109,7 @@ def distiller_of(
     """
     opened = open_checkpoint(recipe.teacher)
     is_encoder_for_pairs = opened.class_name == SentenceEncoder.__name__
-    options: dict[str, Any] = {"dtype": recipe.precision, "load_weights": load_weights}
+    options: dict[str, Any] = {"dtype": dtype_policy(recipe), "load_weights": load_weights}
     if task.reads_apart and is_encoder_for_pairs:  # all that such runs keep
         loss = task.options["loss"]
         teacher: Any = type(task).from_preset(recipe.teacher, loss=loss, **options)
@@ -150,22 +147,10 @@ def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -
 # === Training with one seed ===
 
 
-BEST, RESULT, METRICS, SPEED, CHECKPOINTS = (
-    *("best", "result.json", "metrics.jsonl", "speed.jsonl"),
-    "checkpoints",
-)
-# Before the first step: the best metrics, after how many steps, whether all answers were the same
-# there, reports without a gain, and the seconds that went into opening the model, measuring and
-# writing it.
+BEST, RESULT = "best", "result.json"
+# State before the first step: the best metrics and their step, whether all answers were the same
+# there, reports without a gain, and the seconds spent on opening, measuring and writing the model.
 _START = {"best": None, "best_step": 0, "constant": False, "waited": 0, "aside": 0.0}
-
-
-class Stopped(Exception):  # noqa: N818
-    """A signal ended the run after a checkpoint; `exit_code` is the program's."""
-
-    def __init__(self, name: str, exit_code: int):
-        super().__init__(f"Stopped by {name} after a checkpoint; the same command goes on.")
-        self.exit_code = exit_code
 
 
 def run_seed(
@@ -230,7 +215,7 @@ def _train(
 ) -> dict[str, Any]:
     start = perf_counter()
     # === Model and batches ===
-    keras.utils.set_random_seed(seed)
+    set_seed_and_devices(seed)
     task = build_task(recipe, kind, data.labels, tokenizer)
     model: Any = task.packed() if recipe.packing else task
     if recipe.teacher:
@@ -242,14 +227,21 @@ def _train(
     reports = math.ceil(recipe.epochs * examples.num_batches() / log_every)
     rate = recipe.learning_rate
     rate = rate or FINETUNING.learning_rate_of(recipe.task, task.encoder.config.hidden_size)
-    _compile(recipe, model, rate, reports * log_every)
+    total_steps = reports * log_every
+    compile_for(
+        recipe,
+        model,
+        total_steps,
+        warmup_steps=round(recipe.warmup * total_steps),
+        learning_rate=rate,
+        layer_decay=recipe.layer_decay or 1.0,
+        unfreeze_every=recipe.unfreeze_every,
+    )
     # === Resume ===
     fitting = Fitting(
         model,
         examples,
-        checkpoints=folder / CHECKPOINTS,
-        metrics=folder / METRICS,
-        speed=folder / SPEED,
+        files=TrainingFiles(folder),
         log_every=log_every,
         began=start,
         start=_START,
@@ -260,7 +252,7 @@ def _train(
         *(recipe, kind, data.dev, tokenizer, folder / BEST, log_every, state), fitting.show
     )
     # === Training ===
-    stop = fitting.run(
+    fitting.run(
         reports,
         seen=examples.statistics(),
         more=lambda: best.state,
@@ -272,31 +264,9 @@ def _train(
         score_name=lambda: best.score_name,
         is_over=best.is_over,
     )
-    if stop.signal is not None:
-        raise Stopped(stop.signal.name, stop.exit_code)
     return {**fitting.state_after(best.reports), **best.state, "learning_rate": rate}
 
 
 def _note(recipe: FinetuneRecipe, seed: int, step: int) -> str:
     many = f" ({seed - recipe.seed + 1} of {recipe.seeds})" if recipe.seeds > 1 else ""
     return f"seed {seed}{many}" + (f": going on after step {step:,}" if step else "")
-
-
-def _compile(
-    recipe: FinetuneRecipe, task: Task | PackedTask | Distiller, rate: float, total_steps: int
-) -> None:
-    task.compile(
-        optimizer(
-            rate,
-            total_steps=total_steps,
-            warmup_steps=round(recipe.warmup * total_steps),
-            schedule=recipe.schedule,
-            name=recipe.optimizer,
-            weight_decay=recipe.weight_decay,
-            clip_norm=recipe.clip_norm or None,
-            layer_decay=recipe.layer_decay or 1.0,
-            unfreeze_every=recipe.unfreeze_every,
-        ),
-        jit_compile=JIT[recipe.jit_compile],
-        **task.loss_and_metrics(),
-    )

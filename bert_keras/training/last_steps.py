@@ -32,7 +32,7 @@ from bert_keras.training.pretrain_report import FilledMask
 if TYPE_CHECKING:
     from bert_keras.training.pretrain_report import Report
     from bert_keras.training.pretrain_setup import TrainingCorpora
-    from bert_keras.training.run_folder import RunFolder
+    from bert_keras.training.run_folder import PretrainFolder
 
 # A name that Keras's own callback wrote: time, host, pid, number.
 _NAMES_HOST = re.compile(r"(events\.out\.tfevents\.\d+)\..+(\.\d+\.\d+\.v2)")
@@ -232,7 +232,7 @@ class Trained:
     """A training that is done, and what the last steps make of it."""
 
     recipe: PretrainRecipe
-    folder: RunFolder
+    folder: PretrainFolder
     task: Task
     corpora: TrainingCorpora
     event_files: Any
@@ -284,7 +284,7 @@ def _draw(trained: Trained) -> None:
 
     folder, report = trained.folder, trained.report
     entropy = None if report is None else report.entropy
-    picture = loss_picture(MetricsLog(folder.metrics).records(), folder.picture, entropy)
+    picture = loss_picture(MetricsLog(folder.training.metrics).records(), folder.picture, entropy)
     if report is not None and picture is not None:
         trained.report = dataclasses.replace(report, picture=picture.name)
 

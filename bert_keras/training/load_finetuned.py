@@ -17,7 +17,7 @@ from bert_keras.task_names import FINETUNED
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import progress
 from bert_keras.training.finetune_recipe import READING, FinetuneRecipe
-from bert_keras.training.recipe_base import parse_overrides, require_no_flags
+from bert_keras.training.recipe_files import parse_overrides, require_no_flags
 from bert_keras.training.run_folder import recipe_of
 from bert_keras.training.tasks import FinetuningTask, task_of
 from bert_keras.training.tasks.question_answering import values_of
@@ -121,7 +121,7 @@ def require_apart(path: Path, inputs: Sequence[str]) -> None:
 
 def _values(words: Sequence[str], own: dict[str, str], recipe: FinetuneRecipe) -> dict[str, Any]:
     """Changes the program's own values; answers those of the recipe, with what is given."""
-    defaults = dataclasses.asdict(recipe)
+    defaults = recipe.values()
     values = parse_overrides(words, own | {name: defaults[name] for name in _VALUES})
     own |= {name: values.pop(name) for name in own}
     return values

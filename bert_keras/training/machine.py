@@ -22,6 +22,9 @@ _KNOWN_BEFORE = (0, 13)
 
 _UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")  # that multiply matrices
 
+# Packages whose versions a run depends on.
+_PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "numpy", "tokenizers")
+
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes of what getrusage counts in
 
 
@@ -50,6 +53,17 @@ def facts() -> dict[str, str | int | None]:
     system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     found = {"cpus": cpus, "memory_bytes": memory, "platform": system}
     return {"processor": _processor(), **found}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that a run depends on, as far as installed."""
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def gibibytes(size: object) -> str:

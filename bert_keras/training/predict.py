@@ -54,7 +54,7 @@ from typing import Any
 from bert_keras import file_io
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.training import progress
-from bert_keras.training.recipe_base import parse_overrides, require_no_flags
+from bert_keras.training.recipe_files import parse_overrides, require_no_flags
 from bert_keras.training.run import run
 
 _COLUMNS = ("text", "pair", "question", "context", "prompt", "options", "lead")

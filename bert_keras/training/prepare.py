@@ -41,7 +41,7 @@ from bert_keras import Tokenizer, data, escaping, file_io, presets
 from bert_keras.errors import UsageError
 from bert_keras.training.machine import RSS_UNIT
 from bert_keras.training.progress import clock, task
-from bert_keras.training.recipe_base import parse_overrides
+from bert_keras.training.recipe_files import parse_overrides
 from bert_keras.training.run import run
 
 _LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z0-9]+)*")

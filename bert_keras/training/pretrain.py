@@ -1,4 +1,4 @@
-"""Pretrains a BERT from text: corpus, vocabulary, training, report and SavedModel in one command.
+"""Pretrain a BERT from text: corpus, vocabulary, training, report and SavedModel in one command.
 
     bert-keras pretrain RECIPE [key=value …] [--dry-run] [--quicktest]
     bert-keras pretrain --help KEY      explains one key
@@ -27,8 +27,6 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
-import sys
-import tempfile
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -36,11 +34,11 @@ from typing import TYPE_CHECKING, Any
 from bert_keras.errors import UsageError, run_steps
 from bert_keras.training import machine, recipe_help
 from bert_keras.training.pretrain_recipe import FOLDER, PretrainRecipe, load_recipe, quicktest
-from bert_keras.training.recipe_base import read_command
-from bert_keras.training.run import AGAIN, run
+from bert_keras.training.recipe_files import read_command
+from bert_keras.training.run import AGAIN, check_folder, run, train
 
 if TYPE_CHECKING:
-    from bert_keras.training.run_folder import RunFolder
+    from bert_keras.training.run_folder import PretrainFolder
 
 _FLAGS = ("--dry-run", "--quicktest")
 
@@ -51,7 +49,7 @@ def describe(words: list[str]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the program; returns the exit code."""
+    """Run the program; return the exit code."""
     recipe, flags = read_command(
         arguments,
         PretrainRecipe,
@@ -66,43 +64,26 @@ def main(arguments: list[str]) -> int:
             "tensorboard=true needs tensorboard. Install bert-keras[tensorboard], or leave it "
             "out: metrics.jsonl has the same numbers."
         )
+    is_quicktest = "--quicktest" in flags
     if "--dry-run" in flags:
-        return _plan(recipe, is_quicktest="--quicktest" in flags)
-    machine.order_for_memory()
-    # Keras and its backend take seconds to import: after the command is known to be good.
-    from bert_keras.resume import RunLock
-    from bert_keras.training.run_folder import RunFolder
+        from bert_keras.training.dry_run import print_plan
 
-    if "--quicktest" in flags and not recipe.out:  # every test is a new run
-        folder = RunFolder(recipe, tempfile.mkdtemp(prefix="bert_keras_quicktest_"))
-    else:
-        folder = RunFolder(recipe)
-    folder.check()  # before the lock puts a file into it
-    with RunLock(folder.path):
-        return _pretrain(recipe, folder, arguments)
+        if recipe.out or not is_quicktest:  # else the folder is a new one
+            check_folder(recipe)
+        print_plan(recipe, is_quicktest=is_quicktest)
+        return 0
+
+    def body(folder: PretrainFolder) -> None:
+        _pretrain(recipe, folder, arguments)
+
+    return train(recipe, body, is_quicktest=is_quicktest)
 
 
-def _plan(recipe: PretrainRecipe, *, is_quicktest: bool) -> int:
-    from bert_keras.training.dry_run import print_plan
-    from bert_keras.training.run_folder import RunFolder
-
-    if recipe.out or not is_quicktest:  # else the folder is a new one
-        folder = RunFolder(recipe)
-        folder.check()
-        if folder.run.exists():
-            import keras  # takes seconds
-
-            folder.require_same(recipe, keras.backend.backend())
-    print_plan(recipe, is_quicktest=is_quicktest)
-    return 0
-
-
-def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -> int:
+def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[str]) -> None:
     import keras
 
     from bert_keras.data import dataset
     from bert_keras.training.last_steps import STEPS, Trained
-    from bert_keras.training.pretrain_report import versions
     from bert_keras.training.pretrain_setup import (
         build_task,
         evaluation_batches,
@@ -112,10 +93,11 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
         start_from_frequencies,
         task_to_train,
     )
+    from bert_keras.training.setup import set_seed_and_devices
     from bert_keras.training.training_loop import Fitting
 
     start = perf_counter()
-    folder.claim(recipe, keras.backend.backend(), versions())
+    folder.claim(recipe, keras.backend.backend(), machine.versions())
 
     # === Text ===
     corpora = open_corpora(recipe, folder)
@@ -123,7 +105,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     held_out = rows_of(recipe, corpora.examples(recipe, held_out=True))
 
     # === Model ===
-    keras.utils.set_random_seed(recipe.seed)
+    set_seed_and_devices(recipe.seed)
     task = build_task(recipe, corpora.tokenizer.vocab_size)
     model = task_to_train(recipe, task)
 
@@ -131,9 +113,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     fitting = Fitting(
         model,
         examples,
-        checkpoints=folder.checkpoints,
-        metrics=folder.metrics,
-        speed=folder.speed,
+        files=folder.training,
         log_every=recipe.log_every,
         began=start,
         start={"peak_memory": 0},
@@ -153,7 +133,7 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
     # === Training ===
     step, steps = state["step"], recipe.steps
     event_files = _event_files(folder) if recipe.tensorboard else None
-    stop = fitting.run(
+    fitting.run(
         steps // recipe.log_every,
         seen=seen_in(examples),
         more=lambda: {"peak_memory": peak_memory(), "corpus": fingerprint},
@@ -166,14 +146,8 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
         ),
         validation_freq=recipe.evaluate_every,
     )
-    if stop.signal is not None:
-        print(
-            f"Stopped by {stop.signal.name} after a checkpoint; the same command goes on.",
-            file=sys.stderr,
-        )
-        return stop.exit_code
     if step == steps:
-        # As `fit` ends: averaged weights, where wanted, take the place of the trained ones.
+        # No `fit` ran, which ends with this: averaged weights replace the trained ones.
         model.optimizer.finalize_variable_values(model.trainable_variables)
     command = shlex.join(["bert-keras", "pretrain", *arguments])
     trained = Trained(
@@ -185,10 +159,9 @@ def _pretrain(recipe: PretrainRecipe, folder: RunFolder, arguments: list[str]) -
         saved_models=Path(folder.given if "--quicktest" in arguments else "", "saved_models"),
     )
     run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
-    return 0
 
 
-def _event_files(folder: RunFolder) -> Any:
+def _event_files(folder: PretrainFolder) -> Any:
     from bert_keras.training.last_steps import EventFiles
     from bert_keras.training.training_loop import MayFail
 

@@ -10,8 +10,8 @@ from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 from bert_keras.features import PAIR_LOSSES
 from bert_keras.presets import PRESETS
-from bert_keras.training import recipe_base
-from bert_keras.training.recipe_base import JIT, Section, check_values, fail
+from bert_keras.training import recipe_files
+from bert_keras.training.recipe_base import RunRecipe, Section, changed, fail
 
 FOLDER = Path(__file__).parent / "recipes"
 _text, _vocabulary, _model = Section("Text"), Section("Vocabulary"), Section("Model")
@@ -19,7 +19,7 @@ _examples, _optimization, _run = Section("Examples"), Section("Optimization"), S
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainRecipe:
+class PretrainRecipe(RunRecipe):
     """The values of a pretraining run. A recipe file defines one: `recipe = PretrainRecipe(…)`.
 
     Raises:
@@ -117,62 +117,40 @@ class PretrainRecipe:
         least=0,
     )
     # === Optimization ===
-    batch_size: int = _optimization("examples of a batch", 32)
-    steps: int = _optimization("number of training batches, a multiple of log_every")
-    learning_rate: float = _optimization(
-        "peak learning rate, at the end of the warm-up", 1e-4, above_zero=True, is_share=False
+    steps: int = _optimization(
+        "number of training batches, a multiple of log_every", before="learning_rate"
     )
-    warmup_steps: int = _optimization("steps in which the learning rate rises from 0", 0, least=0)
-    schedule: str = _optimization(
-        "decay of the learning rate after the warm-up",
-        "linear",
-        choices=("linear", "cosine", "polynomial"),
-    )
-    weight_decay: float = _optimization(
-        "weight decay of kernels and embeddings; biases and LayerNorm have none",
-        0.01,
-        is_share=False,
-    )
-    clip_norm: float = _optimization(
-        "largest norm of the gradient; 0: no clipping", 1.0, is_share=False
-    )
-    optimizer: str = _optimization(
-        "name of the optimizer", "adamw", choices=("adamw", "lamb", "muon")
+    warmup_steps: int = _optimization(
+        "steps in which the learning rate rises from 0", 0, least=0, before="schedule"
     )
     gradient_accumulation_steps: int = _optimization(
-        "batches whose gradients are accumulated for one update", 1
+        "batches whose gradients are accumulated for one update", 1, before="precision"
     )
     ema_momentum: float = _optimization(
-        "momentum of an exponential moving average of the weights, which is saved; 0: off", 0.0
-    )
-    precision: str = _optimization(
-        "Keras dtype policy", "float32", choices=("float32", "mixed_bfloat16", "mixed_float16")
-    )
-    gradient_checkpointing: bool = _optimization(
-        "recompute activations in the backward pass: less memory, more time", False
+        "momentum of an exponential moving average of the weights, which is saved; 0: off",
+        0.0,
+        before="precision",
     )
     loss_chunks: int = _optimization(
-        "compute the loss in this many parts of the vocabulary: less memory, more time", 1
+        "compute the loss in this many parts of the vocabulary: less memory, more time",
+        1,
+        before="seed",
     )
     # === Run ===
-    seed: int = _run("seed of weights, dropout and data", 0, least=0, bound=2**32)
-    log_every: int = _run("steps between two lines of metrics.jsonl", 50)
-    evaluate_every: int = _run("lines of metrics.jsonl between evaluations", 10)
-    eval_examples: int = _run("held-out examples to evaluate on", 2_000)
-    checkpoint_every: int = _run("lines of metrics.jsonl between checkpoints", 10)
-    workers: int = _run("threads or processes that prepare data", 2)
-    tensorboard: bool = _run("also write event files for TensorBoard", False)
-    export: bool = _run("write a SavedModel at the end", True)
-    jit_compile: str = _run(
-        "compile with XLA; auto: as the backend and device allow", "auto", choices=tuple(JIT)
+    log_every: int = _run("steps between two lines of metrics.jsonl", 50, before="checkpoint_every")
+    evaluate_every: int = _run(
+        "lines of metrics.jsonl between evaluations", 10, before="checkpoint_every"
     )
-    out: str = _run("folder of the run; empty: runs/<name>", "")
-    name: str = _run(
-        "name of the run and of its folder in saved_models; empty: that of the recipe file", ""
+    eval_examples: int = _run("held-out examples to evaluate on", 2_000, before="checkpoint_every")
+    tensorboard: bool = _run("also write event files for TensorBoard", False, before="jit_compile")
+    export: bool = _run("write a SavedModel at the end", True, before="jit_compile")
+    name: str = changed(
+        "name",
+        meaning="name of the run and of its folder in saved_models; empty: that of the recipe file",
     )
 
     def __post_init__(self) -> None:
-        check_values(self)
+        super().__post_init__()
         if not self.corpus:
             fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)
         if self.init_checkpoint:
@@ -246,7 +224,7 @@ _SIZES = ("hidden_size", "num_layers", "num_heads", "intermediate_size", "max_po
 
 def known_recipes() -> list[str]:
     """Return the names of the recipes in recipes/, sorted."""
-    return recipe_base.known_recipes(FOLDER)
+    return recipe_files.known_recipes(FOLDER)
 
 
 def load_recipe(name_or_path: str) -> PretrainRecipe:
@@ -255,7 +233,7 @@ def load_recipe(name_or_path: str) -> PretrainRecipe:
     Raises:
         UsageError: no such recipe, or a file that does not define one.
     """
-    return recipe_base.load_recipe(name_or_path, PretrainRecipe, FOLDER)
+    return recipe_files.load_recipe(name_or_path, PretrainRecipe, FOLDER)
 
 
 def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import importlib.metadata
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,8 +27,8 @@ from bert_keras.training import machine, pretrain_setup
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.pretrain_setup import TrainingCorpora, evaluation_batches, rows_of, seen_in
 from bert_keras.training.progress import clock
-from bert_keras.training.recipe_base import JIT
-from bert_keras.training.run_folder import TEXT_VALUES, RunFolder
+from bert_keras.training.run_folder import TEXT_VALUES, PretrainFolder
+from bert_keras.training.setup import compile_to_evaluate
 
 _YARDSTICK = (
     "The yardstick: whoever knows how often each token occurs, but does not look at the context, "
@@ -215,26 +214,14 @@ def markdown_table(rows: Sequence[Row], head: Row = ("measure", "value", "remark
 # === Facts of a report ===
 
 
-_PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "numpy", "tokenizers")
 _RTD = ("rtd_loss", "rtd_accuracy", "rtd_share")
 _FILLED = 10
 _SHORTEST, _LONGEST = 8, 40  # pieces of a sentence that is shown
 
 
-def versions() -> dict[str, str]:
-    """Versions of the packages that a run depends on, where installed."""
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
 def examine(
     recipe: PretrainRecipe,
-    folder: RunFolder,
+    folder: PretrainFolder,
     task: Task,
     corpora: TrainingCorpora,
     *,
@@ -246,8 +233,7 @@ def examine(
     tokenizer, train, held_out = corpora.tokenizer, corpora.train, corpora.held_out
     examples = corpora.examples(recipe, held_out=True)
     batches = evaluation_batches(recipe, examples)
-    if not task.compiled:  # but a view of it
-        task.compile(**task.loss_and_metrics(), jit_compile=JIT[recipe.jit_compile])
+    compile_to_evaluate(recipe, task)
     measured = task.evaluate(dataset(examples, steps=batches), return_dict=True, verbose=0)
     learned_from = corpora.examples(recipe)
     seen = seen_in(learned_from)
@@ -255,7 +241,7 @@ def examine(
         seen |= seen_in(rows_of(recipe, learned_from))
     measured_on = examples.statistics(epoch=0, batches=batches)
     entropy = pretrain_setup.entropy(held_out.tokens, tokenizer.special_ids)
-    speeds = MetricsLog(folder.speed).records()
+    speeds = MetricsLog(folder.training.speed).records()
     # A run that an earlier version began has reports without it.
     waiting = [record["waiting_share"] for record in speeds if "waiting_share" in record]
     pair = recipe.loss if recipe.loss in PAIR_LOSSES else None
@@ -264,11 +250,11 @@ def examine(
         command=command,
         date=datetime.date.today().isoformat(),
         backend=keras.backend.backend(),
-        versions=versions(),
+        versions=machine.versions(),
         machine=machine.facts(),
         settings={
             name: value
-            for name, value in dataclasses.asdict(recipe).items()
+            for name, value in recipe.values().items()
             # A prepared corpus was made with values of its own.
             if name == "corpus" or not (corpora.is_prepared and name in TEXT_VALUES)
         },

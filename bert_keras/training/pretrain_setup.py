@@ -30,12 +30,11 @@ from bert_keras.models import (
     Pretrainer,
     Task,
 )
-from bert_keras.optimization import optimizer
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import demo_corpus, prepare
 from bert_keras.training.pretrain_recipe import PretrainRecipe
-from bert_keras.training.recipe_base import JIT
-from bert_keras.training.run_folder import RunFolder
+from bert_keras.training.run_folder import PretrainFolder
+from bert_keras.training.setup import compile_for, dtype_policy
 
 _CHUNK = 1 << 22  # ids that are counted at once: a corpus is larger than memory
 
@@ -173,7 +172,7 @@ def seen_in(examples: PretrainingExamples | PackedExamples) -> dict[str, float]:
     return examples.statistics(0, SAMPLED_BATCHES)
 
 
-def open_corpora(recipe: PretrainRecipe, folder: RunFolder) -> TrainingCorpora:
+def open_corpora(recipe: PretrainRecipe, folder: PretrainFolder) -> TrainingCorpora:
     """Opens the prepared corpus the recipe names, or the run's own, made now if need be.
 
     Raises:
@@ -189,7 +188,9 @@ def open_corpora(recipe: PretrainRecipe, folder: RunFolder) -> TrainingCorpora:
     if prepared is None:
         prepared = folder.corpus
         # Once trained on, it is what the run was made with, whatever became of the files.
-        if not prepared.exists() or (not folder.checkpoints.exists() and _is_old(recipe, prepared)):
+        if not prepared.exists() or (
+            not folder.training.checkpoints.exists() and _is_old(recipe, prepared)
+        ):
             _prepare(recipe, folder)
     return _open_prepared(prepared, is_prepared)
 
@@ -260,7 +261,7 @@ def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
     return before != source.origin["files"] or changed > made
 
 
-def _prepare(recipe: PretrainRecipe, folder: RunFolder) -> None:
+def _prepare(recipe: PretrainRecipe, folder: PretrainFolder) -> None:
     check_held_out(recipe)  # before the vocabulary is learned
     source, file_names = recipe.corpus, ()
     if source == "demo":
@@ -314,20 +315,14 @@ def task_to_train(recipe: PretrainRecipe, task: Task) -> Task | PackedTask | Chu
     model: Any = task.packed() if recipe.packed_length else task
     if recipe.loss_chunks > 1:
         model = model.loss_chunks(recipe.loss_chunks)
-    model.compile(
-        optimizer(
-            recipe.learning_rate,
-            total_steps=recipe.steps // recipe.gradient_accumulation_steps,
-            warmup_steps=recipe.warmup_steps // recipe.gradient_accumulation_steps,
-            schedule=recipe.schedule,
-            name=recipe.optimizer,
-            weight_decay=recipe.weight_decay,
-            clip_norm=recipe.clip_norm or None,
-            gradient_accumulation_steps=recipe.gradient_accumulation_steps,
-            ema_momentum=recipe.ema_momentum,
-        ),
-        jit_compile=JIT[recipe.jit_compile],
-        **model.loss_and_metrics(),
+    batches = recipe.gradient_accumulation_steps
+    compile_for(
+        recipe,
+        model,
+        recipe.steps // batches,
+        warmup_steps=recipe.warmup_steps // batches,
+        gradient_accumulation_steps=batches,
+        ema_momentum=recipe.ema_momentum,
     )
     return model
 
@@ -340,7 +335,7 @@ def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:
         task = kind.from_preset(
             recipe.init_checkpoint,
             plain=True,
-            dtype=recipe.precision,
+            dtype=dtype_policy(recipe),
             allow_missing=(*kind.head_layers, "pooler"),
             allow_unused=_HEADS,
             **options,
@@ -367,7 +362,7 @@ def _new(recipe: PretrainRecipe, vocab_size: int) -> Task:
         pooler=recipe.loss in PAIR_LOSSES,  # nothing else would train it
         family="electra" if recipe.loss == "rtd" else sizes.family,
     )
-    encoder = BertEncoder(config, dtype=recipe.precision)
+    encoder = BertEncoder(config, dtype=dtype_policy(recipe))
     if recipe.loss == "mlm":
         return MaskedLM(encoder)
     if recipe.loss == "rtd":

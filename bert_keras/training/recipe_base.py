@@ -1,20 +1,17 @@
-"""Recipes in Python files: declared values, `key=value` on a command line, one message each."""
+"""Base of recipes: the values that every run has, and the rules that values are checked by."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import math
-import re
-import runpy
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NoReturn
 
 from bert_keras.errors import UsageError
-from bert_keras.escaping import require_utf8
 
-# Keys of earlier versions -> their names today. An old run folder goes on with the new names.
+# Keys of earlier versions -> their names today. A run folder of an earlier version is resumed
+# by the new names.
 RENAMED = {
     "accumulate": "gradient_accumulation_steps",
     "ema": "ema_momentum",
@@ -42,7 +39,7 @@ RENAMED_TASKS = {
     "similarity": "sentence_similarity",
     "pair_labels": "pair_classification",
 }
-# Names of such keys in other libraries -> ours, the first of which a program has is suggested.
+# Names of such keys in other libraries -> our keys. A message suggests the first known one.
 ALIASES: dict[str, tuple[str, ...]] = {
     "batch": ("batch_size",),
     "checkpoint": ("encoder", "init_checkpoint"),
@@ -71,53 +68,6 @@ def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(task := found.get("task"), str):
         found["task"] = RENAMED_TASKS.get(task, task)
     return found
-
-
-def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults with the values of `key=value` arguments, each of its default's type.
-
-    Args:
-        arguments: as given on the command line.
-        defaults: every known key, with a text, whole number, number or truth value.
-
-    Raises:
-        UsageError: not key=value, an unknown or repeated key, or a value of another type.
-    """
-    values: dict[str, Any] = {}
-    for argument in arguments:
-        key, equals, text = argument.partition("=")
-        if not equals:
-            raise UsageError(f"Expected key=value. Received: {argument!r}")
-        if key not in defaults:
-            if (today := RENAMED.get(key)) in defaults:
-                raise UsageError(f"{key}= is called {today}= now. Received: {argument!r}")
-            raise UsageError(
-                f"Unknown key. Received: {argument!r}.{nearest(key, defaults)} "
-                f"Known keys: {', '.join(defaults)}."
-            )
-        if key in values:
-            raise UsageError(f"{key} is given twice. Received: {argument!r}")
-        kind = type(defaults[key])
-        try:
-            values[key] = _PARSERS[kind](text)
-        except (ValueError, OverflowError, KeyError):
-            raise UsageError(f"{key} must be {KINDS[kind.__name__]}. Received: {text!r}") from None
-    return {**defaults, **values}
-
-
-def _integer(text: str) -> int:
-    """A whole number as written: 100_000 or 1e5."""
-    number = float(text)
-    return int(text) if "e" not in text.lower() or not number.is_integer() else int(number)
-
-
-_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_PARSERS = {
-    str: str,
-    int: _integer,
-    float: float,
-    bool: lambda text: _TRUTH[text.lower()],
-}
 
 
 def nearest(word: str, known: Collection[str]) -> str:
@@ -151,6 +101,7 @@ class Rule:
         above_zero: a number must not be 0.
         is_share: a number stays below 1.
         tasks: of fine-tuning that the value is for; () for all.
+        before: the shared value that this one stands before in files and help.
     """
 
     section: str
@@ -161,6 +112,7 @@ class Rule:
     above_zero: bool = False
     is_share: bool = True
     tasks: tuple[str, ...] = ()
+    before: str = ""
 
 
 class Section:
@@ -188,9 +140,22 @@ class Section:
 
 
 def rules_of(recipe: Any) -> Iterator[tuple[dataclasses.Field[Any], Rule]]:
-    """Yield the fields of a class of recipes, or of a recipe, with their rules."""
-    for field in dataclasses.fields(recipe):
-        yield field, field.metadata[_RULE]
+    """Yield the fields of a class of recipes, or of a recipe, with their rules.
+
+    The order is that of `run.json` and of help: each shared value follows those that are declared
+    `before` it. A dataclass would put all values of its base first.
+    """
+    rules = {field: field.metadata[_RULE] for field in dataclasses.fields(recipe)}
+    recipe_class = recipe if isinstance(recipe, type) else type(recipe)
+    is_run = issubclass(recipe_class, RunRecipe)
+    shared = {field.name for field in dataclasses.fields(RunRecipe)} if is_run else set()
+    for field, rule in rules.items():
+        if field.name not in shared and not rule.before:
+            yield field, rule
+    for field, rule in rules.items():
+        if field.name in shared:
+            yield from (pair for pair in rules.items() if pair[1].before == field.name)
+            yield field, rule
 
 
 def check_values(recipe: Any) -> None:
@@ -236,127 +201,78 @@ def fail(name: str, rule: str, value: object, choices: Collection[str] = ()) -> 
     raise UsageError(f"{name} {rule}. Received: {name}={value!r}.{near}")
 
 
-# === Recipe files ===
+# === Values that every run has ===
 
 
-_Recipe = TypeVar("_Recipe", bound=Any)
-# Python's message about a keyword argument that the class named in {} does not have.
-_UNKNOWN = r"^{}\.__init__\(\) got an unexpected keyword argument '(\w+)'"
+_optimization, _run = Section("Optimization"), Section("Run")
+SEEDS = 2**32  # seeds are below it
 
 
-def known_recipes(folder: Path) -> list[str]:
-    """The names of the recipes in a folder, sorted."""
-    return sorted(path.stem for path in folder.glob("[!_]*.py"))
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunRecipe:
+    """The values that pretraining and fine-tuning share.
 
-
-def load_recipe(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
-    """The recipe of a name in a folder or of a path to a .py file, its `name` filled in.
-
-    Args:
-        name_or_path: either.
-        kind: the class that it must be of.
-        folder: where names are looked for.
+    A subclass declares its own values, and changes a shared one with `changed`. The defaults here
+    are those of pretraining.
 
     Raises:
-        UsageError: no such recipe, or a file that does not define one.
+        UsageError: a value of the wrong type or out of range.
     """
-    path = Path(name_or_path)
-    if path.suffix != ".py":
-        path = folder / f"{name_or_path}.py"
-        if name_or_path not in known_recipes(folder):
-            raise UsageError(
-                f"No recipe of that name. Received: {name_or_path!r}."
-                f"{nearest(name_or_path, known_recipes(folder))} Known recipes: "
-                f"{', '.join(known_recipes(folder)) or 'none'}; or give the path of a .py file."
-            )
-    elif not path.is_file():
-        raise UsageError(f"No such recipe file: {name_or_path}")
-    try:
-        recipe = runpy.run_path(str(path)).get("recipe")
-    except SyntaxError as error:
-        raise UsageError(f"{path}, line {error.lineno}: not Python: {error.msg}") from error
-    except Exception as error:
-        if unknown := re.search(_UNKNOWN.format(kind.__name__), str(error)):
-            raise UsageError(f"{path}: {_unknown(unknown[1], kind)}") from error
-        cure = ""
-        if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("training"):
-            cure = ". Write: from bert_keras.training import PretrainRecipe, FinetuneRecipe"
-        raise UsageError(f"{path}: {type(error).__name__}: {error}{cure}") from error
-    if not isinstance(recipe, kind):
-        raise UsageError(
-            f"{path}: must define recipe = {kind.__name__}(…). Received: recipe={recipe!r}"
-        )
-    return dataclasses.replace(recipe, name=recipe.name or path.stem)
+
+    # === Optimization ===
+    batch_size: int = _optimization("examples of a batch", 32)
+    learning_rate: float = _optimization(
+        "peak learning rate, at the end of the warm-up", 1e-4, above_zero=True, is_share=False
+    )
+    schedule: str = _optimization(
+        "decay of the learning rate after the warm-up",
+        "linear",
+        choices=("linear", "cosine", "polynomial"),
+    )
+    weight_decay: float = _optimization(
+        "weight decay of kernels and embeddings; biases and LayerNorm have none",
+        0.01,
+        is_share=False,
+    )
+    clip_norm: float = _optimization(
+        "largest norm of the gradient; 0: no clipping", 1.0, is_share=False
+    )
+    optimizer: str = _optimization(
+        "name of the optimizer", "adamw", choices=("adamw", "lamb", "muon")
+    )
+    precision: str = _optimization(
+        "Keras dtype policy", "float32", choices=("float32", "mixed_bfloat16", "mixed_float16")
+    )
+    gradient_checkpointing: bool = _optimization(
+        "recompute activations in the backward pass: less memory, more time", False
+    )
+    # === Run ===
+    seed: int = _run("seed of weights, dropout and data", 0, least=0, bound=SEEDS)
+    checkpoint_every: int = _run("lines of metrics.jsonl between checkpoints", 10)
+    workers: int = _run("threads or processes that prepare data", 2)
+    jit_compile: str = _run(
+        "compile with XLA; auto: as the backend and device allow", "auto", choices=tuple(JIT)
+    )
+    out: str = _run("folder of the run; empty: runs/<name>", "")
+    name: str = _run("name of the run; empty: that of the recipe file", "")
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+    def values(self) -> dict[str, Any]:
+        """Return the values by name, in the order of `run.json`."""
+        return {field.name: getattr(self, field.name) for field, _ in rules_of(self)}
 
 
-def _unknown(key: str, kind: type[Any]) -> str:
-    """Return the message about a key that a class of recipes does not have."""
-    known = [field.name for field in dataclasses.fields(kind)]
-    today = f" It is called {RENAMED[key]}= now." if RENAMED.get(key) in known else ""
-    return f"{kind.__name__} has no key {key}=.{today or nearest(key, known)}"
-
-
-def require_no_flags(
-    unknown: Sequence[str], keys: Collection[str], flags: Collection[str] = ("--help",)
-) -> None:
-    """Refuse words that begin with "-", with the right spelling of the first.
+def changed(name: str, default: Any = dataclasses.MISSING, **rules: Any) -> Any:
+    """Declare a value of `RunRecipe` again, with another default or other rules.
 
     Args:
-        unknown: these words.
-        keys: of `key=value` that the program knows.
-        flags: that it knows.
-
-    Raises:
-        UsageError: there is one.
+        name: of the value.
+        default: that of `RunRecipe` where none is given.
+        rules: attributes of `Rule` that differ.
     """
-    for word in unknown:
-        name, _, value = word.lstrip("-").partition("=")
-        name = name.replace("-", "_")
-        name = RENAMED.get(name, name)
-        if name in keys:
-            raise UsageError(f"Write {name}={value or 'VALUE'}. Received: {word}")
-        raise UsageError(
-            f"Unknown flag. Received: {word}.{nearest(word, [*flags, *keys])} "
-            f"Known flags: {', '.join(flags)}."
-        )
-
-
-def read_command(
-    arguments: Sequence[str],
-    kind: type[_Recipe],
-    flags: Collection[str],
-    load: Callable[[str], _Recipe],
-    quicktest: Callable[[_Recipe], _Recipe],
-    program: str,
-    *,
-    named: str,
-) -> tuple[_Recipe, set[str]]:
-    """The recipe of a command line `RECIPE [key=value …]`, and the flags that are given.
-
-    Args:
-        arguments: the command line.
-        kind: the class of the recipe.
-        flags: those that there are.
-        load: opens a recipe by its name or path.
-        quicktest: what --quicktest makes of it.
-        program: its name, for messages.
-        named: what the recipe's `name` names, likewise.
-
-    Raises:
-        UsageError: what cannot be meant.
-    """
-    given = {argument for argument in arguments if argument.startswith("-")}
-    if unknown := sorted(given.difference(flags)):
-        require_no_flags(unknown, [field.name for field in dataclasses.fields(kind)], flags)
-    words = [argument for argument in arguments if argument not in given]
-    if not words or "=" in words[0]:
-        raise UsageError(f"Name a recipe: bert-keras {program} RECIPE [key=value …]")
-    recipe = load(words[0])
-    if "--quicktest" in given:
-        recipe = quicktest(recipe)
-    values = parse_overrides(words[1:], dataclasses.asdict(recipe))
-    for key in ("name", "out"):  # now, not when all is trained
-        require_utf8(values[key], f"{key}=")
-    if not values["name"]:
-        raise UsageError(f"name= must not be empty: it names {named}.")
-    return type(recipe)(**values), given
+    field = next(field for field in dataclasses.fields(RunRecipe) if field.name == name)
+    rule = dataclasses.replace(field.metadata[_RULE], **rules)
+    default = field.default if default is dataclasses.MISSING else default
+    return dataclasses.field(default=default, metadata={_RULE: rule})

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bert_keras.errors import UsageError
-from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_base
+from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_files
 from bert_keras.training.recipe_base import KINDS, RENAMED, Rule, nearest, rules_of
 
 _INDENT, _COLUMN, _WIDEST = 4, 36, 100
@@ -64,7 +64,7 @@ def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) ->
     Raises:
         UsageError: a word that is neither.
     """
-    known = recipe_base.known_recipes(folder)
+    known = recipe_files.known_recipes(folder)
     if not words:
         titles = {name: header_of(folder / f"{name}.py").title for name in known}
         recipes = [_row(name, title) for name, title in titles.items()]
@@ -75,7 +75,7 @@ def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) ->
     if name in fields:
         return _explained(*fields[name])
     if name in known:
-        recipe = recipe_base.load_recipe(name, kind, folder)
+        recipe = recipe_files.load_recipe(name, kind, folder)
         return f"{header_of(folder / f'{name}.py').text}\n\n{_values(recipe)}"
     if holders := [pair for pair in fields.values() if name in pair[1].choices]:
         return "\n\n".join(_explained(*pair) for pair in holders)
@@ -209,16 +209,16 @@ def _programs() -> dict[str, tuple[type[Any], Path]]:
 
 def _recipes(programs: list[tuple[type[Any], Path]], start: str) -> Iterator[tuple[str, str]]:
     for _, folder in programs:
-        for name in recipe_base.known_recipes(folder):
+        for name in recipe_files.known_recipes(folder):
             if name.startswith(start):
                 yield name, header_of(folder / f"{name}.py").title
 
 
 def _opened(name: str, recipe_class: type[Any], folder: Path) -> Any:
     """Return a recipe of this package; for the path of a file, which is not run, the class."""
-    if name not in recipe_base.known_recipes(folder):
+    if name not in recipe_files.known_recipes(folder):
         return recipe_class
-    return recipe_base.load_recipe(name, recipe_class, folder)
+    return recipe_files.load_recipe(name, recipe_class, folder)
 
 
 def _keys(recipe: Any) -> dict[str, _Key]:

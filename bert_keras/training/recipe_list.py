@@ -17,7 +17,7 @@ from rich.table import Column, Table
 
 from bert_keras import escaping
 from bert_keras.errors import UsageError
-from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_base, recipe_help
+from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_files, recipe_help
 from bert_keras.training.recipe_base import nearest
 from bert_keras.training.run import run
 
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 def _one(name: str) -> str:
     known = {}
     for program, kind, folder, _ in _PROGRAMS:
-        known |= dict.fromkeys(recipe_base.known_recipes(folder), (program, kind, folder))
+        known |= dict.fromkeys(recipe_files.known_recipes(folder), (program, kind, folder))
     if name not in known:
         raise UsageError(
             f"No recipe of that name. Received: {name!r}.{nearest(name, known)} "
@@ -61,9 +61,9 @@ def _table(program: str, kind: type[Any], folder: Path, task: str) -> Table:
     names = (Column(name, no_wrap=True) for name in ("recipe", task))
     columns = (*names, *(Column(name, overflow="fold") for name in ("data", "result")))
     table = Table(*columns, title=f"bert-keras {program} RECIPE", show_lines=True)
-    for name in recipe_base.known_recipes(folder):
+    for name in recipe_files.known_recipes(folder):
         header = recipe_help.header_of(folder / f"{name}.py")
-        values = recipe_base.load_recipe(name, kind, folder)
+        values = recipe_files.load_recipe(name, kind, folder)
         told = header.parts.get("Result", "not measured")
         result = textwrap.shorten(told, _MOST, placeholder=" …")
         cells = name, getattr(values, task), header.title, result

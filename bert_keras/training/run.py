@@ -1,19 +1,21 @@
-"""The edge of every program: help, one clear message for what the user can mend, exit codes."""
+"""Entry of every program: help, one message for each error a user can correct, exit codes."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from bert_keras import escaping
 from bert_keras.errors import exit_code_of, forget_output, message_of, quiet
 from bert_keras.training import machine
+from bert_keras.training.recipe_base import RunRecipe
 
-# What to do where one of the last steps of a training failed.
+# Advice after a failed last step of a training.
 AGAIN = "Repeat the command when this is mended: it trains no step again."
 _INTERRUPTED = 130  # 128 + SIGINT and 128 + SIGPIPE, as a shell reports them
 _BROKEN_PIPE = 141
@@ -66,14 +68,67 @@ def run(
     sys.exit(code)
 
 
+# === Programs that train ===
+
+
+def train(recipe: RunRecipe, body: Callable[[Any], None], *, is_quicktest: bool) -> int:
+    """Call the body of a training program in the folder of its run, which is locked meanwhile.
+
+    A quick test without `out=` gets a new temporary folder.
+
+    Args:
+        recipe: gives the folder.
+        body: called with the `RunFolder`.
+        is_quicktest: the command has --quicktest.
+
+    Returns:
+        The exit code: 0, or that of a signal that stopped the training after a checkpoint.
+    """
+    machine.order_for_memory()
+    # Keras and its backend take seconds to import. A bad command has been refused before.
+    from bert_keras.resume import RunLock
+    from bert_keras.training.run_folder import folder_of
+    from bert_keras.training.training_loop import Stopped
+
+    is_temporary = is_quicktest and not recipe.out
+    temporary = tempfile.mkdtemp(prefix="bert_keras_quicktest_") if is_temporary else ""
+    folder = folder_of(recipe, temporary)
+    folder.check()  # before the lock puts a file into it
+    with RunLock(folder.path):
+        try:
+            body(folder)
+        except Stopped as stopped:
+            print(stopped, file=sys.stderr)
+            return stopped.exit_code
+    return 0
+
+
+def check_folder(recipe: RunRecipe) -> None:
+    """Check, for a dry run, that the run could use its folder. Nothing is written.
+
+    Raises:
+        UsageError: the folder holds another run, or something else.
+    """
+    import keras
+
+    from bert_keras.training.run_folder import folder_of
+
+    folder = folder_of(recipe)
+    folder.check()
+    folder.require_same(recipe, keras.backend.backend())
+
+
+# === Messages ===
+
+
 def _docstring_of(program: Callable[..., object]) -> str:
     return inspect.getdoc(inspect.getmodule(program)) or "This program has no help."
 
 
 def _reader_is_gone() -> bool:
-    """Return whether nobody reads stdout any more; if so, nothing more is written to it."""
+    """Return whether the reader of stdout has closed it; if so, nothing more is written to it."""
     try:
-        print(flush=True)  # what could not be written before is forgotten: a flush alone may pass
+        print(flush=True)  # a flush alone may pass: the text that failed before is dropped
     except BrokenPipeError:
         forget_output()
         return True
@@ -81,7 +136,7 @@ def _reader_is_gone() -> bool:
 
 
 def _complain(message: str, code: int) -> int:
-    """Prints the message of the error being handled on stderr; answers `code`."""
+    """Print the message of the current error on stderr; return `code`."""
     if os.environ.get("BERT_KERAS_TRACEBACK") == "1":
         traceback.print_exc()
     print(f"error: {message}", file=sys.stderr)

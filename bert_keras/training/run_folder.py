@@ -1,200 +1,286 @@
-"""Folders of runs: where everything lies, and whose it is.
+"""Folder of a run: claimed by one recipe, whose values bind once training began.
 
-runs/<name>/
-    run.json         the recipe's values and the backend, which bind once training began; versions
-    corpus/          the token store and the vocabulary, unless the recipe names a prepared one
-    checkpoints/     the last two training checkpoints
-    metrics.jsonl    one line per report: the same bytes however often the run was interrupted
-    speed.jsonl      one line per report: what depends on the machine
-    report.md, loss.png
-    exported.json    where the SavedModel is
+Both kinds of runs have
+
+    run.json             the recipe's values, the backend and what else binds; versions
+    report.md            with its pictures
     config.json, model.safetensors, vocab.txt, …   the trained model, a checkpoint folder
+
+A training within the folder has
+
+    checkpoints/         the last two training checkpoints
+    metrics.jsonl        one line per report: the same bytes however often the run was interrupted
+    speed.jsonl          one line per report: what depends on the machine
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from bert_keras import file_io, presets
 from bert_keras.checkpoints import open_checkpoint
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.pretrain_recipe import PretrainRecipe
-from bert_keras.training.recipe_base import renamed
+from bert_keras.training.recipe_base import RunRecipe, renamed, rules_of
 
-# Values that change nothing that is computed: they may differ whenever a run goes on.
-_FREE = ("workers", "tensorboard", "export", "out")
-# Values that make the corpus: before the first checkpoint, only these bind, once it is made.
-TEXT_VALUES = (
-    *("corpus", "layout", "language", "field", "validation_split"),
-    *("vocab", "vocab_size", "lowercase"),
-)
-_OURS = ("LOCK", "corpus")  # what a folder without run.json may hold
+
+class TrainingFiles:
+    """Files of one training; an interrupted one is resumed from them.
+
+    Args:
+        path: their folder.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        self.metrics = path / "metrics.jsonl"
+        self.speed = path / "speed.jsonl"
 
 
 class RunFolder:
-    """The paths of a run.
+    """The folder of a run. `PretrainFolder` and `FinetuneFolder` say what they hold.
 
     Args:
-        recipe: whose `out` or `name` gives the folder.
+        recipe: its `out` or `name` gives the folder.
         temporary: a temporary folder in its place, which no file of the run names.
     """
 
-    def __init__(self, recipe: PretrainRecipe, temporary: str = ""):
+    program: ClassVar[str]  # as messages name the kind of run
+    own_key: ClassVar[str]  # a value that recipes of other programs do not have
+    allowed: ClassVar[tuple[str, ...]]  # names that a folder without run.json may hold
+    free: ClassVar[tuple[str, ...]]  # values that change nothing that is computed
+    card: ClassVar[tuple[str, ...]]  # the keys of run.json, in order
+
+    def __init__(self, recipe: RunRecipe, temporary: str = ""):
+        self.temporary = temporary
         self.given = Path(temporary or recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
         self.path = file_io.expanded(self.given)
         self.run = self.path / "run.json"
-        self.corpus = self.path / "corpus"
-        self.checkpoints = self.path / "checkpoints"
-        self.metrics = self.path / "metrics.jsonl"
-        self.speed = self.path / "speed.jsonl"
         self.report = self.path / "report.md"
-        self.picture = self.path / "loss.png"
-        self.weights = self.path / "model.safetensors"
-        self.exported = self.path / "exported.json"
+
+    # === Facts of a kind of run ===
+
+    def is_begun(self) -> bool:
+        """Return whether a step was trained, so that all values bind."""
+        raise NotImplementedError
+
+    def inputs(self, recipe: Any) -> dict[str, Any]:
+        """Return what binds beside the values, as it is kept in run.json."""
+        raise NotImplementedError
+
+    def changed_inputs(
+        self, recipe: Any, then: Mapping[str, Any], now: Mapping[str, Any]
+    ) -> list[str]:
+        """Return a line for each input that differs between run.json and now."""
+        raise NotImplementedError
+
+    def binding(self, names: Collection[str]) -> Collection[str]:
+        """Return those names of values that must be as in run.json."""
+        return names if self.is_begun() else ()
+
+    def is_rewritten(self) -> bool:
+        """Return whether a claim writes run.json anew."""
+        return not self.is_begun()
+
+    # === Claim ===
+
+    def values(self, recipe: RunRecipe) -> dict[str, Any]:
+        """Return a recipe's values as the run's files show them.
+
+        Paths in a temporary folder are relative to it.
+        """
+        values = recipe.values()
+        if self.temporary:
+            inside = f"{self.temporary}/"
+            texts = {name: value for name, value in values.items() if isinstance(value, str)}
+            values |= {name: text.removeprefix(inside) for name, text in texts.items()}
+        return values
 
     def check(self) -> None:
-        """Looks whether the folder is, or may become, one of a run; leaves it as it is.
+        """Check that the folder is, or may become, one of such a run. Nothing is written.
 
         Raises:
             UsageError: it is something else.
         """
-        require_run_folder(self.path, _OURS)
+        if self.path.exists() and not self.path.is_dir():
+            raise UsageError(f"{self.path} is a file. Choose a folder with out=FOLDER.")
         if self.run.exists():
             self._read()
+            return
+        # A process killed while it wrote run.json leaves a temporary file.
+        names = sorted(item.name for item in self.path.glob("*"))
+        others = [
+            name for name in names if name not in self.allowed and not name.startswith(".tmp-")
+        ]
+        if others:
+            raise UsageError(
+                f"{self.path} is not the folder of a run: it has no run.json but "
+                f"{', '.join(others[:5])}. Choose another with out=FOLDER."
+            )
 
-    def claim(self, recipe: PretrainRecipe, backend: str, versions: dict[str, str]) -> None:
-        """Writes run.json, or checks that the run found here is this one.
+    def claim(self, recipe: RunRecipe, backend: str, versions: Mapping[str, str]) -> None:
+        """Write run.json, or check that the run in the folder is this one.
 
         Raises:
             UsageError: the folder holds another run, or something else.
         """
         self.check()
-        self.require_same(recipe, backend)
-        if not self.checkpoints.exists():
-            values = dataclasses.asdict(recipe)
-            sizes = _sizes(recipe)
-            card = {"recipe": values, "sizes": sizes, "backend": backend, "versions": versions}
-            file_io.write_json(self.run, card)
+        inputs = self.require_same(recipe, backend)
+        known = {"recipe": self.values(recipe), "backend": backend, "versions": dict(versions)}
+        if self.is_rewritten():
+            file_io.write_json(self.run, {key: (known | inputs)[key] for key in self.card})
 
-    def require_same(self, recipe: PretrainRecipe, backend: str) -> None:
+    def require_same(self, recipe: RunRecipe, backend: str) -> dict[str, Any]:
         """Check that a run which is begun in this folder is that of a recipe.
+
+        Returns:
+            What run.json keeps as the run's inputs.
 
         Raises:
             UsageError: the folder holds another run.
         """
-        values, sizes = dataclasses.asdict(recipe), _sizes(recipe)
-        is_trained = self.checkpoints.exists()
-        if self.run.exists():
-            before = self._read()
-            binding = values if is_trained else TEXT_VALUES if self.corpus.exists() else ()
-            changed = [
-                f"  {name}: {before['recipe'].get(name)!r} then, {values[name]!r} now"
-                for name in binding
-                if name not in _FREE and before["recipe"].get(name) != values[name]
-            ]
-            if is_trained and before["backend"] != backend:
-                changed.append(f"  backend: {before['backend']} then, {backend} now")
-            if is_trained and sizes and before["sizes"] not in (None, sizes):
-                changed.append(f"  config: {recipe.config} holds other sizes than then")
-            require_unchanged(self.path, changed)
+        values, inputs = self.values(recipe), self.inputs(recipe)
+        if not self.run.exists():
+            return inputs
+        before = self._read()
+        told = _defaults(type(recipe)) | before["recipe"]  # an older run.json lacks new values
+        changed = [
+            f"  {name}: {told.get(name)!r} then, {values[name]!r} now"
+            for name in self.binding(values)
+            if name not in self.free and told.get(name) != values[name]
+        ]
+        if self.is_begun():
+            changed += self.changed_inputs(recipe, before, inputs)
+            if before.get("backend") != backend:
+                changed.append(f"  backend: {before.get('backend')} then, {backend} now")
+        if changed:
+            raise UsageError(
+                f"{self.path} holds a run with other values:\n" + "\n".join(changed) + "\n"
+                "Give the same values to go on with it, or out=FOLDER for a new run."
+            )
+        return inputs
 
     def _read(self) -> dict[str, Any]:
+        """Return run.json, with the values by their names of today.
+
+        Raises:
+            UsageError: it is damaged, or of another program.
+        """
         try:
-            card = file_io.read_json(self.run)
-            found = {
-                "recipe": renamed(card["recipe"]),
-                "backend": card["backend"],
-                "sizes": card.get("sizes"),
-            }
+            card = dict(file_io.read_json(self.run))
+            card["recipe"] = renamed(card["recipe"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"{self.run} cannot be read ({error!r}). Choose another folder with out=FOLDER."
             ) from error
-        if "corpus" not in found["recipe"]:
+        if self.own_key not in card["recipe"]:
             raise UsageError(
-                f"{self.run} is not of a pretraining run. Choose another folder with out=FOLDER."
+                f"{self.run} is not of a {self.program} run. Choose another folder with out=FOLDER."
             )
-        return found
+        return card
 
 
-def _sizes(recipe: PretrainRecipe) -> dict[str, Any] | None:
-    return None if recipe.init_checkpoint else recipe.sizes().to_dict()
+def _defaults(recipe_class: type[RunRecipe]) -> dict[str, Any]:
+    return {
+        field.name: field.default
+        for field, _ in rules_of(recipe_class)
+        if field.default is not dataclasses.MISSING
+    }
 
 
-def require_run_folder(path: Path, ours: Collection[str]) -> None:
-    """Looks whether a folder is, or may become, one of a run; `ours`: what it may hold before.
+# === Folder of a pretraining run ===
 
-    Raises:
-        UsageError: it is something else.
+
+# Values that make the corpus: before the first checkpoint only these bind, once it is made.
+TEXT_VALUES = (
+    *("corpus", "layout", "language", "field", "validation_split"),
+    *("vocab", "vocab_size", "lowercase"),
+)
+
+
+class PretrainFolder(RunFolder):
+    """The folder of a pretraining run, with the files of its training.
+
+    It has also
+
+        corpus/          the token store and the vocabulary, unless the recipe names a prepared one
+        loss.png
+        exported.json    where the SavedModel is
     """
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"{path} is a file. Choose a folder with out=FOLDER.")
-    # A process killed while it wrote run.json leaves a temporary file.
-    names = sorted(item.name for item in path.glob("*"))
-    strangers = [name for name in names if name not in ours and not name.startswith(".tmp-")]
-    if strangers and not (path / "run.json").exists():
-        raise UsageError(
-            f"{path} is not the folder of a run: it has no run.json but "
-            f"{', '.join(strangers[:5])}. Choose another with out=FOLDER."
-        )
 
+    program = "pretraining"
+    own_key = "corpus"
+    allowed = ("LOCK", "corpus")
+    free = ("workers", "tensorboard", "export", "out")
+    card = ("recipe", "sizes", "backend", "versions")
 
-def require_unchanged(path: Path, changed: Sequence[str]) -> None:
-    """Refuses to go on with a run by other values; `changed`: a line for each of them.
+    def __init__(self, recipe: PretrainRecipe, temporary: str = ""):
+        super().__init__(recipe, temporary)
+        self.training = TrainingFiles(self.path)
+        self.corpus = self.path / "corpus"
+        self.picture = self.path / "loss.png"
+        self.weights = self.path / "model.safetensors"
+        self.exported = self.path / "exported.json"
 
-    Raises:
-        UsageError: there are some.
-    """
-    if changed:
-        raise UsageError(
-            f"{path} holds a run with other values:\n" + "\n".join(changed) + "\n"
-            "Give the same values to go on with it, or out=FOLDER for a new run."
-        )
+    def is_begun(self) -> bool:
+        """Return whether there is a checkpoint."""
+        return self.training.checkpoints.exists()
+
+    def binding(self, names: Collection[str]) -> Collection[str]:
+        """Return all names once training began; before that those that made the corpus."""
+        return names if self.is_begun() else TEXT_VALUES if self.corpus.exists() else ()
+
+    def inputs(self, recipe: PretrainRecipe) -> dict[str, Any]:
+        """Return the sizes of a new model, which `config=` may have read from a file."""
+        return {"sizes": None if recipe.init_checkpoint else recipe.sizes().to_dict()}
+
+    def changed_inputs(
+        self, recipe: PretrainRecipe, then: Mapping[str, Any], now: Mapping[str, Any]
+    ) -> list[str]:
+        """Return a line if the sizes are others than those in run.json."""
+        if not now["sizes"] or then.get("sizes") in (None, now["sizes"]):
+            return []
+        return [f"  config: {recipe.config} holds other sizes than then"]
 
 
 # === Folder of a fine-tuning run ===
-# runs/<name>/
-#     run.json               the recipe's values, the backend and the sha256 of examples and of the
-#                            models named, which bind once training began; versions
-#     .quicktest/            made-up examples and models, where --quicktest was given a folder
-#     seed-<n>/              checkpoints/, metrics.jsonl, speed.jsonl, best/, result.json
-#     report.md, curve.png, confusion.png
-#     predictions.<form>     of the best seed on dev
-#     metrics.json           its seed and metrics
-#     config.json, model.safetensors, vocab.txt, predictor.json, …   the best model, a checkpoint
-#                            folder that `Predictor.from_preset` opens
 
 
-QUICKTEST = ".quicktest"  # what --quicktest makes up
-_FINETUNING_FILES = ("LOCK", QUICKTEST)  # what a folder without run.json may hold
-# What a model and its tokenizer are read from; beside them a run may have reports, which change.
+QUICKTEST = ".quicktest"  # made-up examples and models of --quicktest
+# Files that a model and its tokenizer are read from. Reports of a run beside them may change.
 _MODEL = (
     *("*.safetensors", "*.h5", "*.bin", "*.ckpt*", "*.model", "*.txt", "*config.json"),
     *("bert_keras.json", "vocab.json", "tokenizer.json"),
 )
-# Values that change nothing that is computed.
-_FREE_IN_FINETUNING = ("workers", "out", "seeds", "checkpoint_every")
 
 
-class FinetuneFolder:
-    """The paths of a run.
+class FinetuneFolder(RunFolder):
+    """The folder of a fine-tuning run.
 
-    Args:
-        recipe: whose `out` or `name` gives the folder.
-        temporary: a temporary folder in its place, which no file of the run names.
+    It has also
+
+        .quicktest/            made-up examples and models, where --quicktest was given a folder
+        seed-<n>/              the files of a training, best/, result.json
+        curve.png, confusion.png
+        predictions.<form>     of the best seed on dev
+        metrics.json           its seed and metrics
+        predictor.json         options of its answers, for `Predictor.from_preset`
     """
 
+    program = "fine-tuning"
+    own_key = "task"
+    allowed = ("LOCK", QUICKTEST)
+    free = ("workers", "out", "seeds", "checkpoint_every")
+    card = ("recipe", "backend", "files", "versions")
+
     def __init__(self, recipe: FinetuneRecipe, temporary: str = ""):
-        self._temporary = temporary
-        self.given = Path(temporary or recipe.out or f"runs/{recipe.name}")  # "~" is not expanded
-        self.path = file_io.expanded(self.given)
-        self.run = self.path / "run.json"
-        self.report = self.path / "report.md"
+        super().__init__(recipe, temporary)
         self.curve = self.path / "curve.png"
         self.confusion = self.path / "confusion.png"
         self.metrics = self.path / "metrics.json"
@@ -203,89 +289,54 @@ class FinetuneFolder:
         """Return the folder of a seed's files."""
         return self.path / f"seed-{seed}"
 
-    def values(self, recipe: FinetuneRecipe) -> dict[str, Any]:
-        """Return a recipe's values as the run's files show them.
-
-        Paths in a temporary folder are relative to it.
-        """
-        values = dataclasses.asdict(recipe)
-        if self._temporary:
-            inside = f"{self._temporary}/"
-            texts = {name: value for name, value in values.items() if isinstance(value, str)}
-            values |= {name: text.removeprefix(inside) for name, text in texts.items()}
-        return values
-
-    def check(self) -> None:
-        """Looks whether the folder is, or may become, one of a run; leaves it as it is.
-
-        Raises:
-            UsageError: it is something else.
-        """
-        require_run_folder(self.path, _FINETUNING_FILES)
-        try:
-            recipe_of(self.path)
-        except ArtifactError as error:
-            raise UsageError(f"{error}. Choose another folder with out=FOLDER.") from error
-
-    def claim(self, recipe: FinetuneRecipe, backend: str, versions: dict[str, str]) -> None:
-        """Writes run.json, or checks that the run found here is this one.
-
-        Raises:
-            UsageError: the folder holds another run.
-        """
-        self.check()
-        files = self.require_same(recipe, backend)
-        card = {
-            "recipe": self.values(recipe),
-            "backend": backend,
-            "files": files,
-            "versions": versions,
-        }
-        file_io.write_json(self.run, card)
-
-    def require_same(self, recipe: FinetuneRecipe, backend: str) -> dict[str, dict[str, str]]:
-        """Check that a run which is begun in this folder is that of a recipe.
-
-        Returns:
-            The digests of the files that the recipe names.
-
-        Raises:
-            UsageError: the folder holds another run.
-        """
-        values, files = self.values(recipe), _digests(recipe)
-        files_then: dict[str, dict[str, str]] = {}
-        # Whoever mistyped a value corrects it, as long as nothing was done with it.
-        if self.run.exists() and self._is_begun():
-            before = file_io.read_object(self.run)
-            told, known = before.get("recipe"), dataclasses.asdict(FinetuneRecipe(task=recipe.task))
-            told = known | (
-                renamed(told) if isinstance(told, dict) else {}
-            )  # older ones know fewer values
-            found = before.get("files") or {}
-            files_then = {name: each for name, each in found.items() if isinstance(each, dict)}
-            changed = [
-                f"  {name}: {told[name]!r} then, {value!r} now"
-                for name, value in values.items()
-                if name not in _FREE_IN_FINETUNING and told[name] != value
-            ]
-            changed += [
-                f"  {name}: {getattr(recipe, name)} holds something else than then ({file})"
-                for name, digests in files.items()
-                for file, digest in digests.items()
-                if files_then.get(name, {}).get(file, digest) != digest
-            ]
-            if before.get("backend") != backend:
-                changed.append(f"  backend: {before.get('backend')} then, {backend} now")
-            require_unchanged(self.path, changed)
-        # One that is missing now is known all the same.
-        return {name: files_then.get(name, {}) | files.get(name, {}) for name in files_then | files}
-
-    def _is_begun(self) -> bool:
+    def is_begun(self) -> bool:
+        """Return whether a seed has a checkpoint or a result."""
         return any(any(self.path.glob(f"seed-*/{name}")) for name in ("checkpoints", "result.json"))
+
+    def is_rewritten(self) -> bool:
+        """Return True: more seeds may be trained later, and files of a model may be added."""
+        return True
+
+    def inputs(self, recipe: FinetuneRecipe) -> dict[str, Any]:
+        """Return the digests of the files that the recipe names, by value and file name.
+
+        A file of a begun run that is missing now keeps its digest in run.json.
+        """
+        files = _digests(recipe)
+        is_known = self.run.exists() and self.is_begun()
+        then = _digests_in(file_io.read_object(self.run)) if is_known else {}
+        names = then | files
+        return {"files": {name: then.get(name, {}) | files.get(name, {}) for name in names}}
+
+    def changed_inputs(
+        self, recipe: FinetuneRecipe, then: Mapping[str, Any], now: Mapping[str, Any]
+    ) -> list[str]:
+        """Return a line for each file whose digest differs from that in run.json."""
+        before = _digests_in(then)
+        return [
+            f"  {name}: {getattr(recipe, name)} holds something else than then ({file})"
+            for name, digests in now["files"].items()
+            for file, digest in digests.items()
+            if before.get(name, {}).get(file, digest) != digest
+        ]
+
+
+def _digests_in(card: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the digests in a run.json; older ones have none."""
+    found = card.get("files") or {}
+    return {name: digests for name, digests in found.items() if isinstance(digests, dict)}
+
+
+def folder_of(recipe: RunRecipe, temporary: str = "") -> RunFolder:
+    """Return the folder of a recipe's run, or a temporary one in its place."""
+    if isinstance(recipe, PretrainRecipe):
+        return PretrainFolder(recipe, temporary)
+    assert isinstance(recipe, FinetuneRecipe)
+    return FinetuneFolder(recipe, temporary)
 
 
 def _digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
-    """Of what is read anew when a run goes on: the examples, and other models."""
+    """Return the SHA-256 of each file that a resumed run reads again, by value and file name."""
     found = {}
     for name in ("train", "dev", "encoder", "teacher"):
         handle = getattr(recipe, name)
@@ -294,7 +345,7 @@ def _digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
         is_remote = "://" in handle or presets.is_preset(handle)  # a repository's local copy
         path = open_checkpoint(handle).directory if is_remote else file_io.expanded(handle)
         files = [path] if name in ("train", "dev") else sorted(_files(path))
-        # Whoever reads a file tells that it is missing.
+        # A missing file is reported by the code that reads it.
         digests = {file.name: _sha256(file) for file in files if file.is_file()}
         if digests:
             found[name] = digests
@@ -311,7 +362,7 @@ def _sha256(path: Path) -> str:
 
 
 def is_pretraining_run(folder: Path) -> bool:
-    """Return whether a folder is that of a pretraining run, which is a checkpoint too.
+    """Return whether a folder is that of a pretraining run; such a folder is a checkpoint too.
 
     Raises:
         ArtifactError: run.json is damaged.
@@ -322,7 +373,7 @@ def is_pretraining_run(folder: Path) -> bool:
 
 
 def recipe_of(folder: Path) -> FinetuneRecipe | None:
-    """The values of the run in a folder; None where there is no run.json.
+    """Return the values of the fine-tuning run in a folder; None without run.json.
 
     Raises:
         ArtifactError: run.json is damaged, or of another program.

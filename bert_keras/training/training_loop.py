@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +14,7 @@ from bert_keras.data import Batch, Examples, dataset
 from bert_keras.errors import NumericError
 from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
 from bert_keras.training.progress import Progress
+from bert_keras.training.run_folder import TrainingFiles
 
 
 class DataWaitTimer:
@@ -239,22 +239,33 @@ def _plain(logs: dict[str, Any] | None) -> dict[str, float]:
 _START = {**dict.fromkeys(("step", "epoch", "position", "metrics", "speed"), 0), "seconds": 0.0}
 
 
-class Fitting:
-    """A training with logs, display and checkpoints, which goes on where it was killed.
+class Stopped(Exception):  # noqa: N818
+    """A signal ended the training after a checkpoint.
 
     Args:
-        model: compiled; a checkpoint that there is gives it its weights back.
-        examples: to learn from.
-        checkpoints: folder of the checkpoints,
-        metrics: and the file of what is computed,
-        speed: and of what depends on the machine.
+        name: of the signal.
+        exit_code: the program's.
+    """
+
+    def __init__(self, name: str, exit_code: int):
+        super().__init__(f"Stopped by {name} after a checkpoint; the same command goes on.")
+        self.exit_code = exit_code
+
+
+class Fitting:
+    """A training with logs, display and checkpoints, which resumes from its last checkpoint.
+
+    Args:
+        model: compiled; its weights are read from the last checkpoint, if there is one.
+        examples: to train on.
+        files: of checkpoints and logs.
         log_every: steps of a report.
-        began: when the run, or this process of it, began: `perf_counter()`.
-        start: the state of a new run, beside what every run has.
+        began: when this process began the run, by `perf_counter()`.
+        start: values of a new run's state beside those that every run has.
 
     Attributes:
-        state: that of the last checkpoint, or of a new run: step, place in the examples, lengths
-            of the logs, seconds, and what `start` names.
+        state: of the last checkpoint, or of a new run: step, place in the examples, lengths of the
+            logs, seconds, and the values that `start` names.
     """
 
     def __init__(
@@ -262,16 +273,14 @@ class Fitting:
         model: keras.Model,
         examples: Examples,
         *,
-        checkpoints: Path,
-        metrics: Path,
-        speed: Path,
+        files: TrainingFiles,
         log_every: int,
         began: float,
         start: Mapping[str, Any],
     ):
         self._model, self._examples, self._log_every = model, examples, log_every
-        self._checkpoints = TrainingCheckpoints(checkpoints)
-        self._metrics, self._speed = MetricsLog(metrics), MetricsLog(speed)
+        self._checkpoints = TrainingCheckpoints(files.checkpoints)
+        self._metrics, self._speed = MetricsLog(files.metrics), MetricsLog(files.speed)
         self.state: dict[str, Any] = _START | dict(start) | (self._checkpoints.restore(model) or {})
         self._began = began - self.state["seconds"]
         self._display: Progress | None = None
@@ -312,8 +321,8 @@ class Fitting:
         score_name: Callable[[], str] = lambda: "score",
         is_over: bool = False,
         **options: Any,
-    ) -> StopOnSignal:
-        """Trains until `reports` are done.
+    ) -> None:
+        """Train until `reports` are done.
 
         Args:
             reports: of the whole run.
@@ -328,10 +337,8 @@ class Fitting:
             is_over: nothing is left to train, though reports are.
             options: of `fit`.
 
-        Returns:
-            The callback that knows whether a signal ended it.
-
         Raises:
+            Stopped: a signal ended the training.
             NumericError: the loss is not finite.
         """
         self._metrics.cut(self.state["metrics"])
@@ -377,4 +384,5 @@ class Fitting:
                     verbose=0,  # pyright: ignore[reportArgumentType]
                     **options,
                 )
-        return stop
+        if stop.signal is not None:
+            raise Stopped(stop.signal.name, stop.exit_code)

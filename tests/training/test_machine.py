@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import socket
 
+import keras
 import numpy as np
 import pytest
 
@@ -75,3 +76,9 @@ def test_nothing_is_asked_of_an_xla_that_is_not_there(monkeypatch) -> None:
     machine.order_for_memory()
 
     assert os.environ["XLA_FLAGS"] == "--a=1"
+
+
+def test_versions() -> None:
+    found = machine.versions()
+    assert found["keras"] == keras.__version__
+    assert set(found) >= {"numpy", "tokenizers"}

@@ -16,7 +16,8 @@ from bert_keras.training.pretrain_recipe import (
     load_recipe,
     quicktest,
 )
-from bert_keras.training.recipe_base import RENAMED, RENAMED_TASKS, parse_overrides, rules_of
+from bert_keras.training.recipe_base import RENAMED, RENAMED_TASKS, rules_of
+from bert_keras.training.recipe_files import parse_overrides
 from tests.contracts import TINY
 
 

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 from rich.console import Console
@@ -25,7 +24,6 @@ from bert_keras.training.pretrain_report import (
     Report,
     fill_held_out,
     print_summary,
-    versions,
     write_report,
 )
 
@@ -234,9 +232,3 @@ def test_texts_fit_the_length_that_was_trained(task: MaskedLM) -> None:
     short = "people fish in the river where people fish"
     filled = fill_held_out(task, TOKENIZER, _corpus(short, f"{short} in the early morning"), 10)
     assert [mask.text.replace("[MASK]", mask.answer) for mask in filled] == [short]
-
-
-def test_versions() -> None:
-    found = versions()
-    assert found["keras"] == keras.__version__
-    assert set(found) >= {"numpy", "tokenizers"}

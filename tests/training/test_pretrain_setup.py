@@ -20,7 +20,7 @@ from bert_keras.training.pretrain_setup import (
     evaluation_batches,
     open_corpora,
 )
-from bert_keras.training.run_folder import RunFolder
+from bert_keras.training.run_folder import PretrainFolder
 from tests.training.conftest import sentences
 
 
@@ -97,12 +97,12 @@ def prepared(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _open(recipe: PretrainRecipe, **values: object) -> TrainingCorpora:
     recipe = dataclasses.replace(recipe, **values)
-    return open_corpora(recipe, RunFolder(recipe))
+    return open_corpora(recipe, PretrainFolder(recipe))
 
 
 def test_prepared_into_the_folder_once(recipe: PretrainRecipe, text_file: Path) -> None:
     first = _open(recipe)
-    assert first.train.directory == RunFolder(recipe).corpus / "train"
+    assert first.train.directory == PretrainFolder(recipe).corpus / "train"
     assert (first.train.num_documents, first.held_out.num_documents) == (16, 4)
     assert first.tokenizer.vocab_size == recipe.vocab_size
     again = _open(recipe, corpus=str(text_file.with_name("removed since.txt")))
@@ -128,7 +128,7 @@ def test_text_that_has_changed_is_prepared_again(
     text.write_text(text_file.read_text() + "\nOne more document.\nIt is short.\n")
     second = _open(recipe, corpus=str(text))
     assert second.train.num_documents == first.train.num_documents + 1
-    RunFolder(recipe).checkpoints.mkdir()
+    PretrainFolder(recipe).training.checkpoints.mkdir()
     text.write_text(text_file.read_text())
     assert _open(recipe, corpus=str(text)).fingerprint == second.fingerprint
 
@@ -241,7 +241,7 @@ def test_too_few_held_out_documents(
         check_held_out(changed)
     with pytest.raises(DataError, match=message):
         _open(recipe, **values)
-    assert not RunFolder(recipe).corpus.exists()
+    assert not PretrainFolder(recipe).corpus.exists()
 
 
 def test_enough_held_out_documents(recipe: PretrainRecipe, prepared: Path, tmp_path: Path) -> None:

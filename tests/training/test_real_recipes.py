@@ -15,7 +15,7 @@ import pytest
 from bert_keras.training import finetune_recipe
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_recipe import FinetuneRecipe, known_finetunings, load_finetuning
-from bert_keras.training.recipe_base import parse_overrides
+from bert_keras.training.recipe_files import parse_overrides
 from bert_keras.training.tasks import task_of
 
 _FOLDERS = {

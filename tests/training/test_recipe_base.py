@@ -1,84 +1,25 @@
-"""key=value on a command line."""
+"""Rules of values, and the values that every run has."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from pathlib import Path
 
 import pytest
 
 from bert_keras.errors import UsageError
-from bert_keras.training import FinetuneRecipe, PretrainRecipe, recipe_base
+from bert_keras.training import FinetuneRecipe, PretrainRecipe
 from bert_keras.training.recipe_base import (
     ALIASES,
     RENAMED,
+    RunRecipe,
     Section,
+    changed,
     check_values,
     fail,
     nearest,
-    parse_overrides,
     rules_of,
 )
-
-_DEFAULTS = {"corpus": "demo", "steps": 100, "learning_rate": 1e-4, "lowercase": True, "out": ""}
-
-
-def test_overrides_take_the_type_of_the_default() -> None:
-    given = ["steps=1_000", "learning_rate=3e-4", "lowercase=No", "corpus=a=b c.txt", "out="]
-
-    assert parse_overrides(given, _DEFAULTS) == {
-        "corpus": "a=b c.txt",
-        "steps": 1000,
-        "learning_rate": 3e-4,
-        "lowercase": False,
-        "out": "",
-    }
-    assert _DEFAULTS["steps"] == 100
-    assert parse_overrides([], _DEFAULTS) == _DEFAULTS
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("7", 7), ("-7", -7), ("1e5", 100_000), ("2.5E3", 2500)]
-)
-def test_whole_numbers_as_written(text: str, value: int) -> None:
-    steps = parse_overrides([f"steps={text}"], _DEFAULTS)["steps"]
-
-    assert (steps, type(steps)) == (value, int)
-
-
-@pytest.mark.parametrize("text", ["true", "YES", "1", "false", "no", "0"])
-def test_truth_values(text: str) -> None:
-    lowercase = parse_overrides([f"lowercase={text}"], _DEFAULTS)["lowercase"]
-
-    assert lowercase is (text in ("true", "YES", "1"))
-
-
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ("steps", "Expected key=value. Received: 'steps'"),
-        ("stpes=3", "Unknown key. Received: 'stpes=3'. Did you mean 'steps'"),
-        ("--steps=3", "Did you mean 'steps'"),
-        ("lr=1e-4", "Did you mean 'learning_rate'"),
-        ("zzzzz=3", "Known keys: corpus, steps"),
-        ("steps=ten", "steps must be a whole number. Received: 'ten'"),
-        ("steps=1.5", "steps must be a whole number. Received: '1.5'"),
-        ("steps=15e-1", "steps must be a whole number"),
-        ("steps=1e999", "steps must be a whole number"),
-        ("steps=", "steps must be a whole number"),
-        ("learning_rate=fast", "learning_rate must be a number. Received: 'fast'"),
-        ("lowercase=maybe", "lowercase must be true or false. Received: 'maybe'"),
-    ],
-)
-def test_a_bad_override_is_named(argument: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        parse_overrides([argument], _DEFAULTS)
-
-
-def test_a_key_given_twice() -> None:
-    with pytest.raises(UsageError, match=r"steps is given twice[.] Received: 'steps=2'"):
-        parse_overrides(["steps=1", "steps=2"], _DEFAULTS)
 
 
 def test_names_of_other_libraries_are_suggested() -> None:
@@ -95,7 +36,7 @@ def test_names_of_other_libraries_are_suggested() -> None:
         assert set(names) <= pretraining | finetuning
 
 
-# === Values of recipes: types and ranges, one message each.
+# === Values of recipes: types and ranges, one message each
 
 
 _look, _size = Section("Look"), Section("Size")
@@ -164,58 +105,37 @@ def test_sections_of_recipes_are_whole(recipe: type) -> None:
     assert len(set(meanings)) == len(meanings)
 
 
-# === Recipes by name and by path; what is wrong with a file is said once.
+# === Values that every run has
 
 
-@dataclasses.dataclass(frozen=True)
-class _Recipe:
-    name: str = ""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Run(RunRecipe):
+    first: str = _look("own value", "")
+    rounds: int = _size("own value before a shared one", 1, before="learning_rate")
+    clip_norm: float = changed("clip_norm", 5.0, meaning="another meaning")
+    out: str = changed("out", meaning="another folder")
 
 
-def _write(folder: Path, name: str, body: str) -> Path:
-    path = folder / name
-    path.write_text(f"from types import SimpleNamespace\n{body}\n")
-    return path
+def test_own_values_stand_before_the_shared_one_that_they_name() -> None:
+    names = [field.name for field, _ in rules_of(_Run)]
+    assert names[:4] == ["first", "batch_size", "rounds", "learning_rate"]
+    assert list(_Run().values()) == names
+    assert _Run().values() == dataclasses.asdict(_Run())
 
 
-def test_known_names_are_sorted_and_leave_out_what_is_private(tmp_path: Path) -> None:
-    for name in ("b.py", "a.py", "_c.py", "__init__.py", "d.txt"):
-        (tmp_path / name).touch()
-    assert recipe_base.known_recipes(tmp_path) == ["a", "b"]
-    assert recipe_base.known_recipes(tmp_path / "nowhere") == []
+def test_a_shared_value_with_another_default_and_meaning() -> None:
+    rules = {field.name: (field.default, rule) for field, rule in rules_of(_Run)}
+    assert (rules["clip_norm"][0], rules["clip_norm"][1].meaning) == (5.0, "another meaning")
+    assert rules["clip_norm"][1].is_share is False
+    assert rules["out"][0] == ""
+    with pytest.raises(UsageError, match="clip_norm must be at least 0"):
+        _Run(clip_norm=-1.0)
 
 
-def test_a_recipe_takes_the_name_of_its_file(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("builtins.dataclass_recipe", _Recipe, raising=False)
-    _write(tmp_path, "mine.py", "recipe = dataclass_recipe()")
-    _write(tmp_path, "named.py", "recipe = dataclass_recipe('other')")
-    assert recipe_base.load_recipe("mine", _Recipe, tmp_path).name == "mine"
-    assert recipe_base.load_recipe("named", _Recipe, tmp_path).name == "other"
-    assert recipe_base.load_recipe(str(tmp_path / "mine.py"), _Recipe, Path("x")).name == "mine"
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("mnie", r"'mnie'. Did you mean 'mine'\? Known recipes: mine; or give the path"),
-        ("nowhere/mine.py", "No such recipe file: nowhere/mine.py"),
-    ],
-)
-def test_no_such_recipe(name: str, message: str, tmp_path: Path) -> None:
-    _write(tmp_path, "mine.py", "")
-    with pytest.raises(UsageError, match=message):
-        recipe_base.load_recipe(name, _Recipe, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("recipe = (", "line 2: not Python"),
-        ("recipe = SimpleNamespace()", r"must define recipe = _Recipe\(…\). Received: recipe=name"),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-    ],
-)
-def test_a_bad_file_is_named(body: str, message: str, tmp_path: Path) -> None:
-    path = _write(tmp_path, "mine.py", body)
-    with pytest.raises(UsageError, match=rf"mine\.py.*{message}"):
-        recipe_base.load_recipe(str(path), _Recipe, tmp_path)
+@pytest.mark.parametrize("recipe", [PretrainRecipe, FinetuneRecipe])
+def test_every_value_has_a_place(recipe: type) -> None:
+    names = [field.name for field, _ in rules_of(recipe)]
+    assert sorted(names) == sorted(field.name for field in dataclasses.fields(recipe))
+    shared = [field.name for field, _ in rules_of(RunRecipe)]
+    assert [name for name in names if name in shared] == shared
+    assert names[-2:] == ["out", "name"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bert_keras.errors import UsageError
-from bert_keras.training import finetune, finetune_recipe, pretrain, pretrain_recipe, recipe_base
+from bert_keras.training import finetune, finetune_recipe, pretrain, pretrain_recipe, recipe_files
 from bert_keras.training.recipe_base import KINDS, RENAMED, rules_of
 from bert_keras.training.recipe_help import complete_words, describe, header_of
 
@@ -26,7 +26,7 @@ _PROGRAMS: list[tuple[Any, type[Any], Path]] = [
 def test_help_lists_every_recipe_and_every_value(program, kind, folder: Path) -> None:
     shown = program.describe([])
     assert shown.startswith(program.__doc__.split("\n")[0])
-    for name in recipe_base.known_recipes(folder):
+    for name in recipe_files.known_recipes(folder):
         assert f"\n    {name} " in shown
     words = " ".join(shown.split())
     for field, rule in rules_of(kind):
@@ -57,7 +57,7 @@ def test_help_explains_one_key(program, kind, folder: Path) -> None:
 @pytest.mark.parametrize(("program", "kind", "folder"), _PROGRAMS)
 def test_help_shows_a_recipe(program, kind, folder: Path) -> None:
     del kind
-    for name in recipe_base.known_recipes(folder):
+    for name in recipe_files.known_recipes(folder):
         shown = program.describe([name, "learning_rate=3"])
         assert shown.startswith(header_of(folder / f"{name}.py").title)
         assert f"\n    name={name} " in shown
@@ -72,7 +72,7 @@ def test_a_recipe_shows_the_values_of_its_task_alone() -> None:
 @pytest.mark.parametrize(("program", "kind", "folder"), _PROGRAMS)
 def test_no_recipe_is_called_as_a_key(program, kind, folder: Path) -> None:
     keys = {field.name for field in dataclasses.fields(kind)}
-    assert not keys.intersection(recipe_base.known_recipes(folder))
+    assert not keys.intersection(recipe_files.known_recipes(folder))
     with pytest.raises(UsageError, match=r"Neither a recipe, a key, nor.*'learning_rate'\?"):
         program.describe(["lerning_rate"])
 
@@ -160,8 +160,8 @@ def _completed(command: str, *words: str) -> list[str]:
 
 
 def test_names_of_recipes() -> None:
-    pretraining = recipe_base.known_recipes(pretrain_recipe.FOLDER)
-    finetuning = recipe_base.known_recipes(finetune_recipe.FOLDER)
+    pretraining = recipe_files.known_recipes(pretrain_recipe.FOLDER)
+    finetuning = recipe_files.known_recipes(finetune_recipe.FOLDER)
     assert _completed("pretrain", "") == pretraining
     assert _completed("finetune", "--dry-run", "") == finetuning
     assert _completed("recipes", "") == pretraining + finetuning

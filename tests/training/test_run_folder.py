@@ -11,25 +11,25 @@ import pytest
 from bert_keras import PRESETS
 from bert_keras.errors import UsageError
 from bert_keras.training.pretrain_recipe import PretrainRecipe
-from bert_keras.training.recipe_base import RENAMED
-from bert_keras.training.run_folder import RunFolder
+from bert_keras.training.recipe_base import RENAMED, rules_of
+from bert_keras.training.run_folder import PretrainFolder
 
 RECIPE = PretrainRecipe(corpus="text.txt", steps=100, name="mine")
 
 
 def claim(folder: Path, backend: str = "jax", **values: object) -> None:
     recipe = dataclasses.replace(RECIPE, out=str(folder), **values)
-    RunFolder(recipe).claim(recipe, backend, {"keras": "3"})
+    PretrainFolder(recipe).claim(recipe, backend, {"keras": "3"})
 
 
 def test_where_it_is() -> None:
-    assert RunFolder(RECIPE).path == Path("runs/mine")
-    assert RunFolder(dataclasses.replace(RECIPE, out="there")).path == Path("there")
-    assert RunFolder(RECIPE, "temporary").path == Path("temporary")
+    assert PretrainFolder(RECIPE).path == Path("runs/mine")
+    assert PretrainFolder(dataclasses.replace(RECIPE, out="there")).path == Path("there")
+    assert PretrainFolder(RECIPE, "temporary").path == Path("temporary")
 
 
 def test_looking_leaves_no_trace(tmp_path: Path) -> None:
-    RunFolder(dataclasses.replace(RECIPE, out=str(tmp_path / "run"))).check()
+    PretrainFolder(dataclasses.replace(RECIPE, out=str(tmp_path / "run"))).check()
     assert not list(tmp_path.iterdir())
 
 
@@ -92,14 +92,26 @@ def test_what_may_not_change_in_a_run(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_of_an_older_version_lacks_a_value(tmp_path: Path) -> None:
+def test_a_value_that_an_older_version_lacks_is_the_default(tmp_path: Path) -> None:
     claim(tmp_path)
     (tmp_path / "checkpoints").mkdir()
     card = json.loads((tmp_path / "run.json").read_text())
     del card["recipe"]["masking"]
     (tmp_path / "run.json").write_text(json.dumps(card))
-    with pytest.raises(UsageError, match="masking: None then, 'token' now"):
+    claim(tmp_path)
+    with pytest.raises(UsageError, match="masking: 'token' then, 'span' now"):
+        claim(tmp_path, masking="span")
+    del card["recipe"]["steps"]  # which has no default
+    (tmp_path / "run.json").write_text(json.dumps(card))
+    with pytest.raises(UsageError, match="steps: None then, 100 now"):
         claim(tmp_path)
+
+
+def test_the_keys_of_a_card_have_their_order(tmp_path: Path) -> None:
+    claim(tmp_path)
+    card = json.loads((tmp_path / "run.json").read_text())
+    assert list(card) == ["recipe", "sizes", "backend", "versions"]
+    assert list(card["recipe"]) == [field.name for field, _ in rules_of(PretrainRecipe)]
 
 
 @pytest.mark.parametrize("name", [".tmp-run.json", "LOCK", "corpus"])

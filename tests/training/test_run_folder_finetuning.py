@@ -12,8 +12,15 @@ import pytest
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.training import run_folder as module
 from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.recipe_base import RENAMED
-from bert_keras.training.run_folder import QUICKTEST, FinetuneFolder, recipe_of
+from bert_keras.training.run_folder import (
+    QUICKTEST,
+    FinetuneFolder,
+    PretrainFolder,
+    folder_of,
+    recipe_of,
+)
 from tests import hub
 
 
@@ -45,6 +52,19 @@ def test_values_bind_once_training_began(tmp_path: Path) -> None:
         _claim(_recipe(tmp_path, train="here"), "torch")
     assert (tmp_path / "run.json").read_bytes() == before
     _claim(_recipe(tmp_path, train="here", seeds=5, workers=7, checkpoint_every=3))
+
+
+def test_the_keys_of_a_card_have_their_order(tmp_path: Path) -> None:
+    _claim(_recipe(tmp_path))
+    card = json.loads((tmp_path / "run.json").read_text())
+    assert list(card) == ["recipe", "backend", "files", "versions"]
+    assert list(card["recipe"]) == list(_recipe(tmp_path).values())
+
+
+def test_the_folder_of_a_recipe(tmp_path: Path) -> None:
+    assert isinstance(folder_of(_recipe(tmp_path)), FinetuneFolder)
+    pretraining = PretrainRecipe(corpus="demo", steps=50, name="x")
+    assert isinstance(folder_of(pretraining, "temporary"), PretrainFolder)
 
 
 def test_a_run_of_older_names_goes_on(tmp_path: Path) -> None:

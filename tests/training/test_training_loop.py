@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,20 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from bert_keras import BertEncoder, SequenceClassifier
 from bert_keras.data import Batch, EncodedTexts, SupervisedExamples, dataset
 from bert_keras.errors import NumericError
 from bert_keras.resume import MetricsLog
 from bert_keras.training.progress import Progress
-from bert_keras.training.training_loop import DataWaitTimer, Fitting, MayFail, WriteMetrics
+from bert_keras.training.run_folder import TrainingFiles
+from bert_keras.training.training_loop import (
+    DataWaitTimer,
+    Fitting,
+    MayFail,
+    Stopped,
+    WriteMetrics,
+)
+from tests.contracts import TINY
 
 
 @pytest.fixture
@@ -243,12 +253,10 @@ def test_what_is_not_needed_ends_no_training() -> None:
 def test_the_state_of_a_new_run(examples: SupervisedExamples, tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    logs = {name: tmp_path / f"{name}.jsonl" for name in ("metrics", "speed")}
     fitting = Fitting(
         model,
         examples,
-        checkpoints=tmp_path / "checkpoints",
-        **logs,
+        files=TrainingFiles(tmp_path),
         log_every=3,
         began=0.0,
         start={"best": None},
@@ -257,3 +265,27 @@ def test_the_state_of_a_new_run(examples: SupervisedExamples, tmp_path: Path) ->
     state = fitting.state_after(4)
     assert [state[name] for name in ("step", "epoch", "position")] == [12, 2, 2]
     assert state["seconds"] <= fitting.seconds
+
+
+def test_a_signal_ends_a_training_after_a_checkpoint(
+    examples: SupervisedExamples, tmp_path: Path
+) -> None:
+    model = SequenceClassifier(BertEncoder(TINY), 10)
+    model.compile("sgd", **model.loss_and_metrics())
+    files = TrainingFiles(tmp_path)
+    options: dict[str, Any] = {"files": files, "log_every": 1, "began": 0.0, "start": {}}
+    fitting = Fitting(model, examples, **options)
+    raised = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: signal.raise_signal(signal.SIGTERM)  # noqa: ARG005
+    )
+    with pytest.raises(Stopped, match="Stopped by SIGTERM after a checkpoint") as stopped:
+        fitting.run(
+            5,
+            seen={"tokens": 1, "batches": 1, "padding_share": 0.0},
+            more=dict,
+            callbacks=[raised],
+            checkpoint_every=9,
+            workers=1,
+        )
+    assert stopped.value.exit_code == 128 + signal.SIGTERM
+    assert Fitting(model, examples, **options).state["step"] == 1

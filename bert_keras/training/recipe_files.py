@@ -1,0 +1,186 @@
+"""Recipe files and command lines: `RECIPE key=value …`, with one message for each mistake."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import runpy
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bert_keras.errors import UsageError
+from bert_keras.escaping import require_utf8
+from bert_keras.training.recipe_base import KINDS, RENAMED, nearest
+
+_Recipe = TypeVar("_Recipe", bound=Any)
+# Python's message about a keyword argument that the class named in {} does not have.
+_UNKNOWN = r"^{}\.__init__\(\) got an unexpected keyword argument '(\w+)'"
+
+
+def known_recipes(folder: Path) -> list[str]:
+    """The names of the recipes in a folder, sorted."""
+    return sorted(path.stem for path in folder.glob("[!_]*.py"))
+
+
+def load_recipe(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
+    """The recipe of a name in a folder or of a path to a .py file, its `name` filled in.
+
+    Args:
+        name_or_path: either.
+        kind: the class that it must be of.
+        folder: where names are looked for.
+
+    Raises:
+        UsageError: no such recipe, or a file that does not define one.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".py":
+        path = folder / f"{name_or_path}.py"
+        if name_or_path not in known_recipes(folder):
+            raise UsageError(
+                f"No recipe of that name. Received: {name_or_path!r}."
+                f"{nearest(name_or_path, known_recipes(folder))} Known recipes: "
+                f"{', '.join(known_recipes(folder)) or 'none'}; or give the path of a .py file."
+            )
+    elif not path.is_file():
+        raise UsageError(f"No such recipe file: {name_or_path}")
+    try:
+        recipe = runpy.run_path(str(path)).get("recipe")
+    except SyntaxError as error:
+        raise UsageError(f"{path}, line {error.lineno}: not Python: {error.msg}") from error
+    except Exception as error:
+        if unknown := re.search(_UNKNOWN.format(kind.__name__), str(error)):
+            raise UsageError(f"{path}: {_unknown(unknown[1], kind)}") from error
+        cure = ""
+        if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("training"):
+            cure = ". Write: from bert_keras.training import PretrainRecipe, FinetuneRecipe"
+        raise UsageError(f"{path}: {type(error).__name__}: {error}{cure}") from error
+    if not isinstance(recipe, kind):
+        raise UsageError(
+            f"{path}: must define recipe = {kind.__name__}(…). Received: recipe={recipe!r}"
+        )
+    return dataclasses.replace(recipe, name=recipe.name or path.stem)
+
+
+def _unknown(key: str, kind: type[Any]) -> str:
+    """Return the message about a key that a class of recipes does not have."""
+    known = [field.name for field in dataclasses.fields(kind)]
+    today = f" It is called {RENAMED[key]}= now." if RENAMED.get(key) in known else ""
+    return f"{kind.__name__} has no key {key}=.{today or nearest(key, known)}"
+
+
+def require_no_flags(
+    unknown: Sequence[str], keys: Collection[str], flags: Collection[str] = ("--help",)
+) -> None:
+    """Refuse words that begin with "-", with the right spelling of the first.
+
+    Args:
+        unknown: these words.
+        keys: of `key=value` that the program knows.
+        flags: that it knows.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for word in unknown:
+        name, _, value = word.lstrip("-").partition("=")
+        name = name.replace("-", "_")
+        name = RENAMED.get(name, name)
+        if name in keys:
+            raise UsageError(f"Write {name}={value or 'VALUE'}. Received: {word}")
+        raise UsageError(
+            f"Unknown flag. Received: {word}.{nearest(word, [*flags, *keys])} "
+            f"Known flags: {', '.join(flags)}."
+        )
+
+
+def read_command(
+    arguments: Sequence[str],
+    kind: type[_Recipe],
+    flags: Collection[str],
+    load: Callable[[str], _Recipe],
+    quicktest: Callable[[_Recipe], _Recipe],
+    program: str,
+    *,
+    named: str,
+) -> tuple[_Recipe, set[str]]:
+    """The recipe of a command line `RECIPE [key=value …]`, and the flags that are given.
+
+    Args:
+        arguments: the command line.
+        kind: the class of the recipe.
+        flags: those that there are.
+        load: opens a recipe by its name or path.
+        quicktest: what --quicktest makes of it.
+        program: its name, for messages.
+        named: what the recipe's `name` names, likewise.
+
+    Raises:
+        UsageError: what cannot be meant.
+    """
+    given = {argument for argument in arguments if argument.startswith("-")}
+    if unknown := sorted(given.difference(flags)):
+        require_no_flags(unknown, [field.name for field in dataclasses.fields(kind)], flags)
+    words = [argument for argument in arguments if argument not in given]
+    if not words or "=" in words[0]:
+        raise UsageError(f"Name a recipe: bert-keras {program} RECIPE [key=value …]")
+    recipe = load(words[0])
+    if "--quicktest" in given:
+        recipe = quicktest(recipe)
+    values = parse_overrides(words[1:], recipe.values())
+    for key in ("name", "out"):  # now, not when all is trained
+        require_utf8(values[key], f"{key}=")
+    if not values["name"]:
+        raise UsageError(f"name= must not be empty: it names {named}.")
+    return type(recipe)(**values), given
+
+
+# === Command lines ===
+
+
+def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults with the values of `key=value` arguments, each of its default's type.
+
+    Args:
+        arguments: as given on the command line.
+        defaults: every known key, with a text, whole number, number or truth value.
+
+    Raises:
+        UsageError: not key=value, an unknown or repeated key, or a value of another type.
+    """
+    values: dict[str, Any] = {}
+    for argument in arguments:
+        key, equals, text = argument.partition("=")
+        if not equals:
+            raise UsageError(f"Expected key=value. Received: {argument!r}")
+        if key not in defaults:
+            if (today := RENAMED.get(key)) in defaults:
+                raise UsageError(f"{key}= is called {today}= now. Received: {argument!r}")
+            raise UsageError(
+                f"Unknown key. Received: {argument!r}.{nearest(key, defaults)} "
+                f"Known keys: {', '.join(defaults)}."
+            )
+        if key in values:
+            raise UsageError(f"{key} is given twice. Received: {argument!r}")
+        kind = type(defaults[key])
+        try:
+            values[key] = _PARSERS[kind](text)
+        except (ValueError, OverflowError, KeyError):
+            raise UsageError(f"{key} must be {KINDS[kind.__name__]}. Received: {text!r}") from None
+    return {**defaults, **values}
+
+
+def _integer(text: str) -> int:
+    """A whole number as written: 100_000 or 1e5."""
+    number = float(text)
+    return int(text) if "e" not in text.lower() or not number.is_integer() else int(number)
+
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_PARSERS = {
+    str: str,
+    int: _integer,
+    float: float,
+    bool: lambda text: _TRUTH[text.lower()],
+}

@@ -1,0 +1,92 @@
+"""Setup of a training: seeds, devices, dtype policy, compilation; and models without memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import keras
+
+from bert_keras.models import Task
+from bert_keras.optimization import optimizer
+from bert_keras.training.recipe_base import JIT, RunRecipe
+
+_Model = TypeVar("_Model")
+
+
+def set_seed_and_devices(seed: int) -> None:
+    """Set the seeds of Python, NumPy and the backend, before a model is built.
+
+    The model lies on the backend's default device. A distribution over several devices has its
+    place here: Keras needs it before the first variable.
+    """
+    keras.utils.set_random_seed(seed)
+
+
+def dtype_policy(recipe: RunRecipe) -> str:
+    """Return the name of the Keras dtype policy that models of a run are built with."""
+    return recipe.precision
+
+
+def compile_for(
+    recipe: RunRecipe,
+    model: Any,
+    total_steps: int,
+    *,
+    warmup_steps: int,
+    learning_rate: float = 0.0,
+    **options: Any,
+) -> None:
+    """Compile a model with its own loss and metrics and the recipe's optimizer.
+
+    Args:
+        recipe: gives optimizer, schedule and jit_compile.
+        model: a task, or a view of one.
+        total_steps: updates of the whole training.
+        warmup_steps: updates in which the learning rate rises.
+        learning_rate: the peak; 0 for that of the recipe.
+        options: of `bert_keras.optimization.optimizer`, which one kind of training alone has.
+    """
+    model.compile(
+        optimizer(
+            learning_rate or recipe.learning_rate,
+            total_steps=total_steps,
+            warmup_steps=warmup_steps,
+            schedule=recipe.schedule,
+            name=recipe.optimizer,
+            weight_decay=recipe.weight_decay,
+            clip_norm=recipe.clip_norm or None,
+            **options,
+        ),
+        jit_compile=JIT[recipe.jit_compile],
+        **model.loss_and_metrics(),
+    )
+
+
+def compile_to_evaluate(recipe: RunRecipe, task: Task) -> None:
+    """Compile a task that was trained through a view of it, so that it can be evaluated."""
+    if not task.compiled:
+        task.compile(**task.loss_and_metrics(), jit_compile=JIT[recipe.jit_compile])
+
+
+# === Models without memory ===
+
+
+def build_shapes(build: Callable[[], _Model]) -> _Model:
+    """Build a model whose variables have shapes and no values, so that it takes no memory.
+
+    It answers `count_params` and the like, and cannot be called. Inside a `keras.StatelessScope`
+    a variable keeps its initializer until it is needed. Leaving a later scope would initialize
+    all of them. Keras lists them by thread, so that the thread of the build takes its list along.
+
+    Args:
+        build: returns the model.
+    """
+
+    def work() -> _Model:
+        with keras.StatelessScope(initialize_variables=False):
+            return build()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
