@@ -1,11 +1,17 @@
-"""Dry run: counts, memory and time of a run before it starts."""
+"""Dry run of a pretraining: counts, memory and time before it starts.
+
+Counts are those of the model, which is built without values (`setup.build_shapes`), so that a model
+may be larger than the machine.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import math
 from collections.abc import Sequence
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -16,19 +22,20 @@ from bert_keras import escaping
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, read
 from bert_keras.errors import Step
-from bert_keras.features import PAIR_LOSSES
 from bert_keras.training import demo_corpus, last_steps, machine
 from bert_keras.training.prepare import find_prepared, open_tokenizer
 from bert_keras.training.pretrain_recipe import PretrainRecipe
-from bert_keras.training.pretrain_setup import check_held_out
+from bert_keras.training.pretrain_setup import build_task, check_held_out
 from bert_keras.training.progress import clock
+from bert_keras.training.recipe_base import RunRecipe
 from bert_keras.training.run_folder import PretrainFolder
+from bert_keras.training.setup import build_shapes
 
 _BYTES_PER_TOKEN = 4.5  # of English in a vocabulary learned from it
-_GZIP = 2.8  # how much text packs
-# Share of a machine's matrix product speed that a training step reaches, roughly.
+_GZIP = 2.8  # bytes of text for a byte of its file
+# Share of the speed of matrix products that a training step reaches, roughly.
 EFFICIENCY = 0.5
-_FLOAT = 4
+FLOAT = 4  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,22 +52,26 @@ class Plan:
 
 
 def plan(recipe: PretrainRecipe) -> Plan:
-    """Estimates without reading the text."""
+    """Estimate a run without reading the text.
+
+    Raises:
+        UsageError: values that the run refuses.
+        ArtifactError: init_checkpoint= is missing or damaged.
+    """
     vocab_size = _vocab_size(recipe)
-    config = _config(recipe, vocab_size)
+    task = build_shapes(lambda: build_task(recipe, vocab_size, load_weights=False))
     text_bytes = _text_bytes(recipe)
     prepared = _prepared(recipe)
     text_tokens = prepared.num_tokens if prepared else text_bytes / _BYTES_PER_TOKEN
     tokens_read = recipe.steps * recipe.batch_size * recipe.sequence_length
-    epochs = tokens_read / max(text_tokens, 1)
-    flops = recipe.steps * _step_flops(recipe, config)
+    flops = recipe.steps * _step_flops(recipe, task)
     return Plan(
         text_bytes=text_bytes,
         vocab_size=vocab_size,
-        parameters=_parameters(recipe, config),
+        parameters=task.count_params(),
         tokens_read=tokens_read,
-        epochs=epochs,
-        memory=_memory(recipe, config),
+        epochs=tokens_read / max(text_tokens, 1),
+        memory=_memory(recipe, task),
         seconds=flops / (matrix_product_speed() * EFFICIENCY),
     )
 
@@ -91,19 +102,14 @@ def print_plan(
     )
     epochs = f"about {found.epochs:,.1f}"
     table.add_row("passes over the text", epochs, f"{found.tokens_read:,} tokens read")
-    memory = machine.facts()["memory_bytes"]
-    remark = Text("beside the backend's own")
-    if isinstance(memory, int) and found.memory > memory:
-        remark = Text(f"more than this machine has, {machine.gibibytes(memory)}", "red")
-    table.add_row("memory", f"about {machine.gibibytes(found.memory)}", remark)
-    table.add_row(
-        "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"
-    )
+    add_costs(table, found.memory, found.seconds)
     folder = recipe.out or ("a temporary folder" if is_quicktest else f"runs/{recipe.name}")
     table.add_row("run folder", folder, ", ".join(files_of_run(recipe)))
     if _exports(recipe):
         path = f"saved_models/{recipe.name}/<version>"
-        table.add_row("SavedModel", path, "in the run folder" if is_quicktest else "")
+        part = "the discriminator's encoder" if recipe.loss == "rtd" else ""
+        place = "in the run folder" if is_quicktest else ""
+        table.add_row("SavedModel", path, ", ".join(filter(None, (part, place))))
     (console or escaping.console()).print(table)
 
 
@@ -112,7 +118,8 @@ def files_of_run(recipe: PretrainRecipe) -> list[str]:
     folder = PretrainFolder(recipe)
     demo = ["demo.txt"] if recipe.corpus == "demo" else []
     corpus = [] if _prepared(recipe) else [*demo, folder.corpus.name]
-    training = [path.name for path in (folder.checkpoints, folder.metrics, folder.speed)]
+    files = folder.training
+    training = [path.name for path in (files.checkpoints, files.metrics, files.speed)]
     left_out = set()
     if not _exports(recipe):
         left_out.add("SavedModel")
@@ -142,14 +149,6 @@ def _sizes(recipe: PretrainRecipe) -> str:
     return f"{recipe.config}, but {own}" if own else recipe.config
 
 
-def _config(recipe: PretrainRecipe, vocab_size: int) -> BertConfig:
-    if recipe.init_checkpoint:
-        from bert_keras.models import BertEncoder
-
-        return BertEncoder.from_preset(recipe.init_checkpoint, load_weights=False).config
-    return recipe.sizes().replace(vocab_size=vocab_size)
-
-
 def _text_bytes(recipe: PretrainRecipe) -> int:
     if recipe.corpus == "demo":
         return sum(len(text) + 1 for document in demo_corpus.documents() for text in document)
@@ -163,7 +162,7 @@ def _text_bytes(recipe: PretrainRecipe) -> int:
 
 
 def _prepared(recipe: PretrainRecipe) -> Corpus | None:
-    """The corpus of `bert-keras prepare` that the recipe names, if it does."""
+    """Return the corpus of `bert-keras prepare` that the recipe names; None without one."""
     folder = find_prepared(recipe.corpus)
     return Corpus.open(folder / "train") if folder else None
 
@@ -176,62 +175,71 @@ def _vocab_size(recipe: PretrainRecipe) -> int:
     return recipe.vocab_size
 
 
-def _parameters(recipe: PretrainRecipe, config: BertConfig) -> int:
-    """Of the encoder and the MLM head, and of what stands beside that."""
-    h, width = config.hidden_size, config.table_size
-    rows = config.vocab_size + config.position_rows + config.num_segments
-    total = rows * width + 2 * width + _body(config) + config.vocab_size
-    # What predicts masked tokens, to which the head is a dense layer and a normalisation.
-    predictor = config.narrowed(recipe.generator_size) if recipe.loss == "rtd" else config
-    total += (predictor.hidden_size * width + width) + 2 * width
-    if recipe.loss == "rtd":
-        total += _body(predictor) + (h * h + h) + (h + 1)
-    if recipe.loss in PAIR_LOSSES:
-        total += (h * h + h) + (2 * h + 2)
-    return total
-
-
-def _body(config: BertConfig) -> int:
-    """Parameters of the blocks, and of the projection before them."""
-    h, i, width = config.hidden_size, config.intermediate_size, config.table_size
-    block = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 4 * h
-    return config.unique_layers * block + ((width + 1) * h if width != h else 0)
-
-
-def _step_flops(recipe: PretrainRecipe, config: BertConfig) -> float:
-    """Multiplications and additions of the matrix products, forward and backward."""
+def _step_flops(recipe: PretrainRecipe, task: Any) -> float:
+    """Return multiplications and additions of the matrix products, forward and backward."""
     tokens = recipe.batch_size * recipe.sequence_length
-    predictor = config.narrowed(recipe.generator_size) if recipe.loss == "rtd" else config
-    width = config.table_size
-    logits = tokens * recipe.mask_rate * width * (predictor.hidden_size + config.vocab_size)
-    blocks = _block_flops(recipe, config)
+    blocks = products_of(task.encoder.blocks, task.encoder.config, recipe.sequence_length)
     if recipe.loss == "rtd":
-        blocks += _block_flops(recipe, predictor)
-    return 6.0 * (tokens * blocks + logits)
+        narrow = task.encoder.config.narrowed(recipe.generator_size)
+        blocks += products_of(task.generator.blocks, narrow, recipe.sequence_length)
+    return 6.0 * tokens * (blocks + recipe.mask_rate * _matrices(task.mlm))
 
 
-def _block_flops(recipe: PretrainRecipe, config: BertConfig) -> int:
-    """Multiplications of all blocks for a token, forward."""
-    h = config.hidden_size
-    block = 4 * h * h + 2 * h * config.intermediate_size + 2 * recipe.sequence_length * h
-    return config.num_layers * block
-
-
-def _memory(recipe: PretrainRecipe, config: BertConfig) -> int:
-    """Weights, gradients and two moments; activations kept for the gradient; logits."""
-    tokens = recipe.batch_size * recipe.sequence_length
-    per_token = 20 * config.hidden_size + 5 * config.num_heads * recipe.sequence_length
-    per_token += 3 * config.intermediate_size
-    activations = tokens * config.num_layers * per_token
-    if recipe.gradient_checkpointing:  # of one block, and the inputs of all
-        activations = tokens * (per_token + config.num_layers * config.hidden_size)
+def _memory(recipe: PretrainRecipe, task: Any) -> int:
+    """Return bytes of weights, gradients, two moments, activations and logits."""
+    config, tokens = task.encoder.config, recipe.batch_size * recipe.sequence_length
     logits = 3 * tokens * recipe.mask_rate * config.vocab_size / recipe.loss_chunks
-    width = _FLOAT if recipe.precision == "float32" else _FLOAT // 2
-    return int(4 * _FLOAT * _parameters(recipe, config) + width * activations + _FLOAT * logits)
+    activations = activation_bytes(recipe, config, recipe.sequence_length)
+    return int(4 * FLOAT * task.count_params() + activations + FLOAT * logits)
+
+
+# === Estimates that fine-tuning shares ===
+
+
+def products_of(blocks: Sequence[Any], config: BertConfig, length: int) -> float:
+    """Return the multiplications of an encoder's blocks for one token, forward.
+
+    Args:
+        blocks: that have weights; several layers may share one.
+        config: of the encoder.
+        length: tokens that attention compares a token with.
+    """
+    weights = sum(map(_matrices, blocks)) * config.num_layers / len(blocks)
+    return weights + 2 * config.num_layers * length * config.hidden_size
+
+
+def _matrices(layer: Any) -> int:
+    """Return the number of weights in a layer's matrices, each a multiplication for a token."""
+    return sum(math.prod(weight.shape) for weight in layer.weights if len(weight.shape) == 2)
+
+
+def activation_bytes(recipe: RunRecipe, config: BertConfig, length: int) -> float:
+    """Return bytes of the activations that a step keeps for the gradient.
+
+    With gradient checkpointing these are the activations of one block, and the inputs of all.
+    """
+    per_token = 20 * config.hidden_size + 5 * config.num_heads * length
+    per_token += 3 * config.intermediate_size
+    kept = config.num_layers * per_token
+    if recipe.gradient_checkpointing:
+        kept = per_token + config.num_layers * config.hidden_size
+    width = FLOAT if recipe.precision == "float32" else FLOAT // 2
+    return width * recipe.batch_size * length * kept
+
+
+def add_costs(table: Table, memory: int, seconds: float) -> None:
+    """Add the rows of memory and time to the table of a plan."""
+    there = machine.facts()["memory_bytes"]
+    remark = Text("beside the backend's own")
+    if isinstance(there, int) and memory > there:
+        remark = Text(f"more than this machine has, {machine.gibibytes(there)}", "red")
+    table.add_row("memory", f"about {machine.gibibytes(memory)}", remark)
+    remark = "on this CPU, from its matrix product"
+    table.add_row("training time", f"about {clock(seconds)}", remark)
 
 
 def matrix_product_speed() -> float:
-    """Floating-point operations per second of this machine's NumPy, the best of three."""
+    """Return the floating-point operations per second of NumPy here, the best of three."""
     size = 1024
     a = np.ones((size, size), np.float32)
     best = float("inf")

@@ -1,4 +1,7 @@
-"""Dry run of a fine-tuning: its examples, steps, memory and time before it starts."""
+"""Dry run of a fine-tuning: its examples, steps, memory and time before it starts.
+
+The model is built without values (`setup.build_shapes`): it may be larger than the machine.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,34 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Column, Table
-from rich.text import Text
 
 from bert_keras import escaping
+from bert_keras.config import BertConfig
+from bert_keras.models import BertEncoder, Task
 from bert_keras.task_names import FINETUNING
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.training import machine
 from bert_keras.training.best_checkpoint import measure, metric_of
-from bert_keras.training.dry_run import EFFICIENCY, files_of_steps, matrix_product_speed
+from bert_keras.training.dry_run import (
+    EFFICIENCY,
+    FLOAT,
+    activation_bytes,
+    add_costs,
+    files_of_steps,
+    matrix_product_speed,
+    products_of,
+)
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.finetune_report import STEPS
 from bert_keras.training.finetune_seed import build_task, distiller_of, tokenizer_of
-from bert_keras.training.progress import clock
 from bert_keras.training.run_folder import FinetuneFolder
+from bert_keras.training.setup import build_shapes
 from bert_keras.training.tasks import FinetuningTask, task_of
 
 _SAMPLE = 1_000  # examples that are tokenised
 _MEASURED = 16  # examples of dev that tell the names of the metrics
 _SHOWN = 8  # names of labels
-_FLOAT = 4  # bytes
+_SMALL, _SMALL_LAYERS = 8, 4  # sizes of the model that tells them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,35 +79,66 @@ def plan(recipe: FinetuneRecipe) -> Plan:
     kind = task_of(recipe)
     data = Data.read(recipe, kind)
     tokenizer = tokenizer_of(recipe)
-    task = build_task(recipe, kind, data.labels, tokenizer, load_weights=False)
-    if recipe.teacher:
-        distiller_of(recipe, task, tokenizer, load_weights=False)
-    if recipe.metric and not _is_of_an_entity_type(recipe.metric, data.labels):
-        part = kind.take(data.dev, range(min(len(data.dev), _MEASURED)))
-        metric_of(recipe, measure(kind, task, tokenizer, part).metrics)
+    task = build_shapes(lambda: _task(recipe, kind, data, tokenizer))
     encoder = task.encoder
+    if recipe.metric and not _is_of_an_entity_type(recipe.metric, data.labels):
+        _check_metric(recipe, kind, data, tokenizer, encoder.config)
     lengths, rows = _lengths(recipe, kind, data, tokenizer, encoder)
     per_batch: float = recipe.batch_size
     if recipe.packing:  # as many rows of max_length as hold about batch_size examples
         share = float(lengths.mean()) / recipe.max_length
         per_batch = max(1, round(recipe.batch_size * share)) / share
     steps = math.ceil(rows / per_batch)
-    parameters = encoder.count_params()
     config = encoder.config
-    blocks = parameters - config.vocab_size * config.table_size
-    # Forward and backward: six operations for each weight and token, without frozen parts.
+    # Forward and backward: six operations for each product and token; frozen blocks have two.
     passes = 2 if recipe.freeze else 6
-    operations = passes * blocks * lengths.mean() * rows * recipe.epochs * recipe.seeds
+    products = products_of(encoder.blocks, config, round(lengths.mean()))
+    operations = passes * products * lengths.mean() * rows * recipe.epochs * recipe.seeds
     return Plan(
         (len(data.train), len(data.dev)),
         data.labels,
         lengths,
         steps,
         recipe.learning_rate or FINETUNING.learning_rate_of(recipe.task, config.hidden_size),
-        parameters,
+        encoder.count_params(),
         _memory(recipe, encoder, int(np.percentile(lengths, 95))),
         operations / (matrix_product_speed() * EFFICIENCY),
     )
+
+
+def _task(recipe: FinetuneRecipe, kind: FinetuningTask, data: Data, tokenizer: Tokenizer) -> Task:
+    """Build the model of the run from configs alone, and its teacher, which must fit."""
+    task = build_task(recipe, kind, data.labels, tokenizer, load_weights=False)
+    if recipe.teacher:
+        distiller_of(recipe, task, tokenizer, load_weights=False)
+    return task
+
+
+def _check_metric(
+    recipe: FinetuneRecipe,
+    kind: FinetuningTask,
+    data: Data,
+    tokenizer: Tokenizer,
+    config: BertConfig,
+) -> None:
+    """Check the name of the metric: a small model of the same kind measures a few examples.
+
+    Raises:
+        UsageError: the task has no metric of that name.
+    """
+    layers = min(config.num_layers, _SMALL_LAYERS)
+    small = config.replace(
+        hidden_size=_SMALL,
+        embedding_size=_SMALL,
+        intermediate_size=_SMALL,
+        num_heads=1,
+        num_layers=layers,
+        num_unique_layers=layers,
+        pruned_heads=(),
+    )
+    part = kind.take(data.dev, range(min(len(data.dev), _MEASURED)))
+    task = kind.build(BertEncoder(small), data.labels)
+    metric_of(recipe, measure(kind, task, tokenizer, part).metrics)
 
 
 def _is_of_an_entity_type(metric: str, tags: list[str] | None) -> bool:
@@ -124,15 +166,10 @@ def _lengths(
 
 
 def _memory(recipe: FinetuneRecipe, encoder: Any, length: int) -> int:
-    """Estimate bytes of weights, gradients and moments, and of activations of a long batch."""
-    config = encoder.config
-    moving = 1 if recipe.freeze or recipe.lora else 4
-    per_token = 20 * config.hidden_size + 5 * config.num_heads * length
-    per_token += 3 * config.intermediate_size
-    layers = 1 if recipe.gradient_checkpointing else config.num_layers
-    activations = recipe.batch_size * length * layers * per_token
-    width = _FLOAT if recipe.precision == "float32" else _FLOAT // 2
-    return int(moving * _FLOAT * encoder.count_params() + width * activations)
+    """Return bytes of weights, gradients and moments, and of activations of a long batch."""
+    copies = 1 if recipe.freeze or recipe.lora else 4
+    activations = activation_bytes(recipe, encoder.config, length)
+    return int(copies * FLOAT * encoder.count_params() + activations)
 
 
 def files_of_run(recipe: FinetuneRecipe) -> list[str]:
@@ -186,14 +223,7 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
     is_default = "the default of this task and encoder"
     told = "at the end of the warm-up" if recipe.learning_rate else is_default
     table.add_row("learning rate", f"{found.rate:g}", told)
-    memory = machine.facts()["memory_bytes"]
-    remark = Text("beside the backend's own")
-    if isinstance(memory, int) and found.memory > memory:
-        remark = Text(f"more than this machine has, {machine.gibibytes(memory)}", "red")
-    table.add_row("memory", f"about {machine.gibibytes(found.memory)}", remark)
-    table.add_row(
-        "training time", f"about {clock(found.seconds)}", "on this CPU, from its matrix product"
-    )
+    add_costs(table, found.memory, found.seconds)
     table.add_row(
         "run folder", recipe.out or f"runs/{recipe.name}", ", ".join(files_of_run(recipe))
     )

@@ -24,7 +24,7 @@ import keras
 
 from bert_keras import export, file_io
 from bert_keras.errors import ResourceError, Step
-from bert_keras.models import Task
+from bert_keras.models import BertEncoder, ElectraPretrainer, Task
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.pretrain_report import FilledMask
@@ -145,18 +145,18 @@ def export_model(
     record: Path,
     folder: Path = Path("saved_models"),
 ) -> Path | None:
-    """Writes <folder>/<name>/<next version>/; a model that was exported before, not again.
+    """Write <folder>/<name>/<next version>/, unless this model was exported before.
 
     Args:
-        task: the trained model.
+        task: the trained model; see `exported_part`.
         tokenizer: its tokenizer.
         recipe: gives the name, and the length the model was trained for: no longer text is served.
-        weights: the model's file, by whose bytes it is known; it may be missing.
+        weights: the model's file, whose digest identifies the model; it may be missing.
         record: the file that says where the model was exported to.
         folder: of all models.
 
     Returns:
-        The folder; None where TensorFlow is not installed, after saying so.
+        The folder; None where TensorFlow is not installed, which is printed.
     """
     if importlib.util.find_spec("tensorflow_text") is None:
         print(
@@ -168,18 +168,33 @@ def export_model(
     path = _recorded(record, digest)
     if path is None:
         path = export.next_version(file_io.expanded(folder) / recipe.name)
-        export.saved_model(task, tokenizer, path, max_length=recipe.sequence_length)
+        part = exported_part(task)
+        export.saved_model(part, tokenizer, path, max_length=recipe.sequence_length)
         if path.is_relative_to(record.parent):  # the folder of a run, which may be temporary
             named = path.relative_to(record.parent)
         else:
             named = folder / recipe.name / path.name
         file_io.write_json(record, {"saved_model": str(named), "sha256": digest})
-    print(f"SavedModel: {path}/")
+    print(f"SavedModel{'' if fills_masks(task) else ' of the encoder'}: {path}/")
     return path
 
 
+def exported_part(task: Task) -> Task | BertEncoder:
+    """Return the part of a trained task that a SavedModel is made of.
+
+    ELECTRA keeps the discriminator's encoder alone (Clark et al., 2020, §2). Its head tells which
+    tokens were replaced, and no program asks that of a text.
+    """
+    return task if fills_masks(task) else task.encoder
+
+
+def fills_masks(task: Task) -> bool:
+    """Return whether the SavedModel of a trained task fills masks."""
+    return not isinstance(task, ElectraPretrainer)
+
+
 def ask(path: Path, examples: Sequence[FilledMask]) -> None:
-    """Has a fresh process fill masks with a SavedModel.
+    """Let a fresh process fill masks with a SavedModel.
 
     Args:
         path: its folder.
@@ -212,8 +227,8 @@ def _recorded(record: Path, digest: str | None) -> Path | None:
 
 def _ask(path: Path, texts: Sequence[str]) -> None:
     command = [sys.executable, "-m", "bert_keras", "fill-mask", str(path), *texts]
-    # Whatever backend trained the model: the SavedModel's only needs are TensorFlow's. This
-    # process may hold the accelerator's memory.
+    # A SavedModel needs TensorFlow alone, on whatever backend the model was trained. This process
+    # may hold the accelerator's memory.
     environment = {key: value for key, value in os.environ.items() if key != "KERAS_BACKEND"}
     environment["CUDA_VISIBLE_DEVICES"] = "-1"
     root = Path(__file__).parents[2]
@@ -229,7 +244,7 @@ def _ask(path: Path, texts: Sequence[str]) -> None:
 
 @dataclasses.dataclass
 class Trained:
-    """A training that is done, and what the last steps make of it."""
+    """A finished training, and the results of its last steps."""
 
     recipe: PretrainRecipe
     folder: PretrainFolder
@@ -258,7 +273,6 @@ def _check_event_files(trained: Trained) -> None:
 
 
 def _export_saved_model(trained: Trained) -> None:
-
     recipe, folder = trained.recipe, trained.folder
     if recipe.export:
         trained.exported = export_model(
@@ -305,9 +319,9 @@ def _print_summary(trained: Trained) -> None:
 
 
 def _ask_saved_model(trained: Trained) -> None:
-
-    if trained.exported is not None and trained.report is not None:
-        ask(trained.exported, trained.report.filled)
+    if trained.exported is None or trained.report is None or not fills_masks(trained.task):
+        return
+    ask(trained.exported, trained.report.filled)
 
 
 STEPS = (

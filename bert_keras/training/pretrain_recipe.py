@@ -143,7 +143,11 @@ class PretrainRecipe(RunRecipe):
     )
     eval_examples: int = _run("held-out examples to evaluate on", 2_000, before="checkpoint_every")
     tensorboard: bool = _run("also write event files for TensorBoard", False, before="jit_compile")
-    export: bool = _run("write a SavedModel at the end", True, before="jit_compile")
+    export: bool = _run(
+        "write a SavedModel at the end; with loss=rtd that of the discriminator's encoder",
+        True,
+        before="jit_compile",
+    )
     name: str = changed(
         "name",
         meaning="name of the run and of its folder in saved_models; empty: that of the recipe file",

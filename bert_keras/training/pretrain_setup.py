@@ -298,14 +298,22 @@ def evaluation_batches(
 _HEADS = ("mlm", "nsp", "sop", "rtd", "label", "tags", "span", "choice", "pooler")
 
 
-def build_task(recipe: PretrainRecipe, vocab_size: int) -> Task:
-    """The recipe's model, new or begun.
+def build_task(recipe: PretrainRecipe, vocab_size: int, *, load_weights: bool = True) -> Task:
+    """Build the recipe's model, new or from its checkpoint.
 
     Args:
-        recipe: what to train.
+        recipe: of the run.
         vocab_size: of the tokenizer, learned or given.
+        load_weights: False to read the config of a checkpoint alone.
+
+    Raises:
+        UsageError: the checkpoint does not fit the recipe or the tokenizer.
+        ArtifactError: no such checkpoint, or a damaged one.
     """
-    task = _begun(recipe, vocab_size) if recipe.init_checkpoint else _new(recipe, vocab_size)
+    if recipe.init_checkpoint:
+        task = _begun(recipe, vocab_size, load_weights=load_weights)
+    else:
+        task = _new(recipe, vocab_size)
     task.encoder.checkpoint_gradients(recipe.gradient_checkpointing)
     return task
 
@@ -327,8 +335,8 @@ def task_to_train(recipe: PretrainRecipe, task: Task) -> Task | PackedTask | Chu
     return model
 
 
-def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:
-    """The checkpoint to go on from; heads that it has not are new."""
+def _begun(recipe: PretrainRecipe, vocab_size: int, *, load_weights: bool) -> Task:
+    """Open the checkpoint to continue from; heads that it lacks are new."""
     kind = MaskedLM if recipe.loss == "mlm" else Pretrainer
     options: dict[str, Any] = {} if kind is MaskedLM else {"loss": recipe.loss}
     try:
@@ -336,6 +344,7 @@ def _begun(recipe: PretrainRecipe, vocab_size: int) -> Task:
             recipe.init_checkpoint,
             plain=True,
             dtype=dtype_policy(recipe),
+            load_weights=load_weights,
             allow_missing=(*kind.head_layers, "pooler"),
             allow_unused=_HEADS,
             **options,

@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bert_keras import BertEncoder, Tokenizer
 from bert_keras.errors import DataError, UsageError
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 from bert_keras.training import dry_run as module
 from bert_keras.training import last_steps, pretrain
 from bert_keras.training.dry_run import Plan, plan, print_plan
 from bert_keras.training.prepare import prepare
 from bert_keras.training.pretrain_recipe import PretrainRecipe, load_recipe
 from bert_keras.training.pretrain_setup import build_task
+from tests.contracts import TINY
 
 RECIPE = PretrainRecipe(
     corpus="text.txt",
@@ -54,6 +57,31 @@ def change(**values: object) -> Plan:
 def test_parameters_are_those_of_the_model(values: dict) -> None:
     recipe = dataclasses.replace(RECIPE, **values)
     assert plan(recipe).parameters == build_task(recipe, recipe.vocab_size).count_params()
+
+
+def test_a_model_that_is_larger_than_the_machine() -> None:
+    before = module.machine.peak_memory_bytes()
+    sizes = {"hidden_size": 25_600, "num_heads": 200, "intermediate_size": 102_400}
+    found = change(**sizes, num_layers=127, max_positions=512)
+    after = module.machine.peak_memory_bytes()
+    blocks = 127 * (12 * 25_600**2 + 13 * 25_600)
+    assert found.parameters == pytest.approx(blocks, rel=1e-2)
+    assert found.memory > 16e12
+    assert before is not None
+    assert after is not None
+    assert after - before < 2**29
+
+
+def test_parameters_of_a_checkpoint_are_read_from_its_config(tmp_path: Path) -> None:
+    encoder = BertEncoder(TINY.replace(pooler=False, max_positions=64))
+    encoder.save_to_preset(tmp_path)
+    Tokenizer([*SPECIAL_TOKENS, *map(str, range(TINY.vocab_size - 5))]).save_to_preset(tmp_path)
+    recipe = dataclasses.replace(RECIPE, init_checkpoint=str(tmp_path), loss="mlm")
+    found = plan(recipe)
+    assert found.vocab_size == TINY.vocab_size
+    assert found.parameters == build_task(recipe, TINY.vocab_size).count_params()
+    with pytest.raises(UsageError, match="sequence_length=512"):
+        plan(dataclasses.replace(recipe, sequence_length=512))
 
 
 def test_time_and_memory_follow_the_size() -> None:
@@ -191,6 +219,11 @@ def test_a_folder_that_the_run_would_refuse(tiny: str, tmp_path: Path, call) -> 
 def test_own_sizes_are_named() -> None:
     assert " bert_tiny_uncased, but num_layers=3" in _printed(num_layers=3)
     assert "but" not in _printed()
+
+
+def test_the_exported_part_is_named() -> None:
+    assert "the discriminator's encoder" in _printed(loss="rtd", generator_size=0.5)
+    assert "discriminator" not in _printed()
 
 
 def test_a_quick_test_writes_into_its_folder() -> None:

@@ -173,7 +173,7 @@ def test_bad_recipe(words: tuple[str, ...], call: Callable, tmp_path: Path) -> N
 def test_help(call: Callable) -> None:
     done = call(main, "--help")
     assert done.code == 0
-    assert done.out.startswith("Fine-tunes a model")
+    assert done.out.startswith("Fine-tune a model")
 
 
 def test_one_folder_has_one_run(finetuning, tmp_path: Path, call: Callable) -> None:

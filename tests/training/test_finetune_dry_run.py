@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -13,7 +15,8 @@ from rich.console import Console
 from bert_keras.errors import UsageError
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.training import FinetuneRecipe
+from bert_keras.training import FinetuneRecipe, setup
+from bert_keras.training import finetune_dry_run as module
 from bert_keras.training.finetune import main
 from bert_keras.training.finetune_dry_run import files_of_run, plan, print_plan
 from bert_keras.training.finetune_recipe import KINDS
@@ -47,6 +50,18 @@ def test_examples_and_steps_are_those_of_the_run(task: str, finetuned) -> None:
         listed |= matched
     assert written == listed
     assert found.seconds > 0
+
+
+def test_the_model_has_no_values(finetuned, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = []
+
+    def build_shapes(build: Callable[[], Any]) -> Any:
+        built.append(setup.build_shapes(build))
+        return built[-1]
+
+    monkeypatch.setattr(module, "build_shapes", build_shapes)
+    plan(_recipe(finetuned("text_classification")))
+    assert all(weight._value is None for weight in built[0].weights)
 
 
 def test_the_table(finetuned) -> None:

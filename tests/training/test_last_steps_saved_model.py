@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from bert_keras import BertEncoder, ElectraPretrainer, MaskedLM
 from bert_keras import export as library
 from bert_keras.errors import ResourceError
 from bert_keras.training import last_steps
-from bert_keras.training.last_steps import ask, export_model
+from bert_keras.training.last_steps import ask, export_model, exported_part
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.pretrain_report import FilledMask
+from tests.contracts import TINY
 
 RECIPE = PretrainRecipe(corpus="demo", name="mine", steps=50, sequence_length=64)
 EXAMPLES = [FilledMask(f"text {number} [MASK]", "word", []) for number in range(7)]
@@ -72,6 +74,13 @@ def test_a_fresh_process_is_asked(
     root, elsewhere = call["env"]["PYTHONPATH"].split(os.pathsep)
     assert Path(root, "training", "fill_mask.py").is_file()
     assert elsewhere == "elsewhere"
+
+
+def test_of_electra_the_encoder_is_exported() -> None:
+    encoder = BertEncoder(TINY.replace(pooler=False, family="electra"))
+    assert exported_part(ElectraPretrainer(encoder)) is encoder
+    task = MaskedLM(encoder)
+    assert exported_part(task) is task
 
 
 def test_nothing_to_ask(asked: list[dict[str, Any]]) -> None:

@@ -54,10 +54,13 @@ def _contents(folder: Path) -> dict[Path, bytes | None]:
 @pytest.mark.usefixtures("quick_demo")
 @pytest.mark.parametrize("recipe", known_recipes())
 def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) -> None:
-    """`demo` exports its SavedModel too, which a fresh process answers with."""
+    """Two also export: `demo` a model that a fresh process asks, `electra_demo` an encoder."""
     if recipe != "demo" and keras.backend.backend() != "torch":
         pytest.skip("one backend for all recipes")
-    exports = recipe == "demo" and importlib.util.find_spec("tensorflow_text") is not None
+    exports = (
+        recipe in ("demo", "electra_demo")
+        and importlib.util.find_spec("tensorflow_text") is not None
+    )
     done = call(main, recipe, "--quicktest", f"export={exports}", "out=run")
     assert done.code == 0, done.err
     folder = tmp_path / "run"
@@ -71,8 +74,12 @@ def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) 
     assert versions.exists() == exports
     if exports:
         assert (versions / "1" / "saved_model.pb").is_file()
+        card = (versions / "1" / "assets.extra" / "model_card.md").read_text(encoding="utf-8")
+        is_encoder = recipe == "electra_demo"
+        assert ("A BertEncoder of" in card) is is_encoder
+        assert ("SavedModel of the encoder: run/" in done.out) is is_encoder
         answer = done.out.partition("A fresh process loads it and fills masks:")[2]
-        assert answer.count("[MASK]") >= 5
+        assert (answer.count("[MASK]") >= 5) is not is_encoder
 
 
 @pytest.mark.parametrize(
@@ -179,7 +186,7 @@ def test_dry_run(recipe: str, tmp_path: Path, call: Callable, tiny: str) -> None
 def test_help(call: Callable) -> None:
     done = call(main, "--help")
     assert done.code == 0
-    assert done.out.startswith("Pretrains a BERT from text")
+    assert done.out.startswith("Pretrain a BERT from text")
 
 
 def _write_bad_files(folder: Path) -> None:
