@@ -67,7 +67,7 @@ def finish(
 
 @dataclasses.dataclass
 class _Trained:
-    """A training that is done, and what the last steps make of it."""
+    """A finished training, and the results of its last steps."""
 
     recipe: FinetuneRecipe
     kind: FinetuningTask
@@ -166,7 +166,7 @@ STEPS = (
 
 
 def summary(values: Sequence[float | None]) -> str:
-    """Mean, and the standard deviation of several; "nan" where one is not defined."""
+    """Return the mean, and the standard deviation of several; "nan" if one is not defined."""
     known = [value for value in values if value is not None and math.isfinite(value)]
     if len(known) < len(values):
         return "nan"
@@ -257,7 +257,7 @@ def _seeds(good: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:
-    """Step, training loss and the metric of every report."""
+    """Return step, training loss and the metric of every report."""
     records = [file_io.parse_json(line, path) for line in path.read_bytes().splitlines()]
     values = [record.get(f"val_{metric}") for record in records]
     return [

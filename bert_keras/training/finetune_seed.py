@@ -1,6 +1,7 @@
-"""Fine-tuning with one seed: the model, its training, its best weights; a killed run goes on.
+"""Fine-tuning with one seed: the model, its training, its best weights.
 
-A dry run builds the same model without weights: what the run refuses, it refuses.
+An interrupted training is resumed. A dry run builds the same model without values, so that it
+refuses what the run refuses.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ def build_task(
     """Build the task that a recipe trains, over its encoder.
 
     Args:
-        recipe: names the encoder, and says what moves in it.
-        kind: of the recipe.
-        labels: their names; None where the task has none.
+        recipe: names the encoder, and says which of its weights are trained.
+        kind: task of the recipe.
+        labels: their names; None for a task without labels.
         tokenizer: of the encoder.
-        load_weights: False to read the config alone: new, random weights.
+        load_weights: False to read the config alone; the weights are then new.
 
     Raises:
         UsageError: encoder, tokenizer and values of the recipe do not fit together.
@@ -85,7 +86,7 @@ def open_encoder(recipe: FinetuneRecipe, *, load_weights: bool = True) -> BertEn
         UsageError: there are no such layers.
         ArtifactError: no such encoder, or a damaged one.
     """
-    # What is frozen or adapted is the recipe's decision.
+    # Adapters and frozen weights of the checkpoint are dropped: the recipe decides on them.
     encoder = BertEncoder.from_preset(
         recipe.encoder, dtype=dtype_policy(recipe), plain=True, load_weights=load_weights
     )
@@ -110,7 +111,7 @@ def distiller_of(
     opened = open_checkpoint(recipe.teacher)
     is_encoder_for_pairs = opened.class_name == SentenceEncoder.__name__
     options: dict[str, Any] = {"dtype": dtype_policy(recipe), "load_weights": load_weights}
-    if task.reads_apart and is_encoder_for_pairs:  # all that such runs keep
+    if task.reads_apart and is_encoder_for_pairs:  # such runs save the encoder
         loss = task.options["loss"]
         teacher: Any = type(task).from_preset(recipe.teacher, loss=loss, **options)
     else:
@@ -161,18 +162,18 @@ def run_seed(
     seed: int,
     folder: Path,
 ) -> dict[str, Any]:
-    """Trains with one seed, or goes on with what a killed run left; answers what came of it.
+    """Train with one seed, or resume an interrupted training; return its result.
 
     Args:
-        recipe: its values.
-        kind: of the recipe.
-        data: what is learned from, and measured on.
+        recipe: of the run.
+        kind: task of the recipe.
+        data: to train and to measure on.
         tokenizer: of the encoder.
         seed: of new weights, dropout and order.
-        folder: of this seed; what it holds of a finished run is answered at once.
+        folder: of this seed. The result of a finished training is read from it.
 
     Returns:
-        What `result.json` holds: the seed, the best metrics and their step, or why it failed.
+        The content of `result.json`: the seed, the best metrics and their step, or the failure.
 
     Raises:
         Stopped: by a signal.
@@ -199,7 +200,7 @@ def run_seed(
 
 
 def open_best(folder: Path, precision: str) -> Task:
-    """The best model of a seed, in the precision that it was trained and measured in."""
+    """Open the best model of a seed, in the precision that it was trained and measured in."""
     model = load_checkpoint(folder / BEST, dtype=precision)
     assert isinstance(model, Task)
     return model
@@ -223,7 +224,7 @@ def _train(
     opened = perf_counter() - start
     examples = training_examples(recipe, kind, data, tokenizer, task, seed)
     log_every = math.ceil(examples.num_batches() / recipe.evaluations)
-    # The last report may be begun for a few steps: it is made as long as the others.
+    # The last report is as long as the others, so the training may be some steps longer.
     reports = math.ceil(recipe.epochs * examples.num_batches() / log_every)
     rate = recipe.learning_rate
     rate = rate or FINETUNING.learning_rate_of(recipe.task, task.encoder.config.hidden_size)

@@ -1,4 +1,4 @@
-"""Fine-tuned models put to use: a run, or any checkpoint of a task, with the values it needs."""
+"""Loading of fine-tuned models: from a run, or from any checkpoint of a task."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LENGTH = 128
 
 @dataclasses.dataclass(frozen=True)
 class Finetuned:
-    """A model that was fine-tuned.
+    """A fine-tuned model and the values to use it with.
 
     Attributes:
         recipe: the values that it is used with.
@@ -51,7 +51,7 @@ class Finetuned:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Shows how far the predictor is."""
+        """Show the progress of the predictor."""
         with progress.task("answering") as show:
             self.predictor.progress = lambda done, total: show(done, total, "")
             yield
@@ -60,7 +60,7 @@ class Finetuned:
 def open_finetuned(
     arguments: Sequence[str], program: str, needed: Sequence[str], *, measures: bool = True
 ) -> Finetuned:
-    """The model of a command line `RUN_OR_MODEL key=value …`.
+    """Open the model of a command line `RUN_OR_MODEL key=value …`.
 
     Args:
         arguments: the command line.
@@ -110,17 +110,17 @@ def open_finetuned(
 
 
 def require_apart(path: Path, inputs: Sequence[str]) -> None:
-    """Refuses to write where something is read.
+    """Check that an output is no input.
 
     Raises:
-        UsageError: so it would be.
+        UsageError: the path is one of the inputs.
     """
     if any(path.resolve() == file_io.expanded(name).resolve() for name in inputs):
         raise UsageError(f"{path} is what is read: choose another with out=")
 
 
 def _values(words: Sequence[str], own: dict[str, str], recipe: FinetuneRecipe) -> dict[str, Any]:
-    """Changes the program's own values; answers those of the recipe, with what is given."""
+    """Update the program's own values; return the recipe's values with those of the words."""
     defaults = recipe.values()
     values = parse_overrides(words, own | {name: defaults[name] for name in _VALUES})
     own |= {name: values.pop(name) for name in own}
@@ -128,7 +128,7 @@ def _values(words: Sequence[str], own: dict[str, str], recipe: FinetuneRecipe) -
 
 
 def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
-    """The values for a model that is not of a run, and its metrics that count with them."""
+    """Return a recipe for a model that is not of a run, and the metrics measured with it."""
     known = task.task_name
     if known not in FINETUNED:
         what = type(task).__name__

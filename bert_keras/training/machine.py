@@ -1,4 +1,4 @@
-"""Facts of the machine, and memory of the process. Never names of hosts or users."""
+"""Facts of the machine, and memory of the process. Names of hosts and users are left out."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-# glibc's mallopt: numbers of malloc.h. Nothing comes from the system apart, nothing goes back, and
-# threads share one heap: those of their own are too small for large tensors.
+# Options of glibc's mallopt, by their numbers in malloc.h: no memory is mapped separately, none is
+# returned to the system, and threads share one heap. Heaps of threads are too small for tensors.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
 _KEPT = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 256 << 20, _ARENA_MAX: 1}
 
-# XLA ends a process that gives it a flag which it does not know: jaxlib 0.6 to 0.12 know this one.
+# XLA ends the process at an unknown flag. jaxlib 0.6 to 0.12 know this one.
 _FOR_MEMORY = "--xla_cpu_enable_concurrency_optimized_scheduler"
 _KNOWN_BEFORE = (0, 13)
 
-_UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")  # that multiply matrices
+_UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")  # matrix instructions
 
 # Packages whose versions a run depends on.
 _PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "numpy", "tokenizers")
@@ -29,7 +29,7 @@ RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes of what getrusage co
 
 
 def peak_memory_bytes() -> int | None:
-    """The most memory this process has had at once; None where the system does not tell."""
+    """Return the peak memory of this process in bytes; None if the system does not report it."""
     with contextlib.suppress(OSError, IndexError, ValueError):
         status = Path("/proc/self/status").read_text(encoding="utf-8")
         return int(status.split("VmHWM:")[1].split()[0]) * 1024
@@ -67,7 +67,7 @@ def versions() -> dict[str, str]:
 
 
 def gibibytes(size: object) -> str:
-    """A number of bytes, for people; "unknown" where there is none."""
+    """Return a number of bytes as text in GiB; "unknown" for None."""
     return f"{size / 2**30:.1f} GiB" if isinstance(size, int) else "unknown"
 
 
@@ -78,7 +78,7 @@ def described(facts: Mapping[str, object]) -> str:
 
 
 def _processor() -> str | None:
-    """Its name, and what it multiplies matrices with: rented ones are not always called apart."""
+    """Return its name and its matrix instructions. Rented processors may share a name."""
     values: dict[str, str] = {}
     with contextlib.suppress(OSError):  # Linux
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
@@ -90,11 +90,11 @@ def _processor() -> str | None:
 
 
 def keep_freed_memory() -> None:
-    """Has the C library keep what a training step frees for the next one; glibc only.
+    """Let the C library keep the memory that a training step frees for the next one; glibc only.
 
-    It would give hundreds of megabytes back to the system and get them again as pages of zeros, in
-    every step (measured in docs/decisions.md). Best before a backend is imported, whose threads may
-    have heaps of their own by then.
+    By default it returns hundreds of megabytes to the system and gets them again as pages of zeros,
+    in every step (measured in docs/decisions.md). Call it before a backend is imported, because
+    threads of the backend may get heaps of their own.
     """
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError, OSError):  # another C library
@@ -104,12 +104,12 @@ def keep_freed_memory() -> None:
 
 
 def order_for_memory() -> None:
-    """Has XLA order a processor's operations for little memory, where JAX is Keras's backend.
+    """Let XLA schedule the operations of a CPU for little memory, if JAX is Keras's backend.
 
-    It orders them for concurrency by itself, by which a training step on few cores is slower, and
-    what gradient checkpointing computes again is computed early and kept (figures:
-    benchmarks/results/NOTES.md). Before JAX computes anything; what XLA_FLAGS says of it already
-    stays, and GPUs do not mind.
+    XLA's default schedules for concurrency. A training step on few cores is then slower, and
+    gradient checkpointing recomputes early and keeps the results (figures:
+    benchmarks/results/NOTES.md). Call it before JAX computes. A value in XLA_FLAGS is kept, and the
+    option has no effect on GPUs.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if os.environ.get("KERAS_BACKEND") != "jax" or _FOR_MEMORY in flags:

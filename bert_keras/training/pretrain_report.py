@@ -1,4 +1,4 @@
-"""Report of a pretraining run: how good it is, what it saw, what it cost."""
+"""Report of a pretraining run: results, data, cost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Row = tuple[str, ...]  # measure, value, remark
 
 @dataclasses.dataclass(frozen=True)
 class FilledMask:
-    """A held-out text with one [MASK], the token that stood there, and guesses, best first."""
+    """A held-out text with one [MASK], the original token, and predictions, best first."""
 
     text: str
     answer: str
@@ -51,7 +51,7 @@ class FilledMask:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Report:
-    """The facts of a run. Shares are between 0 and 1, losses and entropies in nats."""
+    """Facts of a run. Shares are between 0 and 1, losses and entropies in nats."""
 
     # How it was made.
     recipe: str
@@ -95,7 +95,7 @@ class Report:
 
 
 def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
-    """Writes the report as Markdown and returns its path."""
+    """Write the report as Markdown; return its path."""
     lines = [f"# {markdown(facts.recipe)}: pretraining report", ""]
     lines += [f"- **{name}: {value}**, {remark}." for name, value, remark in _results(facts)]
     if facts.picture:
@@ -115,7 +115,7 @@ def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
 
 
 def print_summary(report: Report, *, console: Console | None = None) -> None:
-    """Prints the results, the cost and the filled masks (on stdout by default)."""
+    """Print the results, the cost and the filled masks (on stdout by default)."""
     numbers = Table("measure", "value", "remark", title=f"{report.recipe}: held-out documents")
     for row in (*_results(report), *_cost(report)):
         numbers.add_row(*map(Text, row))
@@ -152,7 +152,7 @@ def _results(facts: Report) -> list[Row]:
 
 
 def _entropy(share: float) -> float:
-    """Of a coin, in nats: the loss of who knows how many tokens were replaced, but not which."""
+    """Return the entropy in nats of a share: the loss of a constant prediction of it."""
     return -sum(p * math.log(p) for p in (share, 1 - share) if p)
 
 
@@ -207,7 +207,7 @@ def _percent(share: float, digits: int = 1) -> str:
 
 
 def markdown_table(rows: Sequence[Row], head: Row = ("measure", "value", "remark")) -> list[str]:
-    """The lines of a table."""
+    """Return the lines of a Markdown table."""
     return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
 
 
@@ -229,7 +229,7 @@ def examine(
     seconds: float,
     peak_memory: int | None,
 ) -> Report:
-    """Measures the model on held-out documents and gathers what the run has logged."""
+    """Measure the model on held-out documents, and read the logs of the run."""
     tokenizer, train, held_out = corpora.tokenizer, corpora.train, corpora.held_out
     examples = corpora.examples(recipe, held_out=True)
     batches = evaluation_batches(recipe, examples)
@@ -242,7 +242,7 @@ def examine(
     measured_on = examples.statistics(epoch=0, batches=batches)
     entropy = pretrain_setup.entropy(held_out.tokens, tokenizer.special_ids)
     speeds = MetricsLog(folder.training.speed).records()
-    # A run that an earlier version began has reports without it.
+    # Reports of an earlier version lack it.
     waiting = [record["waiting_share"] for record in speeds if "waiting_share" in record]
     pair = recipe.loss if recipe.loss in PAIR_LOSSES else None
     return Report(
@@ -292,7 +292,7 @@ def examine(
 def fill_held_out(
     task: Task, tokenizer: Tokenizer, held_out: Corpus, max_length: int
 ) -> list[FilledMask]:
-    """Ten held-out sentences, a whole word masked in each, with the model's best guesses."""
+    """Mask a whole word in each of ten held-out sentences; return the best predictions."""
     room = max_length - len(("[CLS]", "[SEP]"))
     chosen = list(_maskable(held_out, tokenizer, min(_LONGEST, room)))
     texts = [text for text, _ in chosen]
@@ -306,7 +306,7 @@ def fill_held_out(
 
 
 def _maskable(corpus: Corpus, tokenizer: Tokenizer, longest: int) -> Iterator[tuple[str, str]]:
-    """Texts with one [MASK] and the word that stood there, from all over the corpus."""
+    """Yield texts with one [MASK] and the original word, from random places of the corpus."""
     rng = np.random.default_rng(0)
     found = 0
     for sentence in rng.permutation(corpus.num_sentences):

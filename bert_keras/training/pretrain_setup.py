@@ -40,9 +40,9 @@ _CHUNK = 1 << 22  # ids that are counted at once: a corpus is larger than memory
 
 
 def entropy(token_ids: np.ndarray, special_ids: Collection[int]) -> float:
-    """The entropy in nats of the tokens' frequencies, special tokens left out.
+    """Return the entropy in nats of the tokens' frequencies, without special tokens.
 
-    No guess that ignores the context has a lower loss on these tokens.
+    A model that ignores the context cannot have a lower loss on these tokens.
 
     Raises:
         ValueError: there is no token but special ones.
@@ -55,7 +55,7 @@ def entropy(token_ids: np.ndarray, special_ids: Collection[int]) -> float:
 def cross_entropy(
     train_ids: np.ndarray, held_out_ids: np.ndarray, special_ids: Collection[int], vocab_size: int
 ) -> float:
-    """The loss in nats of the training frequencies, add-one smoothed, on held-out tokens.
+    """Return the loss in nats of the training frequencies, add-one smoothed, on held-out tokens.
 
     Raises:
         ValueError: there is no token but special ones.
@@ -67,9 +67,9 @@ def cross_entropy(
 
 
 def log_shares(token_ids: np.ndarray, special_ids: Collection[int], vocab_size: int) -> np.ndarray:
-    """The logarithms of the tokens' frequencies, add-one smoothed: float64 [vocab_size].
+    """Return the logarithms of the tokens' frequencies, add-one smoothed: float64 [vocab_size].
 
-    Special tokens, which are never predicted, have -inf.
+    Special tokens are never predicted and have -inf.
 
     Raises:
         ValueError: there is no token but special ones.
@@ -94,13 +94,13 @@ def _counts(token_ids: np.ndarray, special_ids: Collection[int], size: int) -> n
 # === Corpus ===
 
 
-# Batches that are counted to know what all are like.
+# Batches that statistics are taken from.
 SAMPLED_BATCHES = 50
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCorpora:
-    """The tokenizer, the documents to train on, and those kept for evaluation."""
+    """Tokenizer, training documents and held-out documents of a run."""
 
     tokenizer: Tokenizer
     train: Corpus
@@ -110,18 +110,18 @@ class TrainingCorpora:
 
     @property
     def fingerprint(self) -> str:
-        """Equal where both corpora and the tokenizer are."""
+        """Digest of both corpora and the tokenizer."""
         return f"{self.train.fingerprint}-{self.held_out.fingerprint}"
 
     def log_shares(self) -> np.ndarray:
-        """The logarithms of the tokens' frequencies in the training text: float64 [vocab_size]."""
+        """Return the logarithms of the training tokens' frequencies: float64 [vocab_size]."""
         special, size = self.tokenizer.special_ids, self.tokenizer.vocab_size
         return log_shares(self.train.tokens, special, size)
 
     def examples(self, recipe: PretrainRecipe, *, held_out: bool = False) -> PretrainingExamples:
-        """Return the examples of either part, as the recipe wants them.
+        """Return the training or the held-out examples of the recipe.
 
-        Fewer held-out examples than a batch make one smaller batch.
+        If there are fewer held-out examples than a batch holds, the batch is smaller.
 
         Raises:
             DataError: the documents give no examples, or too few to train on.
@@ -158,7 +158,7 @@ class TrainingCorpora:
 def rows_of(
     recipe: PretrainRecipe, examples: PretrainingExamples
 ) -> PretrainingExamples | PackedExamples:
-    """The examples, or with `packed_length` rows of them: about as many in a batch."""
+    """Return the examples, or with `packed_length` packed rows; a batch holds about as many."""
     if not (length := recipe.packed_length):
         return examples
     rows = round(recipe.batch_size * float(examples.lengths_of(0).mean()) / length)
@@ -166,14 +166,14 @@ def rows_of(
 
 
 def seen_in(examples: PretrainingExamples | PackedExamples) -> dict[str, float]:
-    """Statistics of what is learned from; of rows of one example those of the first batches."""
+    """Return statistics of the training examples: of the first batches if they are not packed."""
     if isinstance(examples, PackedExamples):
         return examples.statistics(0)
     return examples.statistics(0, SAMPLED_BATCHES)
 
 
 def open_corpora(recipe: PretrainRecipe, folder: PretrainFolder) -> TrainingCorpora:
-    """Opens the prepared corpus the recipe names, or the run's own, made now if need be.
+    """Open the prepared corpus that the recipe names, or the run's own, prepared now if missing.
 
     Raises:
         DataError: the text cannot be used.
@@ -187,7 +187,7 @@ def open_corpora(recipe: PretrainRecipe, folder: PretrainFolder) -> TrainingCorp
     is_prepared = prepared is not None
     if prepared is None:
         prepared = folder.corpus
-        # Once trained on, it is what the run was made with, whatever became of the files.
+        # After the first checkpoint the run keeps its corpus, even if the text has changed.
         if not prepared.exists() or (
             not folder.training.checkpoints.exists() and _is_old(recipe, prepared)
         ):
@@ -248,14 +248,14 @@ def _open(folder: Path, tokenizer: Tokenizer, verify: bool) -> Corpus:
 
 
 def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
-    """Return whether the files of the text are others than those that were prepared, or newer."""
+    """Return whether the text files differ from the prepared ones, or are newer."""
     if recipe.corpus == "demo":
         return False
     try:
         source = read(recipe.corpus)
         changed = max(file.stat().st_mtime for file in source.files)
     except (DataError, OSError):
-        return False  # the text has gone: what was prepared from it is there
+        return False  # the text is gone, but the prepared corpus is there
     before = Corpus.open(prepared / "train").manifest["origin"]["files"]
     made = (prepared / "train" / MANIFEST).stat().st_mtime
     return before != source.origin["files"] or changed > made
@@ -294,7 +294,7 @@ def evaluation_batches(
 # === Model ===
 
 
-# Heads that a checkpoint may have, and a new task need not.
+# Heads that a checkpoint may have and the new task may lack.
 _HEADS = ("mlm", "nsp", "sop", "rtd", "label", "tags", "span", "choice", "pooler")
 
 
@@ -380,16 +380,15 @@ def _new(recipe: PretrainRecipe, vocab_size: int) -> Task:
 
 
 def start_from_frequencies(task: Task, log_shares: np.ndarray) -> None:
-    """Lets a new MLM head begin with the tokens' frequencies, the best guess without context.
+    """Set the output bias of a new MLM head to the log frequencies of the tokens.
 
-    One that has learned, as the bias says, stays as it is.
-
-    With a bias of zeros the first hundreds of steps are spent on learning them, and all rows of
-    the token table are pushed one way for it.
+    This is the best prediction without context. A bias of zeros spends hundreds of steps on
+    learning it, which pushes all rows of the token table in one direction. A head whose bias is
+    not zero was trained before and is not changed.
 
     Args:
         task: a new model with an MLM head.
-        log_shares: of `unigram.log_shares`; -inf becomes the lowest of the others.
+        log_shares: as `log_shares` returns them; -inf is replaced by the lowest finite value.
     """
     if np.any(keras.ops.convert_to_numpy(task.mlm.bias)):
         return

@@ -1,4 +1,4 @@
-"""Base of recipes: the values that every run has, and the rules that values are checked by."""
+"""Base of recipes: values that every run has, and rules that check all values."""
 
 from __future__ import annotations
 

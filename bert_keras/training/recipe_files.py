@@ -19,17 +19,17 @@ _UNKNOWN = r"^{}\.__init__\(\) got an unexpected keyword argument '(\w+)'"
 
 
 def known_recipes(folder: Path) -> list[str]:
-    """The names of the recipes in a folder, sorted."""
+    """Return the names of the recipes in a folder, sorted."""
     return sorted(path.stem for path in folder.glob("[!_]*.py"))
 
 
 def load_recipe(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
-    """The recipe of a name in a folder or of a path to a .py file, its `name` filled in.
+    """Load the recipe of a name in a folder or of a path to a .py file; fill in its `name`.
 
     Args:
-        name_or_path: either.
-        kind: the class that it must be of.
-        folder: where names are looked for.
+        name_or_path: a name in the folder, or a path that ends in .py.
+        kind: class of the recipe.
+        folder: of named recipes.
 
     Raises:
         UsageError: no such recipe, or a file that does not define one.
@@ -105,19 +105,19 @@ def read_command(
     *,
     named: str,
 ) -> tuple[_Recipe, set[str]]:
-    """The recipe of a command line `RECIPE [key=value …]`, and the flags that are given.
+    """Return the recipe of a command line `RECIPE [key=value …]`, and its flags.
 
     Args:
         arguments: the command line.
         kind: the class of the recipe.
-        flags: those that there are.
+        flags: that the program knows.
         load: opens a recipe by its name or path.
-        quicktest: what --quicktest makes of it.
+        quicktest: returns the recipe of --quicktest.
         program: its name, for messages.
-        named: what the recipe's `name` names, likewise.
+        named: thing that the recipe's `name` names, for messages.
 
     Raises:
-        UsageError: what cannot be meant.
+        UsageError: an unknown flag, key or recipe, or a bad value.
     """
     given = {argument for argument in arguments if argument.startswith("-")}
     if unknown := sorted(given.difference(flags)):
@@ -129,7 +129,7 @@ def read_command(
     if "--quicktest" in given:
         recipe = quicktest(recipe)
     values = parse_overrides(words[1:], recipe.values())
-    for key in ("name", "out"):  # now, not when all is trained
+    for key in ("name", "out"):  # before the training, not when its files are written
         require_utf8(values[key], f"{key}=")
     if not values["name"]:
         raise UsageError(f"name= must not be empty: it names {named}.")
@@ -140,7 +140,7 @@ def read_command(
 
 
 def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults with the values of `key=value` arguments, each of its default's type.
+    """Return the defaults, changed by `key=value` arguments of the same types.
 
     Args:
         arguments: as given on the command line.
@@ -172,7 +172,7 @@ def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> di
 
 
 def _integer(text: str) -> int:
-    """A whole number as written: 100_000 or 1e5."""
+    """Return a whole number that may be written as 100_000 or 1e5."""
     number = float(text)
     return int(text) if "e" not in text.lower() or not number.is_integer() else int(number)
 

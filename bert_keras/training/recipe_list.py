@@ -1,4 +1,4 @@
-"""Lists the recipes, with their task, their data and the result that they reached.
+"""List the recipes, with their task, data and result.
 
     bert-keras recipes [NAME]
 

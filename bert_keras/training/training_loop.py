@@ -18,15 +18,15 @@ from bert_keras.training.run_folder import TrainingFiles
 
 
 class DataWaitTimer:
-    """Examples that know when each batch was asked for and ready, whoever built it ahead.
+    """Examples with the times at which each batch was requested and ready.
 
     Args:
-        examples: what is read.
-        epoch: of the first batch that a step learns from,
-        position: and its place there.
+        examples: the examples.
+        epoch: of the first batch of the training.
+        position: of that batch in its epoch.
 
     Attributes:
-        fixed_shapes: that of the examples.
+        fixed_shapes: as of the examples.
     """
 
     def __init__(self, examples: Examples, epoch: int, position: int):
@@ -40,11 +40,11 @@ class DataWaitTimer:
         return self._examples.num_batches(epoch)
 
     def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
-        """The (epoch, position) that is so many batches later."""
+        """Return the (epoch, position) that is `steps` batches later."""
         return self._examples.locate(epoch, position, steps)
 
     def batch(self, epoch: int, position: int) -> Batch:
-        """One batch: inputs, labels, sample weights."""
+        """Return one batch: inputs, labels, sample weights."""
         asked = perf_counter()
         found = self._examples.batch(epoch, position)
         with self._lock:
@@ -52,14 +52,13 @@ class DataWaitTimer:
         return found
 
     def waited(self, begun: float) -> float:
-        """Seconds that a step waited for its batch; asked once of every step, in their order.
+        """Return the seconds that a step waited for its batch. Call it once per step, in order.
 
-        TensorFlow asks for no batch before the first step runs, which it traces for seconds: no
-        step waits before its batch was asked for. Where building is what is slow, the next batch
-        is asked for before its step begins.
+        TensorFlow traces the first step for seconds before it requests a batch. So waiting begins
+        at the request of the batch or at the step, whichever is later.
 
         Args:
-            begun: when the step began, by `perf_counter`.
+            begun: time at which the step began, by `perf_counter`.
         """
         place = self._next
         self._next = self._examples.locate(*place, 1)
@@ -69,8 +68,8 @@ class DataWaitTimer:
 
 
 # === Callbacks ===
-# The program makes one Keras epoch of each report (some steps), so that metrics begin anew with
-# every line of the log and the state is whole on every backend when it is written.
+# One Keras epoch is one report, of `log_every` steps. So metrics start again with every line of the
+# log, and the state is complete on every backend when it is written.
 
 
 _SHOW_SECONDS = 0.5  # between two looks at the metrics within a report
@@ -78,17 +77,17 @@ _MEASURED = "measuring held-out batch"
 
 
 class WriteMetrics(keras.callbacks.Callback):
-    """Writes a record per report to metrics.jsonl and speed.jsonl, and shows it.
+    """Callback that writes a record per report to metrics.jsonl and speed.jsonl, and shows it.
 
     Args:
-        metrics: the log of what is computed, the same at every repetition.
-        speed: the log of what depends on the machine.
-        display: where to show it.
+        metrics: log of computed values, the same at every repetition.
+        speed: log of values that depend on the machine.
+        display: of the progress.
         log_every: steps of a report.
         tokens_per_step: real tokens of a batch, on average.
         padding_share: share of the batches' positions, shown only.
-        waited: told when a step began, how many seconds it waited for its batch.
-        checkpoint: answers the step of the last checkpoint; None where there is none.
+        waited: takes the time at which a step began; returns the seconds it waited for its batch.
+        checkpoint: returns the step of the last checkpoint; None without one.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class WriteMetrics(keras.callbacks.Callback):
         self._waited = waited
         self._checkpoint = checkpoint
         self._first_step = 0
-        # When a report and a step of it began, and when the step before that was done.
+        # Times at which a report and its step began, and at which the step before ended.
         self._start = self._begun = self._free = 0.0
         self._seconds = self._waiting = 0.0  # of the report
         self._rate = 0.0  # of the report's first step
@@ -145,7 +144,7 @@ class WriteMetrics(keras.callbacks.Callback):
         self._display.update(self._first_step + steps, values)
 
     def _speeds(self, steps: int) -> dict[str, float]:
-        """Of so many steps of the report."""
+        """Return speed and share of waiting after so many steps of the report."""
         return {
             "tokens_per_second": steps * self._tokens_per_step / self._seconds,
             "waiting_share": self._waiting / self._seconds,
@@ -188,13 +187,13 @@ class WriteMetrics(keras.callbacks.Callback):
 
 
 class MayFail(keras.callbacks.Callback):
-    """A callback that writes what is not needed: its first error ends it, not the training.
+    """Wrapper of a callback whose first error ends the callback and not the training.
 
     Args:
         callback: the callback.
 
     Attributes:
-        error: its error; None where there was none.
+        error: the first error; None without one.
     """
 
     def __init__(self, callback: keras.callbacks.Callback):
@@ -225,7 +224,7 @@ for _name in dir(keras.callbacks.Callback):
 
 
 def _plain(logs: dict[str, Any] | None) -> dict[str, float]:
-    """The values as numbers; a model of one output calls its loss just "loss"."""
+    """Return the values as floats, with "mlm_loss" also for a model of one output."""
     values = {name: float(value) for name, value in (logs or {}).items()}
     for prefix in ("", "val_"):
         if f"{prefix}mlm_accuracy" in values and f"{prefix}mlm_loss" not in values:
@@ -287,16 +286,16 @@ class Fitting:
 
     @property
     def seconds(self) -> float:
-        """Spent on the run until now, by processes that were killed too."""
+        """Seconds spent on the run until now, with those of earlier processes."""
         return perf_counter() - self._began
 
     def show(self, done: int, total: int | None, what: str) -> None:
-        """For callbacks: shows how far something is that is no step (see `Progress.aside`)."""
+        """Show the progress of work beside the steps, for callbacks (see `Progress.aside`)."""
         if self._display is not None:
             self._display.aside(done, total, what)
 
     def state_after(self, reports: int) -> dict[str, Any]:
-        """The state when so many reports are done, without what the run adds to it."""
+        """Return the state after so many reports, without the values that the run adds."""
         before, step = self.state, reports * self._log_every
         place = self._examples.locate(before["epoch"], before["position"], step - before["step"])
         return {
@@ -327,14 +326,14 @@ class Fitting:
         Args:
             reports: of the whole run.
             seen: statistics of the examples, for the logs.
-            more: what joins the state in a checkpoint.
-            callbacks: come before those of logs and checkpoints.
+            more: returns values that are added to the state in a checkpoint.
+            callbacks: run before those of logs and checkpoints.
             checkpoint_every: reports between checkpoints.
-            workers: that prepare batches.
+            workers: threads that prepare batches.
             note: printed above the display.
             later_steps: of trainings that follow this one.
             score_name: returns the name of the metric that the logs call `val_score`.
-            is_over: nothing is left to train, though reports are.
+            is_over: training ended early, so that no report is left.
             options: of `fit`.
 
         Raises:
