@@ -24,7 +24,7 @@ import keras
 
 from bert_keras import export, file_io
 from bert_keras.errors import ResourceError, Step
-from bert_keras.models import BertEncoder, ElectraPretrainer, Task
+from bert_keras.models import BertEncoder, Task
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.pretrain_report import FilledMask
@@ -175,7 +175,7 @@ def export_model(
         else:
             named = folder / recipe.name / path.name
         file_io.write_json(record, {"saved_model": str(named), "sha256": digest})
-    print(f"SavedModel{'' if fills_masks(task) else ' of the encoder'}: {path}/")
+    print(f"SavedModel{'' if task.answers_texts else ' of the encoder'}: {path}/")
     return path
 
 
@@ -185,12 +185,7 @@ def exported_part(task: Task) -> Task | BertEncoder:
     ELECTRA keeps the discriminator's encoder alone (Clark et al., 2020, §2). Its head tells which
     tokens were replaced, and no program asks that of a text.
     """
-    return task if fills_masks(task) else task.encoder
-
-
-def fills_masks(task: Task) -> bool:
-    """Return whether the SavedModel of a trained task fills masks."""
-    return not isinstance(task, ElectraPretrainer)
+    return task if task.answers_texts else task.encoder
 
 
 def ask(path: Path, examples: Sequence[FilledMask]) -> None:
@@ -319,7 +314,7 @@ def _print_summary(trained: Trained) -> None:
 
 
 def _ask_saved_model(trained: Trained) -> None:
-    if trained.exported is None or trained.report is None or not fills_masks(trained.task):
+    if trained.exported is None or trained.report is None or not trained.task.answers_texts:
         return
     ask(trained.exported, trained.report.filled)
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,7 +47,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any
 
 
 def _export(examples: list[FilledMask]) -> Path | None:
-    task: Any = None
+    task: Any = SimpleNamespace(answers_texts=True)
     weights = Path("model.safetensors")
     if not weights.exists():
         weights.write_bytes(b"a model")
