@@ -123,7 +123,7 @@ def test_without_tensorflow(
 def test_a_folder_inside_the_run_is_named_relative_to_it(
     asked: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    task: Any = None
+    task: Any = SimpleNamespace(answers_texts=True)
     run = tmp_path / "run"
     run.mkdir()
     weights, record = run / "model.safetensors", run / "exported.json"

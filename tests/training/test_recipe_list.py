@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_base
+from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_files
 from bert_keras.training.recipe_list import main
 
 
@@ -11,7 +11,7 @@ def test_all_recipes_are_listed(call, monkeypatch) -> None:
     done = call(main)
     assert done.code == 0, done.err
     for folder in (pretrain_recipe.FOLDER, finetune_recipe.FOLDER):
-        for name in recipe_base.known_recipes(folder):
+        for name in recipe_files.known_recipes(folder):
             assert f" {name} " in done.out
     assert "accuracy 0.8635" in done.out  # a measured result
     assert "question_answering" in done.out

@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from bert_keras.errors import ResourceError, UsageError
+from bert_keras.training import PretrainRecipe, run
+from bert_keras.training.training_loop import Stopped
 
 _ROOT = Path(__file__).parents[2]
 _PROGRAM = '''"""Does what it is told.
@@ -178,3 +184,54 @@ def test_the_broken_pipe_of_a_worker_is_no_such_thing(program: Path) -> None:
 
     assert done.returncode == 1
     assert "BrokenPipeError" in done.stderr
+
+
+# === Programs that train
+
+
+def _recipe(folder: str) -> PretrainRecipe:
+    return PretrainRecipe(corpus="demo", steps=50, name="mine", out=folder)
+
+
+def test_a_training_holds_its_folder(tmp_path: Path) -> None:
+    seen = []
+
+    def body(folder: Any) -> None:
+        seen.append(folder.path)
+        with pytest.raises(ResourceError, match="in use by"):
+            run.train(_recipe(str(tmp_path)), body, is_quicktest=False)
+
+    assert run.train(_recipe(str(tmp_path)), body, is_quicktest=False) == 0
+    assert seen == [tmp_path]
+    assert {path.name for path in tmp_path.iterdir()} == {"LOCK"}
+
+
+def test_a_stopped_training_ends_with_the_code_of_its_signal(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    def body(_: Any) -> None:
+        raise Stopped("SIGTERM", 143)
+
+    assert run.train(_recipe(str(tmp_path)), body, is_quicktest=False) == 143
+    assert "Stopped by SIGTERM after a checkpoint" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("out", ["", "named"])
+def test_a_quick_test_without_a_folder_is_temporary(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    folders = []
+    run.train(_recipe(out), folders.append, is_quicktest=True)
+    assert bool(folders[0].temporary) is not bool(out)
+    assert (folders[0].path.parent == tmp_path / "temporary") is not bool(out)
+
+
+def test_a_dry_run_checks_the_folder_and_writes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(UsageError, match="is not the folder of a run"):
+        run.check_folder(_recipe(str(tmp_path)))
+    run.check_folder(_recipe(str(tmp_path / "new")))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
