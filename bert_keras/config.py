@@ -13,6 +13,7 @@ from bert_keras import file_io
 
 FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
 POSITION_EMBEDDINGS = ("absolute", "sinusoidal", "relative_key", "relative_key_query")
+BLOCKS = ("post_norm",)
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
 
 
@@ -44,6 +45,7 @@ class BertConfig:
         pooler: whether the [CLS] output is also pooled (a dense tanh layer).
         activation: of the feed-forward layers and the MLM head. "gelu" is the exact, erf form;
             "gelu_tanh" the approximation that Google's first code also called "gelu".
+        block: the kind of the transformer blocks, a name of `models.encoder_layers.BLOCKS`.
         layer_norm_epsilon: added to the variance.
         dropout: share dropped from embeddings and from every sublayer's output.
         attention_dropout: share dropped from the attention probabilities.
@@ -72,6 +74,7 @@ class BertConfig:
     dropout: float = 0.1
     attention_dropout: float = 0.1
     initializer_range: float = 0.02
+    block: str = "post_norm"
     family: str = "bert"
 
     def __post_init__(self) -> None:
@@ -155,9 +158,14 @@ class BertConfig:
 
     @property
     def position_rows(self) -> int:
-        """Rows of the position table; 0 where positions are relative."""
+        """Rows of the position table; 0 where the attention has the positions."""
         is_table = self.position_embedding in ("absolute", "sinusoidal")
         return self.max_positions + self.position_offset if is_table else 0
+
+    @property
+    def has_relative_positions(self) -> bool:
+        """True where the attention adds a learned score for the distance of two tokens."""
+        return self.position_embedding in ("relative_key", "relative_key_query")
 
     @property
     def unique_layers(self) -> int:
@@ -225,6 +233,7 @@ class BertConfig:
 _CHOICES = {
     "activation": ACTIVATIONS,
     "position_embedding": POSITION_EMBEDDINGS,
+    "block": BLOCKS,
     "family": FAMILIES,
 }
 # The most of each count: several times what any published encoder has. A config beyond it is a

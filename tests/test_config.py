@@ -32,6 +32,7 @@ _BAD: list[tuple[str, tuple[Any, ...], str]] = [
         ([[0]], [[12], *[[]] * 11], [[0.0], *[[]] * 11], "0"),
         "12 lists",
     ),
+    ("block", ("pre_norm", 1), "one of post_norm"),
     ("family", ("gpt2", "BERT", None), "one of bert, roberta, distilbert, albert, electra"),
     ("pooler", (1, 0, None, "yes"), "true or false"),
     ("activation", ("GELU", "swish", "", None), "one of gelu, gelu_tanh, relu, silu, tanh"),
@@ -62,6 +63,7 @@ def test_defaults_are_bert_base():
         "dropout": 0.1,
         "attention_dropout": 0.1,
         "initializer_range": 0.02,
+        "block": "post_norm",
         "family": "bert",
     }
 

@@ -277,7 +277,7 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
         raise ArtifactError(f"{path}: missing: {', '.join(named)}")
     ours = {ours: told[theirs] for ours, theirs in keys.items()}
     ours["activation"] = activation(ours["activation"], f"{path}: {keys['activation']}")
-    if isinstance(ours["position_embedding"], bool):
+    if isinstance(ours.get("position_embedding"), bool):
         ours["position_embedding"] = "sinusoidal" if ours["position_embedding"] else "absolute"
     ours = {**ours, "pooler": pooler, **family.fixed, "family": name}
     if name == "roberta":

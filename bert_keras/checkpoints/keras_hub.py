@@ -231,7 +231,10 @@ class Target:
         encoder = encoder_of(model)
         config = encoder.config
         task_name, head, arguments = "", None, {}
-        name = next(name for name, row in BACKBONES.items() if row.family == config.family)
+        names = [name for name, row in BACKBONES.items() if row.family == config.family]
+        if not names:
+            raise UsageError(f"KerasHub has no encoder of the family {config.family}.")
+        name = names[0]
         if is_task(model):
             name, task_name, head, arguments = write_options(model, config.family)
         values = {theirs: getattr(config, ours) for ours, theirs in BACKBONES[name].keys.items()}

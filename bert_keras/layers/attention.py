@@ -9,6 +9,7 @@ from bert_keras import kernels
 from bert_keras.kernels.mask_values import MASKED, lowest
 from bert_keras.layers.core import (
     Dense,
+    LayerNorm,
     freeze_with,
     seeded_dropout,
     truncated_normal,
@@ -232,21 +233,32 @@ class AttentionProbabilities(SerializableLayer):
 
     This is a separate layer because a Keras layer must return the same structure at every call.
     The attention itself keeps its fused kernel, which has no probabilities.
+
+    Args:
+        attention: the attention.
+        layer_norm: the normalisation before it, of a block that normalises first; None for none.
     """
 
-    def __init__(self, attention: SelfAttention, **kwargs):
+    def __init__(self, attention: SelfAttention, layer_norm: LayerNorm | None = None, **kwargs):
         kwargs.setdefault("dtype", attention.dtype_policy)
         super().__init__(**kwargs)
-        self.attention = attention
-        freeze_with(self, attention)
+        self.attention, self.layer_norm = attention, layer_norm
+        freeze_with(self, *filter(None, (attention, layer_norm)))
 
     def build(self, x_shape, padding_mask_shape=None):
-        build_once(self.attention, x_shape)
+        for layer in filter(None, (self.layer_norm, self.attention)):
+            build_once(layer, x_shape)
         self.built = True
 
-    def call(self, x, padding_mask=None):
-        """[batch, length, hidden_size] -> [batch, num_heads, length, length]."""
-        return self.attention.probabilities(x, padding_mask)
+    def call(self, x, padding_mask=None, position_ids=None):
+        """[batch, length, hidden_size] -> [batch, num_heads, length, length].
+
+        Positions, int32 [batch, length], are for an attention that reads them.
+        """
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        positions = () if position_ids is None else (position_ids,)
+        return self.attention.probabilities(x, padding_mask, *positions)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         batch, length, _ = x_shape

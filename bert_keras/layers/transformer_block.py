@@ -109,7 +109,14 @@ class TransformerBlock(SerializableLayer):
         checkpoints_gradients: whether training uses gradient checkpointing (Chen et al., 2016): it
             keeps the block's input only, and computes the rest again for the gradients. `fit` reads
             it when it compiles its step.
+        reads_positions: False, because the embeddings or distances have the positions. A block
+            that reads them is called with `position_ids` as well, int32 [batch, length] or None
+            for 0, 1, 2 and so on. Its `queries` come with their `query_position_ids`.
+        norm_before_attention: None, because the block normalises after each part.
     """
+
+    reads_positions = False
+    norm_before_attention = None
 
     def __init__(
         self,
@@ -160,6 +167,11 @@ class TransformerBlock(SerializableLayer):
         )
         self.attention_dropout = seeded_dropout(dropout, "attention_dropout", self.dtype_policy)
         self.feedforward_dropout = seeded_dropout(dropout, "feedforward_dropout", self.dtype_policy)
+
+    @property
+    def takes_queries(self) -> bool:
+        """True where the block can compute some tokens alone: distances are of all tokens."""
+        return self.attention.distance is None
 
     def build(self, x_shape, padding_mask_shape=None):
         for sublayer in (
@@ -236,9 +248,12 @@ class _SomeTokens(SerializableLayer):
 class FirstToken(_SomeTokens):
     """Outputs of a `TransformerBlock` for the first token, [CLS], only."""
 
-    def call(self, x, padding_mask=None, training=None):
+    def call(self, x, padding_mask=None, training=None, position_ids=None):
         """[batch, length, hidden_size] -> [batch, 1, hidden_size]."""
-        return self.block(x, padding_mask, training=training, queries=x[:, :1])
+        positions = {}
+        if position_ids is not None:
+            positions = _positions(position_ids, position_ids[:, :1])
+        return self.block(x, padding_mask, training=training, queries=x[:, :1], **positions)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return (x_shape[0], 1, x_shape[2])
@@ -259,7 +274,15 @@ class TokensOf(_SomeTokens):
         super().__init__(block, **kwargs)
         self.first = first
 
-    def call(self, x, positions, padding_mask=None, first_positions=None, training=None):
+    def call(
+        self,
+        x,
+        positions,
+        padding_mask=None,
+        first_positions=None,
+        training=None,
+        position_ids=None,
+    ):
         """Apply the block.
 
         Args:
@@ -269,19 +292,28 @@ class TokensOf(_SomeTokens):
             first_positions: [batch, examples], where each example of a row begins; None where a
                 row is one example.
             training: whether dropout is active.
+            position_ids: int32 [batch, length], of a block that reads positions; None for 0, 1, 2
+                and so on.
 
         Returns:
             [batch, tokens, hidden_size]; with `first` a tuple, whose second is [batch, examples,
             hidden_size].
         """
-        if self.block.attention.distance is not None:  # it has distances between all tokens only
+        if not self.block.takes_queries:
             all_outputs = self.block(x, padding_mask, training=training)
             outputs = self._tokens(all_outputs, positions, first_positions)
         else:
             if padding_mask is not None and len(padding_mask.shape) == 3:
                 padding_mask = self._tokens(padding_mask, positions, first_positions)
             queries = self._tokens(x, positions, first_positions)
-            outputs = self.block(x, padding_mask, training=training, queries=queries)
+            options = {}
+            if self.block.reads_positions:
+                if position_ids is None:
+                    batch, length, _ = ops.shape(x)
+                    position_ids = ops.tile(ops.arange(length, dtype="int32")[None], (batch, 1))
+                of_queries = self._tokens(position_ids[..., None], positions, first_positions)
+                options = _positions(position_ids, of_queries[..., 0])
+            outputs = self.block(x, padding_mask, training=training, queries=queries, **options)
         if not self.first:
             return outputs
         count = 1 if first_positions is None else ops.shape(first_positions)[1]
@@ -299,7 +331,13 @@ class TokensOf(_SomeTokens):
         return ops.concatenate([first, tokens], axis=1)
 
     def compute_output_spec(
-        self, x, positions, padding_mask=None, first_positions=None, training=None
+        self,
+        x,
+        positions,
+        padding_mask=None,
+        first_positions=None,
+        training=None,
+        position_ids=None,
     ):
         batch, _, width = x.shape
         outputs = keras.KerasTensor((*positions.shape, width), dtype=self.compute_dtype)
@@ -307,3 +345,8 @@ class TokensOf(_SomeTokens):
             return outputs
         examples = 1 if first_positions is None else first_positions.shape[1]
         return outputs, keras.KerasTensor((batch, examples, width), dtype=self.compute_dtype)
+
+
+def _positions(position_ids, query_position_ids) -> dict[str, Any]:
+    """Return the arguments of a block that reads positions."""
+    return {"position_ids": position_ids, "query_position_ids": query_position_ids}

@@ -234,7 +234,7 @@ def _last_state(task: Task) -> Any:
             mask = task.input[features.PADDING_MASK]
             if len(mask.shape) > 2:  # choices are rows of their own in there
                 mask = MergeChoices(name="mask_of_choices")(mask)
-            return encoder.blocks[-1](before, mask)
+            return encoder.last_block(before, mask)
     raise ValueError("The encoder's last layer is not read.")
 
 

@@ -150,13 +150,13 @@ class BertEncoder(AnswersTexts, EncoderView):
         outputs = layers.outputs(inputs, config, hidden_states, attentions)
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         # Attributes come after: the PyTorch backend takes layers only from here on.
-        self.embeddings, self.blocks, self.pooler = layers
+        self.embeddings, self.blocks, self.final_norm, self.pooler = layers
         # === Config ===
         self.config = config
         self.options: dict[str, Any] = {"hidden_states": hidden_states, "attentions": attentions}
         self.dtype_policy = policy
         # === State ===
-        self.frozen_before_adapters: tuple[str, ...] | None = None  # see `lora.enable_lora`
+        self.frozen_before_adapters: tuple[str, ...] | None = None  # see `adaptation.enable_lora`
 
     def with_outputs(self, *, hidden_states: bool = False, attentions: bool = False) -> EncoderView:
         """The same layers, so the same weights, with more outputs: a view for looking inside."""
@@ -209,6 +209,15 @@ class BertEncoder(AnswersTexts, EncoderView):
         origin = _Origin(self, "packed", {"hidden_states": hidden_states})
         return self._view(inputs, outputs, "packed", origin)
 
+    def last_block(self, hidden_states: Any, padding_mask: Any) -> Any:
+        """Return the encoder's last vectors, from the output of the layer before the last.
+
+        Args:
+            hidden_states: [batch, length, hidden_size], such as `before_last` of a view.
+            padding_mask: [batch, length].
+        """
+        return self._stack.last_block(hidden_states, padding_mask, self.config)
+
     def _view(self, inputs: dict, outputs: dict, name: str, origin: _Origin) -> EncoderView:
         view = EncoderView(inputs, outputs, name=f"{self.name}_{name}")
         view._origin = origin
@@ -217,7 +226,7 @@ class BertEncoder(AnswersTexts, EncoderView):
 
     @property
     def _stack(self) -> EncoderLayers:
-        return EncoderLayers(self.embeddings, self.blocks, self.pooler)
+        return EncoderLayers(self.embeddings, self.blocks, self.final_norm, self.pooler)
 
     def prune_heads(self, heads: Mapping[int, Sequence[int]], **options: Any) -> BertEncoder:
         """A smaller encoder without some attention heads; see `adaptation.prune_heads`."""
@@ -263,7 +272,7 @@ class BertEncoder(AnswersTexts, EncoderView):
                 "is as in inference"
             )
         else:
-            learns_bias = not self.config.position_rows  # of relative positions
+            learns_bias = self.config.has_relative_positions
             training = kernels.attention_kernel(dtype, learns_bias=learns_bias)
         return {"inference": kernels.attention_kernel(dtype), "training": training}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -40,23 +41,43 @@ def _inputs(config: BertConfig, *more: str) -> dict[str, keras.KerasTensor]:
 # === Layers ===
 
 
-def transformer_blocks(config: BertConfig, policy: keras.DTypePolicy) -> list[TransformerBlock]:
-    """The blocks of an encoder with this config, new ones."""
-    return [
-        TransformerBlock(
-            config.hidden_size,
-            config.heads_of(index),
-            config.intermediate_size,
-            activation=config.activation,
-            attention_dropout=config.attention_dropout,
-            relative_positions=None if config.position_rows else config.position_embedding,
-            max_positions=config.max_positions,
-            head_size=config.head_size,
-            name=f"block_{index}",
-            **_constants(config, policy),
-        )
-        for index in range(config.unique_layers)
-    ]
+class BlockKind(NamedTuple):
+    """A kind of transformer block.
+
+    Attributes:
+        make: makes the block of a number, for a config and a dtype policy. A block is called with
+            the hidden states and the attention mask. One with `reads_positions` also gets
+            `position_ids`: int32 [batch, length], or None for 0, 1, 2 and so on.
+        make_final_norm: makes the normalisation behind the last block; None for a kind without.
+    """
+
+    make: Callable[[BertConfig, int, keras.DTypePolicy], Any]
+    make_final_norm: Callable[[BertConfig, keras.DTypePolicy], keras.Layer] | None = None
+
+
+def _post_norm_block(config: BertConfig, index: int, policy: keras.DTypePolicy) -> TransformerBlock:
+    return TransformerBlock(
+        config.hidden_size,
+        config.heads_of(index),
+        config.intermediate_size,
+        activation=config.activation,
+        attention_dropout=config.attention_dropout,
+        relative_positions=config.position_embedding if config.has_relative_positions else None,
+        max_positions=config.max_positions,
+        head_size=config.head_size,
+        name=f"block_{index}",
+        **_constants(config, policy),
+    )
+
+
+# Value of `BertConfig.block` -> how its blocks are made.
+BLOCKS = {"post_norm": BlockKind(_post_norm_block)}
+
+
+def transformer_blocks(config: BertConfig, policy: keras.DTypePolicy) -> list[Any]:
+    """Make the blocks of an encoder with this config."""
+    make = BLOCKS[config.block].make
+    return [make(config, index, policy) for index in range(config.unique_layers)]
 
 
 def _constants(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, Any]:
@@ -69,15 +90,16 @@ def _constants(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, Any]:
 
 
 class EncoderLayers(NamedTuple):
-    """Embeddings, blocks, and the pooler where there is one."""
+    """Embeddings and blocks, and where there are such, the last normalisation and the pooler."""
 
     embeddings: BertEmbeddings
-    blocks: list[TransformerBlock]
+    blocks: list[Any]
+    final_norm: keras.Layer | None
     pooler: Pooler | None
 
     @classmethod
     def of(cls, config: BertConfig, policy: keras.DTypePolicy) -> EncoderLayers:
-        """New ones for this config."""
+        """Make new layers for a config."""
         embeddings = BertEmbeddings(
             vocab_size=config.vocab_size,
             max_positions=config.max_positions,
@@ -90,12 +112,14 @@ class EncoderLayers(NamedTuple):
             **_constants(config, policy),
         )
         blocks = transformer_blocks(config, policy)
+        make_final_norm = BLOCKS[config.block].make_final_norm
+        final_norm = make_final_norm(config, policy) if make_final_norm else None
         pooler = None
         if config.pooler:
             pooler = Pooler(
                 config.hidden_size, config.initializer_range, dtype=policy, name="pooler"
             )
-        return cls(embeddings, blocks, pooler)
+        return cls(embeddings, blocks, final_norm, pooler)
 
     def outputs(
         self, inputs: dict, config: BertConfig, hidden_states: bool, attentions: bool
@@ -105,13 +129,16 @@ class EncoderLayers(NamedTuple):
         states, probabilities = [x], []
         for index in range(config.num_layers):
             block = self._block(index, config)
-            attended, x = x, block(x, padding_mask)
+            before, x = x, self._apply(block, x, padding_mask, inputs)
             # After the block, which is what builds (and so names) the attention's variables.
             if attentions:
-                look = AttentionProbabilities(block.attention, name=f"attentions_{index}")
-                probabilities.append(look(attended, padding_mask))
+                look = AttentionProbabilities(
+                    block.attention, block.norm_before_attention, name=f"attentions_{index}"
+                )
+                positions = self._positions(block, inputs)
+                probabilities.append(look(before, padding_mask, **positions))
             states.append(x)
-        outputs = self._read(x)
+        outputs = self._read(self._normed(x))
         if hidden_states:
             outputs[features.HIDDEN_STATES] = tuple(states)
         if attentions:
@@ -121,8 +148,10 @@ class EncoderLayers(NamedTuple):
     def first_token(self, inputs: dict, config: BertConfig) -> dict:
         """The outputs with the first token alone in the last layer, and what that is given."""
         x, mask = self._before_last(inputs, config)
-        first = FirstToken(self._block(-1, config), name="first_token")(x, mask)
-        return {**self._read(first), features.BEFORE_LAST: x}
+        block = self._block(-1, config)
+        read = FirstToken(block, name="first_token")
+        first = read(x, mask, **self._positions(block, inputs))
+        return {**self._read(self._normed(first)), features.BEFORE_LAST: x}
 
     def at_positions(self, inputs: dict, config: BertConfig, pooled: bool) -> dict:
         """The outputs with the masked tokens, and perhaps [CLS], alone in the last layer.
@@ -131,13 +160,18 @@ class EncoderLayers(NamedTuple):
         """
         x, mask = self._before_last(inputs, config)
         pooler = self.pooler if pooled else None
-        read = TokensOf(self._block(-1, config), pooler is not None, name="tokens")
+        block = self._block(-1, config)
+        read = TokensOf(block, pooler is not None, name="tokens")
         first = inputs.get(features.FIRST_POSITIONS)
-        found = read(x, inputs[features.MASK_POSITIONS], mask, first)
-        outputs = {features.BEFORE_LAST: x, features.SEQUENCE_OUTPUT: found}
-        if pooler is not None:
-            outputs[features.SEQUENCE_OUTPUT], vectors = found
-            outputs[features.POOLED_OUTPUT] = pooler(vectors, every=first is not None)
+        positions = self._positions(block, inputs)
+        found = read(x, inputs[features.MASK_POSITIONS], mask, first, **positions)
+        outputs = {features.BEFORE_LAST: x}
+        if pooler is None:
+            outputs[features.SEQUENCE_OUTPUT] = self._normed(found)
+        else:
+            tokens, first_tokens = map(self._normed, found)
+            outputs[features.SEQUENCE_OUTPUT] = tokens
+            outputs[features.POOLED_OUTPUT] = pooler(first_tokens, every=first is not None)
         return outputs
 
     def packed(self, inputs: dict, config: BertConfig, hidden_states: bool) -> dict:
@@ -145,8 +179,9 @@ class EncoderLayers(NamedTuple):
         x, mask = self._embedded(inputs)
         states = [x]
         for index in range(config.num_layers):
-            x = self._block(index, config)(x, mask)
+            x = self._apply(self._block(index, config), x, mask, inputs)
             states.append(x)
+        x = self._normed(x)
         tokens = TokensAt(dtype=self.embeddings.dtype_policy, name="first_tokens")
         first = inputs[features.FIRST_POSITIONS]
         outputs = {
@@ -158,6 +193,10 @@ class EncoderLayers(NamedTuple):
         if hidden_states:
             outputs[features.HIDDEN_STATES] = tuple(states)
         return outputs
+
+    def last_block(self, x: Any, mask: Any, config: BertConfig) -> Any:
+        """Return the encoder's last vectors, from what the last block reads."""
+        return self._normed(self._apply(self._block(-1, config), x, mask, {}))
 
     def _embedded(self, inputs: dict) -> tuple[Any, Any]:
         """Return the embeddings that the first block reads, and the attention mask."""
@@ -173,8 +212,20 @@ class EncoderLayers(NamedTuple):
         """Return the hidden states that the last block reads, and the attention mask."""
         x, mask = self._embedded(inputs)
         for index in range(config.num_layers - 1):
-            x = self._block(index, config)(x, mask)
+            x = self._apply(self._block(index, config), x, mask, inputs)
         return x, mask
+
+    def _apply(self, block: Any, x: Any, mask: Any, inputs: dict) -> Any:
+        return block(x, mask, **self._positions(block, inputs))
+
+    def _positions(self, block: Any, inputs: dict) -> dict[str, Any]:
+        """Return the positions of the tokens, as an argument of a block that reads them."""
+        if not block.reads_positions:
+            return {}
+        return {features.POSITION_IDS: inputs.get(features.POSITION_IDS)}
+
+    def _normed(self, x: Any) -> Any:
+        return x if self.final_norm is None else self.final_norm(x)
 
     def _read(self, x: Any) -> dict:
         """Return the outputs by name: the last hidden states, and the pooled vector."""
@@ -183,7 +234,7 @@ class EncoderLayers(NamedTuple):
             outputs[features.POOLED_OUTPUT] = self.pooler(x)
         return outputs
 
-    def _block(self, layer: int, config: BertConfig) -> TransformerBlock:
+    def _block(self, layer: int, config: BertConfig) -> Any:
         # Fewer blocks than layers: neighbouring layers share one (ALBERT's groups).
         layer %= config.num_layers
         return self.blocks[layer * len(self.blocks) // config.num_layers]
