@@ -225,7 +225,11 @@ class Predictor(
         return self._method(bool(more))(texts, *more, **{**self.options, **options})
 
     def _method(self, is_paired: bool = False) -> Callable[..., Any]:
-        return getattr(self, self.task.answer_method(is_paired))
+        """Return the method that answers; that of a task of other code is the task's own."""
+        name = self.task.answer_method(is_paired)
+        if hasattr(type(self), name):
+            return getattr(self, name)
+        return getattr(type(self.task), name).__get__(self)
 
     @property
     def prompt(self) -> str:
