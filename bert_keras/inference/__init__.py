@@ -1,4 +1,4 @@
-"""From texts to answers with any model: rows run in batches, logits become words."""
+"""Prediction methods from texts to answers, shared by all tasks and by `Predictor`."""
 
 from bert_keras.inference.base import (
     Answer,

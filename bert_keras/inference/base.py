@@ -1,4 +1,4 @@
-"""Settings, results and the base of all methods that take texts and return answers."""
+"""Settings, result classes and the base class of all prediction methods."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FILE = "predictor.json"
 
 @dataclass(frozen=True)
 class PredictorConfig:
-    """Settings with which a model answers, as the file `predictor.json` keeps them.
+    """Settings of a model's predictions, stored in the file `predictor.json`.
 
     Attributes:
-        max_length: most tokens of a text; None where nothing is said.
-        options: of its answers, such as `null_threshold`.
-        pairs: of a model that takes one text or two: whether it learned from two.
+        max_length: maximum number of tokens of a text; None if it is not stated.
+        options: options of the prediction method, such as `null_threshold`.
+        pairs: True if a model that can read one text or two was trained with pairs of texts.
     """
 
     max_length: int | None = None
@@ -33,13 +33,13 @@ class PredictorConfig:
 
     @classmethod
     def read(cls, path: Path) -> PredictorConfig:
-        """Read a file.
+        """Read the settings from a JSON file.
 
         Raises:
-            ArtifactError: the file is damaged.
+            ArtifactError: if the file is damaged.
         """
         values = file_io.read_object(path)
-        file_io.refuse_unknown_keys(path, values, [each.name for each in fields(cls)])
+        file_io.refuse_unknown_keys(path, values, [setting.name for setting in fields(cls)])
         options, pairs = values.get("options", {}), values.get("pairs", False)
         if not isinstance(options, dict):
             raise ArtifactError(f"{path}: options must be an object. Received: {options!r:.100}")
@@ -48,15 +48,15 @@ class PredictorConfig:
         return cls(read_length(path, values, "max_length"), options, pairs)
 
     def write(self, path: Path) -> None:
-        """Write a file that `read` reads."""
+        """Write the settings into a JSON file."""
         file_io.write_json(path, asdict(self))
 
 
 def read_length(path: Path, values: Mapping[str, Any], name: str) -> int | None:
-    """Return a length among the values of a file; None where it has none.
+    """Return the length `name` among the values of a JSON file; None if it is missing.
 
     Raises:
-        ArtifactError: not a whole number of at least 1.
+        ArtifactError: if it is not a whole number of at least 1.
     """
     value = values.get(name)
     if value is not None and (type(value) is not int or value < 1):
@@ -74,19 +74,20 @@ _Result = TypeVar("_Result")
 def one_or_many(
     *texts: str, words: str = ""
 ) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
-    """Return a decorator of a method that has a list of answers for columns of text.
+    """Return a decorator that lets a prediction method take one row as well as columns.
 
-    The decorated method takes columns from any container, as `fit` does. It also takes one row:
-    one str where a column is one of texts, one list of str where it is one of words. Then it
-    returns the first of its answers, without the list.
+    The method itself takes columns and returns a list of answers. The decorated method accepts
+    columns from any container, as `fit` does. It also accepts one row: a str for a column of texts,
+    a list of str for a column of word lists. Then it returns one answer instead of a list.
 
     Args:
-        texts: names of parameters that are columns of texts.
-        words: name of a parameter that is a column of lists of words or options; "" for none.
+        texts: names of the parameters that are columns of texts.
+        words: name of the parameter that is a column of lists of words or options; "" for none.
 
     Raises:
-        TypeError: one row for one parameter and a column for another, or texts instead of words.
-        DataError: a row that is missing or no text; names the row. Raised by the method.
+        TypeError: by the method, if one parameter is a row and another a column, or words are
+            texts.
+        DataError: by the method, if a row is missing or not a text. The message names the row.
     """
 
     def decorate(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
@@ -95,28 +96,28 @@ def one_or_many(
         @functools.wraps(method)
         def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> Any:
             bound = signature.bind(*args, **kwargs)
-            given = {
+            columns = {
                 name: bound.arguments[name]
                 for name in (*texts, words)
                 if bound.arguments.get(name) is not None
             }
-            if words in given:
-                given[words] = _column_of_words(words, given[words])
+            if words in columns:
+                columns[words] = _column_of_words(words, columns[words])
             are_one = {
                 name: _is_row_of_words(value) if name == words else isinstance(value, str)
-                for name, value in given.items()
+                for name, value in columns.items()
             }
             is_one = any(are_one.values())
             if is_one and not all(are_one.values()):
-                one = next(name for name, each in are_one.items() if each)
-                other = next(name for name, each in are_one.items() if not each)
+                row = next(name for name, is_row in are_one.items() if is_row)
+                column = next(name for name, is_row in are_one.items() if not is_row)
                 raise TypeError(
-                    f"`{one}` is one text or row, and `{other}` is a list of them. Pass one of "
-                    f"each, or lists of the same length. Received: {one}={given[one]!r:.100}"
+                    f"`{row}` is one text or row, and `{column}` is a list of them. Pass one of "
+                    f"each, or lists of the same length. Received: {row}={columns[row]!r:.100}"
                 )
             if is_one and not texts:
-                _check_words(words, given[words])
-            for name, value in given.items():
+                _check_words(words, columns[words])
+            for name, value in columns.items():
                 column = [value] if is_one else value
                 read = words_of_rows if name == words else texts_of
                 bound.arguments[name] = read(name, column)
@@ -129,10 +130,10 @@ def one_or_many(
 
 
 def _column_of_words(name: str, value: Any) -> Any:
-    """Return a column that can be read twice.
+    """Return a column of word lists that can be read twice: an iterator becomes a list.
 
     Raises:
-        TypeError: one str, which is no list of words.
+        TypeError: if it is one str.
     """
     if isinstance(value, str):
         raise TypeError(
@@ -143,7 +144,7 @@ def _column_of_words(name: str, value: Any) -> Any:
 
 
 def _check_words(name: str, row: Any) -> None:
-    """Raise `TypeError` where a list of texts is taken for the words of one sentence."""
+    """Raise `TypeError` if the words of one sentence are really a list of texts."""
     if text := next((word for word in values_of(name, row) if len(word.split()) > 1), None):
         raise TypeError(
             f"`{name}` must be lists of words, or the words of one sentence. Split texts into "
@@ -152,6 +153,7 @@ def _check_words(name: str, row: Any) -> None:
 
 
 def _is_row_of_words(value: Any) -> bool:
+    """Return whether a value is one list of words instead of a column of lists."""
     rows = values_of("words", value)
     return bool(rows) and isinstance(rows[0], str)
 
@@ -162,21 +164,25 @@ def _is_row_of_words(value: Any) -> bool:
 def prompt_options(
     prompts: Mapping[str, str] | None, default_prompt_name: str | None
 ) -> dict[str, Any]:
-    """Return what a task keeps of its prompts: nothing where there are none.
+    """Return the options `prompts` and `default_prompt_name` of a task, without empty ones.
+
+    Args:
+        prompts: name -> text that is put before texts.
+        default_prompt_name: name of the prompt that is used by default; None for none.
 
     Raises:
-        ValueError: a prompt is not a text, or the default is not one of them.
+        ValueError: if a prompt is not a string, or the default is not one of the names.
     """
-    told = dict(prompts or {})
-    if not all(isinstance(word, str) for pair in told.items() for word in pair):
-        raise ValueError(f"`prompts` must give a text to each name. Received: prompts={told!r}")
-    if default_prompt_name is not None and default_prompt_name not in told:
+    texts = dict(prompts or {})
+    if not all(isinstance(word, str) for pair in texts.items() for word in pair):
+        raise ValueError(f"`prompts` must give a text to each name. Received: prompts={texts!r}")
+    if default_prompt_name is not None and default_prompt_name not in texts:
         raise ValueError(
             "`default_prompt_name` must be None or one of "
-            f"{', '.join(told) or 'the names of `prompts`, which is empty'}. "
+            f"{', '.join(texts) or 'the names of `prompts`, which is empty'}. "
             f"Received: default_prompt_name={default_prompt_name!r}"
         )
-    options: dict[str, Any] = {"prompts": told} if told else {}
+    options: dict[str, Any] = {"prompts": texts} if texts else {}
     if default_prompt_name is not None:
         options["default_prompt_name"] = default_prompt_name
     return options
@@ -185,15 +191,16 @@ def prompt_options(
 def prompt_of(
     options: Mapping[str, Any], prompt: str | None = None, prompt_name: str | None = None
 ) -> str:
-    """Return the text that stands before every text; "" for none.
+    """Return the prompt that is put before every text; "" for none.
 
     Args:
-        options: of the task.
-        prompt: the text itself.
-        prompt_name: its name among the task's prompts. Without either, the task's default.
+        options: options of the task.
+        prompt: text of the prompt.
+        prompt_name: name of the prompt in the task's options. Without `prompt` and `prompt_name`,
+            the task's default applies.
 
     Raises:
-        ValueError: both are given, or there is no prompt of this name.
+        ValueError: if both are passed, or the task has no prompt of this name.
     """
     if prompt is not None and prompt_name is not None:
         raise ValueError(
@@ -215,16 +222,16 @@ def prompt_of(
 
 
 # === Results ===
-# Character positions are those of the text that was given.
+# Character positions refer to the text as the caller passed it.
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A token for a masked place.
+    """A predicted token for a mask.
 
     Attributes:
-        token: the vocabulary entry, with "##" where it continues a word.
-        token_id: its id.
+        token: vocabulary entry, with "##" if it continues a word.
+        token_id: id of the entry.
         score: its probability.
     """
 
@@ -235,10 +242,10 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label of a text.
+    """A predicted label of a text.
 
     Attributes:
-        label: its name.
+        label: name of the label.
         score: its probability.
     """
 
@@ -248,14 +255,14 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A named piece of a text.
+    """A named entity in a text.
 
     Attributes:
-        label: what it is, such as "PER".
-        text: as it stands there: text[start:end].
-        start: its first character;
-        end: the one behind its last.
-        score: mean probability of its words' tags.
+        label: type of the entity, such as "PER".
+        text: the entity's part of the text, text[start:end].
+        start: index of its first character.
+        end: index after its last character.
+        score: mean probability of the tags of its words.
     """
 
     label: str
@@ -270,12 +277,12 @@ class Answer:
     """An answer to a question.
 
     Attributes:
-        text: as it stands in the context: context[start:end]; "" where there is none.
-        start: its first character;
-        end: the one behind its last.
-        score: its probability among the best spans, and no answer.
-        null_score: by how much no answer is better than the best span: difference of logits;
-            infinite where the context has no span.
+        text: the answer's part of the context, context[start:end]; "" for no answer.
+        start: index of its first character in the context.
+        end: index after its last character.
+        score: its probability among the best spans and no answer.
+        null_score: logit of no answer minus logit of the best span; infinite if the context has no
+            span.
     """
 
     text: str
@@ -287,11 +294,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The best of several options.
+    """The most probable of several options.
 
     Attributes:
-        index: its number.
-        text: the option.
+        index: index of the option.
+        text: text of the option.
         score: its probability.
     """
 
@@ -303,7 +310,7 @@ class Choice:
 # === Base ===
 
 
-# Output -> the call that opens a checkpoint with the head that has it.
+# Output of a model -> a call that opens a model with this output, for messages.
 _CURES = {
     features.LABEL: "SequenceClassifier.from_preset(folder, labels=[...])",
     features.TAGS: "TokenClassifier.from_preset(folder, labels=[...])",
@@ -315,25 +322,26 @@ _CURES = {
 
 
 class TextMethods:
-    """Mixin of methods from texts to answers, shared by every task and by `Predictor`.
+    """Mixin of prediction methods, shared by all tasks and by `Predictor`.
 
-    A class says which model answers and with which tokenizer, batch size and length it runs.
+    A subclass defines the model, and the tokenizer, batch size and length with which it runs.
     """
 
     def _answering(self) -> Any:
-        """The task or encoder that answers."""
+        """Return the task or encoder that computes the answers."""
         raise NotImplementedError
 
     def _runner_of(self, model: Any, batch_size: int | None = None) -> Runner:
-        """Return the runner of a model with this tokenizer and length.
+        """Return a runner of a model with the tokenizer and length of this object.
 
         Args:
-            model: the model that runs.
-            batch_size: number of texts that run together; None for that of the class.
+            model: model to run.
+            batch_size: number of examples in a batch; None for the default of this object.
         """
         raise NotImplementedError
 
     def _runner(self, batch_size: int | None = None) -> Runner:
+        """Return a runner of the model that computes the answers."""
         return self._runner_of(self._answering(), batch_size)
 
     def _require(self, output: str, method: str) -> None:

@@ -1,4 +1,4 @@
-"""Rows of similar length run together, where shapes are compiled padded to a few sizes."""
+"""Runs a model on batches of rows of similar length. On JAX, batches are padded to few shapes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from bert_keras import features
 from bert_keras.data.model_inputs import EncodedTexts, encode, encode_apart
 from bert_keras.tokenizers import Tokenizer
 
-# JAX compiles for every shape, the others need no padding.
-_SHORTEST = 16 if keras.backend.backend() == "jax" else 1  # tokens
+# Shortest padded length in tokens. JAX compiles for every shape; other backends need no padding.
+_SHORTEST = 16 if keras.backend.backend() == "jax" else 1
 
 
 class Runner:
-    """A model, and how texts are put to it.
+    """A model with the tokenizer, batch size and maximum length with which it runs on texts.
 
     Args:
-        model: a task or an encoder.
-        tokenizer: its own.
-        batch_size: examples together.
-        max_length: tokens of a row at most.
-        progress: told after every batch how many examples are done, and of how many.
+        model: task or encoder.
+        tokenizer: tokenizer of the model.
+        batch_size: number of examples in a batch.
+        max_length: maximum number of tokens of a row.
+        progress: function that is called after every batch with (examples done, examples in all).
+
+    Raises:
+        ValueError: if `batch_size` is not a whole number of at least 1.
     """
 
     def __init__(
@@ -43,13 +46,13 @@ class Runner:
         self._progress = progress
 
     def encode(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> EncodedTexts:
-        """Rows of texts or pairs, cut to `max_length`."""
+        """Encode texts or pairs of texts as one row each, truncated to `max_length`."""
         if pairs is not None:
             check_pairs(texts, pairs)
         return encode(self.tokenizer, texts, pairs, max_length=self.max_length)
 
     def encode_apart(self, firsts: Sequence[str], seconds: Sequence[str]) -> EncodedTexts:
-        """Two rows for each pair, each cut to `max_length`."""
+        """Encode pairs of texts as two rows each, truncated to `max_length`."""
         check_pairs(firsts, seconds)
         return encode_apart(self.tokenizer, firsts, seconds, max_length=self.max_length)
 
@@ -61,16 +64,17 @@ class Runner:
         positions: Sequence[np.ndarray] | None = None,
         prompt_length: int = 0,
     ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
-        """Runs examples of similar length together, so that a backend compiles for few shapes.
+        """Run the model on all examples, in batches of similar length.
 
         Args:
-            rows: the texts.
-            group: rows of an example; None for one, without an axis of its own.
-            positions: of the masks of each row.
-            prompt_length: of all rows, for models that do not pool a prompt.
+            rows: encoded texts.
+            group: number of rows of an example; None for one row without a group axis.
+            positions: positions of the masks in each row; None for models without an MLM head.
+            prompt_length: number of prompt tokens in all rows, which the pooling leaves out.
 
         Yields:
-            The examples' numbers, and the outputs for them, padded as their rows were.
+            Indices of the examples of a batch, and the outputs by name, arrays [examples, ...].
+            Outputs for tokens are [examples, length, ...], as long as the batch is padded.
         """
         wanted = [tensor.name for tensor in self.model.inputs]
         lengths = rows.lengths.reshape(-1, group or 1).max(axis=1)
@@ -79,7 +83,7 @@ class Runner:
             batch = order[start : start + self.batch_size]
             longest = max(_SHORTEST, int(lengths[batch].max()))
             size = min(_bucket(len(batch)), self.batch_size)
-            # What fills the batch up is its first example again: no row without a token.
+            # The batch is filled up with copies of its first example: no row may be empty.
             filled = np.concatenate([batch, np.repeat(batch[:1], size - len(batch))])
             numbers = filled[:, None] * group + np.arange(group) if group else filled
             inputs = rows.inputs(numbers, min(_bucket(longest), self.max_length))
@@ -87,8 +91,8 @@ class Runner:
                 slots = _bucket(max(len(positions[index]) for index in batch))
                 inputs[features.MASK_POSITIONS] = np.zeros((size, slots), np.int32)
                 for row, index in enumerate(batch):
-                    found = positions[index]
-                    inputs[features.MASK_POSITIONS][row, : len(found)] = found
+                    masks = positions[index]
+                    inputs[features.MASK_POSITIONS][row, : len(masks)] = masks
             if features.PROMPT_LENGTH in wanted:
                 inputs[features.PROMPT_LENGTH] = np.full((size, 1), prompt_length, np.int32)
             outputs = self.model.predict_on_batch({name: inputs[name] for name in wanted})
@@ -97,7 +101,10 @@ class Runner:
                 self._progress(start + len(batch), len(order))
 
     def per_example(self, output: str, rows: EncodedTexts, **options: Any) -> np.ndarray:
-        """An output that does not depend on the padding, of all examples: float32."""
+        """Return one output for all examples, float32 [examples, ...].
+
+        The output must have no axis of tokens. `options` are the arguments of `run`.
+        """
         count = len(rows) // (options.get("group") or 1)
         results = None
         for batch, outputs in self.run(rows, **options):
@@ -112,7 +119,7 @@ class Runner:
 
 
 def check_batch_size(batch_size: Any) -> None:
-    """Raise `ValueError` unless it is a whole number of at least 1."""
+    """Raise `ValueError` unless the batch size is a whole number of at least 1."""
     is_whole = isinstance(batch_size, Integral) and not isinstance(batch_size, bool)
     if not is_whole or batch_size < 1:
         raise ValueError(
@@ -121,7 +128,7 @@ def check_batch_size(batch_size: Any) -> None:
 
 
 def check_texts(**columns: Sequence[str]) -> None:
-    """Raises `TypeError` for a string, which is itself a sequence of strings."""
+    """Raise `TypeError` for a column that is one string. A str is itself a sequence of strings."""
     for name, texts in columns.items():
         if isinstance(texts, str):
             raise TypeError(
@@ -130,7 +137,7 @@ def check_texts(**columns: Sequence[str]) -> None:
 
 
 def check_pairs(firsts: Sequence[str], seconds: Sequence[str]) -> None:
-    """Raises `ValueError` unless there are equally many."""
+    """Raise `ValueError` unless there are as many second texts as first texts."""
     check_texts(firsts=firsts, seconds=seconds)
     if len(firsts) != len(seconds):
         raise ValueError(
@@ -140,7 +147,7 @@ def check_pairs(firsts: Sequence[str], seconds: Sequence[str]) -> None:
 
 
 def _bucket(number: int) -> int:
-    """A size not below this, of few: powers of two and the middles between them."""
+    """Round a size up to one of few, on JAX: powers of two, and the middles between them."""
     if keras.backend.backend() != "jax":
         return number
     above = 1 << (number - 1).bit_length()
@@ -148,12 +155,12 @@ def _bucket(number: int) -> int:
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Over the last axis, in float32."""
+    """Return the softmax over the last axis, float32 of the same shape."""
     logits = logits.astype(np.float32)
     exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """Probabilities of labels, each on its own."""
+    """Return the logistic sigmoid of each logit, float32 of the same shape."""
     return np.exp(-np.logaddexp(np.float32(0.0), -logits.astype(np.float32)))

@@ -1,4 +1,4 @@
-"""Metrics of labels, numbers, entities and answers. They need no Keras."""
+"""Metrics of classification, regression, entities and question answering. They need no Keras."""
 
 from bert_keras.metrics.question_answering import cmrc_scores, squad_scores
 from bert_keras.metrics.sentence_similarity import pearson, spearman

@@ -14,39 +14,39 @@ from typing import Any
 
 
 def answers_by_id(questions: Iterable[tuple[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
-    """The right answers of each question.
+    """Return the correct answers of each question, by its id.
 
     Args:
-        questions: (id, answers) of each; no answers where a text does not answer its question.
+        questions: (id, correct answers). A question that the text does not answer has none.
 
     Raises:
-        ValueError: there are no questions, an id comes twice, or answers are not texts.
+        ValueError: if there are no questions, an id occurs twice, or answers are not strings.
     """
     answers: dict[str, tuple[str, ...]] = {}
     for question, texts in questions:
         if question in answers:
             raise ValueError(f"two questions have the id {question!r}: ids must be unique")
-        # One text is a sequence of texts to Python, each a character long.
-        every = () if isinstance(texts, str) else tuple(texts)
-        if isinstance(texts, str) or not all(isinstance(text, str) for text in every):
+        # A str is itself a sequence of strings, its characters.
+        all_texts = () if isinstance(texts, str) else tuple(texts)
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in all_texts):
             raise ValueError(
                 f"question {question!r}: answers must be a sequence of texts, not {texts!r}"
             )
-        answers[question] = every
+        answers[question] = all_texts
     if not answers:
         raise ValueError("there are no questions to score")
     return answers
 
 
 def require_texts(answers: Mapping[str, Any], predictions: Mapping[str, str]) -> None:
-    """Refuses predictions for other questions, and predictions that are no texts.
+    """Check that predictions belong to the questions and are strings.
 
     Args:
-        answers: of each question, by id.
-        predictions: one text per question, by id; some may be missing.
+        answers: question id -> correct answers.
+        predictions: question id -> predicted text; some may be missing.
 
     Raises:
-        ValueError: an id is not among the questions, or a prediction is not a text.
+        ValueError: if an id is not among the questions, or a prediction is not a string.
     """
     require_known("predictions", predictions, answers)
     for question, text in predictions.items():
@@ -57,15 +57,15 @@ def require_texts(answers: Mapping[str, Any], predictions: Mapping[str, str]) ->
 
 
 def require_known(what: str, values: Mapping[str, Any], answers: Mapping[str, Any]) -> None:
-    """Refuses `values` with ids that are not among the questions.
+    """Check that all keys of `values` are ids of questions.
 
     Args:
-        what: the name of `values`, for the message.
-        values: anything by id.
-        answers: of each question, by id.
+        what: name of `values`, for the message.
+        values: question id -> any value.
+        answers: question id -> correct answers.
 
     Raises:
-        ValueError: an id is not among the questions.
+        ValueError: if an id is not among the questions.
     """
     unknown = [question for question in values if question not in answers]
     if unknown:
@@ -76,31 +76,31 @@ def require_known(what: str, values: Mapping[str, Any], answers: Mapping[str, An
 
 
 def missing(values: Mapping[str, Any], answers: Mapping[str, Any]) -> list[str]:
-    """The ids of the questions that `values` says nothing about, in the order of the questions."""
+    """Return the ids of the questions that `values` lacks, in the order of the questions."""
     return [question for question in answers if question not in values]
 
 
 def describe_missing(ids: Sequence[str], answers: Mapping[str, Any]) -> str:
-    """Says how many questions have no prediction, for a warning or an error."""
+    """Return the part of a message that states how many questions have no prediction."""
     return f"{len(ids)} of {len(answers)} questions have no prediction, the first is {ids[0]!r}"
 
 
 # === SQuAD ===
-# Rajpurkar et al., 2016 (arXiv:1606.05250) and 2018 (arXiv:1806.03822), and the two programs that
-# are published with the data.
+# Rajpurkar et al., 2016 (arXiv:1606.05250) and 2018 (arXiv:1806.03822). The scores equal those of
+# the official programs, which are published with the data.
 
 
 VERSIONS = ("1.1", "2.0")
 
-# ASCII only: curly quotes and dashes stay, as in the official programs.
+# Only ASCII punctuation is removed, as in the official programs; curly quotes and dashes stay.
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 def normalized_answer(text: str) -> str:
-    """An answer as it is compared: lower case, no ASCII punctuation, no articles, single blanks.
+    """Return an answer in lower case, without ASCII punctuation, articles and repeated spaces.
 
-    Punctuation vanishes before articles do and leaves no blank, so that "a.b" is the word "ab".
+    Punctuation is removed before articles and leaves no space, so that "a.b" becomes "ab".
     """
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -113,36 +113,38 @@ def squad_scores(
     threshold: float = 1.0,
     version: str | None = None,
 ) -> dict[str, float]:
-    """Exact match and token F1 in percent, each the best over the right answers of a question.
+    """Compute exact match and token F1 of SQuAD, in percent.
 
-    The versions differ where nothing is left of an answer: by 1.1 it shares no token, so its F1
-    is 0; by 2.0 it is the answer "none", which the empty prediction matches.
+    Each question counts with its best score over its correct answers. The versions differ for an
+    answer that is empty after normalisation. In 1.1 its F1 is 0. In 2.0 it means "no answer", which
+    an empty prediction matches.
 
     Args:
-        questions: (id, answers) of each; by 2.0 no answers mean that the text has none.
-        predictions: a text per question, by id. "" is no answer.
-        no_answer_scores: how much speaks for "no answer", of every question, by id: a probability,
-            or the score of no answer less that of the predicted text. Where they are given,
-            `predictions` best holds the best text of each question, however doubtful.
-        threshold: questions of a higher score count as predicted to have no answer. The default is
-            the official one, for probabilities; differences of scores want another.
-        version: "1.1" or "2.0"; by default "2.0" if a question has no answer or if there are
-            `no_answer_scores`.
+        questions: (id, correct answers). In 2.0, a question without answers is unanswerable.
+        predictions: question id -> predicted text; "" is no answer.
+        no_answer_scores: question id -> evidence for "no answer", for every question: a
+            probability, or the score of no answer minus that of the predicted text. Then
+            `predictions` should have the best text of each question, even an unlikely one.
+        threshold: a question with a higher score counts as predicted to have no answer. The
+            default is the official one, for probabilities. Differences of scores need another.
+        version: "1.1" or "2.0". By default it is "2.0" if a question has no answer or
+            `no_answer_scores` are passed.
 
     Returns:
-        exact, f1: over all questions, and `total`, their number.
-        HasAns_exact, HasAns_f1, HasAns_total, and the same with NoAns: by 2.0, over the questions
-            with and without answers, if there are such.
+        exact, f1, total: scores over all questions, and their number.
+        HasAns_exact, HasAns_f1, HasAns_total, and the same with NoAns: in 2.0, scores over the
+            questions with and without answers, if there are any.
         best_exact, best_exact_thresh, best_f1, best_f1_thresh: with `no_answer_scores`, the best
-            that some threshold gives. As officially, questions of one score are taken one by one,
-            in the order of `no_answer_scores`, though no threshold tells them apart.
+            scores over all thresholds. As in the official program, questions with equal scores are
+            taken one by one in the order of `no_answer_scores`, although no threshold separates
+            them.
 
     Raises:
-        ValueError: ids that are unknown, come twice or are missing (by 2.0, where the official
-            program fails too); values of the wrong kind; arguments that contradict each other.
+        ValueError: if ids are unknown or occur twice, values have the wrong type, or arguments
+            contradict each other; in 2.0 also if a question has no prediction.
 
     Warns:
-        UserWarning: by 1.1, questions without a prediction; they score 0, as officially.
+        UserWarning: in 1.1, for questions without a prediction. They score 0.
     """
     answers = answers_by_id(questions)
     require_texts(answers, predictions)
@@ -173,6 +175,7 @@ def _scores_2(
     no_answer_scores: Mapping[str, float] | None,
     threshold: float,
 ) -> dict[str, float]:
+    """Compute the scores of SQuAD 2.0; `squad_scores` describes arguments and result."""
     exact, f1 = raw = _raw_scores(answers, predictions, "2.0")
     if no_answer_scores is not None:
         _require_scores(no_answer_scores, answers)
@@ -184,7 +187,7 @@ def _scores_2(
     for name, kind in (("HasAns", True), ("NoAns", False)):
         ids = [question for question, texts in answers.items() if bool(texts) is kind]
         if ids:
-            part = _summary({each: exact[each] for each in ids}, {each: f1[each] for each in ids})
+            part = _summary({id_: exact[id_] for id_ in ids}, {id_: f1[id_] for id_ in ids})
             scores |= {f"{name}_{key}": value for key, value in part.items()}
     if no_answer_scores is not None:
         for name, values in zip(("exact", "f1"), raw, strict=True):
@@ -194,6 +197,7 @@ def _scores_2(
 
 
 def _require_scores(no_answer_scores: Mapping[str, float], answers: Mapping[str, object]) -> None:
+    """Raise `ValueError` unless every question has a no-answer score that is a number."""
     require_known("no_answer_scores", no_answer_scores, answers)
     if lacking := missing(no_answer_scores, answers):
         raise ValueError(
@@ -208,7 +212,7 @@ def _require_scores(no_answer_scores: Mapping[str, float], answers: Mapping[str,
 def _raw_scores(
     answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str], version: str
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Exact match and F1 of each question, 0..1, before any threshold."""
+    """Return exact match and F1 of each question, from 0 to 1, without a no-answer threshold."""
     exact, f1 = {}, {}
     for question, texts in answers.items():
         if question not in predictions:
@@ -224,6 +228,7 @@ def _raw_scores(
 
 
 def _token_f1(gold: list[str], predicted: list[str], version: str) -> float:
+    """Return the F1, from 0 to 1, of the tokens of a correct and a predicted answer."""
     if version == "2.0" and not (gold and predicted):
         return float(gold == predicted)
     common = (Counter(gold) & Counter(predicted)).total()
@@ -234,6 +239,7 @@ def _token_f1(gold: list[str], predicted: list[str], version: str) -> float:
 
 
 def _summary(exact: Mapping[str, float], f1: Mapping[str, float]) -> dict[str, float]:
+    """Return the means in percent of scores by question id, and the number of questions."""
     total = len(exact)
     return {
         "exact": 100.0 * sum(exact.values()) / total,
@@ -248,11 +254,19 @@ def _best_threshold(
     scores: Mapping[str, float],
     no_answer_scores: Mapping[str, float],
 ) -> tuple[float, float]:
-    """The best mean score in percent, and the no-answer score up to which texts are believed."""
-    # All questions unanswered at first; then the surest text is believed, and the next, and so on.
+    """Return the best mean score in percent over all thresholds, and that threshold.
+
+    Args:
+        answers: question id -> correct answers.
+        predictions: question id -> predicted text.
+        scores: question id -> exact match or F1 of the text, from 0 to 1.
+        no_answer_scores: question id -> evidence for "no answer".
+    """
+    # Start with a threshold at which all questions have no answer. Then raise it, so that one text
+    # after another counts, in the order of the evidence for "no answer".
     current: float = sum(not texts for texts in answers.values())
     best, threshold = current, 0.0
-    for question in sorted(no_answer_scores, key=lambda each: no_answer_scores[each]):
+    for question in sorted(no_answer_scores, key=lambda id_: no_answer_scores[id_]):
         if answers[question]:
             current += scores[question]
         elif predictions[question]:
@@ -263,13 +277,13 @@ def _best_threshold(
 
 
 # === CMRC 2018 ===
-# Cui et al., 2019 (arXiv:1810.07366), and the program that is published with the data.
+# Cui et al., 2019 (arXiv:1810.07366), and the official program, which is published with the data.
 
 
-# As officially: "，。" go, but "…", "‘" and the ASCII ",." stay.
+# Characters that the official program removes. It keeps "…", "‘" and the ASCII ",.".
 _MARKS = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
 _CHINESE_OR_OTHER = re.compile("[\u4e00-\u9fa5]|[^\u4e00-\u9fa5]+")
-# The words of what is not Chinese: numbers such as 10,000 and 3.5 and names such as u.s stay whole.
+# Words between Chinese characters. Numbers such as 10,000 and 3.5 and names such as u.s stay whole.
 _CONTRACTION = r"n't(?!\S)|'(?:s|m|d|ll|re|ve)?(?!\S)"
 _MARK = r"[;@#$%&?!()\[\]{}<>\"«»‘„–—]|,(?!\d)|\.{2,}|\.(?=[\])}>\"'»]*\s*$)"
 _WORD = re.compile(rf"{_MARK}|{_CONTRACTION}|(?:(?!{_MARK}|{_CONTRACTION})\S)+")
@@ -278,28 +292,28 @@ _WORD = re.compile(rf"{_MARK}|{_CONTRACTION}|(?:(?!{_MARK}|{_CONTRACTION})\S)+")
 def cmrc_scores(
     questions: Iterable[tuple[str, Sequence[str]]], predictions: Mapping[str, str]
 ) -> dict[str, float]:
-    """Exact match and F1 in percent, each the best over the right answers of a question.
+    """Compute exact match and F1 of CMRC 2018, in percent.
 
-    F1 is that of the longest run of segments that answer and prediction share. Chinese characters
-    are segments, and so are the words between them. The official program finds these words with
-    NLTK. Here they are found by the same rules for numbers, punctuation and contractions such as
-    "it's", but a sentence within them is not parted from its full stop, and "cannot" and words
-    after an opening apostrophe stay whole.
+    Each question counts with its best score over its correct answers. F1 is that of the longest
+    common run of segments. A segment is a Chinese character, or a word between such characters.
+    The official program splits these words with NLTK. Here the rules for numbers, punctuation and
+    contractions such as "it's" are the same. But a full stop within the text is not split off, and
+    "cannot" and words after an opening apostrophe are not split.
 
     Args:
-        questions: (id, answers) of each.
-        predictions: a text per question, by id.
+        questions: (id, correct answers).
+        predictions: question id -> predicted text.
 
     Returns:
-        exact, f1, average: the latter is the mean of both, by which CMRC ranks.
-        total, skipped: how many questions there are, and how many of them have no prediction.
+        exact, f1, average: `average` is the mean of both, by which CMRC ranks.
+        total, skipped: number of questions, and number of those without a prediction.
 
     Raises:
-        ValueError: ids that are unknown or come twice, questions without answers, values that are
-            no texts.
+        ValueError: if ids are unknown or occur twice, a question has no answer, or values are not
+            strings.
 
     Warns:
-        UserWarning: questions without a prediction; they score 0, as officially.
+        UserWarning: for questions without a prediction. They score 0.
     """
     answers = answers_by_id(questions)
     require_texts(answers, predictions)
@@ -328,16 +342,18 @@ def cmrc_scores(
 
 
 def _bare(text: str) -> str:
+    """Return a text in lower case, without the characters that the official program removes."""
     return text.lower().strip().translate(_MARKS)
 
 
 def _segments(text: str) -> list[str]:
-    """Chinese characters, and the words between them."""
+    """Split a text into Chinese characters and the words between them."""
     parts = _CHINESE_OR_OTHER.findall(_bare(text))
     return [segment for part in parts for segment in _WORD.findall(part)]
 
 
 def _overlap_f1(answer: list[str], prediction: list[str]) -> float:
+    """Return the F1, from 0 to 1, of the longest common run of segments."""
     match = SequenceMatcher(None, answer, prediction, autojunk=False)
     common = match.find_longest_match().size
     if not common:

@@ -1,8 +1,8 @@
-"""Correlation of predicted scores with true ones (Pearson, Spearman), by SciPy.
+"""Correlation of predicted scores with true ones (Pearson, Spearman), computed by SciPy.
 
-Both come with `pip install "bert-keras[finetune]"` and are imported when a score is computed; an
-ImportError says so where they are missing. They warn where a score is not defined, as for
-predictions that are all the same; these functions do not: each says what it returns then.
+SciPy comes with `pip install "bert-keras[finetune]"` and is imported when a score is computed. It
+warns if a score is not defined, for example if all predictions are equal. These functions do not
+warn; their docstrings state the value that they return then.
 """
 
 from __future__ import annotations
@@ -14,39 +14,42 @@ from bert_keras.metrics.text_classification import _quietly, _rows, _stats
 
 
 def pearson(true: ArrayLike, predicted: ArrayLike) -> float:
-    """Pearson's correlation of numbers, -1..1; nan where either is constant or not finite.
+    """Return Pearson's correlation, from -1 to 1; nan if a column is constant or not finite.
 
     Args:
-        true: [rows], numbers, at least 2.
-        predicted: the same.
+        true: numbers [rows], at least 2.
+        predicted: numbers [rows].
 
     Raises:
-        ValueError: different lengths, fewer than 2 rows, or no numbers.
+        ValueError: if the lengths differ, there are fewer than 2 rows, or values are no numbers.
+        ImportError: if SciPy is not installed.
     """
     return _correlation("pearsonr", true, predicted)
 
 
 def spearman(true: ArrayLike, predicted: ArrayLike) -> float:
-    """Spearman's correlation of the ranks of numbers, -1..1; nan as for `pearson`.
+    """Return Spearman's rank correlation, from -1 to 1; nan if a column is constant or not finite.
 
     Args:
-        true: [rows], numbers, at least 2.
-        predicted: the same.
+        true: numbers [rows], at least 2.
+        predicted: numbers [rows].
 
     Raises:
-        ValueError: different lengths, fewer than 2 rows, or no numbers.
+        ValueError: if the lengths differ, there are fewer than 2 rows, or values are no numbers.
+        ImportError: if SciPy is not installed.
     """
     return _correlation("spearmanr", true, predicted)
 
 
 def _correlation(name: str, true: ArrayLike, predicted: ArrayLike) -> float:
+    """Check two columns and return the correlation that SciPy's function `name` computes."""
     first, second = _rows(true, predicted)
     if not (np.issubdtype(first.dtype, np.number) and np.issubdtype(second.dtype, np.number)):
         raise ValueError(f"correlations are of numbers; found {first.dtype} and {second.dtype}")
     if len(first) < 2:
         raise ValueError("a correlation needs at least 2 rows")
     score = getattr(_stats(), name)
-    # SciPy's releases differ in what they do with infinities.
+    # SciPy's versions treat infinities differently.
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         return float("nan")
     return float(_quietly(score, first.astype("float64"), second.astype("float64"))[0])

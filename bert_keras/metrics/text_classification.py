@@ -1,8 +1,8 @@
-"""Scores of labels and numbers, computed by scikit-learn and SciPy.
+"""Accuracy, F1, Matthews correlation and confusion matrix of labels, computed by scikit-learn.
 
-Both come with `pip install "bert-keras[finetune]"` and are imported when a score is computed; an
-ImportError says so where they are missing. They warn where a score is not defined, as for
-predictions that are all the same; these functions do not: each says what it returns then.
+scikit-learn comes with `pip install "bert-keras[finetune]"` and is imported when a score is
+computed. It warns if a score is not defined, for example if all predictions are equal. These
+functions do not warn; their docstrings state the value that they return then.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike
 
 
 def accuracy(true: ArrayLike, predicted: ArrayLike) -> float:
-    """The share of rows whose label is right, 0..1.
+    """Return the share of rows with the correct label, from 0 to 1.
 
     Args:
-        true: [rows], labels: names or integers.
-        predicted: the same.
+        true: labels [rows], names or integers.
+        predicted: labels [rows] of the same type.
 
     Raises:
-        ValueError: different lengths, no rows, or labels of different kinds.
+        ValueError: if the lengths or types differ, or there are no rows.
     """
     return float(_quietly(_sklearn().accuracy_score, *_labels(true, predicted)))
 
@@ -36,42 +36,42 @@ def f1(
     average: Literal["macro", "micro", "binary"] = "macro",
     positive: Any = 1,
 ) -> float:
-    """The F1 of labels, 0..1; what is divided by 0 is 0, as where nothing is predicted positive.
+    """Return the F1 of labels, from 0 to 1. A label that is never predicted has precision 0.
 
     Args:
-        true: [rows], labels: names or integers.
-        predicted: the same.
-        average: "macro" is the mean over the labels that occur in `true` or `predicted`, "micro"
-            counts all labels together (which is accuracy), "binary" is of the label `positive`.
-        positive: the label that "binary" is about, of two.
+        true: labels [rows], names or integers.
+        predicted: labels [rows] of the same type.
+        average: "macro" is the mean over the labels that occur in `true` or `predicted`. "micro"
+            counts all labels together, which equals accuracy. "binary" is the F1 of `positive`.
+        positive: the positive label of the two labels of "binary".
 
     Raises:
-        ValueError: different lengths, no rows, labels of different kinds, an unknown average; more
-            than two labels, or a `positive` that is none of them, for "binary".
+        ValueError: if the lengths or types differ, there are no rows, or `average` is unknown; for
+            "binary" also if there are more than two labels, or `positive` is not one of them.
     """
     if average not in ("macro", "micro", "binary"):
         raise ValueError(f"average must be 'macro', 'micro' or 'binary', not {average!r}")
     rows = _labels(true, predicted)
     if average == "binary":
-        found = np.unique(np.concatenate(rows)).tolist()
+        labels = np.unique(np.concatenate(rows)).tolist()
         is_other_kind = isinstance(positive, str) != (rows[0].dtype.kind in "US")
-        if is_other_kind or len({*found, positive}) > 2:
+        if is_other_kind or len({*labels, positive}) > 2:
             raise ValueError(
-                f"a binary F1 needs two labels, {positive!r} (positive) one of them; found {found}"
+                f"a binary F1 needs two labels, {positive!r} (positive) one of them; found {labels}"
             )
     score = _sklearn().f1_score
     return float(_quietly(score, *rows, average=average, pos_label=positive, zero_division=0.0))
 
 
 def matthews(true: ArrayLike, predicted: ArrayLike) -> float:
-    """Matthews' correlation of labels, of two or more kinds, -1..1; 0.0 where either is constant.
+    """Return Matthews' correlation of two or more labels, from -1 to 1; 0 if a column is constant.
 
     Args:
-        true: [rows], labels: names or integers.
-        predicted: the same.
+        true: labels [rows], names or integers.
+        predicted: labels [rows] of the same type.
 
     Raises:
-        ValueError: different lengths, no rows, or labels of different kinds.
+        ValueError: if the lengths or types differ, or there are no rows.
     """
     return float(_quietly(_sklearn().matthews_corrcoef, *_labels(true, predicted)))
 
@@ -82,12 +82,13 @@ def confusion_matrix(
     """Return counts of predictions for each true label: integers [true label, predicted label].
 
     Args:
-        true: [rows], labels: names or integers.
-        predicted: the same.
-        labels: the order of rows and columns; all labels that occur. By default these, sorted.
+        true: labels [rows], names or integers.
+        predicted: labels [rows] of the same type.
+        labels: order of rows and columns, with all labels that occur. By default the labels that
+            occur, sorted.
 
     Raises:
-        ValueError: different lengths, no rows, labels of different kinds, or one not in `labels`.
+        ValueError: if the lengths or types differ, there are no rows, or `labels` lacks a label.
     """
     rows = _labels(true, predicted)
     if labels is not None:
@@ -101,17 +102,20 @@ def multi_label_f1(
     average: Literal["micro", "macro"] = "micro",
     labels: Sequence[str] | None = None,
 ) -> float:
-    """The F1 where a row may have several labels or none, 0..1; what is divided by 0 is 0.
+    """Return the F1, from 0 to 1, of rows that may have several labels or none.
+
+    A label that is never predicted has precision 0.
 
     Args:
-        true: for each row the names of its labels; or an array of 0 and 1, [rows, labels].
-        predicted: the same.
+        true: the names of the labels of each row; or an array of 0 and 1, [rows, labels].
+        predicted: the same for the predicted labels.
         average: "micro" counts all labels together, "macro" is the mean over the labels.
-        labels: all names, so that "macro" knows of labels that do not occur. By default those that
-            do. Not for arrays, which have a column for each.
+        labels: all names, so that "macro" includes labels that do not occur. By default only names
+            that occur. Not for arrays, which have a column for each label.
 
     Raises:
-        ValueError: different lengths or shapes, no rows, an unknown average, or an unknown label.
+        ValueError: if the lengths or shapes differ, there are no rows, or a label or `average` is
+            unknown.
     """
     if average not in ("micro", "macro"):
         raise ValueError(f"average must be 'micro' or 'macro', not {average!r}")
@@ -130,14 +134,15 @@ def multi_label_f1(
     if not (np.isin(true, (0, 1)).all() and np.isin(predicted, (0, 1)).all()):
         raise ValueError("arrays must hold 0 and 1 only: compare probabilities with a threshold")
     columns = true.shape[1]
-    # scikit-learn takes a single column for one label per row, with a score of its 0 too.
+    # scikit-learn reads a single column as labels 0 and 1. A second column of zeros prevents that.
     spare = ((0, 0), (0, max(0, 2 - columns)))
     options = {"labels": list(range(max(1, columns))), "average": average, "zero_division": 0.0}
-    rows = (np.pad(each.astype("int64"), spare) for each in (true, predicted))
+    rows = (np.pad(array.astype("int64"), spare) for array in (true, predicted))
     return float(_quietly(_sklearn().f1_score, *rows, **options))
 
 
 def _labels(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return two columns of labels as arrays [rows], both of names or both of integers."""
     first, second = (_texts(values) for values in _rows(true, predicted))
     if (first.dtype.kind in "US") != (second.dtype.kind in "US"):
         raise ValueError(f"labels must be of one kind; found {first.dtype} and {second.dtype}")
@@ -145,12 +150,13 @@ def _labels(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarr
 
 
 def _texts(values: np.ndarray) -> np.ndarray:
-    """Texts in an array of objects, as pandas has them, as an array of texts."""
+    """Convert an array of objects that are all strings, as pandas has them, to a string array."""
     are_texts = values.dtype.kind == "O" and all(isinstance(value, str) for value in values)
     return values.astype(str) if are_texts else values
 
 
 def _rows(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return two columns as arrays [rows] of the same length, which is not 0."""
     first, second = np.asarray(true), np.asarray(predicted)
     if first.ndim != 1 or second.ndim != 1:
         raise ValueError(f"give one value per row; found shapes {first.shape} and {second.shape}")
@@ -159,6 +165,7 @@ def _rows(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray
 
 
 def _require_rows(true: int, predicted: int) -> None:
+    """Raise `ValueError` unless two numbers of rows are equal and not 0."""
     if true != predicted:
         raise ValueError(f"{true} true rows, {predicted} predicted ones: the lengths must agree")
     if not true:
@@ -170,7 +177,7 @@ def _indicators(
     predicted: Sequence[Sequence[str]],
     labels: Sequence[str] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Names of labels as 0 and 1, [rows, labels]."""
+    """Convert the names of each row's labels to arrays of 0 and 1, int64 [rows, labels]."""
     for row in (*true, *predicted):
         if isinstance(row, str) or not all(isinstance(name, str) for name in row):
             raise ValueError(
@@ -189,17 +196,24 @@ def _indicators(
 
 
 def _require_all(occurring: Sequence[Any], labels: Sequence[Any]) -> None:
+    """Raise `ValueError` if a label that occurs is not among `labels`."""
     if unknown := [name for name in occurring if name not in set(labels)]:
         raise ValueError(f"label {unknown[0]!r} is none of the labels given: {list(labels)}")
 
 
 def _quietly(score: Callable[..., Any], *values: Any, **options: Any) -> Any:
+    """Call a score function of a library without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return score(*values, **options)
 
 
 def _library(package: str, module: str, name: str) -> Any:
+    """Import a module of an optional library called `name`.
+
+    Raises:
+        ImportError: if the library is not installed.
+    """
     try:
         return getattr(importlib.import_module(package), module)
     except ImportError as error:

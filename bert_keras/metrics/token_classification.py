@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of entities, as seqeval and the conlleval program of CoNLL count them.
+"""Precision, recall and F1 of entities, equal to those of seqeval and of CoNLL's conlleval.
 
 Tjong Kim Sang and De Meulder, 2003; https://github.com/chakki-works/seqeval.
 """
@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-# Of the previous prefix, this prefix, and whether both tags are of one type.
+# rule(prefix of the previous word, prefix of this word, whether both tags have the same type).
 _Rule = Callable[[str, str, bool], bool]
 
 
 class EntitySpan(NamedTuple):
-    """An entity: its type, its first word, and the word after its last."""
+    """An entity: its type, the index of its first word, and the index after its last word."""
 
     label: str
     start: int
@@ -22,14 +22,15 @@ class EntitySpan(NamedTuple):
 
 
 class _Scheme(NamedTuple):
-    """A scheme of tags for entities, such as BIO or BILOU.
+    """A tagging scheme for entities, such as BIO or BILOU.
 
     Args:
-        prefixes: all that may be used, in the letters of the rules.
-        starts: whether an entity begins with this word.
-        continues: whether the entity of the previous word goes on with this word.
-        ends: whether an entity that does not go on was complete. If not, it counts for nothing.
-        written: what the scheme writes for each of the prefixes, where it has its own letters.
+        prefixes: all allowed prefixes, in the letters O, B, I, E, S.
+        starts: rule that is True if an entity begins with this word.
+        continues: rule that is True if the entity of the previous word continues with this word.
+        ends: rule that is True if an entity that does not continue is complete. An incomplete
+            entity does not count.
+        written: the letters that the scheme writes for `prefixes`, if they are others.
     """
 
     prefixes: str
@@ -39,8 +40,8 @@ class _Scheme(NamedTuple):
     written: str = ""
 
 
-# seqeval's rules, its readings of the rarer schemes included: by IOB1 a B is for an entity right
-# after another of its type only; by IOE1 likewise an E.
+# seqeval's rules, also for the rarer schemes. In IOB1, a B marks only an entity directly after
+# another one of its type; in IOE1 the same holds for an E.
 _BOUNDED = _Scheme(
     "OBIES",
     starts=lambda _, this, __: this in "BS",
@@ -81,7 +82,8 @@ _SCHEMES = {
     "BILOU": _BOUNDED._replace(written="OBILU"),
 }
 _SCHEMES |= {"BIO": _SCHEMES["IOB2"], "BIOES": _BOUNDED}
-# Every word that is not O is of an entity, and starts one unless it goes on with the last.
+# conlleval's rules: every word that is not O belongs to an entity, and begins one unless it
+# continues that of the previous word.
 _LENIENT = _Scheme(
     "OBIES",
     starts=lambda _, this, __: this != "O",
@@ -91,18 +93,17 @@ _LENIENT = _Scheme(
 
 
 def entity_spans(tags: Sequence[str], scheme: str | None = None) -> list[EntitySpan]:
-    """The entities of a sentence, in order.
+    """Return the entities of a sentence in their order.
 
     Args:
-        tags: one per word: "O", or a prefix and a type such as "B-PER"; a prefix alone, such as
-            "B", is of the type "_".
-        scheme: None reads any mixture of B, I, E and S as conlleval does, which takes an I that
-            follows nothing for the start of an entity. A name reads strictly, so that malformed
-            entities do not count: "IOB1", "IOB2" (or "BIO"), "IOE1", "IOE2", "IOBES" (or "BIOES"),
-            "BMES" or "BILOU".
+        tags: tag of each word: "O", or a prefix and a type such as "B-PER". A prefix alone, such as
+            "B", has the type "_".
+        scheme: None accepts any mixture of B, I, E and S, as conlleval does: an I after O begins an
+            entity. With a name, malformed entities do not count: "IOB1", "IOB2" (or "BIO"), "IOE1",
+            "IOE2", "IOBES" (or "BIOES"), "BMES" or "BILOU".
 
     Raises:
-        ValueError: an unknown scheme, or a tag that it does not have.
+        ValueError: if the scheme is unknown, or does not have a tag.
     """
     rules = _rules(scheme)
     return list(_spans([_parse(tag, rules, scheme) for tag in tags], rules))
@@ -111,42 +112,45 @@ def entity_spans(tags: Sequence[str], scheme: str | None = None) -> list[EntityS
 def entity_scores(
     true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: str | None = None
 ) -> dict[str, float]:
-    """Precision, recall and F1, 0..1, of entities whose type and both ends must be right.
+    """Compute precision, recall and F1 of entities, from 0 to 1.
 
-    What is divided by 0 is 0, as where nothing is predicted.
+    An entity is correct if its type, start and end are. Without predicted entities precision is 0.
 
     Args:
-        true: the tags of each sentence, one per word.
-        predicted: the same, of the same lengths.
-        scheme: how to read the tags; see `entity_spans`. None is seqeval's default mode, a name its
+        true: tags of each sentence, one for each word.
+        predicted: predicted tags of the same lengths.
+        scheme: tagging scheme; see `entity_spans`. None is seqeval's default mode, a name its
             strict mode.
 
     Returns:
-        f1, precision, recall: over the entities of all types together (micro).
-        support: how many true entities there are.
-        PER_f1, PER_precision, PER_recall, PER_support: the same of each type that is true or
-            predicted somewhere, here of the type PER.
+        f1, precision, recall: scores over the entities of all types together (micro average).
+        support: number of true entities.
+        PER_f1, PER_precision, PER_recall, PER_support: the same for the type PER, and so on for
+            each type that occurs in `true` or `predicted`.
 
     Raises:
-        ValueError: different lengths, an unknown scheme, or a tag that it does not have.
+        ValueError: if the lengths differ, the scheme is unknown, or it does not have a tag.
     """
     if len(true) != len(predicted):
         raise ValueError(f"{len(true)} sentences with true tags, {len(predicted)} with predicted")
-    right, found, wanted = Counter[str](), Counter[str](), Counter[str]()
-    for row, (here, there) in enumerate(zip(true, predicted, strict=True)):
-        if len(here) != len(there):
-            raise ValueError(f"sentence {row}: {len(here)} true tags, {len(there)} predicted ones")
-        real, guessed = set(entity_spans(here, scheme)), set(entity_spans(there, scheme))
-        wanted.update(span.label for span in real)
-        found.update(span.label for span in guessed)
-        right.update(span.label for span in real & guessed)
-    scores = _figures("", right.total(), found.total(), wanted.total())
-    for label in sorted(wanted | found):
-        scores |= _figures(f"{label}_", right[label], found[label], wanted[label])
+    right, guessed, wanted = Counter[str](), Counter[str](), Counter[str]()
+    for row, (true_tags, tags) in enumerate(zip(true, predicted, strict=True)):
+        if len(true_tags) != len(tags):
+            raise ValueError(
+                f"sentence {row}: {len(true_tags)} true tags, {len(tags)} predicted ones"
+            )
+        true_spans, spans = set(entity_spans(true_tags, scheme)), set(entity_spans(tags, scheme))
+        wanted.update(span.label for span in true_spans)
+        guessed.update(span.label for span in spans)
+        right.update(span.label for span in true_spans & spans)
+    scores = _figures("", right.total(), guessed.total(), wanted.total())
+    for label in sorted(wanted | guessed):
+        scores |= _figures(f"{label}_", right[label], guessed[label], wanted[label])
     return scores
 
 
 def _rules(scheme: str | None) -> _Scheme:
+    """Return the rules of a scheme; conlleval's for None."""
     if scheme is None:
         return _LENIENT
     if scheme not in _SCHEMES:
@@ -155,7 +159,11 @@ def _rules(scheme: str | None) -> _Scheme:
 
 
 def _parse(tag: str, rules: _Scheme, scheme: str | None) -> tuple[str, str]:
-    """The prefix, in the letters of the rules, and the type."""
+    """Split a tag into its prefix, in the letters O, B, I, E, S, and its type.
+
+    Raises:
+        ValueError: if the scheme has no such tag.
+    """
     prefix, dash, label = tag.partition("-") if isinstance(tag, str) else ("", "", "")
     letters = rules.written or rules.prefixes
     is_complete = bool(label) == bool(dash) and not (dash and prefix == "O")
@@ -167,6 +175,7 @@ def _parse(tag: str, rules: _Scheme, scheme: str | None) -> tuple[str, str]:
 
 
 def _spans(tags: Sequence[tuple[str, str]], rules: _Scheme) -> Iterator[EntitySpan]:
+    """Yield the entities of a sentence; `tags` has the prefix and the type of each word."""
     last, kind, start = "O", "_", None
     for position, (this, label) in enumerate([*tags, ("O", "_")]):
         same = label == kind
@@ -177,8 +186,16 @@ def _spans(tags: Sequence[tuple[str, str]], rules: _Scheme) -> Iterator[EntitySp
         last, kind = this, label
 
 
-def _figures(name: str, right: int, found: int, wanted: int) -> dict[str, float]:
-    precision, recall = right / found if found else 0.0, right / wanted if wanted else 0.0
+def _figures(name: str, right: int, guessed: int, wanted: int) -> dict[str, float]:
+    """Return F1, precision, recall and support.
+
+    Args:
+        name: prefix of the keys.
+        right: number of correctly predicted entities.
+        guessed: number of predicted entities.
+        wanted: number of true entities.
+    """
+    precision, recall = right / guessed if guessed else 0.0, right / wanted if wanted else 0.0
     both = precision + recall
     return {
         f"{name}f1": 2 * precision * recall / both if both else 0.0,

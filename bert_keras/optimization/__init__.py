@@ -1,4 +1,4 @@
-"""Optimizers, learning-rate schedules and rates by layer, as BERT is trained with."""
+"""Optimizers, learning-rate schedules and layer-wise learning rates for BERT."""
 
 from bert_keras.optimization.learning_rates import SCHEDULES, WarmupDecay
 from bert_keras.optimization.optimizers import OPTIMIZERS, AdamW, Lamb, Muon, optimizer

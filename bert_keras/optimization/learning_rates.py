@@ -1,4 +1,4 @@
-"""Learning rates: warm-up and decay over the steps, and lower rates for lower layers."""
+"""Learning rates: warm-up and decay over the steps, and layer-wise rates."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ SCHEDULES = ("linear", "cosine", "polynomial", "constant", SLANTED)
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A rise over `warmup_steps`, then a decay to `final_rate` at `total_steps`.
+    """Learning-rate schedule: linear warm-up, then a decay to `final_rate` at `total_steps`.
 
-    "slanted_triangular" (Howard & Ruder, 2018, §3.2) has a rise of its own, over the share
-    `cut_frac` of all steps, from `learning_rate / ratio`, where its fall ends too.
+    "slanted_triangular" (Howard & Ruder, 2018, §3.2) defines its own warm-up. The rate rises from
+    `learning_rate / ratio` during the share `cut_frac` of all steps, then falls back to that value.
 
     Args:
-        learning_rate: the highest rate.
-        total_steps: updates until the decay ends; the rate stays as it is then.
-        warmup_steps: updates until the highest rate, from zero.
+        learning_rate: highest rate.
+        total_steps: number of updates until the decay ends. Then the rate stays constant.
+        warmup_steps: number of updates in which the rate rises from zero to the highest rate.
         schedule: "linear" (Devlin et al., 2019, A.2), "cosine", "polynomial", "constant" or
             "slanted_triangular".
         power: exponent of "polynomial".
-        final_rate: the rate at the end; that of "slanted_triangular" follows from `ratio`.
-        gradient_accumulation_steps: batches per update. Keras asks for the rate by batches.
-        cut_frac: of "slanted_triangular": the share of the steps that rise, one step at least.
-        ratio: of "slanted_triangular": how much smaller the lowest rate is than the highest.
+        final_rate: rate at the end. For "slanted_triangular" it follows from `ratio`.
+        gradient_accumulation_steps: number of batches for each update. Keras calls the schedule
+            with the number of batches.
+        cut_frac: share of the steps in which "slanted_triangular" rises; at least one step.
+        ratio: highest rate divided by the lowest rate of "slanted_triangular".
 
     Raises:
-        ValueError: an unknown schedule, more warm-up than steps, no batch per update, a share or a
-            ratio out of range, or values that "slanted_triangular" has no use for.
+        ValueError: if the schedule is unknown, a value is out of range, or `warmup_steps` or
+            `final_rate` are passed with "slanted_triangular".
     """
 
     @renamed("WarmupDecay", accumulate="gradient_accumulation_steps")
@@ -89,11 +90,11 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.ratio = ratio
 
     def __call__(self, step):
-        """The rate of the update that follows `step` batches."""
+        """Return the rate of the update after `step` batches, a float32 scalar."""
         step = ops.cast(ops.floor_divide(step, self.gradient_accumulation_steps), "float32")
         if self.schedule == SLANTED:
             return self._slanted(step)
-        # The first update has a rate above zero: it is not wasted.
+        # + 1: the first update must have a rate above zero to have an effect.
         risen = (step + 1.0) / max(self.warmup_steps, 1)
         decay_steps = max(self.total_steps - self.warmup_steps, 1)
         progress = ops.clip((step - self.warmup_steps) / decay_steps, 0.0, 1.0)
@@ -109,9 +110,10 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         return ops.where(step < self.warmup_steps, self.learning_rate * risen, decayed)
 
     def _slanted(self, step):
+        """Return the rate of "slanted_triangular" for an update number."""
         cut = max(int(self.total_steps * self.cut_frac), 1)
-        # The paper's cut * (1 / cut_frac - 1) is this wherever the cut falls on a whole step;
-        # elsewhere it would lead to rates below zero.
+        # The paper has cut * (1 / cut_frac - 1). That is the same if total_steps * cut_frac is a
+        # whole number; otherwise it leads to rates below zero.
         falling = max(self.total_steps - cut, 1)
         height = ops.where(step < cut, step / cut, 1.0 - (step - cut) / falling)
         return (
@@ -119,7 +121,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Return the arguments of the constructor."""
         return {
             "learning_rate": self.learning_rate,
             "total_steps": self.total_steps,
@@ -141,17 +143,17 @@ _EMBEDDINGS = re.compile(r"(?:^|/)embeddings/")
 
 
 def depths(paths: Iterable[str]) -> tuple[int, ...]:
-    """Return the number of layers above each variable, by its path.
+    """Return the depth of each variable below the head, by its path.
 
     Args:
-        paths: of all variables that are trained.
+        paths: paths of all trainable variables.
 
     Returns:
-        0 for the head, and for the pooler, which lies above all blocks; 1 for the highest block
-        among these variables, and so on; for the embeddings one more than for block 0.
+        0 for the head and the pooler, 1 for the highest block, and so on. The embeddings have one
+        more than block 0.
 
     Raises:
-        ValueError: no variable is of a block.
+        ValueError: if no variable belongs to a block.
     """
     paths = list(paths)
     blocks = [_BLOCK.search(path) for path in paths]
@@ -161,30 +163,33 @@ def depths(paths: Iterable[str]) -> tuple[int, ...]:
             "`layer_decay` and `unfreeze_every` tell layers by paths such as block_3/… and "
             f"embeddings/…, and there is no block. Received: variables {', '.join(paths)}"
         )
-    found = []
+    result = []
     for path, block in zip(paths, blocks, strict=True):
         if block:
-            found.append(height - int(block[1]))
+            result.append(height - int(block[1]))
         else:
-            found.append(height + 1 if _EMBEDDINGS.search(path) else 0)
-    return tuple(found)
+            result.append(height + 1 if _EMBEDDINGS.search(path) else 0)
+    return tuple(result)
 
 
 class LayerRates:
-    """A part of an optimizer: its rate, times a share for each layer.
+    """Optimizer mixin for layer-wise learning rates and gradual unfreezing.
 
-    The share of depth d is `layer_decay ** d`, and zero before update `d * unfreeze_every`: a
-    function of path and step alone, so it has no state, and a resumed run goes on exactly.
+    The rate of a variable at depth d is multiplied by `layer_decay ** d`, and by zero before update
+    `d * unfreeze_every`. This depends only on path and step. So there is no state to save, and a
+    resumed run continues exactly.
 
-    The rate is scaled, not the gradient, from whose scale Adam's step does not depend. Weights of
-    one depth are updated together, so that the backend's own update of many variables is kept.
+    The rate is scaled instead of the gradient, because Adam's step does not depend on the scale of
+    the gradient. Variables of one depth are updated in one call, which keeps a backend's fused
+    update of many variables.
 
     Args:
-        layer_decay: in (0, 1]; 1 gives all layers the same rate.
-        unfreeze_every: updates until the next layer below moves too; 0 for all from the beginning.
+        layer_decay: factor from one layer to the next lower one, in (0, 1].
+        unfreeze_every: number of updates until the next lower layer is trained too; 0 trains all
+            layers from the beginning.
 
     Raises:
-        ValueError: one of them out of range.
+        ValueError: if one of them is out of range.
     """
 
     def __init__(
@@ -203,17 +208,18 @@ class LayerRates:
         self._rate_of_a_layer: Any = None
 
     def build(self, variables: list[Any]) -> None:
-        """Keras: makes the optimizer's own variables for these of the model."""
+        """Create the optimizer's variables for those of the model (Keras's hook)."""
         if self.layer_decay != 1 or self.unfreeze_every:
             self._depths = depths(variable.path for variable in variables)
         super().build(variables)  # pyright: ignore
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Return the arguments of the constructor."""
         config = super().get_config()  # pyright: ignore
         return {**config, "layer_decay": self.layer_decay, "unfreeze_every": self.unfreeze_every}
 
     def _backend_update_step(self, grads: Any, trainable_variables: Any, learning_rate: Any):
+        """Update all variables, those of each depth with their own rate (Keras's hook)."""
         update: Any = super()._backend_update_step  # pyright: ignore
         if not self._depths:
             update(grads, trainable_variables, learning_rate)
@@ -224,12 +230,13 @@ class LayerRates:
             update(gradients, variables, learning_rate * self._share(depth))
 
     def _apply_weight_decay(self, variables: Any) -> None:
-        # Not asked for on TensorFlow: see `DecayInStep`, to which the rates come with the step.
+        """Decay weights by the rate of their layer (Keras's hook)."""
+        # Not called on TensorFlow: there `DecayInStep` receives the rate together with the step.
         decay: Any = super()._apply_weight_decay  # pyright: ignore
         if not self._depths:
             decay(variables)
             return
-        # PyTorch updates no empty list, so those that do not decay are left out here.
+        # PyTorch fails on an empty list, so variables that do not decay are removed first.
         variables = [variable for variable in variables if self._use_weight_decay(variable)]
         rate = self._get_current_learning_rate()
         try:
@@ -240,20 +247,22 @@ class LayerRates:
             self._rate_of_a_layer = None
 
     def _get_current_learning_rate(self) -> Any:
-        # Keras's decay of weights takes no rate: it asks for the current one.
+        """Return the rate of the layer whose weights decay now, else the optimizer's rate."""
+        # Keras's weight decay has no argument for a rate and calls this method instead.
         if self._rate_of_a_layer is not None:
             return self._rate_of_a_layer
         return super()._get_current_learning_rate()  # pyright: ignore
 
     def _places(self, variables: Any) -> dict[int, list[int]]:
-        """Depth -> where its variables stand in the list."""
-        found: dict[int, list[int]] = {}
+        """Return depth -> indices of its variables in the list."""
+        places: dict[int, list[int]] = {}
         for place, variable in enumerate(variables):
             depth = self._depths[self._get_variable_index(variable)]
-            found.setdefault(depth, []).append(place)
-        return found
+            places.setdefault(depth, []).append(place)
+        return places
 
     def _share(self, depth: int) -> Any:
+        """Return the factor of the learning rate at a depth in this update."""
         share = self.layer_decay**depth
         if not self.unfreeze_every or not depth:
             return share

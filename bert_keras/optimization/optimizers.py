@@ -1,4 +1,4 @@
-"""Optimizers of BERT: AdamW with decoupled weight decay, fused steps, LAMB."""
+"""AdamW, LAMB and Muon for BERT: exclusions from weight decay, layer-wise rates, fused steps."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from bert_keras.optimization.learning_rates import LayerRates, WarmupDecay
 
 
 class DecayInStep:
-    """A part of an optimizer: on TensorFlow each weight decays in its own step.
+    """Optimizer mixin that, on TensorFlow, decays each weight within its own update step.
 
-    Keras decays all weights first. TensorFlow runs what waits for nothing as soon as it can, and
-    copies a variable that is written while its old value is still read: so every step held all
-    weights twice. The numbers are the same: the rate of the step is that of the decay.
+    Keras decays all weights before the step. TensorFlow starts these operations as early as it can,
+    and copies a variable that is written while its old value is still read. So every step would
+    hold all weights twice. The results are the same, because decay and step have the same rate.
     """
 
-    # Keras's names.
+    # Attributes of Keras's optimizer.
     weight_decay: float | None
     _use_weight_decay: Any
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Keras: updates one variable."""
+        """Decay and update one variable (Keras's hook)."""
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
@@ -36,7 +36,10 @@ class DecayInStep:
         super().update_step(gradient, variable, learning_rate)  # pyright: ignore
 
     def _apply_weight_decay(self, variables: Any) -> None:
-        """Keras: all of them before the step; on PyTorch it fails where no weight decays."""
+        """Decay weights before the step, except on TensorFlow (Keras's hook).
+
+        Keras's own method fails on PyTorch if no weight decays.
+        """
         is_before = keras.backend.backend() != "tensorflow"
         if is_before and any(self._use_weight_decay(variable) for variable in variables):
             super()._apply_weight_decay(variables)  # pyright: ignore
@@ -44,23 +47,25 @@ class DecayInStep:
 
 # === Fused Adam ===
 # On a CPU, Keras's own step reads and writes the weights about ten times (measured in
-# docs/decisions.md), which for short rows costs as much as the model itself.
+# docs/decisions.md). For short rows that takes as long as the model itself.
 
 
 class FusedAdam:
-    """A part of an optimizer with Adam's moments: TensorFlow's and PyTorch's kernels of its step.
+    """Optimizer mixin that computes Adam's step with the fused kernels of TensorFlow and PyTorch.
 
-    The formula is Keras's (Kingma & Ba, 2015, end of §2, with epsilon hat), the rounding is the
-    kernel's. JAX's compiler fuses the step by itself. On PyTorch it is for a CPU alone: on a GPU
-    the kernel's plain numbers would make the host wait at each step.
+    The formula is Keras's (Kingma & Ba, 2015, end of §2, with epsilon hat), but results may differ
+    in the last bits. JAX's compiler fuses the step by itself. PyTorch's kernel is used only on a
+    CPU: it takes rate and step count as Python numbers, and on a GPU the host would have to wait
+    for them in each step.
     """
 
-    # Adam's, Keras's names.
+    # Attributes of Keras's Adam.
     _momentums: list[Any]
     _velocities: list[Any]
     _powers: Any = None
 
     def _backend_update_step(self, grads: Any, trainable_variables: Any, learning_rate: Any):
+        """Update all variables, with a fused kernel if there is one (Keras's hook)."""
         update: Any = super()._backend_update_step  # pyright: ignore
         backend = keras.backend.backend()
         if backend == "torch" and self._is_for_torch(trainable_variables):
@@ -74,7 +79,7 @@ class FusedAdam:
             self._powers = None
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Keras: updates one variable."""
+        """Update one variable, with TensorFlow's fused kernel if possible (Keras's hook)."""
         if self._powers is None or self.amsgrad or variable.dtype != "float32":
             super().update_step(gradient, variable, learning_rate)  # pyright: ignore
             return
@@ -96,12 +101,12 @@ class FusedAdam:
         )
 
     def _bias_powers(self) -> tuple[Any, Any]:
-        """Of beta 1 and 2, by which the moments fall short."""
+        """Return beta_1 and beta_2 to the power of the update number, for the bias correction."""
         updates = keras.ops.cast(self.iterations + 1, "float32")
         return keras.ops.power(self.beta_1, updates), keras.ops.power(self.beta_2, updates)
 
     def _is_for_torch(self, variables: Any) -> bool:
-        """Return whether PyTorch's fused kernel takes these: contiguous float32 CPU tensors."""
+        """Return whether PyTorch's fused kernel can update these: contiguous float32 on a CPU."""
         import torch
 
         values = [variable.value for variable in variables]
@@ -111,6 +116,7 @@ class FusedAdam:
         )
 
     def _torch_step(self, grads: Any, variables: Any, learning_rate: Any) -> None:
+        """Update all variables with PyTorch's fused kernel."""
         import torch
 
         places = [self._get_variable_index(variable) for variable in variables]
@@ -126,46 +132,50 @@ class FusedAdam:
                 lr=float(learning_rate),
                 beta1=self.beta_1,
                 beta2=self.beta_2,
-                weight_decay=0.0,  # Keras has seen to it
-                # PyTorch adds its epsilon to the corrected moment.
+                weight_decay=0.0,  # Keras has decayed the weights already
+                # PyTorch adds epsilon after the bias correction, Keras before it.
                 eps=self.epsilon / (1 - self.beta_2**updates) ** 0.5,
                 amsgrad=False,
                 maximize=False,
             )
 
     def _clip_gradients(self, grads: Any) -> Any:
-        """Keras: gradients within the bound of their norm, in fewer passes over them."""
+        """Clip gradients by their global norm with fewer passes than Keras (Keras's hook)."""
         backend = keras.backend.backend()
         if backend == "jax" or self.clipnorm or not self.global_clipnorm:
             return super()._clip_gradients(grads)  # pyright: ignore
-        clipped = _clipped_by_torch if backend == "torch" else _clipped_by_tensorflow
-        return clipped(grads, self.global_clipnorm)
+        clip = _clipped_by_torch if backend == "torch" else _clipped_by_tensorflow
+        return clip(grads, self.global_clipnorm)
 
 
 def _clipped_by_torch(grads: Any, most: float) -> Any:
-    """Scaled in place."""
+    """Scale gradients in place to a global norm of at most `most`."""
     import torch
 
     with torch.no_grad():
         norm = torch.nn.utils.get_total_norm(grads)
         scale = (most / norm).clamp(max=1.0)
-        # As Keras has it, no gradient is finite where the norm is not.
+        # As in Keras, all gradients become NaN if the norm is not finite.
         scale = torch.where(norm.isfinite(), scale, torch.nan)
         torch._foreach_mul_(grads, scale)  # pyright: ignore[reportPrivateImportUsage]
     return grads
 
 
 def _clipped_by_tensorflow(grads: Any, most: float) -> Any:
-    """Of tables, whose rows are mostly not read, the rows that are."""
+    """Scale gradients to a global norm of at most `most`.
+
+    The sparse gradient of an embedding table stays sparse: only rows that occur are read.
+    """
     import tensorflow as tf
 
     grads = [_summed(grad) if isinstance(grad, tf.IndexedSlices) else grad for grad in grads]
     parts = [getattr(grad, "values", grad) for grad in grads if grad is not None]
     norm = tf.sqrt(2.0 * tf.add_n([tf.nn.l2_loss(tf.cast(part, tf.float32)) for part in parts]))
     scale = most / tf.maximum(norm, most)
-    scale += norm - norm  # as Keras has it, no gradient is finite where the norm is not
+    scale += norm - norm  # as in Keras, all gradients become NaN if the norm is not finite
 
     def scaled(grad: Any) -> Any:
+        """Return one gradient, dense or sparse, times the scale."""
         if isinstance(grad, tf.IndexedSlices):
             return tf.IndexedSlices(scaled(grad.values), grad.indices, grad.dense_shape)
         return None if grad is None else grad * tf.cast(scale, grad.dtype)
@@ -174,7 +184,7 @@ def _clipped_by_tensorflow(grads: Any, most: float) -> Any:
 
 
 def _summed(grad: Any) -> Any:
-    """Each row once."""
+    """Return a sparse gradient (`tf.IndexedSlices`) in which each row occurs once."""
     import tensorflow as tf
 
     rows, places = tf.unique(grad.indices)
@@ -185,16 +195,17 @@ def _summed(grad: Any) -> Any:
 # === Optimizers ===
 
 
-# Names of the variables of layer normalisations and of all biases.
+# Names of variables that do not decay: all biases and the weights of layer normalisation.
 UNDECAYED = ("bias", "gamma", "beta")
-# Paths of the pair heads of `Pretrainer`. The MLM head ends with the token table.
+# Paths of the output layers of `Pretrainer`. That of the MLM head is the token table, which Muon
+# excludes anyway.
 _LAST_LAYERS = (r"\b(nsp|sop)/",)
 
 
 class _KeepsExclusions:
-    """Names of variables that are not decayed, kept in the config.
+    """Optimizer mixin that stores in the config which variables do not decay.
 
-    Keras forgets what `exclude_from_weight_decay` was told when an optimizer is rebuilt.
+    Keras loses the arguments of `exclude_from_weight_decay` when an optimizer is rebuilt.
     """
 
     def __init__(self, *args: Any, undecayed: Sequence[str] = UNDECAYED, **kwargs: Any):
@@ -208,10 +219,10 @@ class _KeepsExclusions:
 
 
 def _class_of(optimizer: Any) -> Any:
-    """The class of an optimizer's instances: on PyTorch another one, which updates all at once.
+    """Return the class that Keras really instantiates: on PyTorch it is a faster subclass.
 
-    No instance is initialised, for it would have a variable, and start JAX's devices: after that
-    `jax.distributed.initialize` comes too late.
+    The instance is not initialised. Its variables would start JAX's devices, after which
+    `jax.distributed.initialize` is refused.
     """
     return type(optimizer.__new__(optimizer))
 
@@ -220,23 +231,23 @@ def _class_of(optimizer: Any) -> Any:
 class AdamW(
     _KeepsExclusions, DecayInStep, LayerRates, FusedAdam, _class_of(keras.optimizers.AdamW)
 ):
-    """Keras's AdamW whose exclusions from weight decay survive saving and loading; fast on a CPU.
+    """Keras's AdamW with fused steps on a CPU, layer-wise rates and saved decay exclusions.
 
     Args:
-        undecayed: regular expressions; variables in whose names one is found are not decayed.
-        kwargs: those of `keras.optimizers.AdamW` and of `LayerRates`.
+        undecayed: regular expressions. A variable whose name matches one does not decay.
+        kwargs: arguments of `keras.optimizers.AdamW` and of `LayerRates`.
     """
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class Lamb(_KeepsExclusions, DecayInStep, LayerRates, _class_of(keras.optimizers.Lamb)):
-    """Keras's LAMB, after You et al. (2020), whose exclusions from weight decay survive as well.
+    """Keras's LAMB (You et al., 2020) with layer-wise rates and saved decay exclusions.
 
-    Keras decays the weights beside the trust ratio, not within it.
+    Unlike in the paper, Keras's trust ratio does not include the weight decay.
 
     Args:
-        undecayed: regular expressions; variables in whose names one is found are not decayed.
-        kwargs: those of `keras.optimizers.Lamb` and of `LayerRates`.
+        undecayed: regular expressions. A variable whose name matches one does not decay.
+        kwargs: arguments of `keras.optimizers.Lamb` and of `LayerRates`.
     """
 
 
@@ -244,15 +255,15 @@ class Lamb(_KeepsExclusions, DecayInStep, LayerRates, _class_of(keras.optimizers
 class Muon(_KeepsExclusions, DecayInStep, LayerRates, _class_of(keras.optimizers.Muon)):
     """Keras's Muon (Jordan et al., 2024; Liu et al., 2025), with the exclusions of `AdamW`.
 
-    Matrices inside the model take an orthogonal step: all their directions grow alike, also those
-    a small model would find late. Tables, vectors and the last layer of a pair head take AdamW's.
+    The step of a matrix is orthogonalised, so that rare directions grow as fast as the others.
+    Embedding tables, vectors and the output layers of pretraining heads take AdamW's step.
 
     Args:
-        undecayed: regular expressions; variables in whose names one is found are not decayed.
-        weight_decay: of all other variables.
-        adam_lr_ratio: AdamW's rate, as a share of the learning rate.
-        exclude_layers: regular expressions; matrices in whose paths one is found take AdamW's step.
-        kwargs: those of `keras.optimizers.Muon` and of `LayerRates`.
+        undecayed: regular expressions. A variable whose name matches one does not decay.
+        weight_decay: decay rate of all other variables.
+        adam_lr_ratio: learning rate of AdamW's steps as a share of the learning rate.
+        exclude_layers: regular expressions. A matrix whose path matches one takes AdamW's step.
+        kwargs: arguments of `keras.optimizers.Muon` and of `LayerRates`.
     """
 
     def __init__(
@@ -299,42 +310,43 @@ def optimizer(
     cut_frac: float = 0.1,
     ratio: float = 32.0,
 ) -> keras.optimizers.Optimizer:
-    """BERT's optimizer (Devlin et al., 2019, A.2), with Adam's bias correction.
+    """Build BERT's optimizer (Devlin et al., 2019, A.2), with Adam's bias correction.
 
-    Without it, as in Google's code, fine-tuning on few examples often fails (Mosbach et al., 2021;
-    Zhang et al., 2021). They advise a rate of 2e-5, warm-up over a tenth of the steps, linear decay
-    to zero, and many epochs (20) where there are few examples.
+    Google's code has no bias correction, and without it fine-tuning on few examples often fails
+    (Mosbach et al., 2021; Zhang et al., 2021). These papers advise a rate of 2e-5, warm-up in a
+    tenth of the steps, linear decay to zero, and many epochs (20) for few examples.
 
-    With `unfreeze_every` (gradual unfreezing: Howard & Ruder, 2018, §3.3) the head moves first,
-    then the highest block as well, and so on down to the embeddings. A layer whose turn has not
-    come is unchanged bit for bit, and neither decays. Its gradients are still computed, count in
-    `clip_norm`, and gather in its moments, as Adam's bias correction, which counts all updates,
-    demands. So it saves no time.
+    `unfreeze_every` is gradual unfreezing (Howard & Ruder, 2018, §3.3): first only the head is
+    trained, then also the highest block, and so on down to the embeddings. Until its turn, a layer
+    does not change at all and does not decay. But its gradients are computed, count in `clip_norm`
+    and update its moments, because Adam's bias correction counts all updates. So gradual unfreezing
+    saves no time.
 
     Args:
-        learning_rate: the highest rate.
-        total_steps: updates in all. None for a constant rate that callbacks and
-            `optimizer.learning_rate = ...` may set.
-        warmup_steps: updates until the highest rate.
+        learning_rate: highest rate.
+        total_steps: total number of updates. None for a constant rate, which callbacks and
+            `optimizer.learning_rate = ...` may change.
+        warmup_steps: number of updates until the highest rate.
         schedule: "linear", "cosine", "polynomial", "constant" or "slanted_triangular"; see
-            `WarmupDecay`. None: "linear" where `total_steps` is given.
+            `WarmupDecay`. None is "linear" if `total_steps` is passed.
         name: "adamw", "lamb" or "muon".
-        weight_decay: decoupled; layer normalisations and biases are left out.
-        clip_norm: bound of the norm of all gradients together; None for no clipping.
-        epsilon: added to the root of the second moment, before its bias is corrected.
-        gradient_accumulation_steps: batches per update.
+        weight_decay: rate of decoupled weight decay. Biases and layer normalisation do not decay.
+        clip_norm: maximum of the global norm of all gradients; None for no clipping.
+        epsilon: number that is added to the root of the second moment, before the bias correction.
+        gradient_accumulation_steps: number of batches for each update.
         ema_momentum: momentum of an exponential moving average of the weights; 0 for none.
-        layer_decay: factor of the rate from each layer to the next below: head and pooler 1, the
-            highest block `layer_decay`, the embeddings `layer_decay ** (num_layers + 1)` (after
-            Clark et al., 2020, appendix B, whose code counts one more for all but the head). Decay
-            of weights goes by the same rate. ELECTRA's values: 0.8 for base, 0.9 for large.
-        unfreeze_every: updates until the next layer below moves too; 0 for all from the beginning.
-        cut_frac: of "slanted_triangular": the share of the steps that rise.
-        ratio: of "slanted_triangular": the highest rate over the lowest.
+        layer_decay: factor of the rate from one layer to the next lower one. Head and pooler have
+            1, the highest block `layer_decay`, the embeddings `layer_decay ** (num_layers + 1)`.
+            It applies to weight decay too. ELECTRA uses 0.8 for base and 0.9 for large (Clark et
+            al., 2020, appendix B); its code has one more factor for all layers but the head.
+        unfreeze_every: number of updates until the next lower layer is trained too; 0 trains all
+            layers from the beginning.
+        cut_frac: share of the steps in which "slanted_triangular" rises.
+        ratio: highest rate divided by the lowest rate of "slanted_triangular".
 
     Raises:
-        ValueError: an unknown name or schedule, a value out of range, or a schedule without
-            `total_steps`.
+        ValueError: if a name or schedule is unknown, a value is out of range, or a schedule is
+            passed without `total_steps`.
     """
     if name not in OPTIMIZERS:
         raise ValueError(f"`name` must be one of {', '.join(OPTIMIZERS)}. Received: name={name!r}")
@@ -354,13 +366,13 @@ def optimizer(
             "Warm-up and schedules need the number of updates: pass `total_steps`. Received: "
             f"warmup_steps={warmup_steps}, schedule={schedule!r}, total_steps=None"
         )
-    several = gradient_accumulation_steps if gradient_accumulation_steps > 1 else None
+    accumulation = gradient_accumulation_steps if gradient_accumulation_steps > 1 else None
     return OPTIMIZERS[name](
         learning_rate=rate,
         weight_decay=weight_decay,
         epsilon=epsilon,
         global_clipnorm=clip_norm,
-        gradient_accumulation_steps=several,
+        gradient_accumulation_steps=accumulation,
         use_ema=ema_momentum > 0,
         ema_momentum=ema_momentum or 0.99,
         layer_decay=layer_decay,

@@ -1,4 +1,4 @@
-"""Exact resume: a run that is killed anywhere goes on as if nothing had happened."""
+"""Exact resume: a killed training run continues as if it had never been interrupted."""
 
 from bert_keras.resume.callbacks import SaveCheckpoint, StopOnSignal
 from bert_keras.resume.checkpoint import TrainingCheckpoints

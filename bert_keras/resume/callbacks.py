@@ -1,8 +1,8 @@
-"""Saving and stopping from within `model.fit`.
+"""Keras callbacks that save training checkpoints and stop `model.fit` on a signal.
 
-The unit of time is the Keras epoch, which a training program makes short: one logging interval of
-some steps. At its end the metrics are complete, the state is whole on every backend, and the data
-position is known.
+They act at the end of a Keras epoch. Training programs make epochs short: one logging interval of
+some steps. At the end of an epoch the metrics are complete, the variables are consistent on every
+backend, and the data position is known.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ from bert_keras.resume.checkpoint import TrainingCheckpoints
 
 
 class SaveCheckpoint(keras.callbacks.Callback):
-    """Saves every `every` epochs and after the last one.
+    """Callback that saves a checkpoint every `every` epochs and after the last epoch.
 
-    Put it last in the list of callbacks: then it sees that another one has stopped the training,
-    and what the others do at the end of an epoch (such as writing the log) is done. An epoch that
-    a callback cuts short is not saved: the resumed run repeats it from its beginning.
+    Put it last in the list of callbacks. Then it notices that another callback has stopped the
+    training, and the work of the others at the end of an epoch (such as the log) is done. An epoch
+    that a callback interrupts is not saved: the resumed run repeats it from its beginning.
 
-    With `use_ema` Keras puts the averaged weights in place before it calls `on_train_end`, and
-    training could not go on exactly from these; so the last save happens at the end of the epoch.
+    With `use_ema` Keras replaces the weights by their averages before it calls `on_train_end`.
+    Training could not continue exactly from those, so the last save is at the end of the epoch.
 
     Args:
-        checkpoints: where to.
-        every: in epochs, counted from the very first epoch of the run (`initial_epoch` included),
-            so that a resumed run saves where the uninterrupted one does.
-        state: `state(epochs) -> dict`: the state of the run after so many epochs, with "step".
+        checkpoints: the checkpoints of the run.
+        every: number of epochs between saves, counted from the first epoch of the whole run, so
+            that a resumed run saves at the same steps as an uninterrupted one.
+        state: function from the number of finished epochs to the state of the run, a dict of JSON
+            values with "step".
+
+    Raises:
+        ValueError: if `every` is less than 1.
     """
 
     def __init__(
@@ -51,16 +55,16 @@ class SaveCheckpoint(keras.callbacks.Callback):
         self._unsaved: int | None = None
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
-        """Keras: the state leaves that of the last epoch's end."""
+        """Note that the state is no longer that of the end of an epoch."""
         self._batch = 0
         self._unsaved = None
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
-        """Keras: notes how far the epoch is."""
+        """Note the number of the current batch."""
         self._batch = batch
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
-        """Keras: saves if this epoch is one to save after."""
+        """Save if a save is due after this epoch and the epoch is complete."""
         steps = self.params.get("steps")
         if steps is not None and self._batch + self.model.steps_per_execution < steps:
             return
@@ -70,22 +74,23 @@ class SaveCheckpoint(keras.callbacks.Callback):
             self._save()
 
     def on_train_end(self, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
-        """Keras: saves what a callback after this one has stopped."""
+        """Save if a callback that ran after this one has stopped the training."""
         optimizer = self.model.optimizer
         if not getattr(optimizer, "inner_optimizer", optimizer).use_ema:
             self._save()
 
     def _save(self) -> None:
+        """Save the epoch that ended last, if it is not saved yet."""
         if self._unsaved is not None:
             self._checkpoints.save(self.model, self._state(self._unsaved))
             self._unsaved = None
 
 
 class StopOnSignal(keras.callbacks.Callback):
-    """Ends training in good order on SIGTERM or SIGINT: with the epoch, and with a checkpoint.
+    """Callback that ends training with a checkpoint when SIGTERM or SIGINT is received.
 
-    The first signal lets the current epoch finish. A second one does what it would have done
-    without us: at once, and the last complete checkpoint stays.
+    After the first signal the current epoch is finished. A second signal has its usual effect and
+    ends the process at once; the last complete checkpoint stays.
 
         with StopOnSignal() as stop:
             model.fit(…, callbacks=[stop, SaveCheckpoint(…)])
@@ -93,10 +98,10 @@ class StopOnSignal(keras.callbacks.Callback):
             sys.exit(stop.exit_code)
 
     Args:
-        tell: called with a sentence for people, after the step in which the first signal comes.
+        tell: function that shows a message to the user, after the step of the first signal.
 
     Attributes:
-        signal: the signal received, or None.
+        signal: the signal that was received, or None.
     """
 
     def __init__(self, tell: Callable[[str], None] | None = None):
@@ -119,7 +124,7 @@ class StopOnSignal(keras.callbacks.Callback):
         self._give_back()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
-        """Keras: a step is done."""
+        """Tell the user, once, that a signal was received."""
         if self.signal is not None and self._tell is not None:
             self._tell(
                 f"{self.signal.name}: the training ends with a checkpoint, after this epoch or "
@@ -128,15 +133,17 @@ class StopOnSignal(keras.callbacks.Callback):
             self._tell = None
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
-        """Keras: stops if a signal has come."""
+        """Stop the training if a signal was received."""
         if self.signal is not None:
             self.model.stop_training = True
 
     def _receive(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Handle the first signal."""
         self.signal = signal.Signals(number)
         self._give_back()
 
     def _give_back(self) -> None:
+        """Restore the previous signal handlers."""
         while self._previous:
             number, handler = self._previous.popitem()
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

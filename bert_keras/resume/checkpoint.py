@@ -1,6 +1,6 @@
-"""Training checkpoint: model, optimizer, seeds and data position as one atomic unit.
+"""Training checkpoints: model, optimizer, random seeds and data position, saved atomically.
 
-Tensor files alone do not notice a flipped bit; the manifest does.
+A manifest with the sha256 of every file detects damage, which the tensor files alone do not.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _FORMAT = "bert_keras training checkpoint 1"
 
 
 def seal_folder(folder: Path) -> None:
-    """Writes the manifest of all files in `folder`; nothing may be written there afterwards."""
+    """Write the manifest of all files in a folder. No file may be written there afterwards."""
     files = {path.name: _fingerprint(path) for path in sorted(folder.iterdir())}
     text = json.dumps({"format": _FORMAT, "files": files}, indent=1, sort_keys=True) + "\n"
     file_io.write_text(folder / NAME, text)
 
 
 def verify_folder(folder: Path) -> None:
-    """Reads every file again and compares.
+    """Compare every file of a folder with its manifest.
 
     Raises:
-        ArtifactError: names the file that is damaged, missing or unreadable.
+        ArtifactError: if a file is damaged, missing or unreadable. The message names it.
     """
     path = folder / NAME
     try:
-        path.open("rb").close()  # for the reason why it cannot be opened
+        path.open("rb").close()  # raises the precise reason, which `read_json` does not keep
         manifest = file_io.read_json(path)
     except FileNotFoundError:
         raise ArtifactError(f"{path}: missing") from None
@@ -68,16 +68,17 @@ def verify_folder(folder: Path) -> None:
 
 
 def _fingerprint(path: Path) -> dict[str, str | int]:
+    """Return sha256 and size in bytes of a file."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
         return {"sha256": digest.hexdigest(), "size": file.tell()}
 
 
 # === Variables of a training ===
-# A variable is known by its place in the list; shape, dtype and path must agree. Paths depend on
-# the process in two ways, which the comparison leaves out: automatic counters ("dense_1",
-# "adam_w_1", "seed_generator_3") tell what else it has built, and a prefix
-# ("loss_scale_optimizer/adam_w") may tell that Keras itself built the optimizer, at the first step.
+# A stored variable is identified by its position in the list. Shape, dtype and path must also be
+# equal. Paths depend on the process in two ways, which the comparison ignores. Automatic counters
+# ("dense_1", "adam_w_1", "seed_generator_3") count what else the process has built. A prefix
+# ("loss_scale_optimizer/adam_w") appears if Keras itself built the optimizer in the first step.
 
 
 _MODEL, _OPTIMIZER, _SEEDS = "model.safetensors", "optimizer.safetensors", "seeds.safetensors"
@@ -87,15 +88,18 @@ Arrays = dict[str, dict[str, np.ndarray]]
 
 
 def collect_variables(model: keras.Model, last_step: int | None = None) -> Arrays:
-    """Copy the state of a built model to NumPy: `{file: {path: array}}`, metrics excluded.
+    """Copy the variables of a built model and its optimizer to NumPy arrays, without metrics.
 
     Args:
         model: the model.
-        last_step: the step of the last checkpoint, for messages; None where there is none.
+        last_step: step of the last checkpoint, for messages; None if there is none.
+
+    Returns:
+        File name -> path of a variable -> its values.
 
     Raises:
-        ValueError: two variables of one file have the same path.
-        NumericError: names the first variable that is not finite.
+        ValueError: if two variables of one file have the same path.
+        NumericError: if a variable is not finite. The message names it.
     """
     arrays: Arrays = {}
     for file, variables in _variables(model).items():
@@ -106,7 +110,7 @@ def collect_variables(model: keras.Model, last_step: int | None = None) -> Array
                     f"Two variables have the path {variable.path!r}. Give each layer its own name."
                 )
             array = np.asarray(keras.ops.convert_to_numpy(variable.value), order="C")
-            # Of the standard kinds only floats can be non-finite; "V" are bfloat16 and its kin.
+            # Only floats can be non-finite. NumPy gives bfloat16 and similar types the kind "V".
             if array.dtype.kind in "fV" and not np.isfinite(array).all():
                 kept = "no checkpoint yet" if last_step is None else f"that of step {last_step}"
                 raise NumericError(
@@ -118,25 +122,25 @@ def collect_variables(model: keras.Model, last_step: int | None = None) -> Array
 
 
 def write_variables(folder: Path, arrays: Arrays) -> None:
-    """Writes one safetensors file for each group, and the order of their variables."""
+    """Write one safetensors file for each group of arrays, and variables.json with their order."""
     order = {file: list(group) for file, group in arrays.items()}
     index = {"backend": keras.backend.backend(), "keras": keras.__version__, "order": order}
     path = folder / _INDEX
     file_io.write_text(path, json.dumps(index, indent=1) + "\n")
     for file, group in arrays.items():
         save_file(group, folder / file)
-        # safetensors lets only the owner read; our files follow the user's umask.
+        # safetensors makes files that only the owner can read. Follow the user's umask instead.
         (folder / file).chmod(path.stat().st_mode)
 
 
 def read_variables_into(model: keras.Model, folder: Path) -> str:
-    """Assigns what `write` wrote, all of it or nothing.
+    """Assign the variables that `write_variables` wrote. On an error nothing is assigned.
 
     Returns:
-        The backend on which it was written.
+        Name of the backend that wrote the checkpoint.
 
     Raises:
-        ArtifactError: names the first variable that the model has otherwise.
+        ArtifactError: if a variable differs in path, shape or dtype. The message names it.
     """
     index = file_io.read_json(folder / _INDEX)
     assignments = []
@@ -156,18 +160,23 @@ def read_variables_into(model: keras.Model, folder: Path) -> str:
 
 
 def _variables(model: keras.Model) -> dict[str, list[Any]]:
+    """Return the variables of a model by the file that stores them: weights, optimizer, seeds.
+
+    Raises:
+        ValueError: if the model is not built.
+    """
     if not model.built:
         raise ValueError("The model has no variables yet: build it before saving or restoring.")
     if hasattr(model, "jax_state_sync"):
-        # Inside `fit` on JAX the values live in the trainer, which reads the variables again
-        # after this call: so it also sees what is assigned to them.
+        # During `fit` on JAX the trainer holds the current values. This call writes them into the
+        # variables, and makes the trainer read the variables again, with all later changes.
         model.jax_state_sync()
     optimizer = getattr(model, "optimizer", None)  # absent before `compile`
     if optimizer is not None and not optimizer.built:
         optimizer.build(model.trainable_variables)
     # A seed generator shared by a layer and its sublayer is listed twice.
     unique = {id(variable): variable for variable in model.variables}
-    for variable in getattr(model, "fixed_variables", ()):  # which a run never changes
+    for variable in getattr(model, "fixed_variables", ()):  # a run never changes these
         unique.pop(id(variable), None)
     seeds = [variable for variable in unique.values() if variable.name == "seed_generator_state"]
     weights = [variable for variable in unique.values() if variable.name != "seed_generator_state"]
@@ -176,6 +185,7 @@ def _variables(model: keras.Model) -> dict[str, list[Any]]:
 
 
 def _read(path: Path, names: list[str]) -> Iterator[np.ndarray]:
+    """Yield the tensors of these names from a safetensors file."""
     try:
         with safe_open(path, framework="np") as file:
             for name in names:
@@ -185,6 +195,11 @@ def _read(path: Path, names: list[str]) -> Iterator[np.ndarray]:
 
 
 def _fit(variable: Any, name: str, array: np.ndarray, path: Path) -> np.ndarray:
+    """Return stored values in the dtype of their variable.
+
+    Raises:
+        ArtifactError: if the path (`name`), shape or dtype differ from those of `variable`.
+    """
     dtype = np.dtype(variable.dtype)
     # Backends count steps and seeds in different integers, equal modulo 2**32.
     if array.dtype.kind in "iu" and dtype.kind in "iu":
@@ -199,6 +214,7 @@ def _fit(variable: Any, name: str, array: np.ndarray, path: Path) -> np.ndarray:
 
 
 def _same_name(saved: str, received: str) -> bool:
+    """Return whether two paths are equal except for counters and a prefix."""
     names = [re.sub(r"_\d+(?=[/_]|$)", "", f"/{path}") for path in (saved, received)]
     short, long = sorted(names, key=len)
     return long.endswith(short)
@@ -212,17 +228,23 @@ _MARGIN = 1 << 16  # bytes for headers, names and the manifest
 
 
 class TrainingCheckpoints:
-    """The checkpoints of one run: `directory/step-00001200/` and the like.
+    """The training checkpoints of one run, in folders such as `directory/step-00001200/`.
 
-    A checkpoint holds model.safetensors, optimizer.safetensors and seeds.safetensors, their order
-    in variables.json, state.json, and MANIFEST.json with size and sha256 of each. It is complete
-    or it is not there. Training that restores one goes on as if it had never stopped: on a CPU bit
-    for bit on the same backend, provided that every random layer has an explicit seed; on an
-    accelerator as exactly as its kernels repeat themselves.
+    A checkpoint consists of model.safetensors, optimizer.safetensors, seeds.safetensors,
+    variables.json (the order of the variables), state.json, and MANIFEST.json with size and sha256
+    of each file. It is written atomically: it is complete or does not exist.
+
+    A restored training continues as if it had never stopped. On a CPU with the same backend it is
+    equal bit for bit, if every random layer has an explicit seed. On an accelerator it is as exact
+    as the accelerator's kernels are deterministic.
 
     Args:
-        directory: made at the first save. Only the holder of the run (see `RunLock`) may call.
-        keep: how many checkpoints stay.
+        directory: folder of the checkpoints, created at the first save. Only the process that holds
+            the run (see `RunLock`) may use it.
+        keep: number of checkpoints to keep.
+
+    Raises:
+        ValueError: if `keep` is less than 1.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, keep: int = 2):
@@ -233,16 +255,19 @@ class TrainingCheckpoints:
         self._damaged: set[Path] = set()
 
     def save(self, model: keras.Model, state: Mapping[str, Any]) -> Path:
-        """Writes the checkpoint of `state["step"]`, then removes those that are too old.
+        """Write the checkpoint of `state["step"]`, then remove checkpoints that are too old.
 
         Args:
-            model: built; if compiled, its optimizer is part of the checkpoint.
-            state: JSON values, given back by `restore`: step, data position, log offset.
+            model: built model. If it is compiled, the checkpoint includes its optimizer.
+            state: JSON values that `restore` will return: "step", data position, log offset.
+
+        Returns:
+            Folder of the checkpoint.
 
         Raises:
-            ResourceError: no space or no permission. The old checkpoints stay.
-            NumericError: a weight or an optimizer variable is not finite. Nothing is written.
-            ValueError: a later checkpoint, not known to be damaged, exists.
+            ResourceError: if there is no space or no permission. The old checkpoints stay.
+            NumericError: if a weight or optimizer variable is not finite. Nothing is written.
+            ValueError: if "step" is not valid, or there is a later checkpoint that is not damaged.
         """
         step = state.get("step")
         if not isinstance(step, Integral) or isinstance(step, bool) or step < 0:
@@ -270,16 +295,18 @@ class TrainingCheckpoints:
         return folder
 
     def restore(self, model: keras.Model) -> dict[str, Any] | None:
-        """Puts the newest checkpoint that verifies into `model` and its optimizer.
+        """Assign the newest undamaged checkpoint to a model and its optimizer.
+
+        Warns if newer checkpoints are damaged, or another backend wrote the checkpoint.
 
         Args:
-            model: built and compiled as the saved one was; names may have other counters.
+            model: model that is built and compiled like the saved one.
 
         Returns:
-            The state given to `save`; None if there is no checkpoint at all.
+            The state that was passed to `save`; None if there is no checkpoint.
 
         Raises:
-            ArtifactError: all are damaged, or the model is not the one that was saved.
+            ArtifactError: if all checkpoints are damaged, or the model is not the saved one.
         """
         if not self._directory.is_dir():
             return None
@@ -320,16 +347,17 @@ class TrainingCheckpoints:
 
     @property
     def last_step(self) -> int | None:
-        """The step of the newest checkpoint; None where there is none."""
+        """Step of the newest checkpoint; None if there is none."""
         return _step(folders[-1]) if (folders := self._folders()) else None
 
     def _folders(self) -> list[Path]:
-        """All checkpoints, oldest first."""
-        found = self._directory.glob("step-*") if self._directory.is_dir() else ()
-        named = [path for path in found if re.fullmatch(r"step-\d{8,}", path.name)]
+        """Return the folders of all checkpoints, oldest first."""
+        candidates = self._directory.glob("step-*") if self._directory.is_dir() else ()
+        named = [path for path in candidates if re.fullmatch(r"step-\d{8,}", path.name)]
         return sorted(named, key=_step)
 
     def _refuse_if_later(self, step: int) -> None:
+        """Raise `ValueError` if an undamaged checkpoint of a later step exists."""
         for folder in self._folders():
             if _step(folder) > step and folder not in self._damaged:
                 raise ValueError(
@@ -338,6 +366,7 @@ class TrainingCheckpoints:
                 )
 
     def _require_space(self, folder: Path, needed: int) -> None:
+        """Raise `ResourceError` if the disk has fewer than `needed` bytes free."""
         free = _free(self._directory)
         if free < needed:
             raise ResourceError(
@@ -346,6 +375,7 @@ class TrainingCheckpoints:
             )
 
     def _prune(self, newest: Path) -> None:
+        """Remove damaged checkpoints and all but the last `keep` others."""
         damaged = self._damaged - {newest}
         whole = [folder for folder in self._folders() if folder not in damaged]
         for folder in [*whole[: -self._keep], *damaged]:
@@ -357,10 +387,12 @@ class TrainingCheckpoints:
 
 
 def _step(folder: Path) -> int:
+    """Return the step of a checkpoint folder, by its name."""
     return int(folder.name.removeprefix("step-"))
 
 
 def _free(directory: Path) -> int:
+    """Return the free bytes of the disk on which a folder is, or will be."""
     while not directory.exists():
         directory = directory.parent
     return shutil.disk_usage(directory).free

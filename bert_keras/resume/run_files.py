@@ -1,4 +1,4 @@
-"""Files of a run: the lock that keeps one writer, and the log of metrics."""
+"""Files of a run: a lock that admits one process, and the log of metrics."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bert_keras.errors import ArtifactError, ResourceError
 
 
 class RunLock:
-    """Context manager that holds a folder for this process, by `flock` on the file LOCK in it.
+    """Context manager that reserves a folder for this process, by `flock` on its file LOCK.
 
-    The operating system frees the lock when the process ends, however it ends, so the lock of a
-    killed run is simply taken over. The file describes the holder: pid, start, and a digest of the
-    host name, for a killed run leaves the file. Files of older versions hold the host name itself.
+    The operating system releases the lock when the process ends for any reason, so a killed run
+    leaves no lock behind. Only its file stays. The file describes the holder: pid, start time, and
+    a digest of the host name. Older versions wrote the host name itself.
 
     Args:
-        directory: the folder of the run; made if it is not there.
+        directory: folder of the run. It is created if needed.
 
     Raises:
         ResourceError: on entering, if another process holds the folder or it cannot be written.
@@ -60,7 +60,7 @@ class RunLock:
                 ) from None
             raise ResourceError(f"{self._path}: cannot be locked ({error.strerror}).") from error
         self._descriptor = descriptor
-        # A forked worker inherits the lock and would hold it after its parent was killed.
+        # A forked worker inherits the lock, and would keep it after its parent was killed.
         os.register_at_fork(after_in_child=self._close)
         return self
 
@@ -70,26 +70,29 @@ class RunLock:
         self._close()
 
     def _close(self) -> None:
+        """Close the file, which releases the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def _card() -> str:
+    """Return a JSON line that describes this process."""
     start = time.strftime("%Y-%m-%d %H:%M:%S %z")
     return json.dumps({"pid": os.getpid(), "machine": _machine(), "start": start}) + "\n"
 
 
 def _machine() -> str:
-    """Return eight hexadecimal digits that tell this machine from others without its name."""
+    """Return eight hexadecimal digits that identify this machine but do not reveal its name."""
     name = os.fsencode(f"bert_keras {socket.gethostname()}")
     return hashlib.sha256(name).hexdigest()[:8]
 
 
 def _holder(descriptor: int) -> str:
+    """Return a description of the process that holds the lock, for a message."""
     try:
         card = json.loads(os.pread(descriptor, 4096, 0))
-        if "host" in card:  # of an older version
+        if "host" in card:  # an older version wrote the file
             place = f"on {card['host']}"
         elif card["machine"] == _machine():
             place = "on this machine"
@@ -104,10 +107,10 @@ def _holder(descriptor: int) -> str:
 
 
 class MetricsLog:
-    """A file of JSON lines that is the same, byte for byte, for the same records.
+    """A log of JSON lines. Equal records always give equal bytes.
 
     Args:
-        path: the file; it need not exist.
+        path: path of the file, which need not exist.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -115,37 +118,37 @@ class MetricsLog:
 
     @property
     def offset(self) -> int:
-        """The length of the file in bytes: where the next record begins."""
+        """Length of the file in bytes, the position of the next record."""
         return self._path.stat().st_size if self._path.exists() else 0
 
     def records(self) -> list[dict[str, Any]]:
-        """All records; none where there is no file.
+        """Return all records; [] if there is no file.
 
         Raises:
-            ArtifactError: a line is no record: names it.
+            ArtifactError: if a line is not a JSON object. The message names file and line.
         """
         lines = self._path.read_bytes().splitlines() if self._path.exists() else []
-        found = []
+        records = []
         for number, line in enumerate(lines, start=1):
             try:
                 record = json.loads(line)
-            except ValueError as error:  # of UTF-8 or of JSON
+            except ValueError as error:  # not UTF-8, or not JSON
                 raise ArtifactError(f"{self._path}:{number}: no record: {error}.") from error
             if not isinstance(record, dict):
                 raise ArtifactError(f"{self._path}:{number}: no record. Received: {record!r}.")
-            found.append(record)
-        return found
+            records.append(record)
+        return records
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Adds one record and brings it to the disk.
+        """Append one record and flush it to the disk.
 
         Args:
-            record: flat: numbers (also NumPy scalars), strings, booleans, None. "step" comes
-                first, the other keys in alphabetical order; floats are written by `repr`, and
-                NaN and infinity, which JSON does not have, as null.
+            record: names -> numbers (also NumPy scalars), strings, booleans or None. "step" is
+                written first, the other keys in alphabetical order. NaN and infinity become null,
+                because JSON does not have them.
 
         Raises:
-            ResourceError: no space or no permission.
+            ResourceError: if there is no space or no permission.
         """
         keys = sorted(record, key=lambda key: (key != "step", key))
         line = json.dumps({key: _plain(record[key]) for key in keys}, allow_nan=False) + "\n"
@@ -153,16 +156,17 @@ class MetricsLog:
             with self._path.open("ab") as file:
                 file.write(line.encode())
                 file.flush()
-                # A checkpoint records the offset: what precedes it must outlive a power failure.
+                # A checkpoint stores the offset, so records before it must survive a power failure.
                 os.fsync(file.fileno())
         except OSError as error:
             raise ResourceError(f"{self._path}: cannot be written: {error}") from error
 
     def cut(self, offset: int) -> None:
-        """Forgets all records after `offset` bytes: those that the resumed run writes again.
+        """Remove all records after `offset` bytes, which the resumed run will write again.
 
         Raises:
-            ArtifactError: the file is shorter, or no record ends there: not the file of this run.
+            ArtifactError: if the file is shorter, or no record ends there, so that it is not the
+                log of this run.
         """
         if offset == 0 and not self._path.exists():
             return
@@ -180,6 +184,7 @@ class MetricsLog:
 
 
 def _plain(value: Any) -> bool | int | float | str | None:
+    """Return a value for JSON: NumPy scalars as Python numbers, NaN and infinity as None."""
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
