@@ -1,4 +1,4 @@
-"""Models for other programs, and what they are worth there."""
+"""Export of models to other programs and runtimes, with checks and measurements of the exports."""
 
 from bert_keras.export.clients import open_client
 from bert_keras.export.export_folder import next_version

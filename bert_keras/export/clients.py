@@ -1,4 +1,4 @@
-"""Exported models opened as their users open them, and example requests."""
+"""Clients that open exported models as users do, and example texts for them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from bert_keras.export.runtimes.formats import FILE, FORMATS, Manifest
 from bert_keras.models.with_tokenizer import AnswersTexts
 from bert_keras.tokenizers import Tokenizer
 
-# Inputs of a model, of one example each: texts, but lists of them for "options".
+# Input name of a model -> one text for each example; for "options" a list of texts.
 Columns = Mapping[str, Sequence[Any]]
 
-_WORDS = (1, 60)  # pieces of a text that is made up
+_WORDS = (1, 60)  # smallest and largest number of pieces of a random text
+# Texts with unusual characters.
 _ODD = (
     *("", " \t\n", "é ß ½ ﬁ İ", "中文分词", "😀 \u200d \ue000", "x" * 150, "[SEP] [CLS]"),
     *("a\u0301\u0327", "שלום नमस्ते ไทย", "don't, e.g. $1,000.00!", "\x00\x7f\ufffd"),
@@ -33,34 +34,34 @@ _ODD = (
 
 
 def in_input_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Names of columns as `Predictor` takes them; a SavedModel tells them in any order."""
+    """Sort the input names of a SavedModel, which has no order, as `Predictor` takes them."""
     classes = [value for value in vars(models).values() if hasattr(value, "answer_inputs")]
-    known = dict.fromkeys(name for each in classes for name in each.answer_inputs(True))
+    known = dict.fromkeys(name for class_ in classes for name in class_.answer_inputs(True))
     order = {name: place for place, name in enumerate(known)}
     return tuple(sorted(names, key=lambda name: order.get(name, len(order))))
 
 
 def model_class_of(name: str) -> type[AnswersTexts]:
-    """Return a class of models by its name.
+    """Return the model class of a name in an export.
 
     Raises:
-        ArtifactError: there is no such class.
+        ArtifactError: if there is no such class.
     """
-    found: Any = getattr(models, name, None)
-    if not hasattr(found, "answer_inputs"):
+    model_class: Any = getattr(models, name, None)
+    if not hasattr(model_class, "answer_inputs"):
         raise ArtifactError(
             f"The export is of a {name!r:.100}, a class that this version of bert_keras does not "
             "have. Update bert_keras, or export the model again."
         )
-    return found
+    return model_class
 
 
 def input_names(model_class: type[AnswersTexts], pairs: bool = False) -> tuple[str, ...]:
-    """Return the names of the texts that a model takes.
+    """Return the names of the text inputs of a model, such as ("text",).
 
     Args:
-        model_class: of the model.
-        pairs: whether a model of one text or two takes two.
+        model_class: class of the model.
+        pairs: True if a model that can read one text or two reads two.
     """
     return model_class.answer_inputs(pairs or model_class.reads_apart)
 
@@ -68,36 +69,38 @@ def input_names(model_class: type[AnswersTexts], pairs: bool = False) -> tuple[s
 def example_texts(
     names: Sequence[str], tokenizer: Tokenizer, count: int, mask: str = ""
 ) -> Columns:
-    """Texts of pieces of the vocabulary, of many lengths, and some odd ones; the same every time.
+    """Make example texts of random pieces, of many lengths, and some with unusual characters.
+
+    The texts are the same in every call.
 
     Args:
-        names: of `names_of`.
-        tokenizer: whose vocabulary.
-        count: how many.
-        mask: what each begins with, of models that fill masks.
+        names: names of the inputs; see `input_names`.
+        tokenizer: tokenizer of the model.
+        count: number of examples.
+        mask: mask token that each text begins with; "" for models that fill no masks.
     """
     draw = np.random.default_rng(0)
     ordinary = np.setdiff1d(np.arange(tokenizer.vocab_size), list(tokenizer.special_ids))
-    found: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {}
     for name in names:
         sizes = draw.integers(*_WORDS, count)
         texts = [tokenizer.decode(draw.choice(ordinary, size)) for size in sizes]
         texts[: len(_ODD)] = _ODD[:count]
         draw.shuffle(texts)
-        found[name] = [f"{mask} {text}" for text in texts] if mask else texts
-    if "options" in found:
-        options = found["options"]
-        found["options"] = [list(pair) for pair in zip(options, options[::-1], strict=True)]
-    return found
+        columns[name] = [f"{mask} {text}" for text in texts] if mask else texts
+    if "options" in columns:
+        options = columns["options"]
+        columns["options"] = [list(pair) for pair in zip(options, options[::-1], strict=True)]
+    return columns
 
 
 def mask_token_of(model_class: type[AnswersTexts], tokenizer: Tokenizer) -> str:
-    """Return the token that models of a class fill; "" of a class that fills none."""
+    """Return the mask token of a tokenizer; "" for a model class that fills no masks."""
     return tokenizer.id_to_token(tokenizer.mask_id) if model_class.fills_masks else ""
 
 
 def part_of_columns(columns: Columns, start: int, stop: int) -> Columns:
-    """Some of the examples."""
+    """Return the examples from `start` to `stop`, without the last."""
     return {name: values[start:stop] for name, values in columns.items()}
 
 
@@ -110,18 +113,19 @@ def as_ids(
     prompt: str = "",
     prompt_length: int = 0,
 ) -> dict[str, np.ndarray]:
-    """A batch of the model's own inputs, padded to its longest text.
+    """Encode texts as the inputs of a model, padded to the longest text.
 
     Args:
         columns: the texts.
-        tokenizer: the model's.
-        inputs: of the model, with their axes.
-        max_length: where texts are cut.
-        prompt: before each first text.
-        prompt_length: its tokens, with [CLS].
+        tokenizer: tokenizer of the model.
+        inputs: name of each input of the model -> names of its axes.
+        max_length: maximum number of tokens; longer texts are truncated.
+        prompt: text that is put before each first text.
+        prompt_length: number of tokens of the prompt with [CLS].
 
     Returns:
-        int32 [batch, length], or [batch, texts, length] of what is read apart.
+        Input name -> int32 [batch, length]; [batch, texts, length] for models that read the texts
+        of an example in separate rows.
     """
     first, *second = columns.values()
     first = [prompt + text for text in first] if prompt else first
@@ -136,22 +140,25 @@ def as_ids(
     numbers = np.arange(len(rows))
     if is_grouped:
         numbers = numbers.reshape(-1, group)
-    found = rows.inputs(numbers, int(rows.lengths.max(initial=1)))
+    batch = rows.inputs(numbers, int(rows.lengths.max(initial=1)))
     if features.PROMPT_LENGTH in inputs:
-        found[features.PROMPT_LENGTH] = np.full((len(numbers), 1), prompt_length, np.int32)
+        batch[features.PROMPT_LENGTH] = np.full((len(numbers), 1), prompt_length, np.int32)
     if features.MASK_POSITIONS in inputs:
-        found[features.MASK_POSITIONS] = _masks(found[features.TOKEN_IDS], tokenizer.mask_id)
-    return {name: found[name] for name in inputs}
+        batch[features.MASK_POSITIONS] = _masks(batch[features.TOKEN_IDS], tokenizer.mask_id)
+    return {name: batch[name] for name in inputs}
 
 
 def _masks(token_ids: np.ndarray, mask_id: int) -> np.ndarray:
-    """The columns of the masks, filled up with 0: int32 [batch, predictions]."""
+    """Return the positions of the masks in token ids [batch, length], padded with 0.
+
+    The result is int32 [batch, masks].
+    """
     is_mask = token_ids == mask_id
-    found = np.zeros((len(token_ids), int(is_mask.sum(axis=1).max(initial=1))), np.int32)
-    for row, marks in zip(found, is_mask, strict=True):
+    positions = np.zeros((len(token_ids), int(is_mask.sum(axis=1).max(initial=1))), np.int32)
+    for row, marks in zip(positions, is_mask, strict=True):
         places = np.flatnonzero(marks)
         row[: len(places)] = places
-    return found
+    return positions
 
 
 # === Clients ===
@@ -161,11 +168,11 @@ Outputs = dict[str, np.ndarray]
 
 
 class Client(abc.ABC):
-    """An exported model.
+    """An exported model, opened for prediction.
 
     Attributes:
-        names: of the columns of texts that it is asked with.
-        mask: what a text is to have for a place to fill, such as "[MASK]"; "" where none is filled.
+        names: names of its text inputs, in the order of `Predictor`.
+        mask: mask token that every text needs, such as "[MASK]"; "" for models that fill no masks.
     """
 
     names: tuple[str, ...]
@@ -173,51 +180,56 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def answer(self, columns: Columns) -> Outputs:
-        """Return the model's outputs for a batch of texts."""
+        """Return the model's outputs for a batch of texts: name -> array [batch, ...]."""
 
 
 class TextClient(Client):
-    """A SavedModel, asked by its signature `serving_default`."""
+    """A SavedModel, called by its signature `serving_default`.
+
+    Raises:
+        ArtifactError: if the signature does not take strings.
+    """
 
     def __init__(self, folder: Path):
         self._model, tf = load(folder), _runtime("tensorflow", "tensorflow")
         self._run = self._model.signatures["serving_default"]
         inputs = self._run.structured_input_signature[1]
         self.names = in_input_order(inputs)
-        # WordPiece vocabularies have no other.
+        # Only WordPiece models have a SavedModel, and their mask token is always this.
         self.mask = "[MASK]" if "mask_count" in self._run.structured_outputs else ""
         if any(spec.dtype != tf.string for spec in inputs.values()):
             raise ArtifactError(f"{folder}: serving_default takes no texts, as ours do.")
 
     def answer(self, columns: Columns) -> Outputs:
-        """As the base class says."""
-        found = self._run(**{name: self._strings(name, columns[name]) for name in self.names})
-        return {name: value.numpy() for name, value in found.items()}
+        """Return the model's outputs for a batch of texts; see `Client.answer`."""
+        outputs = self._run(**{name: self._strings(name, columns[name]) for name in self.names})
+        return {name: value.numpy() for name, value in outputs.items()}
 
     def _strings(self, name: str, values: Any) -> Any:
+        """Return a column as a string tensor [batch], or [batch, options] for "options"."""
         tf = importlib.import_module("tensorflow")
         shape = [len(values), 2] if name == "options" and not len(values) else None
         return tf.constant(values, tf.string, shape=shape)
 
 
 class IdsClient(Client):
-    """A model that takes ids, and what makes them of texts."""
+    """An exported model that takes ids, together with its tokenizer."""
 
     @abc.abstractmethod
     def encode(self, columns: Columns) -> Outputs:
-        """The inputs for a batch of texts, by our names."""
+        """Return the model's inputs for a batch of texts: name -> array [batch, ...]."""
 
     @abc.abstractmethod
     def run(self, inputs: Mapping[str, np.ndarray]) -> Outputs:
-        """The model itself."""
+        """Return the model's outputs for its inputs: name -> array [batch, ...]."""
 
     def answer(self, columns: Columns) -> Outputs:
-        """As the base class says."""
+        """Return the model's outputs for a batch of texts; see `Client.answer`."""
         return self.run(self.encode(columns))
 
 
 class HubClient(IdsClient):
-    """TensorFlow Hub's pair: texts to the preprocessor, its ids to the encoder."""
+    """A pair of SavedModels for TensorFlow Hub: a preprocessor of texts and an encoder of ids."""
 
     names, mask = ("text",), ""
 
@@ -226,23 +238,26 @@ class HubClient(IdsClient):
         self._encoder = load(folder / "encoder")
 
     def encode(self, columns: Columns) -> Outputs:
-        """As the base class says."""
+        """Run the preprocessor; see `IdsClient.encode`."""
         names = self._preprocessor.names
-        found = self._preprocessor.answer(dict(zip(names, columns.values(), strict=True)))
-        return features.rename(found, features.TF_HUB, back=True)
+        inputs = self._preprocessor.answer(dict(zip(names, columns.values(), strict=True)))
+        return features.rename(inputs, features.TF_HUB, back=True)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Outputs:
-        """As the base class says."""
-        found = self._encoder(features.rename(inputs, features.TF_HUB), training=False)
+        """Run the encoder; see `IdsClient.run`."""
+        outputs = self._encoder(features.rename(inputs, features.TF_HUB), training=False)
         wanted = (features.POOLED_OUTPUT, features.SEQUENCE_OUTPUT)
-        return {name: found[name].numpy() for name in wanted if name in found}
+        return {name: outputs[name].numpy() for name in wanted if name in outputs}
 
 
 class RuntimeClient(IdsClient):
-    """A model of another runtime, with its tokenizer in Python.
+    """A model of another runtime (ONNX, OpenVINO, LiteRT, PyTorch) with its tokenizer in Python.
 
     Attributes:
-        manifest: what its folder says of it.
+        manifest: content of its export.json.
+
+    Raises:
+        ArtifactError: if a file is missing or damaged, or the format is not known.
     """
 
     def __init__(self, folder: Path):
@@ -259,7 +274,7 @@ class RuntimeClient(IdsClient):
         self.mask = mask_token_of(model_class, tokenizer)
 
     def encode(self, columns: Columns) -> Outputs:
-        """As the base class says."""
+        """Run the tokenizer; see `IdsClient.encode`."""
         manifest = self.manifest
         return as_ids(
             columns,
@@ -271,17 +286,17 @@ class RuntimeClient(IdsClient):
         )
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Outputs:
-        """As the base class says."""
+        """Run the model; see `IdsClient.run`."""
         return self._run(inputs)
 
 
 def open_client(folder: str | Path) -> Client:
-    """Opens what `saved_model`, `tf_hub` or `runtime_model` wrote.
+    """Open a folder that `saved_model`, `tf_hub` or `runtime_model` wrote.
 
     Raises:
-        UsageError: nothing of the kind is there.
-        ArtifactError: it is damaged, or of another origin.
-        ImportError: its runtime is not installed.
+        UsageError: if the folder holds no exported model.
+        ArtifactError: if the export is damaged, or of another program.
+        ImportError: if its runtime is not installed.
     """
     folder = Path(folder)
     if (folder / "saved_model.pb").is_file():
@@ -294,9 +309,9 @@ def open_client(folder: str | Path) -> Client:
 
 
 def load(folder: Path) -> Any:
-    """A SavedModel, and the library whose operation its tokenizer may use."""
+    """Load a SavedModel, after an import of tensorflow-text, which its tokenizer may need."""
     tf = _runtime("tensorflow", "tensorflow")
-    with suppress(ImportError):  # where it is needed, TensorFlow says so
+    with suppress(ImportError):  # TensorFlow raises an error if the model needs it
         importlib.import_module("tensorflow_text")
     return tf.saved_model.load(str(folder))
 
@@ -305,13 +320,15 @@ _Run = Callable[[Mapping[str, np.ndarray]], Outputs]
 
 
 def _onnx(path: Path) -> _Run:
+    """Open a model.onnx with ONNX Runtime; return the function that runs it."""
     session = _runtime("onnxruntime", "onnx").InferenceSession(path)
     names = [output.name for output in session.get_outputs()]
     return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
 
 def _openvino(path: Path) -> _Run:
-    # Where a processor has bfloat16, OpenVINO takes that if nothing is said.
+    """Open a model.xml with OpenVINO; return the function that runs it."""
+    # By default OpenVINO computes in bfloat16 on processors that have it.
     options = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
     model = _runtime("openvino", "openvino").Core().compile_model(path, "CPU", options)
 
@@ -322,6 +339,7 @@ def _openvino(path: Path) -> _Run:
 
 
 def _litert(path: Path) -> _Run:
+    """Open a model.tflite with LiteRT; return the function that runs it."""
     module = _runtime("ai_edge_litert", "litert", ".interpreter")
     interpreter = module.Interpreter(str(path), num_threads=os.cpu_count())
     signature = interpreter.get_signature_runner()
@@ -329,13 +347,14 @@ def _litert(path: Path) -> _Run:
 
 
 def _torch(path: Path) -> _Run:
+    """Open a model.pt2 with PyTorch; return the function that runs it."""
     torch = _runtime("torch", "torch")
     module = torch.export.load(path).module()
 
     def run(inputs: Mapping[str, np.ndarray]) -> Outputs:
         with torch.no_grad():
-            found = module({name: torch.from_numpy(value) for name, value in inputs.items()})
-        return {name: tensor.numpy() for name, tensor in found.items()}
+            outputs = module({name: torch.from_numpy(value) for name, value in inputs.items()})
+        return {name: tensor.numpy() for name, tensor in outputs.items()}
 
     return run
 
@@ -344,6 +363,11 @@ _OPEN = {"onnx": _onnx, "openvino": _openvino, "litert": _litert, "torch": _torc
 
 
 def _runtime(library: str, extra: str, module: str = "") -> Any:
+    """Import a library of a runtime, or a module in it such as ".interpreter".
+
+    Raises:
+        ImportError: if it is not installed. The message names the extra of this package.
+    """
     if importlib.util.find_spec(library) is None:
         raise ImportError(
             f'{library} is not installed. Install with: pip install "bert-keras[{extra}]"'

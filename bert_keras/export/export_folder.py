@@ -1,4 +1,4 @@
-"""Folder of an exported model: checks before it is written, versions, labels and a page."""
+"""Folder of an exported model: checks before the export, versions, labels and a model card."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from bert_keras.tokenizers import Tokenizer
 
 
 def next_version(folder: str | Path) -> Path:
-    """The folder of the next version of a model, numbered from 1; it is not made.
+    """Return the path of the next version of a model, numbered from 1. It is not created.
 
     Args:
-        folder: of the model, with its versions in it; it need not exist.
+        folder: folder of the model with its versions, which need not exist.
     """
     folder = Path(folder)
     taken = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
@@ -36,40 +36,40 @@ def next_version(folder: str | Path) -> Path:
 
 
 def checked_predictor(
-    task_or_encoder: Task | BertEncoder, tokenizer: Tokenizer, path: Path, **asked: Any
+    task_or_encoder: Task | BertEncoder, tokenizer: Tokenizer, path: Path, **arguments: Any
 ) -> Predictor:
-    """A model as it is going to be asked, which may be exported to a folder.
+    """Check that a model can be exported to a folder, and return its predictor.
 
     Args:
-        task_or_encoder: the model.
-        tokenizer: its own.
-        path: the folder.
-        asked: arguments of `Predictor`.
+        task_or_encoder: model to export.
+        tokenizer: tokenizer of the model.
+        path: folder to write.
+        arguments: further arguments of `Predictor`.
 
     Raises:
-        UsageError: the folder exists.
-        TypeError: neither a task nor an encoder.
-        ValueError: an argument is out of range.
-        NumericError: a weight is not finite.
+        UsageError: if the folder exists.
+        TypeError: if the model is neither a task nor an encoder.
+        ValueError: if an argument is out of range.
+        NumericError: if a weight is not finite.
     """
     require_new(path)
-    predictor = Predictor(task_or_encoder, tokenizer, **asked)
+    predictor = Predictor(task_or_encoder, tokenizer, **arguments)
     for variable in task_or_encoder.weights:
         streaming.finite(variable)
     return predictor
 
 
-_TRIED = 1 << 20  # bytes of the file that is tried
+_TRIED = 1 << 20  # bytes of a trial file
 
 
 @contextmanager
 def new_export(path: Path) -> Iterator[Path]:
-    """Yields a folder to fill, which becomes `path` when the block ends without error.
+    """Yield a temporary folder that becomes `path` when the block ends without an error.
 
     Raises:
-        UsageError: another process has written that folder in the meantime.
-        ResourceError: another process is writing it, or the machine refuses: a full disk.
-        RuntimeError: a converter failed. What the user can mend was said before.
+        UsageError: if another process has written `path` in the meantime.
+        ResourceError: if another process is writing it, or the disk is full.
+        RuntimeError: if a converter failed. Errors of the user were raised before.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with one_writer(path):
@@ -88,9 +88,10 @@ def new_export(path: Path) -> Iterator[Path]:
 
 
 def _refusal(error: Exception, folder: Path, path: Path) -> str:
-    """Return the message about a disk that takes no more; "" where that is not the reason.
+    """Return the message about a disk that refuses to be written; "" if that is not the reason.
 
-    Converters tell a full disk in their own words, or name no file: so a small file is tried.
+    Converters report a full disk in their own words or without a file name. So a small file is
+    written as a trial, in the folder and in the temporary folder.
     """
     if isinstance(error, OSError) and exit_code_of(error):
         file = str(error.filename or path).replace(str(folder), str(path))
@@ -107,7 +108,7 @@ def _refusal(error: Exception, folder: Path, path: Path) -> str:
 
 
 def require_new(path: Path) -> None:
-    """Raises `UsageError` where something is already, or no name that converters can open."""
+    """Raise `UsageError` if a path exists, or its name is not UTF-8, which converters need."""
     require_utf8(path, "The folder")
     if path.exists():
         raise UsageError(
@@ -116,7 +117,7 @@ def require_new(path: Path) -> None:
 
 
 def require_tensorflow(*, text: bool) -> None:
-    """Raises `ImportError` where TensorFlow, or with `text` tensorflow-text, is not installed."""
+    """Raise `ImportError` if TensorFlow or, with `text`, tensorflow-text is not installed."""
     needed = ("tensorflow", "tensorflow_text") if text else ("tensorflow",)
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise ImportError(
@@ -129,11 +130,11 @@ def require_pairs(predictor: Predictor, *, of_vectors: bool = True) -> None:
     """Refuse `pairs=True` for a model that does not take pairs.
 
     Args:
-        predictor: the model, and whether it is asked for pairs.
-        of_vectors: whether a pair may be compared by two vectors of the model.
+        predictor: predictor of the model, with its `pairs`.
+        of_vectors: whether the export can compare a pair by two sentence vectors.
 
     Raises:
-        ValueError: so it is.
+        ValueError: if `predictor.pairs` is True and the model does not take pairs.
     """
     has_vectors = features.SENTENCE_VECTOR in predictor.task.output
     takes_pairs = predictor.task.takes_pairs and (of_vectors or not has_vectors)
@@ -150,28 +151,28 @@ def require_pairs(predictor: Predictor, *, of_vectors: bool = True) -> None:
 LABELS, CARD = "labels.txt", "model_card.md"
 _LINE_BREAK = re.compile(r"[\r\n]+")
 
-_TOLD = ("prompts", "similarity", "activation")  # options that say how answers are to be used
+_TOLD = ("prompts", "similarity", "activation")  # options that the model card lists
 
-# By the function's name, what it takes and what it gives, by name.
+# Name of an exported function -> names of its inputs, names of its outputs.
 Functions = Mapping[str, tuple[Iterable[str], Iterable[str]]]
 
 
 def model_name(path: Path) -> str:
-    """By what name a model in <name>/<version> is known, or in a folder without a version."""
+    """Return the name of a model in <name>/<version>, or in <name> without a version."""
     return path.absolute().parent.name if path.name.isdecimal() else path.name
 
 
 def write_card(
     predictor: Predictor, folder: Path, path: Path, functions: Functions, *, by: str = ""
 ) -> None:
-    """Writes both.
+    """Write labels.txt, if the model has labels, and model_card.md.
 
     Args:
-        predictor: the model, and how it is asked.
-        folder: where they go.
-        path: of the model, when it is complete.
-        functions: that it has.
-        by: what wrote it, beside this package.
+        predictor: predictor of the model.
+        folder: folder to write into.
+        path: final path of the folder, which gives the model's name.
+        functions: exported functions.
+        by: sentence about another program that wrote the export; "" for none.
     """
     options: Mapping[str, Any] = predictor.task.options
     if labels := options.get("labels"):
@@ -183,7 +184,7 @@ def write_card(
 
 
 def _card(predictor: Predictor, name: str, functions: Functions) -> Iterator[str]:
-    """Return the text of the page for those who find the folder."""
+    """Yield the lines of the model card, which describes the model to whoever opens the folder."""
     task, encoder = predictor.task, predictor.encoder
     yield from (f"# {markdown(name)}", "")
     yield f"A {type(task).__name__} of {task.count_params():,} parameters: {encoder.config.family},"
@@ -196,10 +197,10 @@ def _card(predictor: Predictor, name: str, functions: Functions) -> Iterator[str
         yield f"It answers with {markdown(options)}."
     if predictor.prompt:
         yield f"Before each text it reads the prompt {markdown(repr(predictor.prompt))}."
-    if told := {name: task.options[name] for name in _TOLD if name in task.options}:
-        options = ", ".join(f"{name}={value!r}" for name, value in told.items())
+    if listed := {name: task.options[name] for name in _TOLD if name in task.options}:
+        options = ", ".join(f"{name}={value!r}" for name, value in listed.items())
         yield f"It keeps these options: {markdown(options)}."
     yield from ("", "| function | takes | gives |", "| --- | --- | --- |")
     for key, names in functions.items():
-        taken, given = (", ".join(f"`{name}`" for name in part) for part in names)
-        yield f"| `{key}` | {taken} | {given} |"
+        inputs, outputs = (", ".join(f"`{name}`" for name in part) for part in names)
+        yield f"| `{key}` | {inputs} | {outputs} |"

@@ -1,4 +1,4 @@
-"""A checkpoint folder exported in any format, here or as a program of its own."""
+"""Export a checkpoint folder in any format, by a function or as a program."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ class Wanted:
 
     Attributes:
         format: one of `ALL`.
-        quantization: of formats of other runtimes; None for none.
-        portable: of a SavedModel: without tensorflow-text.
+        quantization: quantization for other runtimes, such as "int8"; None for none.
+        portable: whether a SavedModel must not need tensorflow-text.
+
+    Raises:
+        UsageError: if the format is unknown, or does not have the quantization.
     """
 
     format: str = SAVED_MODEL
@@ -70,32 +73,32 @@ def open_preset(
     max_length: int | None = None,
     **reading: Any,
 ) -> Predictor:
-    """Opens a folder for exporting.
+    """Open a checkpoint folder for an export.
 
     Args:
-        preset: the folder, with model and tokenizer.
-        task: what of it, one of `TASKS`: as the model was trained; with `serving_default` for
-            texts, or for pairs; or its encoder alone.
-        dtype: a Keras dtype policy; None for the global one.
-        max_length: tokens of a text; None for what the folder says.
-        reading: what else `load_checkpoint` takes.
+        preset: folder with model and tokenizer.
+        task: part to export, one of `TASKS`: "as_trained", the model with `serving_default` for
+            single "texts" or for "pairs", or its "encoder" alone.
+        dtype: Keras dtype policy; None for the global one.
+        max_length: maximum number of tokens of a text; None for that of the folder.
+        reading: further arguments of `load_checkpoint`.
 
     Raises:
-        ArtifactError: it cannot be read.
-        UsageError: no such task, or none of this model.
+        ArtifactError: if the folder cannot be read.
+        UsageError: if `task` is unknown, or does not fit the model.
     """
     if task not in TASKS:
         raise UsageError(f"A task is one of {', '.join(TASKS)}. Received: {task}")
-    # Adapters are merged: an exported model has no use for them.
+    # `plain` merges adapters, which an exported model does not need.
     model: Any = load_checkpoint(preset, dtype=dtype, plain=True, **reading)
-    tokenizer, asked = Tokenizer.from_preset(preset), read_predictor_config(preset)
-    options, pairs = asked.options, asked.pairs if task == AS else task == PAIRS
+    tokenizer, config = Tokenizer.from_preset(preset), read_predictor_config(preset)
+    options, pairs = config.options, config.pairs if task == AS else task == PAIRS
     if task == ENCODER and isinstance(model, Task):
         model, options, pairs = model.encoder, {}, False
     try:
         positions = encoder_for(model, tokenizer).config.max_positions
-        told = min(asked.max_length or positions, positions)
-        length = told if max_length is None else max_length
+        stated = min(config.max_length or positions, positions)
+        length = stated if max_length is None else max_length
         return Predictor(model, tokenizer, max_length=length, options=options, pairs=pairs)
     except ValueError as error:
         kind = ArtifactError if max_length is None else UsageError
@@ -103,7 +106,7 @@ def open_preset(
 
 
 def require_libraries(wanted: Wanted) -> None:
-    """Raises `ImportError` now for what would be missing when the model is read."""
+    """Raise `ImportError` if a library for an export is missing, before the model is read."""
     if wanted.format in FORMATS:
         FORMATS[wanted.format].backend(keras.backend.backend(), wanted.quantization)
     else:
@@ -111,10 +114,9 @@ def require_libraries(wanted: Wanted) -> None:
 
 
 def export_as(wanted: Wanted, predictor: Predictor, path: str | Path) -> Path:
-    """Writes an open model into a new folder.
+    """Export an opened model into a new folder and return the folder.
 
-    Raises:
-        As `saved_model`, `tf_hub` and `runtime_model` do.
+    `saved_model`, `tf_hub` and `runtime_model` describe the errors.
     """
     model, tokenizer, length = predictor.task, predictor.tokenizer, predictor.max_length
     if wanted.format == TF_HUB:
@@ -132,13 +134,13 @@ def export_as(wanted: Wanted, predictor: Predictor, path: str | Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the program.
+    """Run the program.
 
     Args:
-        arguments: the command line without the program's name; None for the process's own.
+        arguments: command line without the program's name; None for that of the process.
 
     Returns:
-        The exit code.
+        Exit code.
     """
     quiet()
     parser = argparse.ArgumentParser(

@@ -1,4 +1,4 @@
-"""Exported models asked as clients ask them: checks of each answer, size, agreement, speed."""
+"""Checks and measurements of exported models: answers, size, latency, difference to the model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLES = (
     "In March, Ada Lovelace moved from London to Paris.",
     "Nothing of this works, and nobody answers.",
 )
-_TOLERANCE, _ROUNDED = 1e-4, 1e-2
+_TOLERANCE, _ROUNDED = 1e-4, 1e-2  # largest accepted differences, without and with quantization
 _LONG = "the test " * 12_000  # 100 kB
 _NOT_UTF8 = b"\xff caf\xe4 \xe4\xb8"
 _ROWS = 8
@@ -31,12 +31,12 @@ _ROWS = 8
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was tried.
+    """The result of one check.
 
     Attributes:
-        name: what.
-        passed: whether it is as it should be.
-        told: what was found.
+        name: name of the check.
+        passed: whether the model passed it.
+        told: details for the report.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Check:
 
 
 def checks(client: Client) -> Iterator[Check]:
-    """Tries one thing after another; a failure does not keep the others from being tried."""
+    """Run all checks of an exported model and yield their results, also after a failure."""
     draw = np.random.default_rng(1)
     words = ["the", "a", "film", "test", "1999", "Paris", ",", "good", "é", "中文", "unbelievable"]
     texts = [" ".join(draw.choice(words, size)) for size in draw.integers(1, 24, _ROWS)]
@@ -57,7 +57,7 @@ def checks(client: Client) -> Iterator[Check]:
         "a text of 100 kB": lambda: _finite(client.answer(columns_of(client, [_LONG, "a"]))),
         "no texts at all": lambda: _nothing(client, batch),
     }
-    if not isinstance(client, RuntimeClient):  # whose tokenizer is Python's
+    if not isinstance(client, RuntimeClient):  # its tokenizer takes Python strings, not bytes
         tries["bytes that are not UTF-8"] = lambda: _neighbours(client, texts[0])
     for name, attempt in tries.items():
         try:
@@ -68,37 +68,43 @@ def checks(client: Client) -> Iterator[Check]:
 
 
 def columns_of(client: Client, texts: Sequence[Any]) -> Columns:
-    """A batch of texts as this model is asked: each text with the next one where it takes two."""
+    """Make a batch of texts for a model. A model of two texts gets each text with the next one."""
     mask = client.mask and f"{client.mask} "
-    ours = [mask.encode() + text if isinstance(text, bytes) else mask + text for text in texts]
-    others = [*ours[1:], *ours[:1]]
-    second = [list(pair) for pair in zip(others, ours, strict=True)]
-    found: dict[str, Any] = dict(zip(client.names, (ours, others), strict=False))
-    return found | ({"options": second} if "options" in found else {})
+    firsts = [mask.encode() + text if isinstance(text, bytes) else mask + text for text in texts]
+    others = [*firsts[1:], *firsts[:1]]
+    options = [list(pair) for pair in zip(others, firsts, strict=True)]
+    columns: dict[str, Any] = dict(zip(client.names, (firsts, others), strict=False))
+    return columns | ({"options": options} if "options" in columns else {})
 
 
 def shown(outputs: Outputs, row: int) -> dict[str, Any]:
-    """An example's outputs as JSON values; of long ones the beginning and the shape."""
-    found = {}
+    """Return one example's outputs as JSON values; for long ones the shape and first numbers."""
+    values_by_name = {}
     for name, values in outputs.items():
         value = np.asarray(values[row])
         if value.size > 8:
             first = [_plain(number) for number in value.ravel()[:4]]
-            found[name] = {"shape": list(value.shape), "first": first}
+            values_by_name[name] = {"shape": list(value.shape), "first": first}
         else:
-            found[name] = _plain(value)
-    return found
+            values_by_name[name] = _plain(value)
+    return values_by_name
 
 
 def _plain(value: Any) -> Any:
+    """Return a value of an output as JSON values."""
     if isinstance(value, np.ndarray):
-        return [_plain(each) for each in value] if value.ndim else _plain(value.item())
+        return [_plain(item) for item in value] if value.ndim else _plain(value.item())
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return round(float(value), 6) if isinstance(value, float | np.floating) else int(value)
 
 
 def _finite(outputs: Outputs) -> str:
+    """Return names and shapes of outputs.
+
+    Raises:
+        ValueError: if a number is not finite.
+    """
     for name, values in outputs.items():
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise ValueError(f"{name} holds numbers that are not finite")
@@ -106,6 +112,11 @@ def _finite(outputs: Outputs) -> str:
 
 
 def _rows_agree(client: Client, batch: Columns) -> str:
+    """Check that each row of a batch has the same answer as alone.
+
+    Raises:
+        ValueError: if a difference is too large.
+    """
     together = client.answer(batch)
     gap = 0.0
     for row in range(_ROWS):
@@ -117,17 +128,22 @@ def _rows_agree(client: Client, batch: Columns) -> str:
 
 
 def _tolerance(client: Client) -> float:
+    """Return the accepted difference between a row in a batch and alone."""
     if not isinstance(client, RuntimeClient) or client.manifest.quantization is None:
         return _TOLERANCE
-    # One scale for the activations of a batch: neighbours matter.
+    # "int8_dynamic" has one scale for the activations of a batch, so rows affect each other.
     return math.inf if client.manifest.quantization == INT8_DYNAMIC else _ROUNDED
 
 
 def _gap(together: Outputs, row: int, alone: Outputs) -> float:
-    """The largest difference in what both have; a batch fills its rows up."""
+    """Return the largest difference between a row in a batch and alone, without its padding.
+
+    Raises:
+        ValueError: if numbers are not finite, or other values differ.
+    """
     gap = 0.0
     for name, values in alone.items():
-        one = np.asarray(values[0])  # strings come as bytes
+        one = np.asarray(values[0])  # strings are bytes
         other = np.asarray(together[name][row])[tuple(slice(size) for size in one.shape)]
         if one.dtype.kind == "f":
             if not (np.isfinite(one).all() and np.isfinite(other).all()):
@@ -139,7 +155,7 @@ def _gap(together: Outputs, row: int, alone: Outputs) -> float:
 
 
 def _neighbours(client: Client, text: str) -> str:
-    """Beside broken bytes a row is answered as it is alone."""
+    """Check that a row has the same answer beside a row of invalid UTF-8 as alone."""
     both = columns_of(client, [text.encode(), _NOT_UTF8])
     beside = client.answer(both)
     _finite(beside)
@@ -150,6 +166,7 @@ def _neighbours(client: Client, text: str) -> str:
 
 
 def _nothing(client: Client, batch: Columns) -> str:
+    """Check that an empty batch has no answers."""
     outputs = client.answer(clients.part_of_columns(batch, 0, 0))
     if any(len(values) for values in outputs.values()):
         raise ValueError("rows were answered that were not asked")
@@ -160,14 +177,17 @@ def _nothing(client: Client, batch: Columns) -> str:
 
 
 TEXTS, BATCHES = 200, (1, 32)
-CALLS = {1: 100, 32: 25}  # that are timed, by the size of the batch
+CALLS = {1: 100, 32: 25}  # batch size -> number of timed calls
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Milliseconds of a call: half of the calls took no longer than `p50`, 99 of 100 than `p99`.
+    """Latency of calls.
 
-    `calls` is how many were timed.
+    Attributes:
+        p50: median in milliseconds.
+        p99: 99th percentile in milliseconds.
+        calls: number of timed calls.
     """
 
     p50: float
@@ -176,7 +196,7 @@ class Latency:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files in a folder."""
+    """Return the number of bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
@@ -187,18 +207,20 @@ def latencies(
     seconds: float = math.inf,
     progress: Callable[[int, int, int], object] = lambda *_: None,
 ) -> dict[int, Latency]:
-    """Time calls with batches of `BATCHES` examples; return the latency by the size of the batch.
+    """Measure the latency of calls with batches of `BATCHES` examples.
 
-    Every request has been answered once before, so that what is compiled for its size is not
-    counted.
+    Every batch is answered once before, so that compilation for its size is not measured.
 
     Args:
-        answer: takes a batch of texts.
-        columns: examples, taken in turn.
-        seconds: no call is begun later than this, but for the first of each size, twice.
-        progress: told the size of the batch, how many calls are done, and of how many.
+        answer: function that answers a batch of texts.
+        columns: example texts, from which the batches are taken in turn.
+        seconds: time limit after which no call is begun, except two for each batch size.
+        progress: function that is called with (batch size, calls done, calls in all).
+
+    Returns:
+        Batch size -> latency.
     """
-    found = {}
+    results = {}
     limit = time.perf_counter() + seconds
     for number, size in enumerate(BATCHES):
         count = len(next(iter(columns.values())))
@@ -213,14 +235,14 @@ def latencies(
             times.append(milliseconds)
             progress(size, len(times), len(batches))
         p50, p99 = np.percentile(times, (50, 99))
-        found[size] = Latency(float(p50), float(p99), len(times))
-    return found
+        results[size] = Latency(float(p50), float(p99), len(times))
+    return results
 
 
 def _timed(
     answer: Callable[[Columns], Any], batches: Sequence[Columns], end: float
 ) -> Iterator[float]:
-    """Return the milliseconds of the first call and of those that begin before `end`."""
+    """Yield the milliseconds of the first call and of all calls that begin before `end`."""
     for number, batch in enumerate(batches):
         begin = time.perf_counter()
         if number and begin >= end:
@@ -230,16 +252,19 @@ def _timed(
 
 
 def difference(client: Client, predictor: Predictor, columns: Columns) -> float:
-    """The largest difference to the model that was exported; infinite where answers are others.
+    """Return the largest difference between an exported model and the original model.
 
-    Of a SavedModel the numbers that it answers with (probabilities, cosines, vectors), and labels
-    and places, are compared with those of `Predictor`; of models that take ids their outputs with
-    those of `predict`, where there are tokens: what stands at padding is nobody's.
+    For a SavedModel, the numbers of its answers (probabilities, cosines, vectors), its labels and
+    its positions are compared with those of `Predictor`. For a model that takes ids, its outputs
+    are compared with those of `predict`, without padding.
 
     Args:
-        client: the exported model.
-        predictor: with the model it was made from.
-        columns: texts to ask both.
+        client: exported model.
+        predictor: predictor of the original model.
+        columns: texts for both.
+
+    Returns:
+        The largest absolute difference of numbers; infinite if labels or positions differ.
     """
     if isinstance(client, IdsClient):
         model = predictor.encoder if isinstance(client, HubClient) else predictor.task
@@ -247,47 +272,49 @@ def difference(client: Client, predictor: Predictor, columns: Columns) -> float:
     expected = [_of_answer(answer) for answer in predictor(*columns.values())]
     is_list = predictor.options.get("top_k") is not None
     batches = (client.answer(batch) for batch in _batches(columns))
-    found = [row for outputs in batches for row in _rows(outputs, is_list=is_list)]
-    if [(len(row), told) for row, told in found] != [(len(row), told) for row, told in expected]:
+    received = [row for outputs in batches for row in _rows(outputs, is_list=is_list)]
+    if [(len(row), said) for row, said in received] != [(len(row), said) for row, said in expected]:
         return math.inf
-    return _largest([row for row, _ in found], [row for row, _ in expected])
+    return _largest([row for row, _ in received], [row for row, _ in expected])
 
 
 def _of_outputs(client: IdsClient, model: keras.Model, batch: Columns) -> float:
+    """Return the largest difference of the outputs of a batch, without padding."""
     inputs = client.encode(batch)
     taken = {tensor.name: inputs[tensor.name] for tensor in model.inputs}
     expected = flat(model.predict_on_batch(taken))
-    found = client.run(inputs)
+    received = client.run(inputs)
     names = list(expected)
-    if isinstance(client, HubClient):  # with a pooled output of models that have none, and no more
-        names = [name for name in found if name in expected]
-    if not names or any(name not in found for name in names):
+    if isinstance(client, HubClient):  # its API fixes the outputs: compare those of both
+        names = [name for name in received if name in expected]
+    if not names or any(name not in received for name in names):
         return math.inf
     axes, is_token = output_axes(model), np.asarray(inputs[features.PADDING_MASK], bool)
     kept = {name: is_token if LENGTH in axes[name] else ... for name in names}
-    return _largest(*([part[name][kept[name]] for name in names] for part in (found, expected)))
+    return _largest(*([part[name][kept[name]] for name in names] for part in (received, expected)))
 
 
 def _batches(columns: Columns) -> Iterator[Columns]:
+    """Yield the examples in batches of 32."""
     count = len(next(iter(columns.values())))
     return (clients.part_of_columns(columns, start, start + 32) for start in range(0, count, 32))
 
 
-def _largest(found: Sequence[Any], expected: Sequence[Any]) -> float:
-    """Infinite where a number is not finite."""
+def _largest(received: Sequence[Any], expected: Sequence[Any]) -> float:
+    """Return the largest absolute difference of arrays; infinite if a number is not finite."""
     largest = 0.0
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(received, expected, strict=True):
         gap = np.abs(np.asarray(one, np.float64) - np.asarray(other, np.float64))
         largest = max(largest, float(gap.max(initial=0.0)) if np.isfinite(gap).all() else math.inf)
     return largest
 
 
-_Told = tuple[list[float], list[str | int]]  # numbers, and what they are of
+_Told = tuple[list[float], list[str | int]]  # numbers of an answer, its labels and positions
 _SAID = ("label", "start", "end", "index")
 
 
 def _rows(outputs: dict[str, np.ndarray], *, is_list: bool) -> Iterator[_Told]:
-    """Return the answers of a SavedModel, by example, without padding."""
+    """Yield the answer to each example from the outputs of a SavedModel, without padding."""
     counts = outputs.get("count", outputs.get("mask_count"))
     is_list = is_list or "label" not in outputs
     names = ("score", "scores", features.SENTENCE_VECTOR, features.SIMILARITY)
@@ -297,19 +324,20 @@ def _rows(outputs: dict[str, np.ndarray], *, is_list: bool) -> Iterator[_Told]:
     said = [outputs[name] for name in _SAID if name in outputs]
     for number, row in enumerate(values):
         cut = slice(None) if counts is None else slice(counts[number])
-        words = zip(*(np.atleast_1d(each[number])[cut] for each in said), strict=True)
+        items = zip(*(np.atleast_1d(output[number])[cut] for output in said), strict=True)
         numbers = np.ravel(np.atleast_1d(row)[cut]).tolist()
-        yield numbers, [_word(word) for each in words for word in each]
+        yield numbers, [_word(word) for item in items for word in item]
 
 
 def _word(value: Any) -> str | int:
+    """Return a label as a str, a position as an int."""
     return value.decode() if isinstance(value, bytes) else int(value)
 
 
 def _of_answer(answer: Any) -> _Told:
-    """The same of a `Predictor`'s answer to one text."""
+    """Return numbers, and labels and positions, of a `Predictor`'s answer to one example."""
     if isinstance(answer, list | tuple):
-        parts = [_of_answer(each) for each in answer]
+        parts = [_of_answer(item) for item in answer]
         return [n for numbers, _ in parts for n in numbers], [w for _, said in parts for w in said]
     if is_dataclass(answer):
         said = [getattr(answer, name) for name in _SAID if hasattr(answer, name)]

@@ -1,4 +1,4 @@
-"""Models for other runtimes than TensorFlow: ids in, the model's own outputs out."""
+"""Export to ONNX, OpenVINO, LiteRT and PyTorch: models that take ids and give logits."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from bert_keras.models import BertEncoder, ElectraPretrainer, Task
 from bert_keras.models.encoder import EncoderView
 from bert_keras.tokenizers import Tokenizer
 
-_MOST = 2**31  # bytes, of protocol buffers and flatbuffers
-# Task name -> the writer of a file with the rules by which outputs become answers.
+_MOST = 2**31  # bytes, the limit of protocol buffers and flatbuffers
+# Task name -> writer of a file with the rules that turn outputs into answers.
 _RULES = {"token_classification": entity_rules.write}
 
 
@@ -36,45 +36,46 @@ def runtime_model(
     options: Mapping[str, Any] | None = None,
     pairs: bool = False,
 ) -> Path:
-    """Exports a model as a file of another runtime, with its tokenizer's files beside it.
+    """Export a model as a file of another runtime, with its tokenizer's files beside it.
 
-    It takes what the tokenizer gives, int32, in batches and lengths of any size, and gives what
-    `task.predict` gives, float32, whatever policy the model has; `export.json` names them. The
-    tokenizer is in `tokenizer.json`, which the library tokenizers opens in many languages. With a
-    `TokenClassifier` comes `entities.json`: the rules by which its outputs become entities.
+    The model takes the tokenizer's arrays, int32 [batch, length] of any size. It gives the outputs
+    of `task.predict` in float32, even if the model has another dtype policy. `export.json` names
+    inputs and outputs. `tokenizer.json` can be opened by the `tokenizers` library in many
+    languages. A `TokenClassifier` also gets `entities.json`, the rules that turn its outputs into
+    entities.
 
     Args:
-        task_or_encoder: a task that `Predictor` takes, or a `BertEncoder`.
-        tokenizer: the one the model was trained with, of any kind.
-        path: the new folder, such as `saved_models/demo-onnx/1`.
+        task_or_encoder: `BertEncoder`, or a task that `Predictor` takes.
+        tokenizer: tokenizer that the model was trained with, of any kind.
+        path: new folder, such as `saved_models/demo-onnx/1`.
         format: "onnx" (model.onnx), "openvino" (model.xml, model.bin), "litert" (model.tflite) or
-            "torch" (model.pt2, for `torch.export.load`). From a backend that cannot write it a
-            second process does, with one that can.
-        quantization: None; "float16", half the size; "int8", a quarter of it: the weights of the
-            matrices, in rows, columns or blocks with a scale each (ONNX Runtime, OpenVINO and
-            LiteRT are faster for it; PyTorch widens them when it runs, and is slower); or, of
-            "onnx", "int8_dynamic": what they are multiplied with too, as it comes, which is
-            faster and has one scale for a batch, so that an answer depends on its neighbours.
-        max_length: what `export.json` says that texts are to be cut to; None for as many tokens as
-            the model has positions.
-        options: how answers are found, as `Predictor` has them; kept in `export.json`.
-        pairs: of a model that takes one text or two: whether it is for two; kept there too.
+            "torch" (model.pt2, for `torch.export.load`). If the current backend cannot write it, a
+            second process with another backend does.
+        quantization: quantization of the matrices. None for float32; "float16" halves the size;
+            "int8" quarters it, with a scale for each row, column or block. ONNX Runtime, OpenVINO
+            and LiteRT run "int8" faster, PyTorch slower, because it converts the weights to floats.
+            "int8_dynamic" (only "onnx") also quantises the activations. It is faster still, but has
+            one scale for a batch, so that an answer depends on the other rows.
+        max_length: maximum number of tokens, stored in `export.json`; None for the number of the
+            model's positions.
+        options: options of the predictions, as in `Predictor`; stored in `export.json`.
+        pairs: True if a model that can read one text or two is used with pairs; stored there too.
 
     Returns:
-        The folder, which appears whole or not at all.
+        The folder, which appears only when it is complete.
 
     Raises:
-        UsageError: the folder exists.
-        TypeError: neither a task nor an encoder.
-        ValueError: no such format or quantization, or a length or option out of range.
-        ImportError: a library is not installed.
-        NumericError: a weight is not finite.
-        ResourceError: the disk is full, or the second process failed.
+        UsageError: if the folder exists.
+        TypeError: if the model is neither a task nor an encoder.
+        ValueError: if format, quantization, length or an option is not valid.
+        ImportError: if a library is not installed.
+        NumericError: if a weight is not finite.
+        ResourceError: if the disk is full, or the second process failed.
     """
     path = Path(path)
     target = chosen(format, quantization)
-    asked = {"max_length": max_length, "options": options, "pairs": pairs}
-    predictor = checked_predictor(task_or_encoder, tokenizer, path, **asked)
+    arguments = {"max_length": max_length, "options": options, "pairs": pairs}
+    predictor = checked_predictor(task_or_encoder, tokenizer, path, **arguments)
     require_pairs(predictor, of_vectors=False)
     check_size(task_or_encoder, format)
     here = keras.backend.backend()
@@ -85,7 +86,7 @@ def runtime_model(
         return path
     module = importlib.import_module(f"bert_keras.export.runtimes.{target.module}")
     inputs, outputs = input_axes(task_or_encoder), output_axes(task_or_encoder)
-    # Models of pairs are trained, and asked here, without prompts.
+    # Models that read the texts of a pair in separate rows are trained without prompts.
     prompt = "" if task_or_encoder.reads_apart else predictor.prompt
     manifest = Manifest(
         format=format,
@@ -111,7 +112,7 @@ def runtime_model(
 
 
 def check_size(model: keras.Model, format: str) -> None:  # noqa: A002
-    """Raise `ValueError` for a model that is too large for the files of a format."""
+    """Raise `ValueError` if a model is too large for the files of a format."""
     size = 4 * model.count_params()
     if format != "torch" and size >= _MOST:
         raise ValueError(
@@ -121,8 +122,8 @@ def check_size(model: keras.Model, format: str) -> None:  # noqa: A002
 
 
 # === Keras's `export` ===
-# Keras 3.15 writes none of these models as ONNX on PyTorch, nor on TensorFlow before they were
-# called, and fails on JAX and PyTorch within the trace of a SavedModel.
+# Keras 3.15 cannot export these models itself: not as ONNX on PyTorch, not as ONNX on TensorFlow
+# before their first call, and not as a SavedModel on JAX and PyTorch.
 
 
 _SAVED_MODEL = "tf_saved_model"
@@ -136,24 +137,25 @@ def is_written(
     *,
     verbose: bool | None = None,
 ) -> bool:
-    """Write a model's file for another runtime, which takes batches and lengths of any size.
+    """Write a model's file for another runtime, instead of `keras.Model.export`.
 
-    Inputs and outputs have the model's names and are int32 and float32.
+    The file takes batches and lengths of any size. Inputs are int32 and outputs float32, with the
+    model's names.
 
     Args:
-        model: a task or encoder that computes in float32.
-        filepath: the file. Of "openvino" the weights are beside it, in a .bin file.
-        format: as in `keras.Model.export`.
-        options: the other arguments of `keras.Model.export`, without those that are None.
-        verbose: False to leave out the line about the file, as in Keras.
+        model: task or encoder that computes in float32.
+        filepath: path of the file. The weights of "openvino" are in a .bin file beside it.
+        format: argument of `keras.Model.export`.
+        options: other arguments of `keras.Model.export` that are not None.
+        verbose: False to print no line about the file, as in Keras.
 
     Returns:
-        Whether it is written; False for what Keras writes: a SavedModel on TensorFlow. Keras also
-        refuses formats that it does not know.
+        True if the file was written. False if Keras has to handle the format: a SavedModel on
+        TensorFlow, or an unknown format, which Keras refuses.
 
     Raises:
-        ValueError: this model, backend or option has no such file. Nothing is written.
-        ImportError: a library is not installed. Nothing is written.
+        ValueError: if there is no such file for this model, backend or option. Nothing is written.
+        ImportError: if a library is not installed. Nothing is written.
     """
     here = keras.backend.backend()
     if format == _SAVED_MODEL:
@@ -169,7 +171,7 @@ def is_written(
     path = Path(filepath)
     _check(model, path, format, options)
     module = importlib.import_module(f"bert_keras.export.runtimes.{FORMATS[format].module}")
-    # Files appear whole or not at all.
+    # The files move to their place only when they are complete.
     with tempfile.TemporaryDirectory(prefix=".tmp-", dir=path.parent) as folder:
         module.write(model, Path(folder, path.name), None)
         for file in sorted(Path(folder).iterdir()):
@@ -180,7 +182,12 @@ def is_written(
 
 
 def _check(model: keras.Model, path: Path, name: str, options: Mapping[str, Any]) -> None:
-    """Raise an error for what cannot be written."""
+    """Check that `export` can write a model on this backend.
+
+    Raises:
+        ValueError: if the model, backend, option or path does not fit the format.
+        ImportError: if a library is not installed.
+    """
     here, target = keras.backend.backend(), FORMATS[name]
     other = (
         f'`bert_keras.export.runtime_model(model, tokenizer, path, format="{name}")` or '

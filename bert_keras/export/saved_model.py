@@ -1,4 +1,4 @@
-"""SavedModels that take strings, and need nothing of this package to run."""
+"""Export of a model with its tokenizer as a SavedModel, which runs without this package."""
 
 from __future__ import annotations
 
@@ -33,42 +33,41 @@ def saved_model(
     pairs: bool = False,
     portable: bool = False,
 ) -> Path:
-    """Exports a model with its tokenizer as a TensorFlow SavedModel.
+    """Export a model with its tokenizer as a TensorFlow SavedModel.
 
-    Its signatures are described in `saved_models/README.md`: `serving_default` takes strings and
-    gives what `Predictor` answers, `ids` takes what `Tokenizer` returns, and `training` the same
-    with dropout active. From the JAX and PyTorch backends a second process exports with TensorFlow.
+    `saved_models/README.md` describes its signatures. `serving_default` takes strings and gives the
+    answers of `Predictor`. `ids` takes the arrays of `Tokenizer`. `training` is `ids` with dropout
+    active. From the JAX and PyTorch backends, a second process exports with TensorFlow.
 
     Args:
-        task_or_encoder: a task that `Predictor` takes, or a `BertEncoder`.
-        tokenizer: the one the model was trained with. `Tokenizer`s that are not WordPiece have no
-            graph.
-        path: the new folder. For TensorFlow Serving end it with a version number, as in
+        task_or_encoder: `BertEncoder`, or a task that `Predictor` takes.
+        tokenizer: WordPiece tokenizer that the model was trained with. Other kinds have no graph.
+        path: new folder. TensorFlow Serving needs a version number at its end, as in
             `saved_models/demo/1`.
-        max_length: longer texts are cut, [CLS] and [SEP] counted, or read in parts where
-            `Predictor` does so; None for as many tokens as the model has positions.
-        options: what `Predictor` answers with, where that is not as usual: `top_k` fills of a mask,
-            or labels; `null_threshold` and the like of answers; `threshold` of several labels;
-            `prompt_name` or `prompt` of vectors, which is put before each text in the graph.
-        pairs: of models that take one text or two: whether `serving_default` takes two. There is a
-            signature for either.
-        portable: use TensorFlow's own operations only, so that a program needs no tensorflow-text
-            to load it; long texts are cut into pieces more slowly then.
+        max_length: maximum number of tokens with [CLS] and [SEP]. Longer texts are truncated, or
+            read in parts if `Predictor` does so. None for the number of the model's positions.
+        options: options of the predictions, as in `Predictor`: `top_k` tokens of a mask or labels
+            of a text, `null_threshold` and others of answers, `threshold` of several labels, and
+            `prompt_name` or `prompt`, which the graph puts before each text.
+        pairs: True if `serving_default` of a model that can read one text or two takes two. Another
+            signature takes the other number.
+        portable: use only TensorFlow's own operations, so that no program needs tensorflow-text to
+            load the model. Tokenization of long texts is slower then.
 
     Returns:
-        The folder, which appears whole or not at all.
+        The folder, which appears only when it is complete.
 
     Raises:
-        UsageError: the folder exists.
-        TypeError: a task that answers no texts.
-        ValueError: an option or length that is out of range, or another kind of tokenizer.
-        ImportError: TensorFlow or tensorflow-text is not installed.
-        NumericError: a weight is not finite.
-        ResourceError: the disk is full, or the second process failed.
+        UsageError: if the folder exists.
+        TypeError: if the task does not predict from texts.
+        ValueError: if an option or the length is out of range, or the tokenizer is not WordPiece.
+        ImportError: if TensorFlow or tensorflow-text is not installed.
+        NumericError: if a weight is not finite.
+        ResourceError: if the disk is full, or the second process failed.
     """
     path = Path(path)
-    asked = {"max_length": max_length, "options": options, "pairs": pairs}
-    predictor = checked_predictor(task_or_encoder, tokenizer, path, **asked)
+    arguments = {"max_length": max_length, "options": options, "pairs": pairs}
+    predictor = checked_predictor(task_or_encoder, tokenizer, path, **arguments)
     _check(predictor)
     require_tensorflow(text=not portable)
     if keras.backend.backend() != "tensorflow":
@@ -82,7 +81,12 @@ def saved_model(
 
 
 def _check(predictor: Predictor) -> None:
-    """Refuse options that the graph would refuse later, or not at all."""
+    """Check task, tokenizer and options before the export starts.
+
+    Raises:
+        TypeError: if the task does not predict from texts.
+        ValueError: if the tokenizer is not WordPiece, or an option is out of range.
+    """
     task, tokenizer, options = predictor.task, predictor.tokenizer, predictor.options
     require_word_piece(tokenizer)
     if not task.answers_texts:
@@ -98,8 +102,8 @@ def _check(predictor: Predictor) -> None:
             raise ValueError(f"`{name}` must be a whole number from 1. Received: {name}={value}")
     if task.answers_with == "predict_answers":
         most = predictor.max_length - tokenizer.scheme.num_added(2) - 1
-        if (asked := options.get("max_question", 64)) > most:
+        if (max_question := options.get("max_question", 64)) > most:
             raise ValueError(
                 f"max_length={predictor.max_length} leaves no room for the text behind a question "
-                f"of {asked} pieces: `max_question` must be at most {most}."
+                f"of {max_question} pieces: `max_question` must be at most {most}."
             )

@@ -1,4 +1,4 @@
-"""Exporting with another backend than this one: a process of its own."""
+"""Export with another Keras backend, in a second process."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from bert_keras.errors import ResourceError
 from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor
 
-_ROOT = str(Path(__file__).resolve().parents[2])  # where this package was found
+_ROOT = str(Path(__file__).resolve().parents[2])  # folder from which this package was imported
 
 
 def with_backend(backend: str, predictor: Predictor, path: Path, *flags: str) -> None:
-    """Save a model for `export_preset`, a process that opens it with another backend.
+    """Export a model by the program `export_preset` in a process with another backend.
 
     Args:
-        backend: that of Keras.
-        predictor: the model, its tokenizer, and how it is asked.
-        path: what is written.
-        flags: of that program; "" for none.
+        backend: Keras backend of the process.
+        predictor: predictor of the model.
+        path: folder that the process writes.
+        flags: further flags of the program; "" is ignored.
 
     Raises:
-        ResourceError: it failed.
+        ResourceError: if the process failed.
     """
     with tempfile.TemporaryDirectory(prefix="bert_keras_") as preset:
         predictor.save_to_preset(preset)
         program = "bert_keras.export.export_preset"
         command = [sys.executable, "-m", program, preset, str(path.absolute())]
-        policy = f"--dtype={predictor.encoder.dtype_policy.name}"  # a later flag counts
+        policy = f"--dtype={predictor.encoder.dtype_policy.name}"  # `flags` may replace it
         command += [policy, *_outputs(predictor.task), *filter(None, flags)]
         environment = os.environ | {
             "KERAS_BACKEND": backend,
-            # The accelerator is in use here, and exporting computes nothing.
+            # This process uses the accelerator, and an export does not need one.
             "CUDA_VISIBLE_DEVICES": "-1",
             "PYTHONPATH": os.pathsep.join([_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]),
         }

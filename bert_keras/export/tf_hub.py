@@ -1,4 +1,4 @@
-"""SavedModels as TensorFlow Hub has them: a preprocessor and an encoder, to be trained further."""
+"""Export of an encoder with TensorFlow Hub's text API: a preprocessor and a trainable encoder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.basic_tokenizer import require_word_piece
 
 PREPROCESSOR, ENCODER = "preprocessor", "encoder"
-_USUAL = 128  # tokens, as the API has it
+_USUAL = 128  # tokens, the default of TensorFlow Hub's preprocessors
 
 
 def tf_hub(
@@ -24,35 +24,37 @@ def tf_hub(
     max_length: int | None = None,
     portable: bool = False,
 ) -> Path:
-    """Exports an encoder with TensorFlow Hub's text API, as the pair of SavedModels there.
+    """Export an encoder with TensorFlow Hub's text API, as a pair of SavedModels.
 
-    `path/preprocessor`: callable on strings, with `tokenize`, `bert_pack_inputs` and
-    `get_special_tokens_dict`. `path/encoder`: callable on its outputs, to be trained; with
-    `vocab_file`, `do_lower_case`, and of a masked language model `mlm`. Both open by
-    `tensorflow_hub.load` and in `hub.KerasLayer`; see `saved_models/README.md`. `from_preset` of
-    encoders, tasks and `Tokenizer` opens `path` as it was exported: `path/encoder` also holds the
-    config, in `assets.extra`. From the JAX and PyTorch backends a second process exports with
-    TensorFlow.
+    - `path/preprocessor` is called with strings. It has `tokenize`, `bert_pack_inputs` and
+      `get_special_tokens_dict`.
+    - `path/encoder` is called with the preprocessor's outputs and can be trained. It has
+      `vocab_file`, `do_lower_case` and, for a masked language model, `mlm`.
+
+    `tensorflow_hub.load` and `hub.KerasLayer` open both; see `saved_models/README.md`.
+    `from_preset` of encoders, tasks and `Tokenizer` opens `path` with its exact config, which is in
+    the folder `assets.extra` of the encoder. From the JAX and PyTorch backends, a second process
+    exports with TensorFlow.
 
     Args:
-        task_or_encoder: a `BertEncoder`, or a task, of which the encoder is taken; of a `MaskedLM`
-            or `Pretrainer` also the masked language model's head.
-        tokenizer: the one the model was trained with; WordPiece.
-        path: the new folder.
-        max_length: of what the preprocessor makes where no `seq_length` is given; None for 128, or
-            as many as the model has positions.
-        portable: as in `saved_model`.
+        task_or_encoder: `BertEncoder`, or a task whose encoder is exported. The MLM head of a
+            `MaskedLM` or `Pretrainer` is exported too.
+        tokenizer: WordPiece tokenizer that the model was trained with.
+        path: new folder.
+        max_length: length of the preprocessor's outputs if a call states no `seq_length`; None for
+            128, or the number of the model's positions if that is less.
+        portable: use only TensorFlow's own operations; see `saved_model`.
 
     Returns:
-        The folder, which appears whole or not at all.
+        The folder, which appears only when it is complete.
 
     Raises:
-        UsageError: the folder exists.
-        TypeError: neither a task nor an encoder.
-        ValueError: a length that is out of range, or another kind of tokenizer.
-        ImportError: TensorFlow or tensorflow-text is not installed.
-        NumericError: a weight is not finite.
-        ResourceError: the disk is full, or the second process failed.
+        UsageError: if the folder exists.
+        TypeError: if the model is neither a task nor an encoder.
+        ValueError: if the length is out of range, or the tokenizer is not WordPiece.
+        ImportError: if TensorFlow or tensorflow-text is not installed.
+        NumericError: if a weight is not finite.
+        ResourceError: if the disk is full, or the second process failed.
     """
     path = Path(path)
     if max_length is None:

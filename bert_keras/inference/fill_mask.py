@@ -1,4 +1,4 @@
-"""The most probable tokens for masked places."""
+"""Prediction of masked tokens, and of whether a sentence follows another."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from bert_keras.tokenizers import Tokenizer
 
 
 def mask_logits(runner: Runner, texts: Sequence[str]) -> list[np.ndarray]:
-    """Return the logits of the [MASK] of each text: float32 [masks, vocab_size] each.
+    """Return the logits of all masks of each text, one array float32 [masks, vocab_size] each.
 
     Raises:
-        ValueError: a text has no [MASK], or has one where the text is cut.
+        ValueError: if a text has no [MASK], or one beyond the maximum length.
     """
     tokenizer, rows = runner.tokenizer, runner.encode(texts)
     positions = [np.flatnonzero(rows[index] == tokenizer.mask_id) for index in range(len(rows))]
@@ -32,24 +32,35 @@ def mask_logits(runner: Runner, texts: Sequence[str]) -> list[np.ndarray]:
 
 
 def fill_mask(runner: Runner, texts: Sequence[str], top_k: int) -> list[list[list[Fill]]]:
-    """See `MaskMethods.fill_mask`."""
+    """Return the best tokens for each mask of each text; see `MaskMethods.fill_mask`."""
     return [_fills(runner, logits, top_k) for logits in mask_logits(runner, texts)]
 
 
-def _check(runner: Runner, index: int, text: str, found: int) -> None:
+def _check(runner: Runner, index: int, text: str, masks: int) -> None:
+    """Check that a text has masks, and that all are among the tokens that are read.
+
+    Args:
+        runner: runner of the model.
+        index: index of the text, for the message.
+        text: the text.
+        masks: number of masks among the tokens that are read.
+
+    Raises:
+        ValueError: if it has no mask, or fewer are read than it has.
+    """
     mask = runner.tokenizer.id_to_token(runner.tokenizer.mask_id)
-    if not found and mask not in text:
+    if not masks and mask not in text:
         raise ValueError(f"Text {index} has no {mask} to fill. Received: {text[:80]!r}")
-    if found < text.count(mask):
+    if masks < text.count(mask):
         raise ValueError(
-            f"Text {index} has {text.count(mask)} {mask}, but {text.count(mask) - found} of "
+            f"Text {index} has {text.count(mask)} {mask}, but {text.count(mask) - masks} of "
             f"them beyond the {runner.max_length} tokens that are read. "
             f"Shorten the text. Received: {text[:80]!r}"
         )
 
 
 def _fills(runner: Runner, logits: np.ndarray, top_k: int) -> list[list[Fill]]:
-    """Logits [masks, vocab_size] -> for each mask, the best fills."""
+    """Return the `top_k` best tokens for each mask, from logits [masks, vocab_size]."""
     scores = softmax(logits)
     best = np.argpartition(-scores, top_k - 1, axis=-1)[:, :top_k]
     return [
@@ -62,7 +73,7 @@ def _fills(runner: Runner, logits: np.ndarray, top_k: int) -> list[list[Fill]]:
 
 
 def check_top_k(top_k: int, tokenizer: Tokenizer) -> None:
-    """Raises `ValueError` unless that many tokens can be named."""
+    """Raise `ValueError` unless `top_k` is from 1 to the size of the vocabulary."""
     if not 1 <= top_k <= tokenizer.vocab_size:
         raise ValueError(
             f"`top_k` must be from 1 to {tokenizer.vocab_size}, the size of the vocabulary. "
@@ -71,23 +82,23 @@ def check_top_k(top_k: int, tokenizer: Tokenizer) -> None:
 
 
 class MaskMethods(TextMethods):
-    """Methods of masked language models."""
+    """Prediction methods of masked language models."""
 
     @one_or_many("texts")
     def fill_mask(self, texts: str | Sequence[str], *, top_k: int = 5) -> Any:
         """Return the most probable tokens for every [MASK].
 
         Args:
-            texts: texts with one [MASK] or more, or one such text. Every place is filled on its
-                own.
-            top_k: how many fills for each.
+            texts: texts with at least one [MASK] each, or one such text. Each mask is predicted
+                independently of the others.
+            top_k: number of tokens for each mask.
 
         Returns:
-            For each text, for each of its masks, a list of `Fill`, best first. Of one text the
-            entry of that text alone.
+            A list of `Fill` for each mask of each text, best first. For a single str, the result
+            of that text without the outer list.
 
         Raises:
-            ValueError: a text has no [MASK], or has one where the text is cut.
+            ValueError: if a text has no [MASK], or one beyond the maximum length.
         """
         self._require(features.MLM, "fill_mask")
         runner = self._runner()
@@ -96,21 +107,27 @@ class MaskMethods(TextMethods):
 
 
 class PairMethods(TextMethods):
-    """Methods of models that were pretrained on pairs of sentences."""
+    """Prediction methods of models that were pretrained with next sentence prediction."""
 
     @one_or_many("firsts", "seconds")
     def next_sentence(
         self, firsts: str | Sequence[str], seconds: str | Sequence[str]
     ) -> np.ndarray:
-        """Return the probability that the second text follows the first: float32 [pairs].
+        """Return the probability that the second text follows the first.
 
-        Of one pair the probability alone.
+        Args:
+            firsts: first texts, or one text.
+            seconds: second texts, as many, or one text.
+
+        Returns:
+            float32 [pairs]; one number for a single pair.
 
         Raises:
-            ValueError: the model was not trained for it.
+            ValueError: if the model has no NSP head, or the texts differ in number.
         """
         self._require(features.NSP, "next_sentence")
         runner = self._runner()
         rows = runner.encode(firsts, seconds)
-        nowhere = [np.zeros(1, np.int32)] * len(rows)
-        return softmax(runner.per_example(features.NSP, rows, positions=nowhere))[:, 0]
+        # The model also has an MLM head, which needs some position.
+        positions = [np.zeros(1, np.int32)] * len(rows)
+        return softmax(runner.per_example(features.NSP, rows, positions=positions))[:, 0]

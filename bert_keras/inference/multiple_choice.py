@@ -1,4 +1,4 @@
-"""The best of several options for a prompt."""
+"""Choice of the best of several options for a prompt."""
 
 from __future__ import annotations
 
@@ -17,25 +17,29 @@ from bert_keras.inference.batching import Runner, softmax
 def choices(
     runner: Runner, prompts: Sequence[str], options: Sequence[Sequence[str]]
 ) -> list[Choice]:
-    """See `ChoiceMethods.predict_choices`."""
-    Choices(prompts, options)  # checks them, all together
-    found: dict[int, Choice] = {}
-    for size in sorted({len(each) for each in options}):
-        numbers = [number for number, each in enumerate(options) if len(each) == size]
-        some = Choices([prompts[n] for n in numbers], [options[n] for n in numbers])
-        rows, _ = choice_rows(runner.tokenizer, some, max_length=runner.max_length)
+    """Return the best option for each prompt; see `ChoiceMethods.predict_choices`.
+
+    Prompts with equally many options run together.
+    """
+    Choices(prompts, options)  # checks all prompts before the first batch runs
+    results: dict[int, Choice] = {}
+    for size in sorted({len(row) for row in options}):
+        indices = [index for index, row in enumerate(options) if len(row) == size]
+        examples = Choices([prompts[i] for i in indices], [options[i] for i in indices])
+        rows, _ = choice_rows(runner.tokenizer, examples, max_length=runner.max_length)
         logits = runner.per_example(features.CHOICE, rows, group=size)
-        shares = softmax(logits)
-        for row, number in enumerate(numbers):
+        probabilities = softmax(logits)
+        for row, index in enumerate(indices):
             best = int(logits[row].argmax())
-            found[number] = Choice(best, str(options[number][best]), float(shares[row, best]))
-    return [found[number] for number in range(len(prompts))]
+            score = float(probabilities[row, best])
+            results[index] = Choice(best, str(options[index][best]), score)
+    return [results[index] for index in range(len(prompts))]
 
 
 def choice_logits(
     runner: Runner, prompts: Sequence[str], options: Sequence[Sequence[str]]
 ) -> np.ndarray:
-    """Return the logits of equally many options for each prompt: float32 [prompts, options]."""
+    """Return logits float32 [prompts, options]. All prompts must have equally many options."""
     rows, size = choice_rows(
         runner.tokenizer, Choices(prompts, options), max_length=runner.max_length
     )
@@ -43,7 +47,7 @@ def choice_logits(
 
 
 class ChoiceMethods(TextMethods):
-    """Methods of models that choose between options."""
+    """Prediction methods of multiple-choice models."""
 
     @one_or_many("prompts", words="options")
     def predict_choices(
@@ -52,11 +56,14 @@ class ChoiceMethods(TextMethods):
         """Return the best option for each prompt.
 
         Args:
-            prompts: the prompts, or one prompt.
-            options: a list of options for each prompt, or that of one prompt.
+            prompts: prompts, or one prompt.
+            options: a list of options for each prompt, or the list of one prompt.
 
         Returns:
-            A `Choice` for each prompt; without the list for one prompt.
+            A `Choice` for each prompt; a single one for one prompt.
+
+        Raises:
+            ValueError: if the model has no multiple-choice head.
         """
         self._require(features.CHOICE, "predict_choices")
         return choices(self._runner(), prompts, options)

@@ -1,4 +1,7 @@
-"""The best answer among the logits of a question's rows (Devlin et al., 2019, §4.2 and §4.3)."""
+"""Extractive question answering: the best span of a context (Devlin et al., 2019, §4.2, §4.3).
+
+A long context is read in several rows, which overlap.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def answers(
     max_pieces: int,
     n_best: int,
 ) -> list[Answer]:
-    """See `AnswerMethods.predict_answers`."""
+    """Return the best answer to each question; see `AnswerMethods.predict_answers`."""
     check_texts(questions=questions, contexts=contexts)
     if len(questions) != len(contexts):
         raise ValueError(
@@ -41,13 +44,13 @@ def answers(
         if value < 1:
             raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
     rows, windows, pieces = _rows(runner, questions, contexts, stride, max_question)
-    found: list[list[Span]] = [[] for _ in questions]
+    spans: list[list[Span]] = [[] for _ in questions]
     nulls = [float("inf")] * len(questions)
     for batch, outputs in runner.run(rows):
         for row, index in enumerate(batch):
             window = windows[index]
             start, end = (outputs[name][row] for name in (features.START, features.END))
-            found[window.source] += best_spans(
+            spans[window.source] += best_spans(
                 window, start, end, n_best=n_best, max_pieces=max_pieces
             )
             null = float(start[0]) + float(end[0])
@@ -56,7 +59,7 @@ def answers(
         best_answer(
             context,
             pieces[number],
-            found[number],
+            spans[number],
             nulls[number],
             n_best=n_best,
             null_threshold=null_threshold,
@@ -72,11 +75,11 @@ def _rows(
     stride: int,
     max_question: int,
 ) -> tuple[EncodedTexts, list[Window], list[Pieces]]:
-    """Return the rows of questions with the parts of their contexts; see `question_rows`."""
-    asked = [Question("", q, context) for q, context in zip(questions, contexts, strict=True)]
+    """Encode questions with their contexts; `question_rows` describes the result."""
+    examples = [Question("", q, context) for q, context in zip(questions, contexts, strict=True)]
     return question_rows(
         runner.tokenizer,
-        asked,
+        examples,
         max_length=runner.max_length,
         stride=stride,
         max_question=max_question,
@@ -86,25 +89,29 @@ def _rows(
 def row_logits(
     runner: Runner, questions: Sequence[str], contexts: Sequence[str]
 ) -> list[dict[str, list[np.ndarray]]]:
-    """Return the logits of each question: {"start", "end": float32 [tokens] for each row}."""
+    """Return the logits of each question.
+
+    Returns:
+        For each question: "start" and "end" -> an array float32 [tokens] for each of its rows.
+    """
     rows, windows, _ = _rows(runner, questions, contexts, _STRIDE, _MAX_QUESTION)
     names = (features.START, features.END)
-    found = {name: [np.zeros(0, np.float32)] * len(rows) for name in names}
+    logits = {name: [np.zeros(0, np.float32)] * len(rows) for name in names}
     for batch, outputs in runner.run(rows):
         for row, index in enumerate(batch):
             for name in names:
                 values = outputs[name][row, : rows.lengths[index]]
-                found[name][index] = values.astype(np.float32)
+                logits[name][index] = values.astype(np.float32)
     results: list[dict[str, list[np.ndarray]]] = [{name: [] for name in names} for _ in questions]
     for index, window in enumerate(windows):
         for name in names:
-            results[window.source][name].append(found[name][index])
+            results[window.source][name].append(logits[name][index])
     return results
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Pieces of a text, both ends included, and what they score."""
+    """A candidate answer: its first and last piece in the context, and its logit."""
 
     first: int
     last: int
@@ -114,16 +121,17 @@ class Span:
 def best_spans(
     window: Window, start: np.ndarray, end: np.ndarray, *, n_best: int, max_pieces: int
 ) -> list[Span]:
-    """The best spans of one row.
+    """Return the best spans of one row.
 
-    A span begins where this row shows the most context, so that no piece is judged twice.
+    Rows overlap. A span counts only in the row that shows its first piece with the most context, so
+    that no span is scored twice.
 
     Args:
-        window: what the row shows.
-        start: logits of the row;
-        end: likewise.
-        n_best: how many spans.
-        max_pieces: of a span.
+        window: the part of the context in this row.
+        start: logits that an answer starts at each token, [tokens].
+        end: logits that an answer ends at each token, [tokens].
+        n_best: number of spans to return.
+        max_pieces: maximum number of pieces of a span.
     """
     text = slice(window.offset, window.offset + window.count)
     firsts = np.flatnonzero(window.central)
@@ -131,17 +139,17 @@ def best_spans(
         return []
     width = min(max_pieces, window.count)
     ends = np.append(end[text].astype(np.float64), np.full(width, -np.inf))
-    # All spans, not those of the best starts and ends only, of which none may fit together.
+    # [firsts, width]: all spans are scored. The best starts and ends alone might not fit together.
     scores = start[text].astype(np.float64)[firsts, None] + ends[firsts[:, None] + np.arange(width)]
     flat = scores.ravel()
     best = np.argpartition(-flat, min(n_best, len(flat)) - 1)[:n_best]
     best = best[np.lexsort((best, -flat[best]))]
-    found = []
+    spans = []
     for place in best[np.isfinite(flat[best])].tolist():
         row, more = divmod(place, width)
         first = window.first + int(firsts[row])
-        found.append(Span(first, first + more, float(flat[place])))
-    return found
+        spans.append(Span(first, first + more, float(flat[place])))
+    return spans
 
 
 def best_answer(
@@ -153,21 +161,21 @@ def best_answer(
     n_best: int,
     null_threshold: float | None,
 ) -> Answer:
-    """The best answer of all rows of a question.
+    """Return the best answer among the spans of all rows of a question.
 
     Args:
-        context: the text.
-        pieces: of the text.
-        spans: of all its rows.
-        null_logit: of no answer, the least of its rows.
-        n_best: how many spans a probability is shared among.
-        null_threshold: no answer is given where its logit is higher by more than this than the
-            best span's; None always gives one where there is a span.
+        context: text of the context.
+        pieces: pieces of the context with their character positions.
+        spans: best spans of all rows.
+        null_logit: lowest logit of "no answer" over all rows.
+        n_best: number of spans in the softmax that gives the probability.
+        null_threshold: return no answer if its logit exceeds that of the best span by more than
+            this. None returns the best span, if there is one.
     """
     best: dict[tuple[int, int], float] = {}
     for span in sorted(spans, key=lambda span: (-span.logit, span.first, span.last)):
         place = int(pieces.starts[span.first]), int(pieces.ends[span.last])
-        if place[0] < place[1]:  # else a piece of white space
+        if place[0] < place[1]:  # a piece of white space is empty
             best.setdefault(place, span.logit)
         if len(best) == n_best:
             break
@@ -182,7 +190,7 @@ def best_answer(
 
 
 class AnswerMethods(TextMethods):
-    """Methods of models that find answers in texts."""
+    """Prediction methods of question answering models."""
 
     @one_or_many("questions", "contexts")
     def predict_answers(
@@ -199,20 +207,21 @@ class AnswerMethods(TextMethods):
         """Return the answer to each question in its context: context[start:end].
 
         Args:
-            questions: the questions, or one question.
-            contexts: the texts, of any length, or one text.
-            null_threshold: no answer ("") is given where its logit is higher by more than this
-                than that of the best span; None always gives a span.
-            stride: pieces from one part of a context to the next.
-            max_question: pieces of a question; the rest is cut.
-            max_pieces: of an answer.
-            n_best: answers that share a probability.
+            questions: questions, or one question.
+            contexts: contexts of any length, as many as questions, or one context.
+            null_threshold: return no answer ("") if its logit exceeds that of the best span by
+                more than this. None always returns a span.
+            stride: doc stride: number of pieces from one part of a long context to the next.
+            max_question: maximum number of pieces of a question; the rest is truncated.
+            max_pieces: maximum number of pieces of an answer.
+            n_best: number of answers in the softmax that gives the probability.
 
         Returns:
-            An `Answer` for each question; without the list for one question.
+            An `Answer` for each question; a single one for one question.
 
         Raises:
-            ValueError: a question leaves no room for the text, or a value is out of range.
+            ValueError: if the model has no span head, a question leaves no room for the context,
+                or a value is out of range.
         """
         self._require(features.START, "predict_answers")
         return answers(

@@ -1,4 +1,4 @@
-"""Vectors of texts, and how alike they are."""
+"""Sentence embeddings and their similarity."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bert_keras.inference.batching import Runner, check_pairs
 
 
 def own(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
-    """Return the vectors that a `SentenceEncoder` makes: float32 [texts, size].
+    """Return the vectors of a model with a sentence vector output: float32 [texts, size].
 
     Args:
-        runner: of the model.
-        texts: the texts.
-        prompt: what stands before each of them.
+        runner: runner of the model.
+        texts: texts.
+        prompt: text that is put before each of them; "" for none.
     """
     rows = runner.encode(prompted(texts, prompt))
     length = prompt_length(runner, prompt)
@@ -25,19 +25,25 @@ def own(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
 
 
 def prompted(texts: Sequence[str], prompt: str) -> Sequence[str]:
-    """Return the texts behind a prompt."""
+    """Return the texts with a prompt before each."""
     return [prompt + text for text in texts] if prompt else texts
 
 
 def prompt_length(runner: Runner, prompt: str) -> int:
-    """Return how many of a row's first tokens are of a prompt, with [CLS]; 0 for no prompt."""
+    """Return the number of tokens of a prompt with [CLS]; 0 for no prompt.
+
+    Models whose pooling leaves out the prompt skip that many tokens at the beginning of a row.
+    """
     if not prompt:
         return 0
     return len(runner.tokenizer.encode(prompt, max_length=runner.max_length)) - 1  # without [SEP]
 
 
 def means(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
-    """Return the means of what an encoder makes of the tokens, [CLS] and [SEP] included."""
+    """Return the mean of an encoder's token vectors, float32 [texts, hidden_size].
+
+    [CLS] and [SEP] are included, padding is not.
+    """
     rows = runner.encode(prompted(texts, prompt))
     results = np.zeros((len(rows), runner.model.config.hidden_size), np.float32)
     for batch, outputs in runner.run(rows):
@@ -48,25 +54,27 @@ def means(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
 
 
 def cosines(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Return the cosine of each first and second row: float32 [rows]; 0 for a row of zeros."""
+    """Return the cosine of each pair of rows: [rows, size] -> [rows]; 0 for a row of zeros."""
     lengths = np.linalg.norm(firsts, axis=1) * np.linalg.norm(seconds, axis=1)
     return dots(firsts, seconds) / np.maximum(lengths, np.finfo(np.float32).tiny)
 
 
 def dots(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Return the product of each first and second row: float32 [rows]."""
+    """Return the dot product of each pair of rows: [rows, size] -> [rows]."""
     return (firsts * seconds).sum(axis=1)
 
 
 def _euclidean(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Return the negative Euclidean distance of each pair of rows: [rows, size] -> [rows]."""
     return -np.linalg.norm(firsts - seconds, axis=1)
 
 
 def _manhattan(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Return the negative Manhattan distance of each pair of rows: [rows, size] -> [rows]."""
     return -np.abs(firsts - seconds).sum(axis=1)
 
 
-# By the names of `features.SIMILARITIES`.
+# Name in `features.SIMILARITIES` -> function.
 SIMILARITIES = {
     features.COSINE: cosines,
     "dot": dots,
@@ -76,7 +84,7 @@ SIMILARITIES = {
 
 
 class VectorMethods(TextMethods):
-    """Methods of all models: each has an encoder, and so vectors."""
+    """Prediction methods of all models, because every encoder gives vectors of texts."""
 
     @one_or_many("texts")
     def encode(
@@ -86,20 +94,23 @@ class VectorMethods(TextMethods):
         prompt: str | None = None,
         prompt_name: str | None = None,
     ) -> np.ndarray:
-        """Return the vector of each text: float32 [texts, size]; of one text float32 [size].
+        """Return the sentence embedding of each text.
 
-        Those of a `SentenceEncoder`, or of what a `SentencePairs` trains; of any other model the
-        mean of what its encoder makes of the tokens, [CLS] and [SEP] included.
+        A `SentenceEncoder` gives its own vectors, a `SentencePairs` those of the encoder that it
+        trains. For any other model the vector is the mean of the encoder's token vectors, including
+        [CLS] and [SEP].
 
         Args:
-            texts: the texts, or one text.
-            prompt: what is read before each text, as it stands there, such as "query: "; "" for
-                nothing.
-            prompt_name: the same by its name among the model's `prompts`. Without either it is the
-                one that the model has as its default.
+            texts: texts, or one text.
+            prompt: text that is put before each text, such as "query: "; "" for none.
+            prompt_name: name of the prompt in the model's option `prompts`. Without `prompt` and
+                `prompt_name`, the model's default prompt applies.
+
+        Returns:
+            float32 [texts, size]; float32 [size] for one text.
 
         Raises:
-            ValueError: both are given, or the model has no prompt of that name.
+            ValueError: if both are passed, or the model has no prompt of that name.
         """
         return self._vectors(texts, prompt, prompt_name)
 
@@ -110,6 +121,7 @@ class VectorMethods(TextMethods):
         prompt_name: str | None = None,
         batch_size: int | None = None,
     ) -> np.ndarray:
+        """Return the sentence embeddings of texts; see `encode`."""
         before = prompt_of(self._answering().options, prompt, prompt_name)
         model = self._answering().vector_model()
         make = own if features.SENTENCE_VECTOR in model.output else means
@@ -124,16 +136,22 @@ class VectorMethods(TextMethods):
         prompt: str | None = None,
         prompt_name: str | None = None,
     ) -> np.ndarray:
-        """Return how alike the vectors of each first and second text are: float32 [pairs].
+        """Return the similarity of the embeddings of each pair of texts.
 
-        The cosine, or what the model names as its `similarity`; of distances the negative. Texts
-        that have different prompts are compared by `encode` and a product of the vectors.
+        It is the cosine, or the model's option `similarity`; a distance is negated. For different
+        prompts of the first and second texts, call `encode` twice and compare the vectors.
 
         Args:
-            firsts: the first texts, or one text. Of one pair the similarity alone is returned.
-            seconds: as many second ones.
-            prompt: of all texts, as for `encode`.
-            prompt_name: likewise.
+            firsts: first texts, or one text.
+            seconds: second texts, as many, or one text.
+            prompt: prompt of all texts; see `encode`.
+            prompt_name: name of the prompt; see `encode`.
+
+        Returns:
+            float32 [pairs]; one number for a single pair.
+
+        Raises:
+            ValueError: if the texts differ in number, or the model has no prompt of that name.
         """
         check_pairs(firsts, seconds)
         name = self._answering().options.get("similarity", features.COSINE)

@@ -1,4 +1,4 @@
-"""Labels of texts and pairs: probabilities, the best labels, scores of pairs."""
+"""Classification of texts and pairs of texts: probabilities, best labels, scores of pairs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ REGRESSION = "regression"
 
 
 def probabilities(logits: np.ndarray, problem: str | None) -> np.ndarray:
-    """Return the probabilities of a `SequenceClassifier`'s logits; of a regression the numbers."""
+    """Return probabilities for logits [rows, classes]; a regression's numbers stay as they are.
+
+    The softmax is for `problem` "single_label", the sigmoid of each logit for others.
+    """
     if problem == REGRESSION:
         return logits
     return softmax(logits) if problem == "single_label" else sigmoid(logits)
 
 
 def activated(logits: np.ndarray, activation: str) -> np.ndarray:
-    """Return logits through an activation of Keras, by its name: float32."""
-    found = keras.activations.get(activation)(keras.ops.convert_to_tensor(logits))
-    return np.asarray(keras.ops.convert_to_numpy(found), np.float32)
+    """Apply a Keras activation, by its name; float32 of the same shape."""
+    values = keras.activations.get(activation)(keras.ops.convert_to_tensor(logits))
+    return np.asarray(keras.ops.convert_to_numpy(values), np.float32)
 
 
 def labels(
@@ -37,46 +40,61 @@ def labels(
     top_k: int | None,
     threshold: float,
 ) -> list[Any]:
-    """See `LabelMethods.predict_labels`."""
+    """Return the best labels of each row of scores; see `LabelMethods.predict_labels`.
+
+    Args:
+        scores: probabilities [rows, classes].
+        names: names of the classes.
+        problem: "single_label" or "multi_label".
+        top_k: number of labels of each row; None for one, or for those above the threshold.
+        threshold: lowest probability of a label of a "multi_label" row.
+
+    Raises:
+        ValueError: for a regression, or if `top_k` is less than 1.
+    """
     if problem == REGRESSION or (top_k is not None and top_k < 1):
         raise ValueError(
             "`predict_labels` needs a model with labels (of a regression: `predict_scores`), and "
             f"of at least 1. Received: problem={problem!r}, top_k={top_k}"
         )
-    found = [
-        [
-            Label(names[int(number)], float(row[number]))
-            for number in np.argsort(-row, kind="stable")
-        ]
+    sorted_labels = [
+        [Label(names[int(index)], float(row[index])) for index in np.argsort(-row, kind="stable")]
         for row in scores
     ]
     if top_k is not None:
-        return [row[:top_k] for row in found]
+        return [row[:top_k] for row in sorted_labels]
     if problem == "multi_label":
-        return [[label for label in row if label.score >= threshold] for row in found]
-    return [row[0] for row in found]
+        return [[label for label in row if label.score >= threshold] for row in sorted_labels]
+    return [row[0] for row in sorted_labels]
 
 
 class LabelMethods(TextMethods):
-    """Methods of models that label texts or pairs."""
+    """Prediction methods of models that classify texts or pairs of texts."""
 
     @property
     def label_names(self) -> list[str]:
-        """The names of the task's labels, in the order of its outputs."""
+        """Names of the task's labels, in the order of its outputs."""
         return list(self._answering().options["labels"])
 
     @one_or_many("texts", "pairs")
     def predict_scores(
         self, texts: str | Sequence[str], pairs: str | Sequence[str] | None = None
     ) -> np.ndarray:
-        """Return what a `SequenceClassifier` gives each text, or pair: float32 [texts, classes].
+        """Return the probabilities of the labels of each text or pair of texts.
 
-        Probabilities of one label of several (each row sums to 1) or of each label on its own;
-        of a regression the numbers, through the model's `activation` if it has one. A
-        `SentencePairs` with labels gives them to pairs. For one text: float32 [classes].
+        For a single-label model each row sums to 1. For a multi-label model each probability is
+        independent. A regression returns its numbers, after the model's `activation` if it has one.
+
+        Args:
+            texts: texts, or one text.
+            pairs: second texts, as many, or one text; None for single texts. A `SentencePairs` with
+                labels needs them.
+
+        Returns:
+            float32 [texts, classes]; float32 [classes] for one text.
 
         Raises:
-            ValueError: pairs that the model needs are missing, or are not as many as the texts.
+            ValueError: if the model has no labels or needs pairs, or the texts differ in number.
         """
         self._require(features.LABEL, "predict_scores")
         if self._answering().reads_apart:
@@ -97,6 +115,7 @@ class LabelMethods(TextMethods):
         prompt_name: str | None = None,
         batch_size: int | None = None,
     ) -> np.ndarray:
+        """Return the logits of texts or pairs, float32 [texts, classes], with a prompt before."""
         before = prompt_of(self._answering().options, prompt, prompt_name)
         runner = self._runner(batch_size)
         rows = runner.encode(prompted(texts, before), pairs)
@@ -111,22 +130,24 @@ class LabelMethods(TextMethods):
         top_k: int | None = None,
         threshold: float = 0.5,
     ) -> Any:
-        """Return the best label of each text, or pair; a list of labels where several count.
+        """Return the best label of each text or pair, or a list of labels.
 
         Args:
-            texts: the texts, or one text.
-            pairs: second texts, or one.
-            top_k: that many labels of each text, best first.
-            threshold: of a multi-label model without `top_k`: labels at least so probable.
+            texts: texts, or one text.
+            pairs: second texts, as many, or one text; None for single texts.
+            top_k: number of labels of each text, best first. None returns the best label of a
+                single-label model.
+            threshold: lowest probability of the labels of a multi-label model, without `top_k`.
 
         Returns:
-            A list of one `Label`, or list of them, for each text; without the list for one text.
+            A `Label` for each text; a list of `Label` for each text with `top_k` or a multi-label
+            model. For one text, its entry alone.
 
         Raises:
-            ValueError: the model gives numbers, or `top_k` is 0.
+            ValueError: if the model is a regression, or `top_k` is less than 1.
         """
-        found, names = self.predict_scores(texts, pairs), self.label_names
-        return labels(found, names, self._problem, top_k=top_k, threshold=threshold)
+        scores, names = self.predict_scores(texts, pairs), self.label_names
+        return labels(scores, names, self._problem, top_k=top_k, threshold=threshold)
 
     @one_or_many("firsts", "seconds")
     def predict_pair_scores(
@@ -139,21 +160,20 @@ class LabelMethods(TextMethods):
     ) -> np.ndarray:
         """Return the score of each pair, as a CrossEncoder of sentence-transformers predicts it.
 
-        The logits of a `SequenceClassifier` through its `activation`; where it has none, through a
-        sigmoid for one class, and as they are for more. `predict_scores` has probabilities of
-        labels.
+        The model's `activation` is applied to the logits. Without one, it is a sigmoid for a single
+        class, and none for several. For probabilities of labels call `predict_scores`.
 
         Args:
-            firsts: the first texts, such as questions.
-            seconds: as many second ones, such as passages.
-            prompt: before each first text, as for `encode`.
-            prompt_name: likewise.
+            firsts: first texts, such as questions, or one text.
+            seconds: second texts, such as passages, as many, or one text.
+            prompt: prompt before each first text; see `encode`.
+            prompt_name: name of the prompt; see `encode`.
 
         Returns:
-            float32 [pairs], or [pairs, classes] of several classes. Of one pair the score alone.
+            float32 [pairs], or [pairs, classes] for several classes. For one pair, its entry alone.
 
         Raises:
-            ValueError: another kind of model, or not as many second texts.
+            ValueError: if the model is not a `SequenceClassifier`, or the texts differ in number.
         """
         if features.LABEL not in self._answering().output or self._answering().reads_apart:
             raise ValueError(

@@ -1,8 +1,8 @@
-"""Tags of words, the entities that they make, and the best tags by Viterbi's algorithm.
+"""Token classification: tags of words, entities, and Viterbi decoding of a CRF.
 
-For the potentials of `TokenClassifier(crf=True)`: [batch, length, states, states], where the last
-state is the outside, before the first token and behind the last. Only counted tokens are tagged;
-the chain steps over the others.
+The potentials of `TokenClassifier(crf=True)` have the shape [batch, length, states, states]:
+previous state, next state. The last state is "outside", before the first token and after the last.
+Only counted tokens (the first pieces of words) get a tag; the chain skips the others.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _NOWHERE = -1  # the tag of a token that does not count
 
 
 def decode(potentials: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """The tags with the highest score together (Viterbi, 1967).
+    """Return the sequence of tags with the highest total score (Viterbi, 1967).
 
     Args:
         potentials: float [batch, length, states, states].
-        counted: [batch, length], not 0 for the tokens to tag.
+        counted: [batch, length], not 0 for tokens to tag.
 
     Returns:
-        int32 [batch, length]; -1 where a token does not count.
+        int32 [batch, length]; -1 for tokens that do not count.
     """
     potentials, counted, best, outside = _started(potentials, counted)
     rows = np.arange(len(potentials))
@@ -54,14 +54,14 @@ def decode(potentials: np.ndarray, counted: np.ndarray) -> np.ndarray:
 
 
 def marginals(potentials: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """The probability of each tag of each token, summed over all tags of the others.
+    """Return the marginal probability of each tag of each token (forward-backward algorithm).
 
     Args:
         potentials: float [batch, length, states, states].
-        counted: [batch, length], not 0 for the tokens to tag.
+        counted: [batch, length], not 0 for tokens to tag.
 
     Returns:
-        float32 [batch, length, states - 1]; zeros where a token does not count.
+        float32 [batch, length, states - 1]; zeros for tokens that do not count.
     """
     potentials, counted, alpha, outside = _started(potentials, counted)
     forward = np.zeros(potentials.shape[:3])
@@ -70,19 +70,27 @@ def marginals(potentials: np.ndarray, counted: np.ndarray) -> np.ndarray:
         alpha = forward[:, place] = np.where(is_one[:, None], reached, alpha)
     beta = potentials[:, 0, :, outside]
     total = _log_sum(alpha + beta, axis=1)
-    found = np.zeros(potentials.shape[:3], np.float32)
+    result = np.zeros(potentials.shape[:3], np.float32)
     for place in reversed(range(counted.shape[1])):
         is_one = counted[:, place, None]
-        found[:, place] = np.where(is_one, np.exp(forward[:, place] + beta - total[:, None]), 0.0)
+        result[:, place] = np.where(is_one, np.exp(forward[:, place] + beta - total[:, None]), 0.0)
         ahead = potentials[:, place] + _inside(beta.copy())[:, None, :]
         beta = np.where(is_one, _log_sum(ahead, axis=2), beta)
-    return found[:, :, :outside]
+    return result[:, :, :outside]
 
 
 def _started(
     potentials: np.ndarray, counted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Both as they are worked with, the scores of the states before the text, and the outside."""
+    """Check the inputs and prepare the first step.
+
+    Returns:
+        Potentials in float64, `counted` as bool, the scores of the states before the first token
+        [batch, states] (0 for the outside, else minus infinity), and the index of the outside.
+
+    Raises:
+        ValueError: if the shapes do not fit.
+    """
     potentials = np.asarray(potentials, np.float64)
     outside = potentials.shape[-1] - 1
     if potentials.ndim != 4 or potentials.shape[:2] != np.shape(counted):
@@ -96,13 +104,13 @@ def _started(
 
 
 def _inside(scores: np.ndarray) -> np.ndarray:
-    """Scores [batch, states], where no path is at the outside."""
+    """Exclude the outside: set its scores in [batch, states] to minus infinity, in place."""
     scores[:, -1] = -np.inf
     return scores
 
 
 def _log_sum(scores: np.ndarray, axis: int) -> np.ndarray:
-    """The logarithm of the sum of exponentials; some of them may be zero, but not all."""
+    """Return the logarithm of the sum of exponentials over an axis; scores may be -inf."""
     highest = scores.max(axis=axis, keepdims=True)
     highest = np.where(np.isfinite(highest), highest, 0.0)
     with np.errstate(divide="ignore"):
@@ -113,10 +121,10 @@ def _log_sum(scores: np.ndarray, axis: int) -> np.ndarray:
 # === Words ===
 
 
-# What parts a word wherever it stands: brackets, and marks of Chinese and Japanese;
+# Marks that always split a word: brackets, and Chinese and Japanese punctuation.
 PARTING = re.compile(r"[()\[\]{}\u3001-\u3003\u3008-\u3011\u3014-\u301f！（）？［］｛｝｟-､]")
-# what does but between digits, and what does beside a letter.
-# The pattern `PARTED` is of them all.
+# WIDE marks split a word except between digits. INNER marks split it next to a letter. PARTED
+# matches all marks that split a word.
 WIDE, INNER, QUOTES = "，：；", ",;\u2013\u2014", "'\u2019"
 PARTED = re.compile(
     rf"{PARTING.pattern}|(?<!\d)[{WIDE}]|[{WIDE}](?!\d)"
@@ -135,27 +143,31 @@ CHINESE = (
 
 
 def words_of(text: str) -> list[tuple[int, int]]:
-    """Return the beginnings and ends of the words of a text, as in corpora of tagged words.
+    """Split a text into words, as corpora of tagged words do.
 
-    White space parts words; punctuation around a word is a word for each mark; every Chinese
-    character is a word. What stands within a word ("U.S.-based", "don't", "1,000") stays, but for a
-    possessive 's and for marks that part words ("Rome,Paris"), which are words too. Accents,
-    joiners and selectors of a variant belong to the character before them.
+    - White space separates words.
+    - Each punctuation mark before or after a word is a word, and so is every Chinese character.
+    - Marks within a word ("U.S.-based", "don't", "1,000") stay in it. Exceptions are a possessive
+      's and marks that split words ("Rome,Paris"), which are words of their own.
+    - Accents, joiners and variation selectors belong to the character before them.
+
+    Returns:
+        (start, end) of each word in characters: text[start:end].
     """
-    found: list[tuple[int, int]] = []
+    words: list[tuple[int, int]] = []
     run: list[tuple[int, int]] = []
     for start, end in _characters(text):
         if text[start].isspace() or is_chinese(text[start]):
-            found += _words(text, run)
+            words += _words(text, run)
             run = []
-            found += [] if text[start].isspace() else [(start, end)]
+            words += [] if text[start].isspace() else [(start, end)]
         else:
             run.append((start, end))
-    return found + list(_words(text, run))
+    return words + list(_words(text, run))
 
 
 def _characters(text: str) -> Iterator[tuple[int, int]]:
-    """Every character, with what belongs to it."""
+    """Yield (start, end) of each character together with the accents and joiners after it."""
     start = 0
     while start < len(text):
         end = start + 1
@@ -167,7 +179,7 @@ def _characters(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _words(text: str, run: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Of characters without white space or Chinese ones among them."""
+    """Yield (start, end) of the words in a run of characters without spaces and Chinese."""
     letters = "".join(text[start] for start, _ in run)
     bounds = {at for part in PARTED.finditer(letters) for at in part.span()}
     for first, last in pairwise(sorted({0, *bounds, len(letters)})):
@@ -186,34 +198,34 @@ def _words(text: str, run: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def is_chinese(character: str) -> bool:
-    """Return whether a character is a word by itself."""
+    """Return whether a character is Chinese, which makes it a word of its own."""
     return any(first <= ord(character) <= last for first, last in CHINESE)
 
 
 def is_attached(character: str) -> bool:
-    """Return whether a character belongs to the one before it."""
+    """Return whether a character belongs to the one before it, such as a combining accent."""
     return not character.isascii() and unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")
 
 
 def is_mark(character: str) -> bool:
-    """Return whether a character is no part of a word that it stands before or behind."""
+    """Return whether a character at the edge of a word is not part of it: punctuation, symbols."""
     return unicodedata.category(character)[0] in "PS" or is_attached(character)
 
 
 # === Tags and entities ===
 
 
-# The letters of tags, in those of `entity_spans`.
+# Prefix of a tag in any scheme -> the prefix that `entity_spans` reads.
 _LETTERS = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S"}
 
 
 def tags(
     runner: Runner, labels: Sequence[str], sentences: Sequence[Sequence[str]]
 ) -> list[list[Label]]:
-    """See `TagMethods.predict_tags`."""
+    """Return the tag of every word; see `TagMethods.predict_tags`."""
     if isinstance(sentences, str) or any(isinstance(words, str) for words in sentences):
         raise TypeError("A sentence must be a list of words. Received: one string")
-    found = [[Label(OUTSIDE, 0.0)] * len(words) for words in sentences]
+    results = [[Label(OUTSIDE, 0.0)] * len(words) for words in sentences]
     windows, rows, is_first = _windows(runner, sentences)
     width = is_first.shape[1]
     for batch, outputs in runner.run(rows):
@@ -224,14 +236,19 @@ def tags(
             window = windows[index]
             for place in np.flatnonzero(counted[row]):
                 label = Label(labels[int(best[row, place])], float(scores[row, place]))
-                found[window.source][window.words[place]] = label
-    return found
+                results[window.source][window.words[place]] = label
+    return results
 
 
 def _windows(
     runner: Runner, sentences: Sequence[Sequence[str]]
 ) -> tuple[list[WordWindow], EncodedTexts, np.ndarray]:
-    """Return the rows of sentences, and where the first piece of a word stands: bool [rows, T]."""
+    """Encode sentences as rows. A long sentence becomes several windows.
+
+    Returns:
+        The window of each row, the rows, and bool [rows, length]: True for the first piece of a
+        word that gets its tag in this row.
+    """
     windows = [
         window
         for number, words in enumerate(sentences)
@@ -247,7 +264,12 @@ def _windows(
 
 
 def word_logits(runner: Runner, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
-    """Return the logits of the words of each sentence: float32 [words, ...]; 0 without pieces."""
+    """Return the logits of each word, from its first piece.
+
+    Returns:
+        For each sentence float32 [words, tags]; [words, states, states] with a CRF. A word without
+        pieces has zeros.
+    """
     windows, rows, is_first = _windows(runner, sentences)
     sizes = tuple(runner.model.output[features.TAGS].shape[2:])
     logits = [np.zeros((len(words), *sizes), np.float32) for words in sentences]
@@ -261,29 +283,35 @@ def word_logits(runner: Runner, sentences: Sequence[Sequence[str]]) -> list[np.n
 
 
 def _best(logits: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The best tags, and their probabilities: [batch, length] each."""
-    if logits.ndim == 4:  # pairs of tags, of a conditional random field
-        best, shares = decode(logits, counted), marginals(logits, counted)
+    """Return the best tags and their probabilities, [batch, length] each.
+
+    `logits` are [batch, length, tags], or the potentials of a CRF.
+    """
+    if logits.ndim == 4:
+        best, probabilities = decode(logits, counted), marginals(logits, counted)
     else:
-        shares = softmax(logits)
-        best = shares.argmax(axis=-1)
+        probabilities = softmax(logits)
+        best = probabilities.argmax(axis=-1)
     places = np.maximum(best, 0)[..., None]
-    return best, np.take_along_axis(shares, places, axis=-1)[..., 0]
+    return best, np.take_along_axis(probabilities, places, axis=-1)[..., 0]
 
 
 def entity_tags(labels: Sequence[str]) -> dict[str, str]:
-    """Translate a model's labels into the tags of `entity_spans`.
+    """Translate the labels of a model into tags that `entity_spans` reads.
 
-    "O" is any name that is no tag. A bare letter is one only where there is nothing else: it may be
-    the name of anything.
+    A label that is no tag becomes "O". A single letter such as "B" is a tag only if all labels are
+    single letters, because otherwise it may be the name of anything.
+
+    Returns:
+        Label -> tag.
     """
     are_bare = set(labels) <= {OUTSIDE, *_LETTERS}
-    found = dict.fromkeys(labels, OUTSIDE)
+    result = dict.fromkeys(labels, OUTSIDE)
     for label in labels:
         letter, dash, kind = label.partition("-")
         if letter in _LETTERS and (kind if dash else are_bare):
-            found[label] = f"{_LETTERS[letter]}{dash}{kind}"
-    return found
+            result[label] = f"{_LETTERS[letter]}{dash}{kind}"
+    return result
 
 
 def entities_of(
@@ -292,13 +320,13 @@ def entities_of(
     tags: Sequence[Label],
     known: Mapping[str, str],
 ) -> list[Entity]:
-    """Joins tagged words to entities, as conlleval reads tags.
+    """Join tagged words to entities, with conlleval's reading of tags.
 
     Args:
         text: the text.
-        words: where each begins and ends.
-        tags: of the words.
-        known: see `entity_tags`.
+        words: (start, end) of each word in the text.
+        tags: label of each word.
+        known: label -> tag, from `entity_tags`.
     """
     return [
         Entity(
@@ -313,39 +341,52 @@ def entities_of(
 
 
 class TagMethods(TextMethods):
-    """Methods of models that tag words."""
+    """Prediction methods of token classification models."""
 
     @property
     def label_names(self) -> list[str]:
-        """The names of the tags, in the order of the outputs."""
+        """Names of the tags, in the order of the task's outputs."""
         return list(self._answering().options["labels"])
 
     @one_or_many(words="sentences")
     def predict_tags(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> Any:
-        """Return the tag of every word, as a `TokenClassifier` gives it to the word's first piece.
+        """Return the tag of every word, which is the tag of its first piece.
 
         Args:
             sentences: lists of words, or one list of words. Long sentences are read in parts. A
-                word without pieces, as of control characters, is "O" with the score 0.
+                word without pieces (of control characters alone) gets "O" with score 0.
 
         Returns:
-            A list of `Label` for each sentence; of one sentence its list alone.
+            A list of `Label` for each sentence; one list for one sentence.
+
+        Raises:
+            TypeError: if a sentence is a string instead of a list of words.
+            ValueError: if the model has no tags.
         """
         self._require(features.TAGS, "predict_tags")
         return tags(self._runner(), self.label_names, sentences)
 
     @one_or_many("texts")
     def predict_entities(self, texts: str | Sequence[str]) -> Any:
-        """Return the entities of each text, with their places in it: text[start:end].
+        """Return the entities of each text with their character positions.
+
+        Args:
+            texts: texts, or one text. `words_of` splits them into words.
 
         Returns:
-            A list of `Entity` for each text; of one text its list alone.
+            A list of `Entity` for each text; one list for one text.
+
+        Raises:
+            ValueError: if the model has no tags.
         """
         self._require(features.TAGS, "predict_entities")
         known = entity_tags(self.label_names)
         places = [words_of(text) for text in texts]
-        read = [[text[a:b] for a, b in found] for text, found in zip(texts, places, strict=True)]
+        sentences = [
+            [text[start:end] for start, end in spans]
+            for text, spans in zip(texts, places, strict=True)
+        ]
         return [
-            entities_of(text, found, tags, known)
-            for text, found, tags in zip(texts, places, self.predict_tags(read), strict=True)
+            entities_of(text, spans, tags, known)
+            for text, spans, tags in zip(texts, places, self.predict_tags(sentences), strict=True)
         ]

@@ -1,4 +1,4 @@
-"""From texts to answers with a trained model."""
+"""`Predictor`, and the reading and writing of files for the program `predict`."""
 
 from bert_keras.checkpoints.sentence_transformers import (
     read_predictor_config,

@@ -1,4 +1,4 @@
-"""Files of rows to predict, and predictions as JSON lines and tables."""
+"""Reading of rows to predict from files, and writing of predictions as JSON lines or tables."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from bert_keras.inference.text_classification import REGRESSION, labels
 from bert_keras.models.text_columns import TEXT_PAIR
 from bert_keras.predictor.predictor import Predictor
 
-TABLES = (".csv", ".tsv", ".tab", ".parquet")  # endings of tables; other files are lines
+TABLES = (".csv", ".tsv", ".tab", ".parquet")  # file name endings of tables; others have lines
 STANDARD_INPUT = "standard input"
 
-_OBJECT = re.compile(r'\s*\{(\s*["}]|.*\}\s*$)')  # "{sic} and more" is a text
+# Matches a line that is a JSON object, but not a text such as "{sic} and more".
+_OBJECT = re.compile(r'\s*\{(\s*["}]|.*\}\s*$)')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """Values that are predicted together.
+    """One row to predict.
 
     Attributes:
         place: "file:line", for messages.
@@ -45,7 +46,10 @@ class Row:
 
 
 def keys_of(task: Any) -> tuple[str, str]:
-    """Return the names of a row's values for a task; a "pair" may be missing in all rows."""
+    """Return the two names of a row's values for a task, such as ("question", "context").
+
+    For ("text", "pair"), rows may be without a pair.
+    """
     first, *second = task.answer_inputs(is_paired=True)
     return (first, *second) if second else TEXT_PAIR
 
@@ -60,12 +64,12 @@ def line_rows(
 
     Args:
         lines: the lines.
-        name: of the file, for messages.
-        keys: of a row's values, see `keys_of`.
-        columns: names of these values in the file, where they differ.
+        name: name of the file, for messages.
+        keys: names of a row's values; see `keys_of`.
+        columns: name of a value -> its name in the file, if they differ.
 
     Raises:
-        DataError: a line that is not what the task needs; names it.
+        DataError: if a line is not what the task needs. The message names file and line.
     """
     names = tuple((columns or {}).get(key) or key for key in keys)
     for number, line in enumerate(lines, 1):
@@ -73,6 +77,7 @@ def line_rows(
 
 
 def _parsed(line: str, names: tuple[str, ...], keys: tuple[str, str], place: str) -> Row:
+    """Parse one line; `names` are the names in the file of the values `keys`."""
     if not _OBJECT.match(line):
         if keys == TEXT_PAIR:
             return Row(place, (line, None))
@@ -86,13 +91,13 @@ def _parsed(line: str, names: tuple[str, ...], keys: tuple[str, str], place: str
     needed = names[:1] if keys == TEXT_PAIR else names
     if missing := [name for name in needed if name not in values]:
         raise DataError(f"{place}: no {missing[0]!r}. Received: {list(values)}")
-    found = tuple(values.get(name) for name in names)
-    for key, name, value in zip(keys, names, found, strict=True):
-        is_texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    row = tuple(values.get(name) for name in names)
+    for key, name, value in zip(keys, names, row, strict=True):
+        is_texts = isinstance(value, list) and all(isinstance(text, str) for text in value)
         is_right = is_texts if key == "options" else isinstance(value, str)
         if not is_right and not (key == "pair" and value is None):
             raise DataError(f"{place}: {name!r} must be text. Received: {value!r:.80}")
-    return Row(place, found)
+    return Row(place, row)
 
 
 def table_rows(
@@ -101,28 +106,28 @@ def table_rows(
     """Read the rows of a CSV, TSV or Parquet file.
 
     Args:
-        path: the file.
-        keys: of a row's values, see `keys_of`.
-        columns: names of these values in the file, where they differ. A text has a pair where
-            "pair" is named. "options" may be several columns, with commas.
-        options: of `bert_keras.data.read_table`: `format`, `header`, `quoting`, `separator`,
-            `encoding`.
+        path: path of the file.
+        keys: names of a row's values; see `keys_of`.
+        columns: name of a value -> name or number of its column, if they differ. Texts have pairs
+            only if "pair" is among them. "options" may name several columns, with commas.
+        options: arguments of `bert_keras.data.read_table`: `format`, `header`, `quoting`,
+            `separator`, `encoding`.
 
     Raises:
-        DataError: rows that cannot be used; names file and line.
+        DataError: if a row cannot be used. The message names file and line.
     """
     names = {key: column_of(columns.get(key) or key) for key in keys}
     if "options" in keys:
-        several = [column_of(name.strip()) for name in str(names["options"]).split(",")]
-        chosen = read_choices(
+        option_columns = [column_of(name.strip()) for name in str(names["options"]).split(",")]
+        examples = read_choices(
             path,
             prompt=names["prompt"],
-            options=several if len(several) > 1 else several[0],
+            options=option_columns if len(option_columns) > 1 else option_columns[0],
             lead=column_of(columns["lead"]) if columns.get("lead") else None,
             answer=None,
             **options,
         )
-        pairs = zip(chosen.places, chosen.prompts, chosen.options, strict=True)
+        pairs = zip(examples.places, examples.prompts, examples.options, strict=True)
         return [Row(place, (prompt, list(choices))) for place, prompt, choices in pairs]
     first, second = names.values()
     is_paired = keys != TEXT_PAIR or bool(columns.get("pair"))
@@ -133,15 +138,15 @@ def table_rows(
 
 
 def column_of(name: str) -> str | int:
-    """Return a column as a command or recipe names it: by name, or by number."""
+    """Return the number of a column if a command or recipe names it by digits, else its name."""
     return int(name) if name.isdecimal() else name
 
 
 def file_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file, gzipped or not.
+    """Yield the lines of a text file, which may be gzipped.
 
     Raises:
-        DataError: no such file, or not UTF-8.
+        DataError: if there is no such file, or it is not UTF-8.
     """
     return (line for _, line in numbered_lines(path))
 
@@ -150,7 +155,7 @@ def standard_input() -> Iterator[str]:
     """Yield the lines of standard input.
 
     Raises:
-        DataError: not UTF-8.
+        DataError: if it is not UTF-8.
     """
     lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig")
     try:
@@ -158,30 +163,30 @@ def standard_input() -> Iterator[str]:
     except UnicodeDecodeError as error:
         raise DataError(f"{STANDARD_INPUT}: not UTF-8 ({error}). Convert it first.") from error
     finally:
-        lines.detach()  # which closes standard input otherwise
+        lines.detach()  # otherwise standard input would be closed with `lines`
 
 
 # === Answers for rows ===
 
 
-_AT_ONCE = 1024  # rows, which bounds the memory
+_AT_ONCE = 1024  # rows that are read together: bounds the memory
 
 
 def predict_lines(
     predictor: Predictor, lines: Iterable[str], name: str, **options: Any
 ) -> Iterator[str]:
-    """Answer each line, in order, with a line of JSON.
+    """Yield the answer to each line as a line of JSON, in order.
 
     Args:
-        predictor: with the model.
-        lines: a text each, or a JSON object: {"text", "pair"}, which a `SentencePairs` labels and
-            whose similarity a `SentenceEncoder` gives; {"question", "context"} for a
-            `QuestionAnswerer`; {"prompt", "options"} for a `MultipleChoice`.
-        name: of the file, for messages.
-        options: of the predictor's method, as `null_threshold` of `predict_answers`.
+        predictor: predictor of the model.
+        lines: each a text or a JSON object. Its keys are "question" and "context" for a
+            `QuestionAnswerer`, "prompt" and "options" for a `MultipleChoice`, and otherwise "text"
+            and perhaps "pair".
+        name: name of the file, for messages.
+        options: options of the predictor's method, such as `null_threshold`.
 
     Raises:
-        DataError: a line that is not what the model needs; names it.
+        DataError: if a line is not what the model needs. The message names file and line.
     """
     rows = line_rows(lines, name, keys_of(predictor.task))
     for _, answer in predict_rows(predictor, rows, **options):
@@ -194,22 +199,22 @@ def predict_rows(
     method: Callable[..., Any] | None = None,
     **options: Any,
 ) -> Iterator[tuple[Row, Any]]:
-    """Answer rows, in order and some at a time.
+    """Answer rows in order, in parts of some rows.
 
     Args:
-        predictor: with the model.
-        rows: of values that its task needs; all texts have a pair, or none.
-        method: called with columns of values; by default the predictor itself.
-        options: of the method.
+        predictor: predictor of the model.
+        rows: rows for its task. Either all have a pair, or none.
+        method: prediction method, called with columns of values; None for the predictor's own.
+        options: options of the method.
 
     Yields:
         Each row and its answer.
 
     Raises:
-        DataError: a row that is not what the model needs; names its place.
+        DataError: if a row is not what the model needs. The message names its place.
     """
     rows, method = iter(rows), method or predictor
-    first: Row | None = None  # of all: whether it has a pair counts for the others
+    first: Row | None = None  # the first row decides whether all rows have a pair
     while part := list(islice(rows, _AT_ONCE)):
         first = first or part[0]
         if keys_of(predictor.task)[1] == "pair":
@@ -220,7 +225,12 @@ def predict_rows(
 
 
 def _paired(row: Row, first: Row, predictor: Predictor) -> tuple[Any, ...]:
-    """Return the texts of a row: two where the first row has two, else one."""
+    """Return the texts of a row: two if the first row has two, else one.
+
+    Raises:
+        DataError: if the row has a pair and the first row has none, or the other way round, or the
+            task takes no pairs.
+    """
     has_pair, is_paired = row.values[1] is not None, first.values[1] is not None
     if has_pair and not predictor.task.takes_pairs:
         kind = type(predictor.task).__name__
@@ -239,13 +249,17 @@ def _answered(
     rows: list[Row],
     options: dict[str, Any],
 ) -> Iterator[Any]:
-    """Answer rows together; where that fails, one by one up to the row that is at fault."""
+    """Answer rows together. If that fails, answer them one by one to find the wrong row.
+
+    Raises:
+        DataError: if the method refuses a row. The message names its place.
+    """
     try:
         answers = method(*map(list, zip(*values, strict=True)), **options)
     except (TypeError, ValueError):
-        for each, row in zip(values, rows, strict=True):
+        for row_values, row in zip(values, rows, strict=True):
             try:
-                (answer,) = method(*([value] for value in each), **options)
+                (answer,) = method(*([value] for value in row_values), **options)
             except (TypeError, ValueError) as error:
                 raise DataError(f"{row.place}: {error}") from error
             yield answer
@@ -254,12 +268,12 @@ def _answered(
 
 
 def plain(answer: Any) -> Any:
-    """Return an answer in JSON's own kinds."""
+    """Return an answer as JSON values: dicts, lists, numbers and strings."""
     if isinstance(answer, list):
-        return [plain(each) for each in answer]
+        return [plain(item) for item in answer]
     if dataclasses.is_dataclass(answer) and not isinstance(answer, type):
         values = dataclasses.asdict(answer)
-        # JSON has no infinity, as the null score of an empty context is.
+        # JSON has no infinity, which is the null score of an empty context.
         return {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in values.items()
@@ -272,7 +286,7 @@ def plain(answer: Any) -> Any:
 # === Tables ===
 
 
-_DIGITS = 6  # of probabilities
+_DIGITS = 6  # decimal places of probabilities
 ENDINGS = (".csv", ".jsonl", ".tsv")
 _DIALECTS: dict[str, Any] = {
     ".csv": {"dialect": "excel", "lineterminator": "\n"},
@@ -283,20 +297,20 @@ _DIALECTS: dict[str, Any] = {
 def records(
     predictor: Predictor, rows: Iterable[Row], *, threshold: float = 0.5, **options: Any
 ) -> Iterator[dict[str, Any]]:
-    """Predict rows and yield each with its answer, by column.
+    """Yield a record (column -> value) for each row, with its values and its answer.
 
-    A classifier's columns are text, label, score, and the probability of each label `x` as "p_x";
-    of several labels "labels" has those at least as probable as `threshold`. Other tasks: score,
-    entities, fills or vector; the fields of an `Answer` or a `Choice`.
+    A classifier adds "label", "score" and the probability of each label `x` as "p_x". A multi-label
+    model has "labels" instead, those with a probability of at least `threshold`. Other tasks add
+    "score", "entities", "fills" or "vector", or the fields of an `Answer` or a `Choice`.
 
     Args:
-        predictor: with the model.
-        rows: see `predict_rows`.
-        threshold: of a model with several labels.
-        options: of the predictor's method.
+        predictor: predictor of the model.
+        rows: rows for its task; see `predict_rows`.
+        threshold: lowest probability of a label of a multi-label model.
+        options: options of the predictor's method.
 
     Raises:
-        DataError: a row that is not what the model needs; names its place.
+        DataError: if a row is not what the model needs. The message names its place.
     """
     task, keys = predictor.task, keys_of(predictor.task)
     is_labelled = features.LABEL in task.output
@@ -306,15 +320,15 @@ def records(
         method, options = predictor.predict_scores, {}
     for row, answer in predict_rows(predictor, rows, method, **options):
         named = dict(zip(keys, row.values, strict=True))
-        given = {name: value for name, value in named.items() if value is not None}
+        inputs = {name: value for name, value in named.items() if value is not None}
         if method is None:
-            yield {**given, **_columns(answer)}
+            yield {**inputs, **_columns(answer)}
         else:
-            yield {**given, **_labelled(answer, predictor.label_names, problem, threshold)}
+            yield {**inputs, **_labelled(answer, predictor.label_names, problem, threshold)}
 
 
 def _labelled(scores: Any, names: list[str], problem: str | None, threshold: float) -> dict:
-    """Return the columns of a classifier's answer."""
+    """Return the columns of a classifier's answer, from its probabilities [classes]."""
     (best,) = labels(scores[None], names, problem, top_k=None, threshold=threshold)
     probabilities = {
         f"p_{name}": round(float(p), _DIGITS) for name, p in zip(names, scores, strict=True)
@@ -334,15 +348,16 @@ def _columns(answer: Any) -> dict[str, Any]:
     if not values or isinstance(values[0], dict):
         return {"fills" if values and isinstance(answer[0], Fill) else "entities": values}
     if isinstance(values[0], list):
-        return {"fills": values}  # of several masks
+        return {"fills": values}  # a list for each of several masks
     return {"score": values[0]} if len(values) == 1 else {"vector": values}
 
 
 def require_new(path: Path, *, overwrite: bool) -> None:
-    """Refuse a file that cannot be written, or that is there already.
+    """Check that a file of predictions can be written.
 
     Raises:
-        UsageError: so it is.
+        UsageError: if the ending is unknown, the path is a folder, or the file exists and
+            `overwrite` is False.
     """
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"out= must end with {', '.join(ENDINGS)}. Received: out={path}")
@@ -353,10 +368,10 @@ def require_new(path: Path, *, overwrite: bool) -> None:
 
 
 def write(path: Path, rows: Iterable[dict[str, Any]]) -> int:
-    """Write records to a file by its ending: .csv, .tsv or .jsonl, in UTF-8; return their number.
+    """Write records to a .csv, .tsv or .jsonl file in UTF-8 and return their number.
 
-    A table's columns are those of the first record; lists in it are JSON. The file appears when
-    all is written.
+    The columns of a table are those of the first record, and lists in it are JSON. The file appears
+    only when all records are written.
     """
     written = 0
     with file_io.new_file(path) as file:
@@ -377,4 +392,5 @@ def write(path: Path, rows: Iterable[dict[str, Any]]) -> int:
 
 
 def _cell(value: Any) -> Any:
+    """Return the value of a table cell: lists and dicts as JSON."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value

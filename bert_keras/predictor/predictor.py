@@ -1,4 +1,4 @@
-"""`Predictor`: from texts to answers with a trained model, on any backend."""
+"""`Predictor`: a trained model with its tokenizer and the options of its predictions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from bert_keras.inference.batching import check_batch_size
 from bert_keras.models import BertEncoder, Task, checked_length, encoder_for
 from bert_keras.tokenizers import Tokenizer
 
-_TEXTS = ("prompt", "prompt_name")  # options that are no numbers
+_TEXTS = ("prompt", "prompt_name")  # options that are strings; all others are numbers
 
 
 class PredictorState(abc.ABC):
-    """State, opening and saving of a `Predictor`; the methods that answer come from `inference`."""
+    """State, opening and saving of a `Predictor`. The prediction methods come from `inference`."""
 
     def __init__(
         self,
@@ -74,55 +74,59 @@ class PredictorState(abc.ABC):
         allow_pickle: bool = False,
         trust: bool = False,
     ) -> Self:
-        """Opens a model and its tokenizer, and how they are asked where their folder says it.
+        """Open a model with its tokenizer and the predictor settings of its folder.
 
-        Fine-tuned models say how long their texts were, and of questions how they are answered;
-        folders of sentence-transformers the former.
+        Folders of fine-tuned models state the maximum length of texts and options such as
+        `null_threshold`. Folders of sentence-transformers state the maximum length.
 
         Args:
-            handle: see `BertEncoder.from_preset`.
-            batch_size: see the class.
-            max_length: instead of what the folder says.
+            handle: preset, folder or `hf://` handle; see `BertEncoder.from_preset`.
+            batch_size: number of texts in a batch.
+            max_length: maximum number of tokens, instead of the folder's.
             allow_pickle: see `BertEncoder.from_preset`.
-            trust: see there.
+            trust: see `BertEncoder.from_preset`.
 
         Raises:
-            ArtifactError: the folder cannot be read, is damaged, or says what does not fit.
-            ValueError: an argument is out of range.
+            ArtifactError: if the folder cannot be read, is damaged, or its settings do not fit.
+            ValueError: if an argument is out of range.
         """
         from bert_keras.loading import load_checkpoint
 
         task = load_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
-        # A task has them attached. It has no tokenizer where the folder has none: that is told.
+        # A task has the tokenizer of its folder. If it has none, `Tokenizer` raises the reason.
         tokenizer = task.tokenizer if isinstance(task, Task) else None
         if tokenizer is None:
             tokenizer = Tokenizer.from_preset(handle)
         is_task = isinstance(task, Task)
-        asked = task.predictor_config if is_task else read_predictor_config(handle)
-        told: dict[str, Any] = {"options": asked.options, "pairs": asked.pairs}
+        config = task.predictor_config if is_task else read_predictor_config(handle)
+        settings: dict[str, Any] = {"options": config.options, "pairs": config.pairs}
         try:
-            opened = cls(task, tokenizer, **told)
-            length = min(asked.max_length or opened.max_length, opened.max_length)
+            opened = cls(task, tokenizer, **settings)
+            length = min(config.max_length or opened.max_length, opened.max_length)
             checked_length(length, opened.encoder)
         except ValueError as error:
             raise ArtifactError(f"{handle}: {error}") from error
         sizes = {"max_length": length if max_length is None else max_length}
-        return cls(task, tokenizer, batch_size=batch_size, **sizes, **told)
+        return cls(task, tokenizer, batch_size=batch_size, **sizes, **settings)
 
     def save_to_preset(self, directory: str | Path) -> None:
-        """Writes the folder that `from_preset` opens: model, tokenizer, and how they are asked.
+        """Write a folder that `from_preset` opens: model, tokenizer and predictor settings.
 
         Raises:
-            NumericError: a weight is not finite. Nothing is written.
+            NumericError: if a weight is not finite. Nothing is written.
         """
         self.task.save_to_preset(directory)
-        if getattr(self.task, "tokenizer", None) is not self.tokenizer:  # else it is written
+        if getattr(self.task, "tokenizer", None) is not self.tokenizer:  # a task saves its own
             self.tokenizer.save_to_preset(directory)
-        asked = PredictorConfig(self.max_length, self.options, self.pairs)
-        write_predictor_config(Path(directory), asked)
+        config = PredictorConfig(self.max_length, self.options, self.pairs)
+        write_predictor_config(Path(directory), config)
 
     def _check_options(self) -> None:
-        """Refuse options that the method does not take, or that are no numbers."""
+        """Check that the prediction method takes the options and that they are finite numbers.
+
+        Raises:
+            ValueError: if it does not, or they are not.
+        """
         method = self._method()
         known = [
             parameter.name
@@ -146,17 +150,20 @@ class PredictorState(abc.ABC):
 
     @abc.abstractmethod
     def _method(self, is_paired: bool = False) -> Callable[..., Any]:
-        """Return the method that a call of the predictor calls."""
+        """Return the prediction method of the task; `is_paired`: for pairs of texts."""
 
     def _answering(self) -> Task | BertEncoder:
+        """Return the task or encoder that computes the answers."""
         return self.task
 
     def _runner_of(self, model: Task | BertEncoder, batch_size: int | None = None) -> Runner:
+        """Return a runner of a model with this predictor's tokenizer and length."""
         size = self.batch_size if batch_size is None else batch_size
         sizes = {"batch_size": size, "max_length": self.max_length}
         return Runner(model, self.tokenizer, **sizes, progress=self._report)
 
     def _report(self, done: int, total: int) -> None:
+        """Call `progress`, which may be set at any time, if it is set."""
         if self.progress is not None:
             self.progress(done, total)
 
@@ -175,29 +182,29 @@ class Predictor(
     PairMethods,
     VectorMethods,
 ):
-    """Answers for texts, in the order they are given.
+    """A trained model with its tokenizer, which predicts answers for texts in their order.
 
-    Texts of similar length run together; for JAX, which compiles for every shape, they are padded
-    to a few sizes. A text longer than `max_length` is cut; the words of
-    `predict_entities` and the context of `predict_answers` are read in as many parts as it takes.
+    Texts of similar length run in one batch. On JAX, which compiles for every shape, batches are
+    padded to few sizes. A text longer than `max_length` is truncated. But long texts of
+    `predict_entities` and contexts of `predict_answers` are read in several parts.
 
     Args:
-        task: any task but `ElectraPretrainer`, or a `BertEncoder`.
-        tokenizer: the one the model was trained with; None for that of the task.
-        batch_size: how many texts run together.
-        max_length: most tokens of a text or pair, [CLS] and [SEP] counted; None for as many as the
-            model has positions. A model has learned no more than the length it was trained with.
-        options: what a call gives its method where it does not say otherwise, as `null_threshold`.
-        pairs: of a model that takes one text or two: whether it learned from two, which exported
-            models then take. It is asked as its caller likes.
+        task: any task except `ElectraPretrainer`, or a `BertEncoder`.
+        tokenizer: tokenizer that the model was trained with; None for that of the task.
+        batch_size: number of texts in a batch.
+        max_length: maximum number of tokens of a text or pair with [CLS] and [SEP]; None for the
+            number of the model's positions. Longer texts than in training may be answered badly.
+        options: default options of the prediction method, such as `null_threshold`.
+        pairs: True if a model that can read one text or two was trained with pairs. Exported models
+            then take pairs. Calls of the predictor may pass one text or two in any case.
 
     Attributes:
-        progress: None, or a function that is told after every batch how many rows are done, and of
-            how many.
+        progress: None, or a function that is called after every batch with (rows done, rows in
+            all).
 
     Raises:
-        ValueError: the tokenizer has ids that the model has not, a value is out of range, or an
-            option is not of that method.
+        ValueError: if there is no tokenizer, it has more ids than the model, a value is out of
+            range, or the prediction method does not take an option.
     """
 
     earlier_names = MappingProxyType(
@@ -214,18 +221,31 @@ class Predictor(
     )
 
     def __call__(self, texts: Sequence[Any], *more: Any, **options: Any) -> Any:
-        """Answer by the method that suits the model's class.
+        """Call the prediction method of the model's class.
 
-        `predict_labels` of a `SequenceClassifier` (`predict_scores` of a regression) and of a
-        `SentencePairs` that has labels, `predict_entities` of a `TokenClassifier`,
-        `predict_answers` of a `QuestionAnswerer`, `predict_choices` of a `MultipleChoice`,
-        `encode` of any other that makes vectors (`similarity` where it is given pairs), else
-        `fill_mask`. One text instead of a list has one answer instead of a list.
+        - `SequenceClassifier`, and `SentencePairs` with labels: `predict_labels`, or
+          `predict_scores` for a regression;
+        - `TokenClassifier`: `predict_entities`;
+        - `QuestionAnswerer`: `predict_answers`;
+        - `MultipleChoice`: `predict_choices`;
+        - `MaskedLM` and `Pretrainer`: `fill_mask`;
+        - other models: `encode`, or `similarity` for pairs of texts.
+
+        Args:
+            texts: first column of the method, or one row.
+            more: further columns of the method.
+            options: options of the method, which replace those of the predictor.
+
+        Returns:
+            The result of the method: an answer for each row; a single one for one row.
         """
         return self._method(bool(more))(texts, *more, **{**self.options, **options})
 
     def _method(self, is_paired: bool = False) -> Callable[..., Any]:
-        """Return the method that answers; that of a task of other code is the task's own."""
+        """Return the prediction method of the task; `is_paired`: for pairs of texts.
+
+        A task that is defined outside this package may bring a method that `Predictor` lacks.
+        """
         name = self.task.answer_method(is_paired)
         if hasattr(type(self), name):
             return getattr(self, name)
@@ -233,10 +253,10 @@ class Predictor(
 
     @property
     def prompt(self) -> str:
-        """The text that is read before each text by default; "" for none."""
-        told = [self.options.get(name) for name in ("prompt", "prompt_name")]
-        return prompt_of(self.task.options, *told)
+        """Prompt that is put before each text by default; "" for none."""
+        names = [self.options.get(name) for name in ("prompt", "prompt_name")]
+        return prompt_of(self.task.options, *names)
 
     def prompt_length(self, prompt: str) -> int:
-        """Return how many tokens a prompt takes at the beginning of a row, with [CLS]; 0 of ""."""
+        """Return the number of tokens of a prompt with [CLS]; 0 for ""."""
         return prompt_length(self._runner(), prompt)
