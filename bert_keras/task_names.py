@@ -27,6 +27,11 @@ PRETRAINED: dict[str, tuple[str, ...]] = {
     "electra_pretraining": ("ElectraPretrainer",),
     "replaced_token_detection": ("ReplacedTokenDetector",),
 }
+# Tasks whose examples are a table of texts, or of pairs.
+TEXT_TASKS = (
+    *("text_classification", "multi_label_classification", "text_regression"),
+    *("sentence_similarity", "pair_classification", "retrieval"),
+)
 
 
 def names_of(class_name: str) -> list[str]:

@@ -42,7 +42,7 @@ def _operation() -> Any:
 
 def _torch_layer() -> Any:
     if keras.backend.backend() != "torch":
-        pytest.skip("of layers on PyTorch alone")
+        pytest.skip("backend: of layers on PyTorch alone")
     return _dense()
 
 

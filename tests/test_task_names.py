@@ -58,7 +58,7 @@ def test_recipes_have_these_names() -> None:
     named = {task for _, rule in rules_of(FinetuneRecipe) for task in rule.tasks}
     assert named <= set(FINETUNED)
     (rule,) = (rule for field, rule in rules_of(FinetuneRecipe) if field.name == "task")
-    assert rule.choices == KINDS
+    assert tuple(rule.choices) == KINDS
     assert next(rules_of(FinetuneRecipe))[0].name == "task"
 
 

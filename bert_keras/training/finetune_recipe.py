@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from bert_keras.task_names import FINETUNED, FINETUNING, WIDTH
+from bert_keras.task_names import FINETUNED, FINETUNING, TEXT_TASKS, WIDTH
 from bert_keras.training import recipe_files
 from bert_keras.training.recipe_base import RENAMED_TASKS, SEEDS, RunRecipe, Section, changed, fail
 
@@ -17,8 +17,7 @@ KINDS = tuple(FINETUNED)
 _CHOICES, _QUESTIONS = ("multiple_choice",), ("question_answering",)
 _TAGS = ("token_classification",)
 _VECTORS = ("sentence_similarity", "pair_classification", "retrieval")
-_TEXTS = ("text_classification", "multi_label_classification", "text_regression", *_VECTORS)
-_TABLES = (*_TEXTS, *_CHOICES)
+_TABLES = (*TEXT_TASKS, *_CHOICES)
 _CLASSES = ("text_classification", "pair_classification")
 _LABELLED = (
     *("text_classification", "multi_label_classification"),
@@ -46,7 +45,7 @@ class FinetuneRecipe(RunRecipe):
     """
 
     # === Task and data ===
-    task: str = _data("task to fine-tune for", choices=KINDS)
+    task: str = _data("task to fine-tune for", choices=FINETUNED.keys())
     train: str = _data("file of examples to train on", "")
     dev: str = _data("file of examples to evaluate on; empty: validation_split of train", "")
     validation_split: float = _data(
@@ -87,12 +86,12 @@ class FinetuneRecipe(RunRecipe):
     encoding: str = _files(
         "text encoding of the files", "utf-8", tasks=(*_TABLES, "token_classification")
     )
-    text: str = _files("column of the text", "text", tasks=_TEXTS)
-    pair: str = _files("column of the second text; empty: there is none", "", tasks=_TEXTS)
+    text: str = _files("column of the text", "text", tasks=TEXT_TASKS)
+    pair: str = _files("column of the second text; empty: there is none", "", tasks=TEXT_TASKS)
     label: str = _files(
         "column of the label, number or labels",
         "label",
-        tasks=tuple(task for task in _TEXTS if task != "retrieval"),
+        tasks=tuple(task for task in TEXT_TASKS if task != "retrieval"),
     )
     label_separator: str = _files(
         "separator of the labels of a row", ",", tasks=("multi_label_classification",)

@@ -1,7 +1,16 @@
 """Tasks of fine-tuning, a file for each kind: from a file of examples to a score."""
 
 from bert_keras.training.tasks.registry import TASKS, task_of
-from bert_keras.training.tasks.task import Evaluation, FinetuningTask, HardExample
+from bert_keras.training.tasks.task import BAD, GOOD, Evaluation, FinetuningTask, HardExample
 from bert_keras.training.tasks.text_classification import PROBLEMS
 
-__all__ = ["PROBLEMS", "TASKS", "Evaluation", "FinetuningTask", "HardExample", "task_of"]
+__all__ = [
+    "BAD",
+    "GOOD",
+    "PROBLEMS",
+    "TASKS",
+    "Evaluation",
+    "FinetuningTask",
+    "HardExample",
+    "task_of",
+]

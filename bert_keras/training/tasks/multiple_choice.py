@@ -13,12 +13,15 @@ from bert_keras.models import BertEncoder, MultipleChoice, Task
 from bert_keras.predictor import Predictor, column_of
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.tasks.task import (
+    BAD,
+    GOOD,
     Evaluation,
     FinetuningTask,
     HardExample,
     table_options,
     text_head,
     write_glue,
+    write_rows,
 )
 
 
@@ -79,6 +82,13 @@ class MultipleChoiceTask(FinetuningTask):
         return [
             str(choice.index) for choice in predictor.predict_choices(data.prompts, data.options)
         ]
+
+    def quicktest_data(self, folder: Path) -> dict[str, str]:
+        """Prompts with two options each."""
+        rows = [
+            {"prompt": "the film was", "options": [a, b], "answer": 0} for a in GOOD for b in BAD
+        ]
+        return {"train": write_rows(folder, rows)}
 
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
         """A table: index, prediction."""

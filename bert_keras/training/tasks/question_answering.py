@@ -20,7 +20,7 @@ from bert_keras.errors import DataError
 from bert_keras.models import BertEncoder, QuestionAnswerer, Task
 from bert_keras.predictor import Answer, Predictor
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.training.tasks.task import Evaluation, FinetuningTask, HardExample
+from bert_keras.training.tasks.task import GOOD, Evaluation, FinetuningTask, HardExample
 
 # Our values, and the options of `Predictor.predict_answers` that they are.
 _OPTIONS = {"stride": "stride", "max_question": "max_question", "max_answer": "max_pieces"}
@@ -183,6 +183,26 @@ class QuestionAnsweringTask(FinetuningTask):
             [question.context for question in data],
             **{**self.options, **options},
         )
+
+    def quicktest_data(self, folder: Path) -> dict[str, str]:
+        """Two questions about each of three texts."""
+        context = "the film was good ? Ada is in Rome"
+        asked = [("who is in Rome ?", "Ada"), ("where is Ada ?", "Rome")]
+        paragraphs = []
+        for number, word in enumerate(GOOD):
+            questions = [
+                {
+                    "id": f"{number} {question}",
+                    "question": question,
+                    "answers": [{"text": answer, "answer_start": context.index(answer)}],
+                }
+                for question, answer in asked
+            ]
+            paragraphs.append({"context": f"{context} {word}", "qas": questions})
+        content = {"version": "1.1", "data": [{"title": "A", "paragraphs": paragraphs}]}
+        path = folder / "train.json"
+        file_io.write_text(path, json.dumps(content))
+        return {"train": str(path)}
 
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
         """SQuAD's form: {id: answer}."""

@@ -15,11 +15,15 @@ from bert_keras.models import BertEncoder, SentencePairs, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.tasks.task import (
+    BAD,
+    GOOD,
     Evaluation,
     HardExample,
     TextTask,
     require_two,
+    scored_pairs,
     write_glue,
+    write_rows,
 )
 from bert_keras.training.tasks.text_classification import TextClassificationTask
 
@@ -72,6 +76,10 @@ class SentenceSimilarityTask(TextTask):
         found = predictor.similarity(data.texts, data.pairs)
         return [f"{score:.4f}" for score in found * self.recipe.max_score]
 
+    def quicktest_data(self, folder: Path) -> dict[str, str]:
+        """Pairs of texts with numbers."""
+        return scored_pairs(folder)
+
     def write(self, path: Path, data: Texts, predictions: Sequence[Any]) -> None:
         """A table: index, prediction."""
         del data
@@ -110,6 +118,20 @@ class PairClassificationTask(TextClassificationTask):
             num_classes=len(names),
             labels=names,
         )
+
+    def quicktest_data(self, folder: Path) -> dict[str, str]:
+        """Pairs of texts with one of two labels."""
+        rows = [
+            {
+                "text": f"the film was {a}",
+                "pair": f"the film is {b}",
+                "label": "same" if (a in GOOD) == (b in GOOD) else "other",
+            }
+            for a in (*GOOD, *BAD)
+            for b in (*GOOD, *BAD)
+        ]
+        columns = {"text": "text", "pair": "pair", "label": "label"}
+        return {"train": write_rows(folder, rows), **columns}
 
     def examples(
         self, tokenizer: Tokenizer, data: Texts, labels: list[str] | None, **options: Any
@@ -179,6 +201,10 @@ class RetrievalTask(TextTask):
         """The nearest of all second texts."""
         self.check(data, None)
         return self._search(predictor, data)[0]
+
+    def quicktest_data(self, folder: Path) -> dict[str, str]:
+        """Pairs of texts with numbers."""
+        return scored_pairs(folder)
 
     def write(self, path: Path, data: Texts, predictions: Sequence[Any]) -> None:
         """A table: index, the text that was found."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -70,10 +71,6 @@ class Evaluation:
         }
 
 
-# Tasks with one label for each text or token.
-_ONE_LABEL = ("text_classification", "pair_classification", "token_classification")
-
-
 class FinetuningTask(abc.ABC):
     """A kind of fine-tuning, with a recipe's values.
 
@@ -100,8 +97,8 @@ class FinetuningTask(abc.ABC):
 
     @property
     def has_confusion(self) -> bool:
-        """True where an evaluation has a confusion matrix."""
-        return self.recipe.task in _ONE_LABEL
+        """True where an evaluation has a confusion matrix: of one label for a text or token."""
+        return False
 
     def predictor(self, task: Task, tokenizer: Tokenizer) -> Predictor:
         """Return the predictor of a model of this kind."""
@@ -176,6 +173,17 @@ class FinetuningTask(abc.ABC):
         """
 
     @abc.abstractmethod
+    def quicktest_data(self, folder: Path) -> dict[str, str]:
+        """Write a few examples for a quick test.
+
+        Args:
+            folder: existing.
+
+        Returns:
+            The values of a recipe that reads them, "train" among them.
+        """
+
+    @abc.abstractmethod
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
         """Writes predictions in the form that is official for such tasks."""
 
@@ -194,6 +202,30 @@ def text_head(
     if options["hidden_activation"] is None and not encoder.config.pooler:
         options["hidden_activation"] = "tanh"
     return options
+
+
+# === Examples of a quick test ===
+
+
+GOOD, BAD = ("good", "fine", "great"), ("bad", "poor", "awful")
+
+
+def write_rows(folder: Path, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write examples as lines of JSON; return the name of the file."""
+    path = folder / "train.jsonl"
+    file_io.write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def scored_pairs(folder: Path) -> dict[str, str]:
+    """Write pairs of texts with a number each; return the values of a recipe that reads them."""
+    rows = [
+        {"text": f"the film was {a}", "pair": f"the film is {b}", "label": float(a in GOOD)}
+        for a in (*GOOD, *BAD)
+        for b in GOOD
+    ]
+    columns = {"text": "text", "pair": "pair", "label": "label"}
+    return {"train": write_rows(folder, rows), **columns}
 
 
 # === Tables of texts ===

@@ -22,13 +22,17 @@ from bert_keras.models import BertEncoder, SequenceClassifier, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.tasks.task import (
+    BAD,
+    GOOD,
     Evaluation,
     HardExample,
     TextTask,
     require_two,
+    scored_pairs,
     shown,
     text_head,
     write_glue,
+    write_rows,
 )
 
 _SHOWN = 20
@@ -41,6 +45,11 @@ PROBLEMS = {
 
 class TextClassificationTask(TextTask):
     """A `SequenceClassifier`."""
+
+    @property
+    def has_confusion(self) -> bool:
+        """True where each text has one label."""
+        return self.problem == "single_label"
 
     @property
     def answers_pairs(self) -> bool:
@@ -202,6 +211,17 @@ class TextClassificationTask(TextTask):
             return answer if isinstance(answer, str) else f"{answer:.4f}"
 
         return [one(answer) for answer in answers]
+
+    def quicktest_data(self, folder: Path) -> dict[str, str]:
+        """Texts with a label or several, or pairs with numbers."""
+        if self.problem == "regression":
+            return scored_pairs(folder)
+        if self.problem == "multi_label":
+            rows = [{"text": f"{a} {b}", "label": [a, b]} for a in GOOD for b in BAD]
+        else:
+            rows = [{"text": f"the film was {word}", "label": "good"} for word in GOOD]
+            rows += [{"text": f"the film is {word}", "label": "bad"} for word in BAD]
+        return {"train": write_rows(folder, rows), "text": "text", "label": "label"}
 
     def write(self, path: Path, data: Texts, predictions: Sequence[Any]) -> None:
         """GLUE's form: index, prediction."""

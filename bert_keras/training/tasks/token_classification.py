@@ -44,6 +44,8 @@ class TokenClassificationTask(FinetuningTask):
             encoding=recipe.encoding,
         )
 
+    has_confusion = True  # pyright: ignore[reportAssignmentType]
+
     def labels(self, data: TaggedWords) -> list[str]:
         """O, and B-X and I-X of every type X that there is; B and I of the type without a name."""
         found = {name.partition("-")[2] for name in label_names(data)[1:]}
@@ -107,6 +109,16 @@ class TokenClassificationTask(FinetuningTask):
     def predict(self, predictor: Predictor, data: TaggedWords) -> list[list[str]]:
         """A tag for every word."""
         return _in_bio(predictor.predict_tags(data.words), predictor)
+
+    def quicktest_data(self, folder: Path) -> dict[str, str]:
+        """Sentences with names of persons and places."""
+        path = folder / "train.conll"
+        sentences = [
+            "Ada B-PER\nis O\nin O\nRome B-LOC\n",
+            "the O\nfilm O\nwas O\nin O\nRome B-LOC\n",
+        ]
+        file_io.write_text(path, "\n".join(sentences * 4))
+        return {"train": str(path)}
 
     def write(self, path: Path, data: TaggedWords, predictions: Sequence[Any]) -> None:
         """Columns that conlleval reads: the word, the right tag if known, the tag that was found.
