@@ -1,1 +1,1 @@
-"""Programs of SavedModels. Each module imports TensorFlow in its first lines."""
+"""Predictions as TensorFlow graphs, for SavedModels. Each module imports TensorFlow at its top."""

@@ -1,4 +1,4 @@
-"""Words of texts in a TensorFlow graph, by the kinds of their characters."""
+"""Splitting of texts into words in a TensorFlow graph, by flags of their characters."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from bert_keras.inference import token_classification
 from bert_keras.tokenizers.basic_tokenizer import NUM_CODE_POINTS, PAGE_BITS, PAGE_SIZE, paged
 from bert_keras.tokenizers.tf_basic_tokenizer import flags_at
 
-# Flags of characters: those that `inference.token_classification` and the pieces of texts need.
+# Flags of characters, for the rules of `inference.token_classification.words_of` and for pieces.
 SPACE, CHINESE, ATTACHED, MARK, WORD, DIGIT, PARTING, WIDE, INNER, QUOTE, S, ACCENT = (
     1 << bit for bit in range(12)
 )
-_UNASSIGNED = ("Cn", "Co", "Cs")  # most of them, and of no other kind
+_UNASSIGNED = ("Cn", "Co", "Cs")  # categories of most code points, which can only be CHINESE
 
 
 class Characters(tf.Module):
-    """`characters(code_points)`: the flags of each, int32."""
+    """Lookup table from code points to their flags."""
 
     def __init__(self) -> None:
         super().__init__(name="characters")
@@ -30,34 +30,35 @@ class Characters(tf.Module):
         self._page_of, self._pages = tf.constant(page_of), tf.constant(pages.reshape(-1))
 
     def __call__(self, points: tf.Tensor) -> tf.Tensor:
-        """int32 code points of any shape -> their flags."""
+        """Return the flags of int32 code points, int32 of the same shape."""
         page = tf.gather(self._page_of, tf.bitwise.right_shift(points, PAGE_BITS))
         within = tf.bitwise.bitwise_and(points, PAGE_SIZE - 1)
         return tf.gather(self._pages, tf.bitwise.left_shift(page, PAGE_BITS) + within)
 
 
 def has(flags: tf.Tensor, wanted: int) -> tf.Tensor:
-    """Return whether any of the wanted flags is there: bool."""
+    """Return bool of the same shape: True if any of the wanted flags is set."""
     return tf.bitwise.bitwise_and(flags, wanted) != 0
 
 
 def lacks(flags: tf.Tensor, unwanted: int) -> tf.Tensor:
-    """Return whether none of them is there: bool."""
+    """Return bool of the same shape: True if none of the unwanted flags is set."""
     return tf.bitwise.bitwise_and(flags, unwanted) == 0
 
 
 @functools.lru_cache(maxsize=1)
 def _table() -> tuple[np.ndarray, np.ndarray]:
-    """The number of each page, and the different pages. Takes about two seconds, once."""
+    """Return the flags of all code points as `page_of` and `pages`; takes two seconds, cached."""
     return paged(np.array([_flags(chr(code)) for code in range(NUM_CODE_POINTS)], np.int32))
 
 
 def _flags(character: str) -> int:
+    """Return the flags of a character."""
     category = unicodedata.category(character)
     if category in _UNASSIGNED:
         return CHINESE if token_classification.is_chinese(character) else 0
     is_letter = re.match(r"\w", character) is not None
-    found = {
+    flags = {
         SPACE: character.isspace(),
         CHINESE: token_classification.is_chinese(character),
         ATTACHED: token_classification.is_attached(character),
@@ -71,7 +72,7 @@ def _flags(character: str) -> int:
         S: character in "sS",
         ACCENT: category.startswith("M"),
     }
-    return sum(flag for flag, is_there in found.items() if is_there)
+    return sum(flag for flag, is_set in flags.items() if is_set)
 
 
 # === Words ===
@@ -81,11 +82,11 @@ class TextWords(NamedTuple):
     """The words of a batch of texts.
 
     Attributes:
-        points: the texts' code points, int32 [batch, (characters)].
-        splits: int64 [batch + 1], where each text's words begin.
-        starts: int64 [words], where each begins in its text;
-        ends: and the character behind its last.
-        texts: the words themselves, string [words].
+        points: code points of the texts, int32 [batch, (characters)].
+        splits: int64 [batch + 1], index of the first word of each text.
+        starts: int64 [words], index in its text of the first character of each word.
+        ends: int64 [words], index after its last character.
+        texts: the words as strings [words].
     """
 
     points: tf.RaggedTensor
@@ -96,11 +97,16 @@ class TextWords(NamedTuple):
 
 
 def words_of(texts: tf.Tensor, kinds: Characters) -> TextWords:
-    """See `inference.token_classification.words_of`: string [batch], UTF-8."""
+    """Split texts into words by the rules of `inference.token_classification.words_of`.
+
+    Args:
+        texts: UTF-8 strings [batch].
+        kinds: table of character flags.
+    """
     points = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
     flags, splits = kinds(points.flat_values), points.row_splits
     is_first = flags_at(splits[:-1], tf.size(flags))
-    # A character with all that is attached to it.
+    # From here on, a character includes the accents that are attached to it.
     begins = is_first | lacks(flags, ATTACHED) | has(before(flags), SPACE)
     starts = tf.where(begins)[:, 0]
     ends = tf.concat([starts[1:], splits[-1:]], axis=0)[: tf.size(starts)]
@@ -123,7 +129,7 @@ def words_of(texts: tf.Tensor, kinds: Characters) -> TextWords:
 
 
 def spelled(points: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Parts of code points as strings: string [parts]."""
+    """Return the parts from `starts` to `ends` of flat code points, as strings [parts]."""
     places = tf.ragged.range(starts, ends)
     return tf.strings.unicode_encode(
         places.with_flat_values(tf.gather(points, places.flat_values)), "UTF-8"
@@ -131,11 +137,17 @@ def spelled(points: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
 
 
 def _begin_words(flags: tf.Tensor, is_inside: tf.Tensor, begins_run: tf.Tensor) -> tf.Tensor:
-    """Return where words begin in runs without white space and Chinese characters."""
-    goes_on = is_inside & tf.logical_not(begins_run)  # with the run of the character before
+    """Return bool [characters]: True where a word begins in a run without spaces and Chinese.
+
+    Args:
+        flags: flags of all characters of the batch, int32 [characters].
+        is_inside: True for the characters of runs.
+        begins_run: True for the first character of each run.
+    """
+    goes_on = is_inside & tf.logical_not(begins_run)  # continues the run of the previous character
     last, following = before(flags) * tf.cast(goes_on, tf.int32), _behind(flags)
     following *= tf.cast(_behind(goes_on), tf.int32)
-    is_letter = has(flags, WORD)  # of the character itself; of those beside it:
+    is_letter = has(flags, WORD)
     last_letter, last_digit = has(last, WORD), has(last, DIGIT)
     next_letter, next_digit = has(following, WORD), has(following, DIGIT)
     beside = last_letter & next_letter & tf.logical_not(last_digit & next_digit)
@@ -143,7 +155,7 @@ def _begin_words(flags: tf.Tensor, is_inside: tf.Tensor, begins_run: tf.Tensor) 
     parts |= has(flags, INNER) & beside
 
     begins_segment = begins_run | (goes_on & (parts | before(parts)))
-    # Marks before and behind what else is in a segment are words, one by one.
+    # Marks at both ends of a segment are words of their own. The rest is its core.
     segment = tf.cumsum(tf.cast(begins_segment, tf.int32))
     is_core = is_inside & lacks(flags, MARK)
     count = tf.cumsum(tf.cast(is_core, tf.int32))
@@ -155,8 +167,8 @@ def _begin_words(flags: tf.Tensor, is_inside: tf.Tensor, begins_run: tf.Tensor) 
     )
     is_within &= is_inside
     begins_core = is_within & (begins_segment | tf.logical_not(before(is_within)))
-    joined = is_within & tf.logical_not(begins_core)  # with the character before, in one core
-    # A possessive 's at the end.
+    joined = is_within & tf.logical_not(begins_core)  # in the same core as the previous character
+    # A possessive 's at the end of a core is a word of its own.
     ends_core = is_within & tf.logical_not(_behind(joined))
     is_owner = ends_core & joined & has(flags, S) & before(joined & has(flags, QUOTE))
     is_owner &= before(before(is_letter))
@@ -164,10 +176,10 @@ def _begin_words(flags: tf.Tensor, is_inside: tf.Tensor, begins_run: tf.Tensor) 
 
 
 def before(values: tf.Tensor) -> tf.Tensor:
-    """Return the values one place before; 0 before the first."""
+    """Return the previous value for each place; 0 for the first place."""
     return tf.concat([tf.zeros_like(values[:1]), values[:-1]], axis=0)
 
 
 def _behind(values: tf.Tensor) -> tf.Tensor:
-    """Return the values one place behind."""
+    """Return the next value for each place; 0 for the last place."""
     return tf.concat([values[1:], tf.zeros_like(values[:1])], axis=0)

@@ -1,4 +1,4 @@
-"""Answers to questions in a TensorFlow graph: those of `Predictor.predict_answers`."""
+"""Question answering in a TensorFlow graph, with the answers of `Predictor.predict_answers`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from bert_keras.export.graph.text_classification import call_in_parts, call_mode
 from bert_keras.models import QuestionAnswerer
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 
-_AROUND = 3  # special tokens of a row
+_AROUND = 3  # number of special tokens in a row
 _NEVER = float("-inf")
 
 
 class _Spans(NamedTuple):
-    """Pieces of contexts that may be answers, of all questions: [spans] all.
+    """Candidate answers to all questions. All tensors have the shape [spans].
 
     Attributes:
-        source: number of the question.
-        start: the first character, among those of all contexts;
-        end: and the one behind the last.
-        logit: float64.
+        source: index of the question.
+        start: index of the first character among the characters of all contexts.
+        end: index after the last character.
+        logit: start logit plus end logit, float64.
     """
 
     source: tf.Tensor
@@ -34,17 +34,17 @@ class _Spans(NamedTuple):
 
 
 class Questions(tf.Module):
-    """`questions(questions, contexts)`: the answers.
+    """Answers questions in a graph: `module(questions, contexts)`.
 
     Args:
-        task: the model.
-        tokenizer: its own.
-        max_length: tokens of a row; longer contexts are read in parts.
-        null_threshold: see `Predictor.predict_answers`, as for the others.
-        stride: pieces from one part to the next.
-        max_question: pieces of a question.
-        max_pieces: of an answer.
-        n_best: answers that share a probability.
+        task: question answering model.
+        tokenizer: tokenizer of the model, in the graph.
+        max_length: maximum number of tokens of a row; longer contexts are read in parts.
+        null_threshold: see `Predictor.predict_answers`, also for the following arguments.
+        stride: number of pieces from one part of a context to the next.
+        max_question: maximum number of pieces of a question.
+        max_pieces: maximum number of pieces of an answer.
+        n_best: number of answers in the softmax that gives the probability.
     """
 
     def __init__(
@@ -65,26 +65,39 @@ class Questions(tf.Module):
         self._max_pieces, self._n_best, self._null_threshold = max_pieces, n_best, null_threshold
 
     def __call__(self, questions: tf.Tensor, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The answers to questions, string [batch], in contexts, string [batch].
+        """Return the answers to questions.
+
+        Args:
+            questions: UTF-8 strings [batch].
+            contexts: UTF-8 strings [batch].
 
         Returns:
-            `answer`: string [batch], "" where there is none; `start` and `end`: int32, characters
-            of the context; `score`: float32, its probability; `null_score`: float32, by how much
-            no answer is better, the largest number of its kind where the context has none.
+            `answer`: strings [batch], "" for no answer; `start` and `end`: int32 [batch], character
+            positions in the context; `score`: float32 [batch], the probability; `null_score`:
+            float32 [batch], logit of no answer minus that of the best span, or the largest float32
+            if the context has no span.
         """
-        asked = self._tokenizer.pieces(questions, special_tokens_in_text=False)
+        question_ids = self._tokenizer.pieces(questions, special_tokens_in_text=False)
         points = tf.strings.unicode_decode(contexts, "UTF-8", errors="replace")
         pieces, starts, ends = self._pieces(contexts, points)
-        spans, null = self._spans(asked[:, : self._max_question], pieces, starts, ends)
+        spans, null = self._spans(question_ids[:, : self._max_question], pieces, starts, ends)
         return self._best(spans, null, points)
 
     def _pieces(
         self, contexts: tf.Tensor, points: tf.RaggedTensor
     ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Of the contexts: ids [batch, (pieces)], and where each begins and ends, flat.
+        """Tokenize contexts.
 
-        Places count all characters of the batch; accents that the tokenizer takes away belong to
-        the piece before them, as in `data.sliding_windows.Pieces`.
+        Accents that the tokenizer strips belong to the piece before them, as in
+        `data.sliding_windows.Pieces`.
+
+        Args:
+            contexts: UTF-8 strings [batch].
+            points: their code points [batch, (characters)].
+
+        Returns:
+            Ids [batch, (pieces)], and the start and end of each piece, int64 [pieces], among the
+            characters of the whole batch.
         """
         pieces, starts, ends = self._tokenizer.pieces_with_places(
             contexts, special_tokens_in_text=False
@@ -101,18 +114,32 @@ class Questions(tf.Module):
         return pieces, starts, tf.maximum(ends, tf.minimum(behind, following))
 
     def _spans(
-        self, asked: tf.RaggedTensor, pieces: tf.RaggedTensor, starts: tf.Tensor, ends: tf.Tensor
+        self,
+        question_ids: tf.RaggedTensor,
+        pieces: tf.RaggedTensor,
+        starts: tf.Tensor,
+        ends: tf.Tensor,
     ) -> tuple[_Spans, tf.Tensor]:
-        """The best spans of each row, and the logit of no answer of each question."""
-        room = self._max_length - _AROUND - asked.row_lengths()
+        """Run the model on all rows.
+
+        Args:
+            question_ids: ids of the questions [batch, (pieces)].
+            pieces: ids of the contexts [batch, (pieces)].
+            starts: start of each context piece; see `_pieces`.
+            ends: end of each context piece.
+
+        Returns:
+            The best spans of each row, and the lowest logit of no answer of each question [batch].
+        """
+        room = self._max_length - _AROUND - question_ids.row_lengths()
         step, length = tf.minimum(room, self._stride), pieces.row_lengths()
         count = 1 + -(-tf.maximum(length - room, 0) // step)
-        source = tf.repeat(tf.range(asked.nrows()), count)
+        source = tf.repeat(tf.range(question_ids.nrows()), count)
         first = tf.ragged.range(count).flat_values * tf.gather(step, source)
         size = tf.minimum(tf.gather(room, source), tf.gather(length, source) - first)
         first += tf.gather(pieces.row_starts(), source)
         shown = tf.ragged.range(first, first + size)
-        question = tf.gather(asked, source)
+        question = tf.gather(question_ids, source)
         inputs = self._tokenizer.framed(
             question,
             shown.with_flat_values(tf.gather(pieces.flat_values, shown.flat_values)),
@@ -129,7 +156,7 @@ class Questions(tf.Module):
                 tf.TensorSpec([None], tf.float64),
             ],
         )
-        null = tf.math.unsorted_segment_min(null, source, asked.nrows())
+        null = tf.math.unsorted_segment_min(null, source, question_ids.nrows())
         number = place // self._max_pieces
         head = first[:, tf.newaxis] + tf.cast(number, tf.int64)
         tail = head + tf.cast(place - number * self._max_pieces, tf.int64)
@@ -138,11 +165,21 @@ class Questions(tf.Module):
         spans = _Spans(
             tf.gather(source, is_one[:, 0]), tf.gather(starts, head), tf.gather(ends, tail), logit
         )
-        has_text = tf.where(spans.start < spans.end)[:, 0]  # a piece of white space has none
+        has_text = tf.where(spans.start < spans.end)[:, 0]  # a piece of white space is empty
         return _Spans(*(tf.gather(values, has_text) for values in spans)), null
 
     def _best_of_rows(self, inputs: dict[str, tf.Tensor]) -> list[tf.Tensor]:
-        """Of rows: the logits of the best spans, what they are, and the logit of no answer."""
+        """Run the model on some rows and score their spans.
+
+        Args:
+            inputs: inputs of the model [rows, length]; `central`, bool [rows, pieces], True for
+                pieces where a span may start; and `offset`, int32 [rows], the column of the first
+                context piece.
+
+        Returns:
+            Logits float64 [rows, spans] of the best spans; int32 [rows, spans], their place:
+            first piece * max_pieces + further pieces; logit of no answer, float64 [rows].
+        """
         central, offset = inputs.pop("central"), inputs.pop("offset")
         outputs = call_model(self._task, inputs)
         start, end = (tf.cast(outputs[name], tf.float64) for name in (features.START, features.END))
@@ -162,7 +199,7 @@ class Questions(tf.Module):
     def _best(
         self, spans: _Spans, null: tf.Tensor, points: tf.RaggedTensor
     ) -> dict[str, tf.Tensor]:
-        """The best answer of each question among the spans of its rows."""
+        """Return the best answer of each question among the spans of its rows."""
         base = points.row_splits[-1] + 1
         place, number = tf.unique(spans.start * base + spans.end, out_idx=tf.int64)
         count = tf.size(place, out_type=tf.int64)
@@ -191,13 +228,21 @@ class Questions(tf.Module):
             "start": tf.cast(start - begin, tf.int32),
             "end": tf.cast(end - begin, tf.int32),
             "score": tf.where(is_answer, shares[:, 0], shares[:, -1]),
-            # JSON, in which servers answer, has no infinity.
+            # Servers answer in JSON, which has no infinity.
             "null_score": tf.minimum(tf.cast(null_score, tf.float32), tf.float32.max),
         }
 
 
 def _central(shown: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
-    """Return whether a row shows a piece with the most context around it; of equals the first."""
+    """Mark each piece in the row that shows it with the most context; of equal rows the first.
+
+    Args:
+        shown: index of each context piece in a row [rows, (pieces)].
+        count: number of pieces of all contexts.
+
+    Returns:
+        bool [rows, (pieces)].
+    """
     piece, row, size = shown.flat_values, shown.value_rowids(), shown.row_lengths()
     place, last = tf.ragged.range(size).flat_values, tf.gather(size, row) - 1
     around = tf.cast(tf.minimum(place, last - place), tf.float64)

@@ -1,4 +1,4 @@
-"""The TensorFlow program inside a SavedModel: tokenizer, model, signatures and assets."""
+"""Content of an exported SavedModel: tokenizer, model, signatures and assets."""
 
 from __future__ import annotations
 
@@ -24,10 +24,15 @@ _REFUSALS = (tf.errors.ResourceExhaustedError, tf.errors.PermissionDeniedError)
 
 
 def save_program(root: Any, folder: Path, signatures: Mapping[str, Any]) -> None:
-    """Writes a SavedModel into an existing folder.
+    """Write a SavedModel into an existing folder.
+
+    Args:
+        root: trackable object to save.
+        folder: the folder.
+        signatures: signature name -> concrete function.
 
     Raises:
-        ResourceError: the disk is full, or may not be written.
+        ResourceError: if the disk is full or cannot be written.
     """
     try:
         tf.saved_model.save(root, str(folder), signatures=dict(signatures))
@@ -36,15 +41,14 @@ def save_program(root: Any, folder: Path, signatures: Mapping[str, Any]) -> None
 
 
 # === Assets ===
-# `assets.extra` is where TensorFlow Serving looks for such files; what loads the model does not
-# read them.
+# TensorFlow Serving looks for its files in `assets.extra`. Programs that load the model ignore it.
 
 
 EXTRA = "assets.extra"
 REQUESTS = "tf_serving_warmup_requests"
-_SIZES = (1, 8, 32)  # texts of a request
-_WORDS = (4, 40)  # of a text
-# Numbers of fields: tensorflow_serving/apis/model.proto, predict.proto and prediction_log.proto.
+_SIZES = (1, 8, 32)  # numbers of texts in a request
+_WORDS = (4, 40)  # numbers of words in a text
+# Field numbers in tensorflow_serving/apis/model.proto, predict.proto and prediction_log.proto.
 _MODEL_NAME, _SIGNATURE_NAME = 1, 3
 _MODEL_SPEC, _INPUTS = 1, 2
 _KEY, _VALUE = 1, 2
@@ -54,13 +58,13 @@ _REQUEST, _PREDICT_LOG = 1, 6
 def write_assets(
     predictor: Predictor, folder: Path, path: Path, signatures: Mapping[str, Any]
 ) -> None:
-    """Writes them into the folder of a SavedModel.
+    """Write warm-up requests and the model card into the folder of a SavedModel.
 
     Args:
-        predictor: the model, and how it is asked.
-        folder: of the SavedModel.
-        path: the same, when it is complete: its name is that by which a server knows the model.
-        signatures: the concrete functions by name.
+        predictor: predictor of the model.
+        folder: folder of the SavedModel.
+        path: final path of the folder, by whose name a server knows the model.
+        signatures: signature name -> concrete function.
     """
     extra = folder / EXTRA
     extra.mkdir()
@@ -77,11 +81,11 @@ def write_assets(
 
 
 def warm_up_requests(name: str, shapes: Mapping[str, Any]) -> Iterator[bytes]:
-    """Requests of a few sizes, so that the first true one does not wait: PredictionLog messages.
+    """Yield PredictionLog messages of a few sizes, with which a server warms up at its start.
 
     Args:
-        name: of the model.
-        shapes: of the inputs of `serving_default`.
+        name: name of the model.
+        shapes: input name of `serving_default` -> shape.
     """
     for size in _SIZES:
         for words in _WORDS:
@@ -94,7 +98,10 @@ def warm_up_requests(name: str, shapes: Mapping[str, Any]) -> Iterator[bytes]:
 
 
 def _prediction_log(name: str, inputs: Mapping[str, tf.Tensor]) -> bytes:
-    """The message, field by field: its classes are those of a package of TensorFlow Serving's."""
+    """Return a PredictionLog message, written field by field.
+
+    Its protobuf classes would need a package of TensorFlow Serving.
+    """
     spec = _field(_MODEL_NAME, name.encode()) + _field(_SIGNATURE_NAME, b"serving_default")
     request = _field(_MODEL_SPEC, spec)
     for key, value in inputs.items():
@@ -104,22 +111,23 @@ def _prediction_log(name: str, inputs: Mapping[str, tf.Tensor]) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A field of bytes, as protocol buffers write it."""
+    """Return a protocol buffer field of bytes."""
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    """Return a number in the variable-length format of protocol buffers."""
+    result = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        result.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*result, value])
 
 
 # === Signatures ===
 
 
-# What signatures take: strings, one for each example, but for the options of choices.
+# Shapes of the signatures' string inputs, if they are not [batch].
 _SHAPES = {"options": [None, None]}
 DEFAULT, IDS, TRAINING = "serving_default", "ids", "training"
 
@@ -128,18 +136,18 @@ Functions = dict[str, _Function]
 
 
 def write_saved_model(predictor: Predictor, folder: Path, path: Path, *, portable: bool) -> None:
-    """Writes the SavedModel into an existing empty folder. TensorFlow backend only.
+    """Write a SavedModel into an existing empty folder. TensorFlow backend only.
 
     Args:
-        predictor: the model, its tokenizer, and how it is asked.
-        folder: the folder.
-        path: what it will be called.
-        portable: see `saved_model`.
+        predictor: predictor of the model.
+        folder: folder to write into.
+        path: final path of the folder.
+        portable: use only TensorFlow's own operations; see `saved_model`.
     """
     task = predictor.task
     root = tf.__internal__.tracking.AutoTrackable()
     root.tokenizer = InGraphTokenizer(predictor.tokenizer, portable=portable)
-    # As attributes, not properties: only attributes are in a SavedModel, and a client trains them.
+    # A SavedModel stores attributes, but no properties. Clients need these lists to train it.
     root.variables = [variable.value for variable in task.variables]
     root.trainable_variables = [variable.value for variable in task.trainable_variables]
     functions = text_functions(predictor, root.tokenizer)
@@ -151,17 +159,17 @@ def write_saved_model(predictor: Predictor, folder: Path, path: Path, *, portabl
 
 
 def text_functions(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
-    """Return the functions that answer texts, by signature name; their arguments are its inputs.
+    """Return signature name -> function. The arguments of a function are the signature's inputs.
 
     Args:
-        predictor: the model, and its options.
-        tokenizer: the model's, in the graph.
+        predictor: predictor of the model.
+        tokenizer: tokenizer of the model, in the graph.
     """
     return SIGNATURES[predictor.task.task_name](predictor, tokenizer)
 
 
 def _texts(predictor: Predictor, tokenizer: InGraphTokenizer) -> Texts:
-    """Return the model with its prompt; of a task that trains vectors, the encoder in it."""
+    """Return the model in the graph. For a task that trains vectors it is the vector model."""
     prompt = predictor.prompt
     return Texts(
         predictor.task.vector_model() if predictor.task.reads_apart else predictor.task,
@@ -173,57 +181,67 @@ def _texts(predictor: Predictor, tokenizer: InGraphTokenizer) -> Texts:
 
 
 def _labels(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    """Return the signatures of a classifier: labels of texts and of pairs."""
     answer = partial(_texts(predictor, tokenizer).labels, **predictor.options)
     return _either(predictor.pairs, texts=_of_text(answer), pairs=_of_pair(answer))
 
 
 def _numbers(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    """Return the signatures of a regression: numbers of texts and of pairs."""
     answer = _texts(predictor, tokenizer).numbers
     return _either(predictor.pairs, texts=_of_text(answer), pairs=_of_pair(answer))
 
 
 def _pair_labels(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    """Return the signature of a `SentencePairs` with labels, which are of pairs only."""
     texts = Texts(predictor.task, tokenizer, max_length=predictor.max_length)  # without a prompt
     return {DEFAULT: _of_pair(partial(texts.labels, **predictor.options))}
 
 
 def _entities(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
-    found = Entities(predictor.task, tokenizer, max_length=predictor.max_length)
-    return {DEFAULT: lambda text: found(text)}
+    """Return the signature of a token classifier: entities of texts."""
+    entities = Entities(predictor.task, tokenizer, max_length=predictor.max_length)
+    return {DEFAULT: lambda text: entities(text)}
 
 
 def _answers(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    """Return the signature of a question answering model."""
     length, options = predictor.max_length, predictor.options
-    asked = Questions(predictor.task, tokenizer, max_length=length, **options)
-    return {DEFAULT: lambda question, context: asked(question, context)}
+    questions = Questions(predictor.task, tokenizer, max_length=length, **options)
+    return {DEFAULT: lambda question, context: questions(question, context)}
 
 
 def _choices(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    """Return the signature of a multiple-choice model."""
     return {DEFAULT: _texts(predictor, tokenizer).choices}
 
 
 def _vectors(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    """Return the signatures of a sentence encoder: vectors of texts, similarity of pairs."""
     texts = _texts(predictor, tokenizer)
     return _either(predictor.pairs, vectors=texts.vectors, similarity=texts.similarity)
 
 
 def _outputs(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    """Return the signature of a bare encoder: all its outputs for texts."""
     return {DEFAULT: _texts(predictor, tokenizer).outputs}
 
 
 def _fills(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    """Return the signature of a masked language model: tokens for the masks of texts."""
     texts = _texts(predictor, tokenizer)
     return {DEFAULT: lambda text: texts.fills(text, **predictor.options)}
 
 
 def _fills_and_next_sentence(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    """Return the signatures of a pretrained model: masks, and next sentence prediction."""
     functions = _fills(predictor, tokenizer)
     if features.NSP in predictor.task.output:
         functions["next_sentence"] = _texts(predictor, tokenizer).follows
     return functions
 
 
-# Task name -> the function that makes the signatures of its model.
+# Task name -> function that makes the signatures of its models.
 SIGNATURES: dict[str, Callable[[Predictor, InGraphTokenizer], Functions]] = {
     "text_classification": _labels,
     "multi_label_classification": _labels,
@@ -240,15 +258,17 @@ SIGNATURES: dict[str, Callable[[Predictor, InGraphTokenizer], Functions]] = {
 
 
 def _of_text(answer: _Function) -> _Function:
+    """Return a function whose only argument, and so only input, is `text`."""
     return lambda text: answer(text)
 
 
 def _of_pair(answer: _Function) -> _Function:
+    """Return a function whose arguments, and so inputs, are `text` and `pair`."""
     return lambda text, pair: answer(text, pair)
 
 
 def _either(is_second: bool, **functions: _Function) -> Functions:
-    """Two functions, one of which is the default and the other has its name."""
+    """Return two functions as signatures: one as the default, the other under its own name."""
     names = list(functions)
     return {
         DEFAULT: functions[names[is_second]],
@@ -257,7 +277,7 @@ def _either(is_second: bool, **functions: _Function) -> Functions:
 
 
 def _concrete(function: _Function) -> Any:
-    """A signature whose inputs are the function's arguments."""
+    """Return a concrete function with a string input for each argument of `function`."""
     specs = {
         name: tf.TensorSpec(_SHAPES.get(name, [None]), tf.string, name=name)
         for name in inspect.signature(function).parameters
@@ -268,7 +288,7 @@ def _concrete(function: _Function) -> Any:
 
 
 def _raw(task: Task | BertEncoder, *, training: bool) -> Any:
-    """The model as it is: its inputs by name, int32 -> its outputs."""
+    """Return a concrete function of the bare model: int32 inputs by name -> float32 outputs."""
 
     def run(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         return flat(task(inputs, training=training))

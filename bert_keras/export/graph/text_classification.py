@@ -1,4 +1,4 @@
-"""Answers for whole texts in a TensorFlow graph: labels, choices, vectors, fills."""
+"""Predictions for whole texts in a TensorFlow graph: labels, choices, vectors, masked tokens."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bert_keras import features
 from bert_keras.export.runtimes import formats
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 
-_TOGETHER = 64  # rows: what a long text costs in memory does not grow with its length
+_TOGETHER = 64  # rows that run together: bounds the memory for a long text of many rows
 
 
 def call_model(model: keras.Model, inputs: Mapping[str, tf.Tensor]) -> dict[str, Any]:
-    """The outputs of a model, of the inputs that it has."""
+    """Return the outputs of a model, called with those of `inputs` that it takes."""
     return model({tensor.name: inputs[tensor.name] for tensor in model.inputs}, training=False)
 
 
@@ -26,30 +26,34 @@ def call_in_parts(
     inputs: Mapping[str, tf.Tensor],
     specs: Sequence[tf.TensorSpec],
 ) -> list[tf.Tensor]:
-    """Call a function on a few rows at a time, and return its outputs for all of them.
+    """Call a function on a few rows at a time, and return its outputs for all rows.
 
     Args:
-        function: of some of the rows.
-        inputs: what it takes, tensors [rows, ...].
-        specs: of what it gives, [rows, ...].
+        function: function from inputs of some rows to a list of outputs.
+        inputs: name -> tensor [rows, ...].
+        specs: shape and dtype of each output, [rows, ...].
+
+    Returns:
+        Outputs of all rows, tensors [rows, ...].
     """
     rows = tf.shape(next(iter(inputs.values())))[0]
-    count = tf.maximum(1, -(-rows // _TOGETHER))  # once without rows, for the shapes
+    count = tf.maximum(1, -(-rows // _TOGETHER))  # one call even without rows, for the shapes
 
-    def step(number: tf.Tensor, *found: tf.TensorArray) -> tuple[Any, ...]:
+    def step(number: tf.Tensor, *arrays: tf.TensorArray) -> tuple[Any, ...]:
+        """Call the function on part `number` and store its outputs."""
         begin = number * _TOGETHER
         part = {name: value[begin : begin + _TOGETHER] for name, value in inputs.items()}
-        given = function(part)
-        return number + 1, *(a.write(number, v) for a, v in zip(found, given, strict=True))
+        outputs = function(part)
+        return number + 1, *(a.write(number, v) for a, v in zip(arrays, outputs, strict=True))
 
     arrays = [
         tf.TensorArray(spec.dtype, count, infer_shape=False, element_shape=spec.shape)
         for spec in specs
     ]
-    found = tf.while_loop(
+    state = tf.while_loop(
         lambda number, *_: number < count, step, [tf.constant(0), *arrays], parallel_iterations=1
     )
-    return [array.concat() for array in found[1:]]
+    return [array.concat() for array in state[1:]]
 
 
 # === Answers ===
@@ -60,14 +64,14 @@ _TINY = float(np.finfo(np.float32).tiny)
 
 
 class Texts:
-    """A model with its tokenizer, length and prompt, and its answers to texts.
+    """A model with its tokenizer, length and prompt, and its predictions for texts in a graph.
 
     Args:
-        model: a task, or an encoder.
-        tokenizer: its own.
-        max_length: tokens of a text or a pair; longer ones are cut.
-        prompt: what is read before each text, or each first one; "" for nothing.
-        prompt_length: how many tokens that is, with [CLS].
+        model: task or encoder.
+        tokenizer: tokenizer of the model, in the graph.
+        max_length: maximum number of tokens of a text or pair; longer ones are truncated.
+        prompt: text that is put before each (first) text; "" for none.
+        prompt_length: number of its tokens with [CLS].
     """
 
     def __init__(
@@ -83,15 +87,15 @@ class Texts:
         self.prompt, self.prompt_length = prompt, prompt_length
 
     def encode(self, text: tf.Tensor, pair: tf.Tensor | None = None) -> _Outputs:
-        """Strings [batch] as the model reads them: int32 [batch, length]."""
-        behind = tf.strings.join([self.prompt, text]) if self.prompt else text
-        inputs = self.tokenizer(behind, pair, max_length=self.max_length)
+        """Encode strings [batch], or pairs of them, as inputs int32 [batch, length]."""
+        prompted = tf.strings.join([self.prompt, text]) if self.prompt else text
+        inputs = self.tokenizer(prompted, pair, max_length=self.max_length)
         if any(tensor.name == features.PROMPT_LENGTH for tensor in self.model.inputs):
             inputs[features.PROMPT_LENGTH] = tf.fill([tf.size(text), 1], self.prompt_length)
         return inputs
 
     def apart(self, text: tf.Tensor, pair: tf.Tensor) -> _Outputs:
-        """Two texts, each read for itself: int32 [batch, 2, length]."""
+        """Encode pairs of strings [batch] in separate rows: inputs int32 [batch, 2, length]."""
         both = self.encode(tf.reshape(tf.stack([text, pair], axis=1), [-1]))
         return {name: _grouped(rows, 2) for name, rows in both.items()}
 
@@ -105,10 +109,19 @@ class Texts:
         top_k: int | None = None,
         threshold: float = 0.5,
     ) -> _Outputs:
-        """`labels`: string [batch, classes], best first; `scores`: float32, their probabilities.
+        """Return the labels of strings [batch], or of pairs of them.
 
-        Of one label of several also `label` and `score`, [batch], the first of them; of several
-        labels `count`, int32 [batch], how many have a score of `threshold` or more.
+        Args:
+            text: first texts.
+            pair: second texts; None for single texts.
+            top_k: number of labels to return; None for all.
+            threshold: lowest probability that `count` counts.
+
+        Returns:
+            `labels`: strings [batch, classes], best first; `scores`: float32, their probabilities.
+            A single-label model also returns `label` and `score` [batch], the best one. A
+            multi-label model returns `count`, int32 [batch], the number of labels with a
+            probability of at least `threshold`.
         """
         options: dict[str, Any] = self.model.options
         if pair is not None and self.model.reads_apart:
@@ -129,23 +142,27 @@ class Texts:
         return {**best, "labels": names, "scores": scores}
 
     def numbers(self, text: tf.Tensor, pair: tf.Tensor | None = None) -> _Outputs:
-        """`scores`: float32 [batch, numbers], of a regression."""
+        """Return `scores`, float32 [batch, numbers], of a regression for strings [batch]."""
         logits = call_model(self.model, self.encode(text, pair))[features.LABEL]
         activation = self.model.options.get("activation", "linear")
         return {"scores": keras.activations.get(activation)(logits)}
 
     def choices(self, prompt: tf.Tensor, options: tf.Tensor) -> _Outputs:
-        """`index`: int32 [batch], `choice`: string, `score`: float32; `scores` of all options.
+        """Return the best option for each prompt.
 
         Args:
-            prompt: string [batch]; behind "" the options stand alone.
-            options: string [batch, choices].
+            prompt: strings [batch]. For "" the options are read as single texts.
+            options: strings [batch, choices].
+
+        Returns:
+            `index`: int32 [batch]; `choice`: strings [batch]; `score`: float32 [batch], its
+            probability; `scores`: float32 [batch, choices].
         """
         count = tf.shape(options)[1]
-        prompts, each = tf.repeat(prompt, count), tf.reshape(options, [-1])
-        paired, alone = self.encode(prompts, each), self.encode(each)
+        prompts, flat_options = tf.repeat(prompt, count), tf.reshape(options, [-1])
+        paired, alone = self.encode(prompts, flat_options), self.encode(flat_options)
         is_alone = (prompts == "")[:, tf.newaxis]
-        # An option alone is never longer than behind "".
+        # A single text has fewer special tokens than a pair with "", so it is never longer.
         widths = [tf.shape(rows[features.TOKEN_IDS])[1] for rows in (paired, alone)]
         more = [[0, 0], [0, tf.maximum(widths[0] - widths[1], 0)]]
         inputs = {}
@@ -163,7 +180,7 @@ class Texts:
         }
 
     def follows(self, text: tf.Tensor, pair: tf.Tensor) -> _Outputs:
-        """`score`: float32 [batch], the probability that the second text follows the first."""
+        """Return `score`, float32 [batch], the probability that `pair` follows `text`."""
         inputs = self.encode(text, pair)
         inputs[features.MASK_POSITIONS] = tf.zeros([tf.size(text), 1], tf.int32)
         return {"score": tf.nn.softmax(call_model(self.model, inputs)[features.NSP])[:, 0]}
@@ -171,17 +188,20 @@ class Texts:
     # === Vectors ===
 
     def vectors(self, text: tf.Tensor) -> _Outputs:
-        """`sentence_vector`: float32 [batch, size], of a `SentenceEncoder`."""
+        """Return `sentence_vector`, float32 [batch, size], of a `SentenceEncoder`."""
         return {name: call_model(self.model, self.encode(text))[name] for name in self.model.output}
 
     def similarity(self, text: tf.Tensor, pair: tf.Tensor) -> _Outputs:
-        """`similarity`: float32 [batch], of two texts' vectors, as the model compares them."""
+        """Return `similarity`, float32 [batch], by the similarity function of the model."""
         vectors = self.vectors(tf.concat([text, pair], axis=0))[features.SENTENCE_VECTOR]
         name = self.model.options.get("similarity", features.COSINE)
         return {features.SIMILARITY: SIMILARITIES[name](*tf.split(vectors, 2))}
 
     def outputs(self, text: tf.Tensor) -> _Outputs:
-        """Return an encoder's outputs, token ids and mask, and the mean of its token vectors."""
+        """Return an encoder's outputs, its token ids and mask, and `sentence_vector`.
+
+        `sentence_vector` is the mean of the token vectors, float32 [batch, hidden_size].
+        """
         inputs = self.encode(text)
         outputs = flat(call_model(self.model, inputs))
         mask = tf.cast(inputs[features.PADDING_MASK], tf.float32)
@@ -193,7 +213,13 @@ class Texts:
     # === Masks ===
 
     def fills(self, text: tf.Tensor, *, top_k: int = 5) -> _Outputs:
-        """For every [MASK] the best tokens, as `saved_models/README.md` says."""
+        """Return the `top_k` best tokens for every [MASK] of strings [batch].
+
+        Returns:
+            `tokens`: strings [batch, masks, top_k]; `token_ids`: int32; `scores`: float32, their
+            probabilities; `mask_count`: int32 [batch]. Rows are padded with "", the padding id
+            and 0.
+        """
         inputs, tokenizer = self.encode(text), self.tokenizer
         is_mask = inputs[features.TOKEN_IDS] == tokenizer.mask_id
         columns = tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask))
@@ -212,23 +238,27 @@ class Texts:
 
 
 def _cosines(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Return the cosine of each pair of rows: [rows, size] -> [rows]; 0 for a row of zeros."""
     lengths = tf.norm(first, axis=1) * tf.norm(second, axis=1)
     return _dots(first, second) / tf.maximum(lengths, _TINY)
 
 
 def _dots(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Return the dot product of each pair of rows: [rows, size] -> [rows]."""
     return tf.reduce_sum(first * second, axis=1)
 
 
 def _euclidean(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Return the negative Euclidean distance of each pair of rows: [rows, size] -> [rows]."""
     return -tf.norm(first - second, axis=1)
 
 
 def _manhattan(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Return the negative Manhattan distance of each pair of rows: [rows, size] -> [rows]."""
     return -tf.reduce_sum(tf.abs(first - second), axis=1)
 
 
-# By the names of `features.SIMILARITIES`.
+# Name in `features.SIMILARITIES` -> function.
 SIMILARITIES = {
     features.COSINE: _cosines,
     "dot": _dots,
@@ -238,10 +268,10 @@ SIMILARITIES = {
 
 
 def flat(outputs: dict[str, Any]) -> _Outputs:
-    """Outputs as a signature returns them: tensors by name, of a type that any client reads."""
+    """Return outputs for a signature: name -> float32 tensor. Tuples become several outputs."""
     return {name: tf.cast(tensor, tf.float32) for name, tensor in formats.flat(outputs).items()}
 
 
 def _grouped(rows: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
-    """[examples * size, length] -> [examples, size, length]."""
+    """Reshape rows: [examples * size, length] -> [examples, size, length]."""
     return tf.reshape(rows, [-1, size, tf.shape(rows)[1]])

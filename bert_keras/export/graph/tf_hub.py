@@ -1,8 +1,8 @@
-"""The pair of SavedModels of TensorFlow Hub's text API: what cuts texts, and what encodes them.
+"""Preprocessor and encoder as SavedModels with TensorFlow Hub's text API.
 
-https://www.tensorflow.org/hub/common_saved_model_apis/text, "Transformer encoders" there. Only
-attributes are in a SavedModel, not properties: so whoever loads one finds `variables`,
-`trainable_variables` and `regularization_losses`, and may train it.
+The API is described at https://www.tensorflow.org/hub/common_saved_model_apis/text, "Transformer
+encoders". A SavedModel stores attributes, but no properties. So `variables`, `trainable_variables`
+and `regularization_losses`, which training needs, are attributes here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ POSITIONS = "masked_lm_positions"
 def write_preprocessor(
     tokenizer: Tokenizer, folder: Path, *, max_length: int, portable: bool
 ) -> None:
-    """Writes what makes texts an encoder's inputs into an existing empty folder."""
+    """Write the preprocessor, from texts to an encoder's inputs, into an existing empty folder."""
     in_graph = InGraphTokenizer(tokenizer, special_tokens_in_text=False, portable=portable)
     root = _Preprocessor(in_graph, max_length)
     serve = root.__call__.get_concrete_function(_STRINGS)
@@ -40,7 +40,7 @@ def write_preprocessor(
 
 
 def write_encoder(task: Task | BertEncoder, tokenizer: Tokenizer, folder: Path) -> None:
-    """Writes an encoder into an existing empty folder; of a masked language model with its head."""
+    """Write an encoder, and the MLM head of a task that has one, into an existing empty folder."""
     with tempfile.TemporaryDirectory(prefix="bert_keras_") as scratch:
         vocabulary = Path(scratch, "vocab.txt")
         content = vocabulary_text(tokenizer.vocabulary)
@@ -55,10 +55,10 @@ def write_encoder(task: Task | BertEncoder, tokenizer: Tokenizer, folder: Path) 
 
 
 def _variables(task: Task | BertEncoder) -> dict[str, list[Any]]:
-    """Return the lists of variables that a SavedModel has, of the encoder and of the head."""
+    """Return the variable lists of the SavedModel: "variables" and perhaps "mlm_variables"."""
     encoder = task if isinstance(task, BertEncoder) else task.encoder
     lists = {"variables": list(encoder.variables)}
-    # Not of an ElectraPretrainer: its head belongs to the generator, not to this encoder.
+    # An ElectraPretrainer fills no masks: its MLM head belongs to the generator.
     if task.fills_masks:
         both = [*encoder.variables, *task.mlm.variables]  # the token table is in both
         lists["mlm_variables"] = list({id(variable): variable for variable in both}.values())
@@ -66,7 +66,7 @@ def _variables(task: Task | BertEncoder) -> dict[str, list[Any]]:
 
 
 class _Module(_Trackable):
-    """Base of an exported object: the attributes that `hub.KerasLayer` reads."""
+    """Base class of exported objects, with the attributes that `hub.KerasLayer` reads."""
 
     def __init__(self, variables: Sequence[Any] = ()):
         super().__init__()
@@ -76,7 +76,10 @@ class _Module(_Trackable):
 
 
 class _Tokenize(_Module):
-    """`tokenize(texts)`: ids, int32 [batch, (words), (pieces)]; special tokens in them are text."""
+    """The API's `tokenize(texts)`: strings [batch] -> ids int32 [batch, (words), (pieces)].
+
+    Special tokens in the texts are ordinary text.
+    """
 
     def __init__(self, tokenizer: InGraphTokenizer):
         super().__init__()
@@ -88,7 +91,7 @@ class _Tokenize(_Module):
 
     @tf.function(input_signature=[], autograph=False)
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
-        """Ids by the names that `bert_pack_inputs` of TensorFlow Models has for them."""
+        """Return the special ids by their names in TensorFlow Models' `bert_pack_inputs`."""
         tokenizer = self._tokenizer
         ids = {
             "vocab_size": tokenizer.vocab_size,
@@ -101,7 +104,7 @@ class _Tokenize(_Module):
 
 
 class _PackInputs(_Module):
-    """`bert_pack_inputs(segments, seq_length=…)`: one or two texts' tokens as inputs."""
+    """The API's `bert_pack_inputs(segments, seq_length=…)`: ids of one or two texts -> inputs."""
 
     def __init__(self, tokenizer: InGraphTokenizer):
         super().__init__()
@@ -120,22 +123,33 @@ class _PackInputs(_Module):
     def packed(
         self, inputs: list[tf.RaggedTensor], length: int | tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """`input_word_ids`, `input_mask` and `input_type_ids`: int32 [batch, length]."""
+        """Add special tokens, truncate and pad.
+
+        Args:
+            inputs: ids of one or two texts, [batch, (tokens)] or [batch, (words), (tokens)].
+            length: length of all rows.
+
+        Returns:
+            `input_word_ids`, `input_mask` and `input_type_ids`, int32 [batch, length].
+        """
         rows = [part if part.ragged_rank == 1 else part.merge_dims(1, 2) for part in inputs]
-        found = self._tokenizer.framed(*_trimmed(rows, length - len(rows) - 1))
+        framed = self._tokenizer.framed(*_trimmed(rows, length - len(rows) - 1))
         fills = {features.TOKEN_IDS: self._tokenizer.pad_id}
-        missing = length - tf.shape(found[features.TOKEN_IDS])[1]
+        missing = length - tf.shape(framed[features.TOKEN_IDS])[1]
         padded = {
             name: tf.pad(
                 values, tf.stack([[0, 0], [0, missing]]), constant_values=fills.get(name, 0)
             )
-            for name, values in found.items()
+            for name, values in framed.items()
         }
         return features.rename(padded, features.TF_HUB)
 
 
 def _trimmed(parts: list[tf.RaggedTensor], room: int | tf.Tensor) -> list[tf.RaggedTensor]:
-    """Cuts texts as the API does: token by token in turn, so that the first has one more."""
+    """Truncate one or two texts [batch, (tokens)] to `room` tokens in all, as the API does.
+
+    The API takes tokens of both texts in turn, so that the first may have one more.
+    """
     room = tf.cast(room, tf.int64)
     if len(parts) == 1:
         return [cut(parts[0], room)]
@@ -145,7 +159,7 @@ def _trimmed(parts: list[tf.RaggedTensor], room: int | tf.Tensor) -> list[tf.Rag
 
 
 class _Preprocessor(_Module):
-    """`preprocessor(texts)`: inputs of the length that the encoder reads by default."""
+    """The API's `preprocessor(texts)`: strings [batch] -> inputs int32 [batch, max_length]."""
 
     def __init__(self, tokenizer: InGraphTokenizer, max_length: int):
         super().__init__()
@@ -159,11 +173,12 @@ class _Preprocessor(_Module):
 
     @tf.function(input_signature=[], autograph=False)
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
+        """Return the special ids; see `_Tokenize.get_special_tokens_dict`."""
         return self.tokenize.get_special_tokens_dict()
 
 
 class _Encoder(_Module):
-    """`encoder(inputs, training=False)`, with the vocabulary and how it is read."""
+    """The API's `encoder(inputs, training=False)`, with its vocabulary file and its casing."""
 
     def __init__(
         self,
@@ -190,7 +205,10 @@ class _Encoder(_Module):
 
 
 class _MaskedLM(_Module):
-    """`encoder.mlm(inputs, training=False)`: with `masked_lm_positions`, also `mlm_logits`."""
+    """The API's `encoder.mlm(inputs, training=False)`.
+
+    It takes `masked_lm_positions` too and returns `mlm_logits` [batch, masks, vocab_size] too.
+    """
 
     def __init__(self, variables: Sequence[Any], run: _Run):
         super().__init__(variables)
@@ -207,15 +225,15 @@ class _MaskedLM(_Module):
 
 
 class _Run:
-    """An encoder under the API's names.
+    """An encoder with the input and output names of the API.
 
-    TensorFlow does not see the layers in it. Otherwise it would store their variables twice.
+    This class is not trackable, so TensorFlow does not store the variables of its layers again.
     """
 
     def __init__(self, encoder: BertEncoder, head: Any = None):
         self.head = head
         self._model = encoder.with_outputs(hidden_states=True)
-        # All three, whether or not the model tells segments apart.
+        # The API has all three inputs, even if the model has no segments.
         names = (features.TOKEN_IDS, features.PADDING_MASK, features.SEGMENT_IDS)
         self.specs = {
             features.TF_HUB[name]: tf.TensorSpec([None, None], tf.int32, features.TF_HUB[name])
@@ -227,7 +245,7 @@ class _Run:
         taken = {tensor.name: named[tensor.name] for tensor in self._model.inputs}
         outputs = self._model(taken, training=training)
         sequence = tf.cast(outputs[features.SEQUENCE_OUTPUT], tf.float32)
-        # A model without a pooler has the first token's vector for the text.
+        # Without a pooler, the vector of the first token stands for the text.
         pooled = tf.cast(outputs.get(features.POOLED_OUTPUT, sequence[:, 0]), tf.float32)
         layers = [tf.cast(layer, tf.float32) for layer in outputs[features.HIDDEN_STATES][1:]]
         return {

@@ -1,6 +1,7 @@
-"""Entities of texts in a TensorFlow graph: those of `Predictor.predict_entities`.
+"""Entities of texts in a TensorFlow graph, equal to those of `Predictor.predict_entities`.
 
-As `viterbi` has them in NumPy, of which this is the other half; all tokens here count.
+`inference.token_classification` has the same algorithms in NumPy. Here all tokens count, because
+only the first pieces of words reach the CRF.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 
 
 def best_tags(potentials: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The tags with the highest score together, and the probability of each of them.
+    """Return the sequence of tags with the highest total score, and the probability of each tag.
 
     Args:
-        potentials: float [rows, length, states, states], those of the tokens that count.
-        lengths: int [rows], how many there are; the rest is padding.
+        potentials: float [rows, length, states, states]: previous state, next state. The last
+            state is the outside.
+        lengths: int [rows], number of tokens; the rest is padding.
 
     Returns:
-        int32 and float32 [rows, length]; what stands at padding says nothing.
+        Tags int32 and marginal probabilities float32, [rows, length]; arbitrary for padding.
     """
     potentials = tf.cast(potentials, tf.float64)
     outside = tf.shape(potentials)[-1] - 1
@@ -37,10 +39,12 @@ def best_tags(potentials: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.
     counted = tf.transpose(tf.sequence_mask(lengths, tf.shape(potentials)[1]))[:, :, tf.newaxis]
 
     def inside(scores: tf.Tensor) -> tf.Tensor:
+        """Set the scores of the outside to minus infinity."""
         return tf.where(is_outside, never, scores)
 
-    # === Forwards: the best and all ways to each state ===
+    # === Forward pass: the best path and the sum of all paths to each state ===
     def reach(last: tuple[tf.Tensor, ...], step: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
+        """Extend the paths by one token."""
         best, total, _ = last
         scores, is_one = step
         ways = best[:, :, tf.newaxis] + scores
@@ -52,11 +56,12 @@ def best_tags(potentials: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.
     stay = tf.broadcast_to(tf.range(outside + 1), tf.shape(start))
     best, total, came_from = tf.scan(reach, (steps, counted), (start, start, stay))
 
-    # === Backwards ===
+    # === Backward pass ===
     final = tf.argmax(best[-1] + ending, axis=1, output_type=tf.int32)
     whole = tf.reduce_logsumexp(total[-1] + ending, axis=1, keepdims=True)
 
     def back(last: tuple[tf.Tensor, ...], step: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
+        """Follow the best path back by one token and compute the probability of its state."""
         state, _, beta, _ = last
         scores, is_one, origins, reached = step
         chance = tf.exp(reached + beta - whole)
@@ -75,17 +80,17 @@ def best_tags(potentials: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.
 # === Entities ===
 
 
-_LETTERS = "OBIES"  # of tags, as `entity_spans` reads them
+_LETTERS = "OBIES"  # prefixes of tags that `entity_spans` reads
 _OUTSIDE, _BEGIN, _INSIDE, _END, _ = range(len(_LETTERS))
 
 
 class Entities(tf.Module):
-    """`entities(texts)`: what a token classifier finds in them.
+    """Entities of a token classifier in a graph: `module(texts)`.
 
     Args:
-        task: the model.
-        tokenizer: its own.
-        max_length: tokens of a row; longer texts are read in parts.
+        task: token classification model.
+        tokenizer: tokenizer of the model, in the graph.
+        max_length: maximum number of tokens of a row; longer texts are read in parts.
     """
 
     def __init__(self, task: TokenClassifier, tokenizer: InGraphTokenizer, *, max_length: int):
@@ -96,17 +101,18 @@ class Entities(tf.Module):
         tags = list(entity_tags(task.options["labels"]).values())
         types = [entity_spans([tag])[0].label if tag != "O" else "" for tag in tags]
         names = sorted(set(types))
-        # The last of each is that of a word without pieces.
+        # The last entry of each is for a word without pieces.
         self._letters = tf.constant([*(_LETTERS.index(tag[0]) for tag in tags), _OUTSIDE])
         self._types = tf.constant([*map(names.index, types), 0])
         self._names = tf.constant(names)
 
     def __call__(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The entities of texts, string [batch], in order.
+        """Return the entities of UTF-8 strings [batch] in their order.
 
         Returns:
-            `label` and `text`: string [batch, entities]; `start` and `end`: int32, characters;
-            `score`: float32; rows are filled up with "" and 0; `count`: int32 [batch].
+            `label` and `text`: strings [batch, entities]; `start` and `end`: int32, character
+            positions; `score`: float32; `count`: int32 [batch], the number of entities of each
+            text. Rows are padded with "" and 0.
         """
         words = words_of(texts, self._kinds)
         tags, scores = self._tags(words)
@@ -129,7 +135,7 @@ class Entities(tf.Module):
 
         splits = tf.searchsorted(heads, words.splits, out_type=tf.int64)
         text = tf.repeat(words.points.row_splits[:-1], splits[1:] - splits[:-1])
-        found = {
+        columns = {
             "label": tf.gather(self._names, tf.gather(types, heads)),
             "text": spelled(words.points.flat_values, text + start, text + end),
             "start": tf.cast(start, tf.int32),
@@ -138,12 +144,15 @@ class Entities(tf.Module):
         }
         rows = {
             name: tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor()
-            for name, values in found.items()
+            for name, values in columns.items()
         }
         return {**rows, "count": tf.cast(splits[1:] - splits[:-1], tf.int32)}
 
     def _tags(self, words: TextWords) -> tuple[tf.Tensor, tf.Tensor]:
-        """The tag of each word and its probability; the last tag and 0 of one without pieces."""
+        """Return the tag (int32) and its probability (float32) of each word, [words].
+
+        A word without pieces gets the extra tag after the last one, and the probability 0.
+        """
         pieces = self._tokenizer.pieces(words.texts, special_tokens_in_text=False)
         begins, ends = self._windows(pieces, words.splits)
         rows = tf.ragged.range(begins, ends)
@@ -155,7 +164,7 @@ class Entities(tf.Module):
             inputs,
             [tf.TensorSpec(self._task.output[features.TAGS].shape, tf.float32)],
         )
-        # Where the first pieces of words stand: row and column.
+        # places: row and column of the first piece of each word.
         owner = tf.gather(pieces.value_rowids(), rows.flat_values)
         is_first = tf.gather(pieces.row_starts(), owner) == rows.flat_values
         column = 1 + tf.ragged.range(rows.row_lengths()).flat_values
@@ -170,12 +179,12 @@ class Entities(tf.Module):
             per_row = tf.RaggedTensor.from_value_rowids(
                 counted, row, nrows=tf.shape(logits, out_type=tf.int64)[0], validate=False
             )
-            # One column at least: a field without a token has nothing to begin with.
+            # At least one column, because the CRF reads the potentials of the first token.
             length = tf.maximum(per_row.bounding_shape(axis=1), 1)
             dense = per_row.to_tensor(shape=tf.stack([-1, length, *logits.shape[2:]]))
-            found = best_tags(dense, per_row.row_lengths())
+            padded = best_tags(dense, per_row.row_lengths())
             is_token = tf.sequence_mask(per_row.row_lengths(), length)
-            best, chance = (tf.boolean_mask(values, is_token) for values in found)
+            best, chance = (tf.boolean_mask(values, is_token) for values in padded)
         size = tf.shape(words.texts)
         word = tf.boolean_mask(owner, is_first)[:, tf.newaxis]
         nothing = tf.fill(size, tf.size(self._types) - 1)
@@ -185,9 +194,15 @@ class Entities(tf.Module):
         )
 
     def _windows(self, pieces: tf.RaggedTensor, texts: tf.Tensor) -> list[tf.Tensor]:
-        """Parts of whole words, as many as each text takes: the first piece, that behind the last.
+        """Split each text into windows of whole words, as `data.sliding_windows.word_windows` does.
 
-        See `data.sliding_windows.word_windows`; a text without pieces has none.
+        Args:
+            pieces: ids of the pieces of each word [words, (pieces)].
+            texts: index of the first word of each text [texts + 1].
+
+        Returns:
+            Index of the first piece of each window, and the index after its last piece, int64
+            [windows]. A text without pieces has no window.
         """
         owner, bounds = pieces.value_rowids(), pieces.row_splits
         of_texts = tf.gather(bounds, texts)
@@ -199,12 +214,13 @@ class Entities(tf.Module):
             begin: tf.Tensor,
             stop: tf.Tensor,
         ) -> list[tf.Tensor | tf.TensorArray]:
+            """Add the next window of every text that has pieces left."""
             end = tf.minimum(begin + self._room, stop)
             word = tf.gather(owner, tf.minimum(end, stop - 1))
             is_cut = (end < stop) & (tf.gather(owner, end - 1) == word)
             head = tf.gather(bounds, word)
             end_before = tf.where(is_cut & (head > begin), head, end)
-            # Of a word that no row holds the rest is left out.
+            # A word that is longer than a row is truncated.
             is_long = is_cut & (head <= begin)
             rest = tf.where(is_long, tf.gather(bounds, word + 1), end_before)
             goes_on = tf.where(rest < stop)[:, 0]
@@ -222,9 +238,9 @@ class Entities(tf.Module):
             tf.int64, size=0, dynamic_size=True, infer_shape=False, element_shape=[None]
         )
         first, last = empty.write(0, begin[:0]), empty.write(0, begin[:0])
-        found = tf.while_loop(
+        state = tf.while_loop(
             lambda *state: tf.size(state[3]) > 0,
             step,
             [tf.constant(1), first, last, begin, stop],
         )
-        return [array.concat() for array in found[1:3]]
+        return [array.concat() for array in state[1:3]]

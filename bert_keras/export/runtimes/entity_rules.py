@@ -1,7 +1,7 @@
-"""`entities.json`: how the outputs of an exported `TokenClassifier` become entities of a text.
+"""`entities.json`: rules that turn the outputs of an exported `TokenClassifier` into entities.
 
-The file is for programs without bert_keras: with it, `tokenizer.json` and the outputs of the model
-they find the entities that `Predictor` finds. See examples/onnx_entities.py.
+The file is for programs without bert_keras. With `tokenizer.json`, this file and the outputs of the
+model they get the same entities as `Predictor`. See examples/onnx_entities.py.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ def write(predictor: Predictor, folder: Path) -> None:
 
 
 def rules_of(predictor: Predictor) -> dict[str, Any]:
-    """Return the contents of the file.
+    """Return the content of the file.
 
     Returns:
-        output: name of the model's output: logits [batch, length, labels], or, where `crf` is
-            true, potentials [batch, length, labels + 1, labels + 1] of a linear chain, whose last
-            state is before the first word and behind the last.
-        labels: their names, in the order of the outputs.
-        tags: of each label, in the same order: the letter of the scheme ("O", or "B", "I", "E" and
-            "S" as conlleval reads them), and the type of the entity.
+        output: name of the model's output: logits [batch, length, labels]. If `crf` is true, they
+            are the potentials [batch, length, labels + 1, labels + 1] of a linear-chain CRF, whose
+            last state is before the first word and after the last one.
+        labels: names of the labels, in the order of the outputs.
+        tags: prefix ("O", "B", "I", "E" or "S") and entity type of each label, in the same order.
+            conlleval's rules apply.
         pieces: "first": a word has the label of its first piece.
         score: "mean": an entity has the mean of its words' scores.
-        max_length: most tokens of a row; longer texts are rows of whole words.
+        max_length: maximum number of tokens of a row. Longer texts are split between words.
         begin, end: ids of the special tokens around the pieces of a row.
-        character, word: patterns of Python's `re`. The first finds the characters of a text, each
-            with the accents that belong to it. The second finds the words in a text of the first
-            code points of these characters; a word is a group that matched.
+        character, word: patterns of Python's `re`. `character` matches each character of a text
+            with its accents. `word` is applied to the first code points of these characters; each
+            group that matches is a word.
     """
     labels = predictor.label_names
     tags = entity_tags(labels)
@@ -64,34 +64,35 @@ def rules_of(predictor: Predictor) -> dict[str, Any]:
 
 
 def _split(tag: str) -> list[str]:
+    """Split a tag into its prefix and its entity type."""
     letter, _, kind = tag.partition("-")
     return [letter, kind or ("" if letter == "O" else "_")]
 
 
 @functools.cache
 def _word_pattern() -> str:
-    """Return a pattern that finds the words of `words_of`."""
+    """Return a regular expression that finds the same words as `words_of`."""
     chinese = "".join(_escaped(first, last) for first, last in token_classification.CHINESE)
-    letter = (
-        rf"[^\s{chinese}{_class(token_classification.is_mark)}]"  # of words, wherever it stands
-    )
-    # A word, between its letters.
+    # A letter is always part of a word. `inside` is the middle of a word between two letters.
+    letter = rf"[^\s{chinese}{_class(token_classification.is_mark)}]"
     inside = rf"(?:(?!{token_classification.PARTED.pattern})[^\s{chinese}])*"
     owned = rf"({letter}{inside}(?<=\w))([{token_classification.QUOTES}][sS])(?!{inside}{letter})"
     return rf"{owned}|({letter}(?:{inside}{letter})?|\S)"
 
 
 def _class(belongs: Callable[[str], bool]) -> str:
-    """Return the code points that belong to a class, as ranges in brackets of a pattern."""
+    """Return the characters for which `belongs` is True, as ranges for a class in a pattern."""
     return _ranges([code for code in range(sys.maxunicode + 1) if belongs(chr(code))])
 
 
 def _ranges(codes: Sequence[int]) -> str:
+    """Return ascending code points as ranges of a pattern."""
     starts = [code for code, last in zip(codes, [-2, *codes], strict=False) if code != last + 1]
     ends = [code for code, after in zip(codes, [*codes[1:], -2], strict=True) if code + 1 != after]
     return "".join(_escaped(start, end) for start, end in zip(starts, ends, strict=True))
 
 
 def _escaped(first: int, last: int) -> str:
+    r"""Return a range of code points for a pattern, such as "\u4e00-\u9fff"."""
     codes = dict.fromkeys((first, last))
     return "-".join(f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}" for code in codes)

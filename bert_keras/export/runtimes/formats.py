@@ -1,4 +1,4 @@
-"""Formats of other runtimes: files, backends, libraries, axes and the folder's `export.json`."""
+"""File formats of other runtimes: their libraries, axes of inputs and outputs, `export.json`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import keras
 from bert_keras import features, file_io
 from bert_keras.errors import ArtifactError
 
-# Read by ONNX Runtime at its import. Without it, recent versions write a number of the device and a
-# database of events below the home folder, and send them.
+# Environment variable that ONNX Runtime reads at its import. Without it, recent versions write a
+# device number and a database of events into the home folder, and send them.
 _ONNX_RUNTIME = "ORT_DISABLE_TELEMETRY"
 _OPENVINO = "openvino_telemetry"
 
 
 def switch_off_telemetry() -> None:
-    """Keep ONNX Runtime, OpenVINO and NNCF from reporting what this process does.
+    """Prevent ONNX Runtime, OpenVINO and NNCF from sending telemetry.
 
-    `import openvino` and every conversion would contact an analytics host, and write an identifier
-    below the home folder. OpenVINO and NNCF do without where the package openvino_telemetry is not
-    installed; from here on its import fails. A library that was imported before is switched off as
-    it is. No file is written for any of that.
+    `import openvino` and every conversion would contact an analytics host and write an identifier
+    into the home folder. OpenVINO and NNCF send nothing if the package openvino_telemetry is not
+    installed. So its import is made to fail from here on. In libraries that are imported already,
+    telemetry is switched off. No file is written.
     """
     os.environ.setdefault(_ONNX_RUNTIME, "1")
     if (onnx_runtime := sys.modules.get("onnxruntime")) is not None:
@@ -36,9 +36,9 @@ def switch_off_telemetry() -> None:
     if (package := sys.modules.get(_OPENVINO)) is None:
         sys.modules[_OPENVINO] = None  # pyright: ignore[reportArgumentType]
     elif package.Telemetry is not _NoTelemetry:
-        with contextlib.suppress(RuntimeError):  # there is no instance yet
-            package.Telemetry().consent = False  # of the only instance, which NNCF holds too
-        # OpenVINO calls this class at every conversion, which would look for consent anew.
+        with contextlib.suppress(RuntimeError):  # raised if there is no instance yet
+            package.Telemetry().consent = False  # this is the only instance, which NNCF uses too
+        # OpenVINO calls this class at every conversion, and would check the consent again.
         package.Telemetry = _NoTelemetry
 
 
@@ -49,7 +49,7 @@ class _NoTelemetry:
         del arguments, options
 
     def __getattr__(self, name: str) -> Any:
-        if name == "backend":  # OpenVINO asks whether there is one
+        if name == "backend":  # OpenVINO tests whether this attribute exists
             raise AttributeError(name)
         return lambda *arguments, **options: None  # noqa: ARG005
 
@@ -63,12 +63,15 @@ Axes = tuple[int | str, ...]
 
 
 def input_axes(model: keras.Model) -> dict[str, Axes]:
-    """Sizes and names by the input's name: {"token_ids": ("batch", "length"), ...}."""
+    """Return the axes of each input: {"token_ids": ("batch", "length"), ...}.
+
+    A fixed axis is a number, a variable axis a name.
+    """
     return {tensor.name: _axes(tensor.name, tensor.shape) for tensor in model.inputs}
 
 
 def output_axes(model: keras.Model) -> dict[str, Axes]:
-    """Likewise of the outputs, a tuple's as `flat` names them, in their order."""
+    """Return the axes of each output, in the order and with the names of `flat`."""
     masked = features.MASK_POSITIONS in input_axes(model)
     return {
         name: _axes(features.MASK_POSITIONS if masked and name == features.MLM else name, x.shape)
@@ -77,17 +80,18 @@ def output_axes(model: keras.Model) -> dict[str, Axes]:
 
 
 def flat(outputs: dict) -> dict:
-    """Outputs by name alone: of a tuple "hidden_states" they are "hidden_states_0" and so on."""
-    found = {}
+    """Return outputs without tuples: "hidden_states" becomes "hidden_states_0" and so on."""
+    tensors = {}
     for name, value in outputs.items():
         if isinstance(value, tuple | list):
-            found |= {f"{name}_{index}": tensor for index, tensor in enumerate(value)}
+            tensors |= {f"{name}_{index}": tensor for index, tensor in enumerate(value)}
         else:
-            found[name] = value
-    return found
+            tensors[name] = value
+    return tensors
 
 
 def _axes(name: str, shape: Sequence[int | None]) -> Axes:
+    """Return the axes of an input or output: None in the shape becomes a name."""
     open_axes = [BATCH, *[LENGTH] * (len(shape) - 1)]
     if name == features.MASK_POSITIONS:
         open_axes[1] = PREDICTIONS
@@ -104,22 +108,21 @@ FILE = "export.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Contents of `export.json`.
+    """Content of `export.json`.
 
     Attributes:
-        format: a name of `FORMATS`.
-        quantization: of the weights, as `runtime_model` has it; or None.
-        task: the class of the model.
-        max_length: most tokens of a text that the model is to be given.
-        options: how its answers are found, as `Predictor` has them.
-        pairs: of a model that takes one text or two: whether it learned from two.
-        pad_id: what fills up the shorter rows of a batch.
-        inputs: names, and sizes or names of their axes: int32.
-        outputs: likewise, float32.
-        prompt: what is to be put before each text, or each first one, before it is cut into
-            tokens; "" for nothing.
-        prompt_length: how many tokens that is, with the first special token: the input of this
-            name, where the model has it.
+        format: name in `FORMATS`.
+        quantization: quantization of `runtime_model`; None for none.
+        task: name of the model's class.
+        max_length: maximum number of tokens of a text.
+        options: options of the predictions, as in `Predictor`.
+        pairs: True if a model that can read one text or two was trained with pairs.
+        pad_id: id that fills the end of shorter rows.
+        inputs: name of each input (int32) -> sizes or names of its axes.
+        outputs: name of each output (float32) -> sizes or names of its axes.
+        prompt: text that is put before each (first) text before tokenization; "" for none.
+        prompt_length: number of its tokens with the first special token; the value of the input
+            `prompt_length`, if the model has it.
     """
 
     format: str
@@ -135,18 +138,18 @@ class Manifest:
     prompt_length: int = 0
 
     def write(self, folder: Path) -> None:
-        """Writes it into the folder."""
+        """Write the file into a folder."""
         file_io.write_json(folder / FILE, asdict(self))
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """Reads it from the folder.
+        """Read the file of a folder.
 
         Raises:
-            ArtifactError: it is missing or damaged.
+            ArtifactError: if it is missing or damaged.
         """
         path = folder / FILE
-        # What earlier versions did not write has no effect.
+        # Earlier versions wrote no prompts.
         values = {"prompt": "", "prompt_length": 0, **file_io.read_object(path)}
         if missing := sorted(_TYPES.keys() - values.keys()):
             raise ArtifactError(f"{path}: lacks {', '.join(missing)}. Export the model again.")
@@ -184,11 +187,11 @@ class Format:
     """A file format of models that take ids.
 
     Attributes:
-        file: its name in the folder.
-        module: of this package; its `write` makes the file.
-        writers: the libraries that write it, by the Keras backend that they need, the best first.
-        extra: of this package, which brings them.
-        quantizers: by each quantization that it has, more libraries, which that needs.
+        file: file name in the folder.
+        module: module of this folder whose `write` makes the file.
+        writers: Keras backend -> libraries that it needs to write the file; the best one first.
+        extra: extra of this package that installs them.
+        quantizers: quantization -> further libraries that it needs.
     """
 
     file: str
@@ -198,10 +201,10 @@ class Format:
     quantizers: Mapping[str, tuple[str, ...]]
 
     def backend(self, preferred: str, quantization: str | None) -> str:
-        """The backend to write it with: that one if it can, else another that is installed.
+        """Return a backend that can write the file: the preferred one, or else an installed one.
 
         Raises:
-            ImportError: no backend with its libraries is installed.
+            ImportError: if no backend is installed with its libraries.
         """
         order = sorted(self.writers, key=lambda name: name != preferred)
         lacking = {
@@ -260,10 +263,10 @@ FORMATS = {
 
 
 def chosen(name: str, quantization: str | None) -> Format:
-    """A format that has a quantization.
+    """Return a format by its name, after a check of the quantization.
 
     Raises:
-        ValueError: there is none of that name, or it has not that quantization.
+        ValueError: if the format is unknown, or does not have the quantization.
     """
     if name not in FORMATS:
         raise ValueError(f"A format is one of {', '.join(FORMATS)}. Received: {name!r}")

@@ -1,4 +1,4 @@
-"""A model for LiteRT (TensorFlow Lite). TensorFlow backend only."""
+"""Writer of LiteRT (TensorFlow Lite) files. TensorFlow backend only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from bert_keras.export.graph.text_classification import flat
 
 
 def signature(model: keras.Model) -> tuple[tf.Module, tf.types.experimental.ConcreteFunction]:
-    """Return a module that holds the weights, and its inference function: inputs -> float32."""
+    """Return a module with the weights, and its inference function.
+
+    The function takes the model's inputs by name, int32, and returns its outputs by name, float32.
+    """
 
     def run(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         return flat(model(inputs, training=False))
@@ -27,7 +30,7 @@ def signature(model: keras.Model) -> tuple[tf.Module, tf.types.experimental.Conc
 
 
 def write(model: keras.Model, path: Path, quantization: str | None) -> None:
-    """Writes a .tflite file with LiteRT's own operations only."""
+    """Write a .tflite file that uses only LiteRT's own operations."""
     root, function = signature(model)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function], root)
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]

@@ -1,4 +1,4 @@
-"""A model as ONNX, from the TensorFlow and PyTorch backends."""
+"""Writer of ONNX files, on the TensorFlow and PyTorch backends."""
 
 from __future__ import annotations
 
@@ -32,23 +32,31 @@ _ROOT_HALF = float(np.float32(1.0) / np.float32(math.sqrt(2.0)))
 
 
 def write(model: keras.Model, path: Path, quantization: str | None) -> None:
-    """Writes an .onnx file, checked, with names for its open axes."""
+    """Write and check an .onnx file. Its variable axes have names.
+
+    Args:
+        model: task or encoder that computes in float32.
+        path: path of the file.
+        quantization: "int8", "int8_dynamic", "float16" or None; see `runtime_model`.
+    """
     make = _of_torch if keras.backend.backend() == "torch" else _of_tensorflow
     with written_out():
-        found = make(model)
-    for tensors, axes in ((found.graph.input, input_axes(model)), _outputs(found, model)):
+        proto = make(model)
+    for tensors, axes in ((proto.graph.input, input_axes(model)), _outputs(proto, model)):
         for tensor in tensors:
             _name(tensor, axes[tensor.name])
-    found.producer_name = "bert_keras"
-    onnx.checker.check_model(found, full_check=True)
-    _save(found, path, quantization)
+    proto.producer_name = "bert_keras"
+    onnx.checker.check_model(proto, full_check=True)
+    _save(proto, path, quantization)
 
 
-def _outputs(found: onnx.ModelProto, model: keras.Model) -> tuple[Any, dict[str, Axes]]:
-    return found.graph.output, output_axes(model)
+def _outputs(proto: onnx.ModelProto, model: keras.Model) -> tuple[Any, dict[str, Axes]]:
+    """Return the outputs of the graph and their axes by name."""
+    return proto.graph.output, output_axes(model)
 
 
 def _name(tensor: onnx.ValueInfoProto, axes: Axes) -> None:
+    """Set the sizes and names of a tensor's axes."""
     shape = tensor.type.tensor_type.shape
     del shape.dim[:]
     for size in axes:
@@ -58,28 +66,29 @@ def _name(tensor: onnx.ValueInfoProto, axes: Axes) -> None:
             shape.dim.add().dim_value = size
 
 
-def _save(found: onnx.ModelProto, path: Path, quantization: str | None) -> None:
+def _save(proto: onnx.ModelProto, path: Path, quantization: str | None) -> None:
+    """Quantise a model and save it."""
     if quantization == INT8:
-        # The product of what is quantised row by row with blocks of a matrix; then the tables.
-        _with_dynamic(_in_blocks(found), path, op_types_to_quantize=["Gather"])
+        # First the matrices, in blocks; then the embedding tables.
+        _with_dynamic(_in_blocks(proto), path, op_types_to_quantize=["Gather"])
     elif quantization == INT8_DYNAMIC:
-        _with_dynamic(found, path)
+        _with_dynamic(proto, path)
     elif quantization == FLOAT16:
         from onnxruntime.transformers.float16 import convert_float_to_float16
 
-        onnx.save(convert_float_to_float16(found, keep_io_types=True), path)
+        onnx.save(convert_float_to_float16(proto, keep_io_types=True), path)
     else:
-        onnx.save(found, path)
+        onnx.save(proto, path)
 
 
-def _with_dynamic(found: onnx.ModelProto, path: Path, **options: Any) -> None:
-    """Writes it with int8 weights, by ONNX Runtime's dynamic quantisation."""
+def _with_dynamic(proto: onnx.ModelProto, path: Path, **options: Any) -> None:
+    """Save a model with int8 weights, by ONNX Runtime's dynamic quantisation."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with tempfile.TemporaryDirectory(prefix="bert_keras_") as folder:
         whole = Path(folder, path.name)
-        onnx.save(found, whole)
-        with _quiet():  # a hint at what would be worth while for other networks
+        onnx.save(proto, whole)
+        with _quiet():  # ONNX Runtime advises a preprocessing that does not help these models
             quantize_dynamic(
                 whole,
                 path,
@@ -91,22 +100,22 @@ def _with_dynamic(found: onnx.ModelProto, path: Path, **options: Any) -> None:
             )
 
 
-def _in_blocks(found: onnx.ModelProto) -> onnx.ModelProto:
-    """With products of matrices whose weights are int8."""
-    with _quiet():  # the import lets everybody's logging print
+def _in_blocks(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Quantise the weights of matrix products to int8, with a scale for each block of a column."""
+    with _quiet():  # the import configures the root logger
         from onnxruntime.quantization import matmul_nbits_quantizer as blocks
-    # 4: the sums are of int8 too.
+    # Accuracy level 4: the products are computed in int8 too.
     config = blocks.DefaultWeightOnlyQuantConfig(bits=8, accuracy_level=4)
-    quantizer = blocks.MatMulNBitsQuantizer(found, algo_config=config)
-    quantizer.model.replace_gemm_with_matmul()  # PyTorch's of vectors, which it would leave
-    with _quiet(blocks.__name__):  # a line for each operation
+    quantizer = blocks.MatMulNBitsQuantizer(proto, algo_config=config)
+    quantizer.model.replace_gemm_with_matmul()  # the quantizer skips Gemm, which PyTorch writes
+    with _quiet(blocks.__name__):  # it logs a line for each operation
         quantizer.process()
     return quantizer.model.model
 
 
 @contextmanager
 def _quiet(name: str | None = None) -> Iterator[None]:
-    """Without a logger's warnings; as it was before, whatever is done to it."""
+    """Suppress a logger's warnings, and restore its level and handlers afterwards."""
     logger = logging.getLogger(name)
     level, handlers = logger.level, list(logger.handlers)
     logger.setLevel(logging.ERROR)
@@ -118,11 +127,12 @@ def _quiet(name: str | None = None) -> Iterator[None]:
 
 
 def _of_torch(model: keras.Model) -> onnx.ModelProto:
+    """Convert a model to ONNX with PyTorch's exporter."""
     import torch
 
     from bert_keras.export.runtimes import torch_export
 
-    # Of what it could not know, and of its own future.
+    # The exporter warns of its own deprecations.
     with warnings.catch_warnings(action="ignore"), _quiet("torch.onnx"):
         made = torch.onnx.export(
             torch_export.exported(model),
@@ -133,13 +143,16 @@ def _of_torch(model: keras.Model) -> onnx.ModelProto:
             verbose=False,
         )
     assert made is not None
-    found = made.model_proto
-    _rename_between(found.graph, input_axes(model))
-    return found
+    proto = made.model_proto
+    _rename_between(proto.graph, input_axes(model))
+    return proto
 
 
 def _rename_between(graph: onnx.GraphProto, axes: dict[str, Axes]) -> None:
-    """Names sizes in between as those of the inputs, for a runtime fuses only what it knows."""
+    """Give the axes of intermediate tensors the names of the inputs' axes.
+
+    ONNX Runtime fuses operations only if it knows that their axes are equal.
+    """
     names = {
         size.dim_param: str(axis)
         for tensor in graph.input
@@ -150,11 +163,12 @@ def _rename_between(graph: onnx.GraphProto, axes: dict[str, Axes]) -> None:
         for size in tensor.type.tensor_type.shape.dim:
             if size.dim_param in names:
                 size.dim_param = names[size.dim_param]
-            elif size.dim_param:  # something made of them
+            elif size.dim_param:  # an expression of several axes
                 size.Clear()
 
 
 def _of_tensorflow(model: keras.Model) -> onnx.ModelProto:
+    """Convert a model to ONNX with tf2onnx."""
     import tensorflow as tf
     import tf2onnx
 
@@ -164,42 +178,47 @@ def _of_tensorflow(model: keras.Model) -> onnx.ModelProto:
     names = list(input_axes(model))
     specs = [run.structured_input_signature[1][name] for name in names]
     function = tf.function(lambda *inputs: run(**dict(zip(names, inputs, strict=True))))
-    found, _ = tf2onnx.convert.from_function(function, input_signature=specs, opset=_OPSET)
-    found.graph.ClearField("value_info")  # the converter's guesses at sizes in between
-    _divide_for_erf(found.graph)
-    return found
+    proto, _ = tf2onnx.convert.from_function(function, input_signature=specs, opset=_OPSET)
+    proto.graph.ClearField("value_info")  # the converter's guesses of intermediate shapes
+    _divide_for_erf(proto.graph)
+    return proto
 
 
 def _divide_for_erf(graph: onnx.GraphProto) -> None:
-    """Has GELU divide by the root of 2, as runtimes know it: TensorFlow multiplies by its inverse.
+    """Replace x * (1 / sqrt(2)) in each GELU by x / sqrt(2).
 
-    So a sum and its GELU are one operation of ONNX Runtime.
+    TensorFlow multiplies. ONNX Runtime recognises only the division, and then computes a sum and
+    its GELU in one operation.
     """
     factors = {
-        each.name for each in graph.initializer if _is_scalar(each) and _number(each) == _ROOT_HALF
+        constant.name
+        for constant in graph.initializer
+        if _is_scalar(constant) and _number(constant) == _ROOT_HALF
     }
-    read_by_erf = {each.input[0] for each in graph.node if each.op_type == "Erf"}
-    found = [
-        each
-        for each in graph.node
-        if each.op_type == "Mul" and each.output[0] in read_by_erf and factors & {*each.input}
+    read_by_erf = {node.input[0] for node in graph.node if node.op_type == "Erf"}
+    products = [
+        node
+        for node in graph.node
+        if node.op_type == "Mul" and node.output[0] in read_by_erf and factors & {*node.input}
     ]
-    for node in found:
+    for node in products:
         (x,) = (name for name in node.input if name not in factors)
         node.op_type = "Div"
         node.input[:] = [x, _ROOT_NAME]
-    if not found:
+    if not products:
         return
     root = np.array(math.sqrt(2.0), np.float32)
     graph.initializer.append(onnx.numpy_helper.from_array(root, _ROOT_NAME))
     read = {name for node in graph.node for name in node.input}
-    for each in [each for each in graph.initializer if each.name in factors - read]:
-        graph.initializer.remove(each)
+    for constant in [item for item in graph.initializer if item.name in factors - read]:
+        graph.initializer.remove(constant)
 
 
 def _is_scalar(tensor: onnx.TensorProto) -> bool:
+    """Return whether a constant is a single float32."""
     return not tensor.dims and tensor.data_type == onnx.TensorProto.FLOAT
 
 
 def _number(tensor: onnx.TensorProto) -> float:
+    """Return the value of a scalar constant."""
     return float(onnx.numpy_helper.to_array(tensor))

@@ -1,4 +1,4 @@
-"""A model for OpenVINO, by way of ONNX."""
+"""Writer of OpenVINO files, converted from ONNX."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bert_keras.export.runtimes import onnx_model
 
 
 def write(model: keras.Model, path: Path, quantization: str | None) -> None:
-    """Writes an .xml file, and the weights beside it in a .bin file."""
+    """Write an .xml file, with the weights in a .bin file beside it."""
     with tempfile.TemporaryDirectory(prefix="bert_keras_") as folder:
         onnx_model.write(model, Path(folder, "model.onnx"), None)
-        found = openvino.convert_model(Path(folder, "model.onnx"))
+        converted = openvino.convert_model(Path(folder, "model.onnx"))
         if quantization == "int8":
             import nncf
 
-            found = nncf.compress_weights(found)
-        openvino.save_model(found, path, compress_to_fp16=quantization == "float16")
+            converted = nncf.compress_weights(converted)
+        openvino.save_model(converted, path, compress_to_fp16=quantization == "float16")

@@ -1,4 +1,4 @@
-"""A model as a PyTorch program: of its own, or on the way to ONNX. PyTorch backend only."""
+"""Writer of `torch.export` programs, also a step to ONNX. PyTorch backend only."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import torch
 
 from bert_keras.export.runtimes.formats import Axes, flat, input_axes, output_axes
 
-_EXAMPLE = {"batch": 2, "texts": 3, "length": 5, "predictions": 4}
+_EXAMPLE = {"batch": 2, "texts": 3, "length": 5, "predictions": 4}  # axis name -> example size
 
 
 class Program(torch.nn.Module):
-    """The model as it predicts, with weights of its own: inputs by name -> float32 by name.
+    """A model for inference as a PyTorch module, with a copy of its weights.
 
     Args:
-        model: a task or encoder, which computes in float32.
-        quantization: "float16" or "int8" keeps the weights so, and widens them when it runs; int8
-            those with two axes, in 255 steps from the lowest value to the highest of each row of a
-            table and each column of a kernel.
+        model: task or encoder that computes in float32.
+        quantization: "float16" or "int8" stores the weights in that type and converts them to
+            float32 in each call; None for float32. "int8" is for matrices. It stores 256 levels
+            between the lowest and the highest value of each row of a table or column of a kernel.
     """
 
     def __init__(self, model: keras.Model, quantization: str | None = None):
         super().__init__()
         self._names = list(output_axes(model))
-        self._model = [model]  # in a list, for its weights are not to be in the program twice
+        self._model = [model]  # in a list, so that PyTorch does not store its weights as well
         self._kept = [
             [_Weight(variable, quantization) for variable in variables]
             for variables in (model.trainable_variables, model.non_trainable_variables)
@@ -37,15 +37,20 @@ class Program(torch.nn.Module):
                 self.register_buffer(f"{weight.name}{name}", value)
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Predicts."""
+        """Run the model: int32 inputs by name -> float32 outputs by name."""
         values = [[weight.widened(self) for weight in weights] for weights in self._kept]
         outputs, _ = self._model[0].stateless_call(*values, inputs, training=False)
-        found = flat(outputs)
-        return {name: found[name].float() for name in self._names}
+        tensors = flat(outputs)
+        return {name: tensors[name].float() for name in self._names}
 
 
 class _Weight:
-    """A variable, as the program keeps it and as it is computed with."""
+    """A variable in its stored form; see `Program` for `quantization`.
+
+    Attributes:
+        name: name of its buffer in the program.
+        values: suffix of a buffer's name -> its tensor. "int8" needs three buffers.
+    """
 
     def __init__(self, variable: Any, quantization: str | None):
         value = variable.value.detach().cpu()
@@ -63,6 +68,7 @@ class _Weight:
             self.values = {"": steps, "_scale": scale, "_lowest": lowest}
 
     def widened(self, program: Program) -> torch.Tensor:
+        """Return the variable in float32 from the buffers of the program."""
         value = program.get_buffer(self.name)
         if "_scale" in self.values:
             scale, lowest = (program.get_buffer(self.name + key) for key in ("_scale", "_lowest"))
@@ -71,12 +77,12 @@ class _Weight:
 
 
 def _example(sizes: Axes) -> list[int]:
-    """Sizes for the open axes: no two the same, or the program would take them for one."""
+    """Return an example shape. Its sizes differ, because PyTorch would treat equal ones as one."""
     return [_EXAMPLE[size] if isinstance(size, str) else size for size in sizes]
 
 
 def exported(model: keras.Model, quantization: str | None = None) -> torch.export.ExportedProgram:
-    """The program for batches and texts of any size."""
+    """Return a model as an exported program for batches and lengths of any size."""
     axes = input_axes(model)
     example = {name: torch.ones(_example(sizes), dtype=torch.int32) for name, sizes in axes.items()}
     open_axes = {
@@ -86,20 +92,21 @@ def exported(model: keras.Model, quantization: str | None = None) -> torch.expor
         for name, sizes in axes.items()
     }
     program = Program(model, quantization).eval()
-    # Wherever the model is: the program is for any machine.
+    # On the CPU, even if the model is on a GPU, so that the program runs on any machine.
     with keras.device("cpu"), torch.no_grad():
-        found = torch.export.export(program, (example,), dynamic_shapes=(open_axes,))
-    for module in found.graph_module.modules():
+        result = torch.export.export(program, (example,), dynamic_shapes=(open_axes,))
+    for module in result.graph_module.modules():
         for node in getattr(module, "graph").nodes:  # noqa: B009
-            node.meta.pop("stack_trace", None)  # paths of this machine, most of a small file
-    return found
+            # Stack traces contain paths of this machine, and are most of a small file.
+            node.meta.pop("stack_trace", None)
+    return result
 
 
 def write(model: keras.Model, path: Path, quantization: str | None) -> None:
     """Write a .pt2 file.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: if it cannot be written.
     """
     program = exported(model, quantization)
     with path.open("wb") as file:
@@ -113,10 +120,10 @@ def write(model: keras.Model, path: Path, quantization: str | None) -> None:
 
 
 class _KeepsError(io.BufferedIOBase):
-    """A file whose `write` keeps an error instead of raising it.
+    """A file whose `write` stores an error instead of raising it.
 
-    PyTorch's writer of archives writes once more when it is destroyed, and an error there ends the
-    process (`terminate called after throwing an instance of 'c10::Error'`).
+    PyTorch's archive writer writes again in its destructor, where an error ends the process
+    (`terminate called after throwing an instance of 'c10::Error'`).
     """
 
     def __init__(self, file: BinaryIO):
