@@ -1,6 +1,7 @@
 """Text to batches: documents, token stores, pretraining examples; supervised data to examples."""
 
-from bert_keras.data.batch_datasets import Batch, Examples, dataset, py_dataset, tf_dataset
+from bert_keras.data.batch_datasets import dataset, py_dataset, tf_dataset
+from bert_keras.data.batches import BaseExamples, Batch, Examples
 from bert_keras.data.corpus import MANIFEST, Corpus
 from bert_keras.data.corpus_writer import require_vacant, split_of, write
 from bert_keras.data.counter_rng import Draws, Stream
@@ -12,7 +13,7 @@ from bert_keras.data.multiple_choice import choice_examples, read_choices, read_
 from bert_keras.data.pretraining import PretrainingExamples
 from bert_keras.data.question_answering import SquadReport, question_examples, read_squad
 from bert_keras.data.sentence_similarity import pair_examples
-from bert_keras.data.sequence_packing import Packable, PackedExamples, fill_rows, pack_batch
+from bert_keras.data.sequence_packing import PackedExamples, fill_rows, pack_batch
 from bert_keras.data.supervised import (
     SupervisedExamples,
     length_multiple,
@@ -27,6 +28,7 @@ __all__ = [
     "LAYOUTS",
     "MANIFEST",
     "Answer",
+    "BaseExamples",
     "Batch",
     "Choices",
     "Corpus",
@@ -35,7 +37,6 @@ __all__ = [
     "EncodedTexts",
     "Examples",
     "MaskedTexts",
-    "Packable",
     "PackedExamples",
     "PretrainingExamples",
     "Question",

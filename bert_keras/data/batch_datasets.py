@@ -1,7 +1,10 @@
 """Indexable batches as `tf.data.Dataset` or `keras.utils.PyDataset`, identical in both.
 
-Both compute batch i from i alone. Workers, reading ahead, Keras's shuffling of indices and a reader
-that begins again (as Keras does to build a model) cannot change what is read.
+Both compute batch i from i alone. The batches do not depend on workers, on reading ahead or on
+Keras's shuffling of indices, even if Keras reads from the start again to build a model.
+
+A finite dataset is an endless sequence of batches, cut into passes of equal length. Keras reads the
+length once, at the start of `fit`, so the length cannot follow epochs that differ.
 """
 
 from __future__ import annotations
@@ -9,49 +12,11 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from bert_keras.data.passes import Passes
-
-Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]
-
-
-class Examples(Protocol):
-    """Source of batches by epoch and position.
-
-    Attributes:
-        fixed_shapes: whether all batches have the shapes of the first.
-    """
-
-    fixed_shapes: bool
-
-    def num_batches(self, epoch: int) -> int:
-        """Return the number of batches in an epoch."""
-        ...
-
-    def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
-        """Return the (epoch, position) that is so many batches later."""
-        ...
-
-    def batch(self, epoch: int, position: int) -> Batch:
-        """Return one batch: inputs, labels, sample weights."""
-        ...
-
-
-def later(
-    num_batches: Callable[[int], int], epoch: int, position: int, steps: int
-) -> tuple[int, int]:
-    """The (epoch, position) that is `steps` >= 0 batches later, where epochs differ in length."""
-    if min(epoch, position, steps) < 0:
-        raise ValueError(f"Negative. Received: {epoch=}, {position=}, {steps=}")
-    position += steps
-    while position >= num_batches(epoch):
-        position -= num_batches(epoch)
-        epoch += 1
-    return epoch, position
+from bert_keras.data.batches import Batch, BatchSequence, Examples, ReadAhead
 
 
 def dataset(
@@ -67,8 +32,8 @@ def dataset(
 
     The dataset is finite: `len(dataset)` is the number of batches in the epoch. Each call of `fit`,
     `evaluate` or `predict` begins with the first batch, so that two evaluations are equal. Further
-    epochs of one `fit` are the next epochs of the examples, in their own order, whatever `shuffle`
-    says. A loop over the dataset in Python is one pass; the next loop is the next epoch.
+    epochs of one `fit` are the next epochs of the examples, in the order of the examples, even with
+    `shuffle=True`. A loop over the dataset in Python is one pass; the next loop is the next epoch.
 
     Keras reads the length once, at the start of `fit`. Where epochs differ in length (pretraining
     and packed examples), an epoch of `fit` has the length of the first epoch. It begins where the
@@ -118,15 +83,15 @@ def tf_dataset(
 ) -> Any:
     """Return a `tf.data.Dataset` of (x, y, sample_weight). Needs TensorFlow.
 
-    See `dataset` for the arguments. What `map`, `prefetch` and `with_options` return is read in the
-    same way. After other transformations, as `take`, every pass is the next epoch, also in
-    `evaluate`. `fit` of a model that is not ours warns of `shuffle`: Keras does so with every
-    `tf.data.Dataset`, and the order stays as it is.
+    See `dataset` for the arguments. The results of `map`, `prefetch` and `with_options` are read in
+    the same way. After other transformations, as `take`, every pass is the next epoch, also in
+    `evaluate`. `fit` of a plain Keras model warns of `shuffle`, as with every `tf.data.Dataset`.
+    The order stays the same.
     """
     import tensorflow as tf
 
     passes = _passes(examples, repeat, epoch, steps)
-    batches = _Numbered(examples, epoch, position)
+    batches = BatchSequence(examples, epoch, position)
     template = batches(0)
     leaves = tf.nest.flatten(template)
 
@@ -141,8 +106,8 @@ def tf_dataset(
 
     numbers = tf.data.Dataset.counter() if passes is None else _numbers(passes)
     options = tf.data.Options()
-    # Nothing here is left to tune, and whoever drops an iterator that is tuned waits for the
-    # tuner's thread, which may sleep for a minute (seen with TensorFlow 2.21).
+    # There is nothing to tune here. Deleting an iterator with tuning waits for the tuning thread,
+    # up to a minute (seen with TensorFlow 2.21).
     options.autotune.enabled = False
     if workers:
         dataset = numbers.map(load, num_parallel_calls=workers, deterministic=True)
@@ -170,15 +135,72 @@ def py_dataset(
     shuffles the indices of a finite dataset by the global `random`.
     """
     passes = _passes(examples, repeat, epoch, steps)
-    read: Callable[[int], Batch] = _Numbered(examples, epoch, position)
+    read: Callable[[int], Batch] = BatchSequence(examples, epoch, position)
     if workers:
-        read = _Ahead(read, workers, passes.length if passes else None)
+        read = ReadAhead(read, workers, passes.length if passes else None)
     endless, finite = _batches_classes()
     return endless(read) if passes is None else finite(read, passes)
 
 
+# === Passes over a finite dataset ===
+
+_NEW_READER = 2  # announcements of `fit` and `evaluate`
+
+
+class Passes:
+    """Number of the first batch of each pass. Safe to use from several threads.
+
+    `fit`, `evaluate` and `predict` all begin with the first batch, so that two evaluations are
+    equal and two trainings with one dataset read the same batches. Every further pass of one `fit`,
+    or of a loop in Python, continues after the last one.
+
+    Keras does not name a reader, but it announces each pass that begins anew. It creates and resets
+    a reader in `fit`, in `evaluate` and in the first validation of a `fit`: two announcements. It
+    only creates one in `predict`, and only resets one in each further validation: one announcement.
+    So a single announcement keeps the place of a training in progress. Two single announcements,
+    each before a pass, come from a reader that built a model from a first batch and was reset.
+
+    Args:
+        length: batches of a pass.
+        epoch: epoch of the first pass; further passes read later epochs. None: all passes begin
+            with the first batch.
+    """
+
+    def __init__(self, length: int, *, epoch: int | None = 0):
+        self.length = length
+        self.epoch = epoch
+        self._next = 0  # number of the next pass that continues
+        self._announced = 0
+        self._announced_last = 0  # announcements before the last pass
+        self._lock = threading.Lock()
+
+    def announce(self) -> None:
+        """Note that Keras created or reset a reader."""
+        with self._lock:
+            self._announced += 1
+
+    def restart(self) -> None:
+        """Note that the next pass is the first one of a new reader."""
+        with self._lock:
+            self._announced = _NEW_READER
+
+    def start(self) -> int:
+        """Begin a pass; return the number of its first batch."""
+        with self._lock:
+            announced, self._announced = self._announced, 0
+            number = 0 if announced else self._next
+            if not announced:
+                self._next += 1
+            elif announced + self._announced_last < _NEW_READER:
+                self._next = max(self._next, 1)
+            else:
+                self._next = 1
+            self._announced_last = announced if announced < _NEW_READER else 0
+            return number * self.length if self.epoch is not None else 0
+
+
 def _passes(examples: Examples, repeat: bool, epoch: int, steps: int | None) -> Passes | None:
-    """The passes over a dataset; None where it is endless."""
+    """Return the passes over a dataset; None if it is endless."""
     if repeat:
         if steps is not None:
             raise ValueError(
@@ -194,7 +216,7 @@ def _passes(examples: Examples, repeat: bool, epoch: int, steps: int | None) -> 
 
 
 def _numbers(passes: Passes) -> Any:
-    """The numbers of the batches of one pass, as a `tf.data.Dataset`."""
+    """Return the numbers of the batches of one pass, as a `tf.data.Dataset`."""
     import tensorflow as tf
 
     def start():
@@ -211,7 +233,7 @@ def _numbers(passes: Passes) -> Any:
 
 
 def _in_passes(dataset: Any, passes: Passes | None) -> Any:
-    """Return a `tf.data.Dataset` that hears Keras begin a call."""
+    """Return a `tf.data.Dataset` that notices when Keras begins a call."""
     # TensorFlow has no public base class for datasets, so the class of this object is extended.
     dataset.__class__ = _tensorflow_class(type(dataset))
     dataset.passes = passes
@@ -239,7 +261,7 @@ def _tensorflow_class(base: Any) -> Any:
                 self.passes.announce()
             return super().cardinality()
 
-        def __len__(self) -> int:  # no sign of a reader, unlike TensorFlow's, which is above
+        def __len__(self) -> int:  # TensorFlow's calls `cardinality`, which announces a reader
             if self.passes is None:
                 raise TypeError(_NO_LENGTH)
             return self.passes.length
@@ -252,16 +274,16 @@ _NO_LENGTH = "A dataset with repeat=True is endless. Pass steps_per_epoch to `fi
 
 @functools.cache
 def _batches_classes() -> tuple[Any, Any]:
-    # One class for all: a class refers to itself, so that a dataset with one of its own, and its
-    # threads, would live until the next collection.
+    # All datasets share these classes. A class refers to itself, so a class for each dataset would
+    # keep the dataset and its threads alive until the next garbage collection.
     import keras
 
     class EndlessBatches(keras.utils.PyDataset):
         has_own_order = True
         passes = None
 
-        # Keras's own workers stay unused: with them it reads batches of a first, abandoned pass
-        # again (OrderedEnqueuer.stop keeps what it drained).
+        # Keras's own workers stay unused: with them it reads batches of an abandoned first pass
+        # again, because OrderedEnqueuer.stop keeps the batches in its queue.
 
         def __init__(self, read: Callable[[int], Batch]):
             super().__init__()
@@ -285,7 +307,7 @@ def _batches_classes() -> tuple[Any, Any]:
             self._read, self.passes = read, passes
             self._is_new = False  # Keras created a reader that it has not reset yet
             self._is_reading = False  # between on_epoch_begin and on_epoch_end
-            self._number = self._left = 0  # of the next batch; of batches to the end of the pass
+            self._number = self._left = 0  # next batch; batches to the end of the pass
             self._lock = threading.Lock()
 
         @property
@@ -347,44 +369,3 @@ def _batches_classes() -> tuple[Any, Any]:
                 return number
 
     return EndlessBatches, Batches
-
-
-class _Numbered:
-    """Batch number i, counted from (epoch, position)."""
-
-    def __init__(self, examples: Examples, epoch: int, position: int):
-        self._examples = examples
-        self._origin = self._mark = (0, epoch, position)
-
-    def __call__(self, index: int) -> Batch:
-        # The mark, where the latest epoch begins, only saves counting all epochs again.
-        mark = self._mark  # read once: another worker may move it
-        if index < mark[0]:
-            mark = self._origin
-        epoch, position = self._examples.locate(mark[1], mark[2], index - mark[0])
-        if epoch > mark[1]:
-            self._mark = (index - position, epoch, 0)
-        return self._examples.batch(epoch, position)
-
-
-class _Ahead:
-    """Thread pool that builds the batches after the one that is read, within the same pass."""
-
-    def __init__(self, build: Callable[[int], Batch], workers: int, length: int | None):
-        self._build, self._length, self._depth = build, length, workers + 1
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="batches")
-        self._futures: dict[int, Future[Batch]] = {}
-        self._lock = threading.Lock()
-
-    def __call__(self, index: int) -> Batch:
-        end = index + self._depth + 1
-        if self._length is not None:  # to the end of the pass
-            end = min(end, index - index % self._length + self._length)
-        with self._lock:
-            for number in [n for n in self._futures if not index <= n < end]:
-                self._futures.pop(number).cancel()
-            for number in range(index, end):
-                if number not in self._futures:
-                    self._futures[number] = self._pool.submit(self._build, number)
-            future = self._futures.pop(index)
-        return future.result()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bert_keras.data.batch_datasets import Batch
+from bert_keras.data.batches import Batch
 from bert_keras.data.counter_rng import Draws, Stream, below
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.data.supervised import SupervisedExamples

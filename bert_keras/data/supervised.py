@@ -1,14 +1,13 @@
-"""Batches of labelled examples as a function of (seed, epoch, position), and validation split."""
+"""Batches of labelled examples of similar length, and the validation split."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_keras.data.batch_datasets import Batch
+from bert_keras.data.batches import BaseExamples, Batch
 from bert_keras.data.counter_rng import Draws, Stream
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.errors import DataError
@@ -18,16 +17,19 @@ from bert_keras.features import SEGMENT_IDS
 def validation_split(
     count: int, share: float, *, seed: int = 0, firsts: Sequence[str] | None = None
 ) -> tuple[list[int], list[int]]:
-    """Draw the rows to learn from and those to validate on, each in the order of the data.
+    """Draw the rows to train on and the rows to validate on, each in the order of the data.
 
-    Keras takes the last rows instead, which are of one label where a table is sorted.
+    Keras validates on the last rows instead. They have one label if the table is sorted by label.
 
     Args:
         count: number of rows.
-        share: share of the rows to validate on, in (0, 1); at least one row stays on each side.
-        seed: of the draw.
-        firsts: the first texts of pairs. Rows of one first text stay together: a model that has
-            learned from some of them knows half of the others.
+        share: share of the rows to validate on, in (0, 1). Each side gets at least one row.
+        seed: seed of the draw.
+        firsts: first texts of pairs. Rows with the same first text stay on one side: a model that
+            trained on some of them knows half of each other row.
+
+    Returns:
+        Numbers of the rows to train on, and of the rows to validate on.
 
     Raises:
         DataError: fewer than two rows.
@@ -45,7 +47,7 @@ def validation_split(
         first = {text: row for row, text in reversed(list(enumerate(firsts)))}
         keys = keys[[first[text] for text in firsts]]
     order = np.argsort(keys, kind="stable")
-    bounds = 1 + np.flatnonzero(np.diff(keys[order]))  # where another text begins
+    bounds = 1 + np.flatnonzero(np.diff(keys[order]))  # ends of the rows with one text
     wanted = rows_to_learn(count, share)
     size = min(bounds.tolist(), key=lambda bound: abs(bound - wanted), default=wanted)
     learned, validated = (np.sort(part).tolist() for part in (order[:size], order[size:]))
@@ -53,54 +55,51 @@ def validation_split(
 
 
 def rows_to_learn(count: int, share: float) -> int:
-    """Return how many rows are left to learn from: at least one, and one to validate on."""
+    """Return the number of rows to train on. At least one row is left to validate on."""
     return min(max(1, count - max(1, round(count * share))), count - 1)
 
 
 # === Batches ===
 
 
-_ORDERS_KEPT = 2
-
-
-# Rows are padded to a multiple of this. JAX compiles for every length, so there are few lengths.
+# JAX compiles a step for each length, so its batches have few lengths.
 _LENGTH_MULTIPLES = {"jax": 32}
 _LENGTH_MULTIPLE_ELSEWHERE = 4
 
 
 def length_multiple() -> int:
-    """Return the number of tokens of which the lengths of batches should be multiples here."""
+    """Return the number of tokens to pad rows to a multiple of, on the active backend."""
     import keras
 
     return _LENGTH_MULTIPLES.get(keras.backend.backend(), _LENGTH_MULTIPLE_ELSEWHERE)
 
 
-class SupervisedExamples:
-    """Examples in batches of similar length. Safe to read from several threads.
+class SupervisedExamples(BaseExamples[list[np.ndarray]]):
+    """Labelled examples in batches of similar length. Safe to read from several threads.
 
-    An epoch has every example once, in an order of its own: shuffled, then sorted by length within
-    windows of many batches, whose batches are shuffled again. The last batch may be smaller.
+    An epoch has every example once. Each epoch shuffles the examples and sorts them by length
+    within windows of many batches. Then it shuffles the batches. The last batch may be smaller.
 
     Args:
-        rows: the texts.
-        labels: by name, an array [examples, ...].
-        weights: by name, float32 [examples]; 1 where a name has none.
-        token_labels: by name, an array [tokens] that lies as the rows' ids do,
-        token_weights: and float32 [tokens]: 0 for tokens that do not count; 1 where a name has
-            none.
-        group: how many rows make an example (the choices of a question); None for one, without an
-            axis of its own.
-        segments: whether the model reads segments.
+        rows: encoded texts.
+        labels: arrays [examples, ...] by name.
+        weights: float32 [examples] by name of the label. A label without weights has weights of 1.
+        token_labels: arrays [tokens] by name, with a value for each token of `rows`.
+        token_weights: float32 [tokens] by name of the label, 0 for tokens that do not count. A
+            label without weights has weights of 1.
+        group: number of rows of an example, as the choices of a question. None for one row; the
+            arrays of a batch then have no axis of choices.
+        segments: whether the model has an input of segment ids.
         batch_size: examples in a batch.
-        multiple_of: rows are padded to a multiple of this; a backend that compiles for every length
-            compiles seldom where it is large.
-        max_length: but to no more than this, as where the model has no more positions.
-        window: batches whose rows are sorted by length together: in a larger window there is less
-            padding, and the texts of a batch are more alike.
-        seed: of the order, 0 <= seed < 2**64; None keeps the order of the rows.
+        multiple_of: number of tokens that rows are padded to a multiple of. A backend that compiles
+            for each length compiles fewer times if it is large.
+        max_length: maximum length after padding, for a model with so many positions.
+        window: number of batches whose examples are sorted by length together. A larger window has
+            less padding and batches of more similar texts.
+        seed: seed of the order, 0 <= seed < 2**64. None keeps the order of the rows.
 
     Raises:
-        ValueError: numbers that do not fit together.
+        ValueError: an argument out of range, or arrays of different sizes.
     """
 
     fixed_shapes = False
@@ -121,13 +120,12 @@ class SupervisedExamples:
         window: int = 50,
         seed: int | None = 0,
     ):
-        given = {"batch_size": batch_size, "multiple_of": multiple_of, "window": window}
-        for name, value in given.items():
+        super().__init__(batch_size=batch_size, seed=seed)
+        for name, value in {"multiple_of": multiple_of, "window": window}.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1. Received: {name}={value}")
         self.rows, self.group, self.segments = rows, group, segments
-        self.batch_size, self.multiple_of, self.seed = batch_size, multiple_of, seed
-        self.max_length, self.window = max_length, window
+        self.multiple_of, self.max_length, self.window = multiple_of, max_length, window
         self.num_examples, left = divmod(len(rows), group or 1)
         self._labels = {name: np.asarray(values) for name, values in labels.items()}
         self._weights = dict(weights or {})
@@ -141,7 +139,10 @@ class SupervisedExamples:
             self._token_weights.keys() - self._token_labels
         )
         if stray:
-            raise ValueError(f"Weights without labels. Received: {', '.join(sorted(stray))}")
+            raise ValueError(
+                f"Weights without labels. Received: {', '.join(sorted(stray))}. "
+                f"The labels are: {', '.join([*self._labels, *self._token_labels])}"
+            )
         if wrong or left or not self.num_examples:
             raise ValueError(
                 f"{len(rows)} rows in groups of {group or 1}, {len(rows.token_ids)} tokens, do not "
@@ -149,21 +150,19 @@ class SupervisedExamples:
             )
         lengths = rows.lengths.reshape(self.num_examples, -1).max(axis=1)
         self.lengths: np.ndarray = lengths
-        self._orders: dict[int, list[np.ndarray]] = {}
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return self.num_examples
 
     def weigh(self, weights: Any) -> None:
-        """Multiply the weights of the examples.
+        """Multiply the weights of the examples by `sample_weight`.
 
         Args:
             weights: one number for each example.
 
         Raises:
-            ValueError: not one for each, or examples whose tokens have labels.
-            DataError: a weight that is missing, not finite or negative; names the row.
+            ValueError: another number of weights, or examples with token labels.
+            DataError: a weight that is missing, infinite or negative. The message names the row.
         """
         factors = np.asarray(weights, np.float32)
         if self._token_labels or factors.shape != (self.num_examples,):
@@ -180,43 +179,29 @@ class SupervisedExamples:
             self._weights[name] = self._weights.get(name, 1.0) * factors
 
     def num_batches(self, epoch: int = 0) -> int:
-        """Batches in an epoch, the same in each."""
+        """Return the number of batches in an epoch. All epochs have the same number."""
         del epoch
         return -(-self.num_examples // self.batch_size)
 
-    def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
-        """The (epoch, position) that is `steps` >= 0 batches later."""
-        if min(epoch, position, steps) < 0:
-            raise ValueError(f"Negative. Received: {epoch=}, {position=}, {steps=}")
-        more, position = divmod(position + steps, self.num_batches())
-        return epoch + more, position
-
     def order(self, epoch: int) -> list[np.ndarray]:
-        """The numbers of the examples in each batch of an epoch."""
-        with self._lock:
-            order = self._orders.pop(epoch, None)
-            if order is None:
-                order = self._order(epoch)
-            self._orders[epoch] = order
-            while len(self._orders) > _ORDERS_KEPT:
-                del self._orders[next(iter(self._orders))]
-            return order
+        """Return the numbers of the examples in each batch of an epoch."""
+        return self.plan(epoch)
 
     @property
     def pad_id(self) -> int:
-        """Id that rows are filled up with."""
+        """Token id of padding."""
         return self.rows.pad_id
 
     @property
     def token_names(self) -> tuple[str, ...]:
-        """The labels of tokens."""
+        """Names of the labels that have a value for each token."""
         return tuple(self._token_labels)
 
     def lengths_of(self, epoch: int) -> np.ndarray:
-        """Tokens of the examples, the same in each epoch.
+        """Return the number of tokens of each example, in all epochs: int64 [examples].
 
         Raises:
-            ValueError: choices, whose examples have several rows.
+            ValueError: examples of several rows, as those of choices.
         """
         del epoch
         if self.group is not None:
@@ -226,19 +211,14 @@ class SupervisedExamples:
             )
         return self.lengths
 
-    def most_predictions(self, tokens: int, examples: int) -> int:
-        """None: no token is masked."""
-        del tokens, examples
-        return 0
-
     def drawn(self, epoch: int) -> np.ndarray:
-        """The numbers of the examples in the order of an epoch, whatever their lengths."""
+        """Return the numbers of the examples of an epoch, shuffled: int64 [examples]."""
         if self.seed is None:
             return np.arange(self.num_examples)
         keys = Draws(self.seed, epoch).keys(Stream.ORDER, self.num_examples)
         return np.argsort(keys, kind="stable")
 
-    def _order(self, epoch: int) -> list[np.ndarray]:
+    def _plan(self, epoch: int) -> list[np.ndarray]:
         size, numbers = self.batch_size, self.drawn(epoch)
         if self.seed is None:
             return [numbers[start : start + size] for start in range(0, len(numbers), size)]
@@ -250,14 +230,18 @@ class SupervisedExamples:
         turns = np.argsort(draws.keys(Stream.BALANCE, len(batches)), kind="stable")
         return sorted((batches[turn] for turn in turns), key=lambda batch: len(batch) < size)
 
-    def batch(self, epoch: int, position: int) -> Batch:
-        """One batch: inputs, labels, sample weights; rows padded to a common length."""
-        if not 0 <= position < self.num_batches():
-            raise IndexError(f"An epoch has {self.num_batches()} batches. Received: {position=}")
-        return self.batch_of(epoch, self.order(epoch)[position])
+    def _batch(self, epoch: int, position: int) -> Batch:
+        return self.batch_of(epoch, self.plan(epoch)[position])
 
     def batch_of(self, epoch: int, examples: np.ndarray) -> Batch:
-        """A batch of these examples, in whichever epoch."""
+        """Return a batch of the examples with these numbers. It does not depend on the epoch.
+
+        Returns:
+            x: token_ids, segment_ids (if the model has that input) and padding_mask, int32 [B, T],
+                or [B, choices, T] with `group`.
+            y: labels [B, ...]; token labels [B, T].
+            sample_weight: float32 [B]; for token labels [B, T], 0 for padding.
+        """
         del epoch
         numbers = examples
         if self.group:
@@ -277,22 +261,17 @@ class SupervisedExamples:
         return x, y, weights
 
     def _width(self, examples: np.ndarray) -> int:
-        """Return the length that the rows of a batch are padded to."""
+        """Return the length of the padded rows of a batch."""
         longest = int(self.lengths[examples].max())
         width = -(-longest // self.multiple_of) * self.multiple_of
         return width if self.max_length is None else max(longest, min(width, self.max_length))
 
-    def statistics(self, epoch: int = 0) -> dict[str, float]:
-        """Batches, tokens and the share of padding in an epoch."""
+    def _tokens_and_places(self, epoch: int, batches: int) -> tuple[int, int]:
         tokens = places = 0
-        for numbers in self.order(epoch):
+        for numbers in self.plan(epoch)[:batches]:
             places += self._width(numbers) * len(numbers) * (self.group or 1)
             tokens += int(self.rows.lengths.reshape(self.num_examples, -1)[numbers].sum())
-        return {
-            "batches": self.num_batches(),
-            "tokens": tokens,
-            "padding_share": 1 - tokens / places,
-        }
+        return tokens, places
 
 
 def _sizes(*columns: Mapping[str, Any]) -> list[tuple[str, int]]:

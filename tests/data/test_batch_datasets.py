@@ -10,7 +10,8 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.data.batch_datasets import Batch, Examples, dataset, py_dataset, tf_dataset
+from bert_keras.data.batch_datasets import Passes, dataset, py_dataset, tf_dataset
+from bert_keras.data.batches import Batch, Examples
 from bert_keras.data.corpus import Corpus
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.data.pretraining import PretrainingExamples
@@ -234,3 +235,51 @@ def test_keras_says_so_where_it_would_have_shuffled() -> None:
 def test_a_dataset_of_tensorflow_cannot_be_shuffled_by_keras(tensorflow: Any) -> None:
     with pytest.warns(UserWarning, match="shuffle=True"):
         small_model().fit(tf_dataset(examples(), steps=1), verbose=0)
+
+
+# === Passes: Keras announces `fit`, `evaluate` and `predict` in different ways
+
+
+def _passes(events: str, *, epoch: int | None = 0) -> list[int]:
+    """The first batches of passes of ten; "a": a reader announces itself, "p": a pass starts."""
+    passes, found = Passes(10, epoch=epoch), []
+    for event in events.replace(" ", ""):
+        if event == "a":
+            passes.announce()
+        else:
+            found.append(passes.start())
+    return found
+
+
+FIT_3, EVALUATE, PREDICT, VALIDATE_AGAIN = "aappp", "aap", "ap", "ap"
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ("ppp", [0, 10, 20]),
+        (FIT_3 + FIT_3, [0, 10, 20, 0, 10, 20]),
+        (EVALUATE + EVALUATE, [0, 0]),
+        (FIT_3 + EVALUATE + PREDICT + PREDICT, [0, 10, 20, 0, 0, 0]),
+        (PREDICT + FIT_3, [0, 0, 10, 20]),
+        # A validation by the same dataset after each epoch, and predictions between.
+        ("aap" + EVALUATE + "p" + VALIDATE_AGAIN + "p" + VALIDATE_AGAIN, [0, 0, 10, 0, 20, 0]),
+        ("aapp" + PREDICT + "p" + PREDICT + "p", [0, 10, 0, 20, 0, 30]),
+        (PREDICT + "p", [0, 10]),
+        # Keras builds a model from the first batch of a pass that it abandons.
+        (FIT_3 + "apappp", [0, 10, 20, 0, 0, 10, 20]),
+    ],
+)
+def test_where_passes_begin(events: str, expected: list[int]) -> None:
+    assert _passes(events) == expected
+
+
+def test_passes_that_are_all_the_same() -> None:
+    assert _passes("pp" + FIT_3 + EVALUATE, epoch=None) == [0] * 6
+
+
+def test_a_new_reader_begins_with_the_first_batch() -> None:
+    passes = Passes(10)
+    assert [passes.start() for _ in range(3)] == [0, 10, 20]
+    passes.restart()
+    assert [passes.start() for _ in range(2)] == [0, 10]

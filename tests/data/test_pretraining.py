@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,9 +11,9 @@ import numpy as np
 import pytest
 
 from bert_keras.data import pretraining
-from bert_keras.data.batch_datasets import Batch
+from bert_keras.data.batches import Batch
 from bert_keras.data.corpus import Corpus
-from bert_keras.data.pretraining import LOSSES, BatchCache, PretrainingExamples
+from bert_keras.data.pretraining import LOSSES, PretrainingExamples
 from bert_keras.errors import DataError
 from bert_keras.tokenizers import Tokenizer
 
@@ -268,7 +266,7 @@ def test_a_place_outside_the_epoch_is_an_error() -> None:
         ({"loss": "nsq"}, r"loss must be one of .* Received: 'nsq'"),
         ({"sequence_length": 4}, r"sequence_length must be in \[5, 65535\]. Received: 4"),
         ({"sequence_length": 2**16}, "Received: 65536"),
-        ({"batch_size": 0}, "batch_size must be at least 1. Received: 0"),
+        ({"batch_size": 0}, "batch_size must be at least 1. Received: batch_size=0"),
         ({"short_seq_prob": 1.5}, r"short_seq_prob must be in \[0, 1\]. Received: 1.5"),
         ({"mask_rate": 0.0}, "mask_rate must be above 0 and below 1. Received: 0.0"),
         ({"max_predictions_per_seq": 0}, "max_predictions_per_seq must be at least 1. Received: 0"),
@@ -328,90 +326,3 @@ def test_batches_of_all_groups_are_those_of_their_examples(monkeypatch: pytest.M
     for position in range(count):
         numbers = np.arange(position * SIZE, (position + 1) * SIZE)
         assert_same(source.batch(0, position), source.batch_of(0, numbers))
-
-
-# === Batches built several at a time are those built one by one, whoever asks in which order.
-
-
-ROWS, END = 3, 11  # the last group of four is of three batches
-
-
-def built(epoch: int, first: int, last: int) -> Batch:
-    numbers = np.arange(first * ROWS, last * ROWS) + 1000 * epoch
-    return {"x": numbers[:, None] * [1, 2]}, {"y": -numbers}, {"y": numbers / 2}
-
-
-def assert_batch(found: Batch, epoch: int, position: int) -> None:
-    for part, same in zip(found, built(epoch, position, position + 1), strict=True):
-        assert list(part) == list(same)
-        for name in part:
-            np.testing.assert_array_equal(part[name], same[name], strict=True)
-
-
-class Counted:
-    def __init__(self):
-        self.calls: list[tuple[int, int, int]] = []
-        self._lock = threading.Lock()
-
-    def __call__(self, epoch: int, first: int, last: int) -> Batch:
-        with self._lock:
-            self.calls.append((epoch, first, last))
-        return built(epoch, first, last)
-
-
-def test_in_order_each_group_is_built_once():
-    build = Counted()
-    batches = BatchCache(build, rows=ROWS, size=4)
-    for epoch in (0, 1):
-        for position in range(END):
-            assert_batch(batches(epoch, position, END), epoch, position)
-    groups = [(0, 4), (4, 8), (8, END)]
-    assert build.calls == [(epoch, *group) for epoch in (0, 1) for group in groups]
-
-
-def test_any_order():
-    batches = BatchCache(built, rows=ROWS, size=4)
-    draws = np.random.default_rng(0)
-    for epoch, position in zip(draws.integers(0, 3, 200), draws.integers(0, END, 200), strict=True):
-        assert_batch(batches(int(epoch), int(position), END), epoch, position)
-
-
-def test_a_batch_is_its_callers_own():
-    batches = BatchCache(built, rows=ROWS, size=4)
-    batches(0, 1, END)[0]["x"][:] = -1
-    assert_batch(batches(0, 1, END), 0, 1)
-
-
-def test_one_at_a_time_is_built_without_its_neighbours():
-    build = Counted()
-    batches = BatchCache(build, rows=ROWS, size=1)
-    assert_batch(batches(2, 5, END), 2, 5)
-    assert build.calls == [(2, 5, 6)]
-
-
-def test_threads_share_groups():
-    build = Counted()
-    batches = BatchCache(build, rows=ROWS, size=4)
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda position: batches(0, position, END), range(END)))
-    for position, batch in enumerate(found):
-        assert_batch(batch, 0, position)
-    assert sorted(build.calls) == [(0, 0, 4), (0, 4, 8), (0, 8, END)]
-
-
-def failing_once() -> Callable[[int, int, int], Batch]:
-    left = [OSError("disk")]
-
-    def build(*call: int) -> Batch:
-        if left:
-            raise left.pop()
-        return built(*call)
-
-    return build
-
-
-def test_what_failed_is_built_again():
-    batches = BatchCache(failing_once(), rows=ROWS, size=4)
-    with pytest.raises(OSError, match="disk"):
-        batches(0, 0, END)
-    assert_batch(batches(0, 0, END), 0, 0)

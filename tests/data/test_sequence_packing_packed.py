@@ -221,6 +221,10 @@ def test_statistics_are_what_is_read() -> None:
     assert said["padding_share"] == pytest.approx(1 - real / places)
     assert said["padding_share"] < 0.04
     assert said["rows"] == sum((x["example_ids"].max(axis=1) > 0).sum() for x, _, _ in batches)
+    some = source.statistics(2, batches=2)
+    assert (some["batches"], some["rows"]) == (2, 2 * source.batch_size)
+    assert some["tokens"] == sum((x["example_ids"] > 0).sum() for x, _, _ in batches[:2])
+    assert source.drawn(2).tolist() == list(range(source.num_rows(2)))
 
 
 def test_what_cannot_be() -> None:
@@ -232,9 +236,11 @@ def test_what_cannot_be() -> None:
         packed(max_examples=0)
     with pytest.raises(ValueError, match=r"several rows .* group=2"):
         packed(supervised(20, group=2))
+    with pytest.raises(ValueError, match=r"packed again.* Received: PackedExamples"):
+        packed(packed())
     source = packed()
     for position in (-1, source.num_batches()):
         with pytest.raises(IndexError, match=f"{source.num_batches()} batches.*position="):
             source.batch(0, position)
-    with pytest.raises(ValueError, match="Negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         source.locate(0, 1, -1)

@@ -260,7 +260,7 @@ def test_numbers_that_do_not_fit() -> None:
     for position in (-1, 7):
         with pytest.raises(IndexError, match=f"7 batches.*position={position}"):
             source.batch(0, position)
-    with pytest.raises(ValueError, match="Negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         source.locate(0, 1, -1)
     with pytest.raises(ValueError, match="seed must be in"):
         examples(seed=-1).batch(0, 0)
