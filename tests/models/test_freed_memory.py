@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import keras
@@ -54,6 +54,17 @@ def live() -> Live:
         own = [each for each in objects if issubclass(type(each), tf.Variable)]
         size += sum(each.shape.num_elements() * each.dtype.size for each in own)
     return Live(graphs, len(variables), trainable, size)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _only_new_objects() -> Iterator[None]:
+    """Hide what earlier tests left: each of the many collections here would walk all of it."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()  # as tests/plugins.py leaves it
 
 
 # === A model of each class ===
