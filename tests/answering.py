@@ -29,7 +29,8 @@ CHARACTERS = [
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *CHARACTERS]
 VOCABULARY += [f"##{character}" for character in CHARACTERS] + ["the", "##ing", "null", "test"]
 LENGTH = 32
-CONFIG = TINY.replace(vocab_size=len(VOCABULARY), max_positions=LENGTH)
+# One block: what is asked is how texts become rows, and outputs become answers.
+CONFIG = TINY.replace(vocab_size=len(VOCABULARY), max_positions=LENGTH, num_layers=1)
 PAIRS = ("pairs", "cosines")  # that take two texts
 PROMPTS: dict[str, Any] = {"prompts": {"query": "the test "}, "default_prompt_name": "query"}
 

@@ -4,8 +4,7 @@ With BERT_KERAS_REQUIRE_REFERENCE=1, as in CI, a skipped test is a failed one, u
 that the test has no meaning here: another backend or platform, a privileged user, no real data.
 So a library to compare with that is missing, or broken, cannot pass unseen.
 
-`@pytest.mark.slow_on("tensorflow", "jax")` marks a test as `slow` on these backends. It is for
-tests of Python code that no backend computes differently: one backend runs them every time.
+A test that `tests/slow_tests.py` names gets the mark `slow` on the backends named there.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from collections.abc import Generator
 from importlib.metadata import version
 
 import pytest
+
+from tests.slow_tests import SLOW, Tests, is_slow
 
 _MAY_BE_SKIPPED = re.compile(r"backend|platform|as root|no real test data")
 
@@ -40,16 +41,35 @@ def share_of(cores: list[int], worker: str, workers: int) -> list[int]:
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does not select
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark as slow what is slow on this backend."""
-    slow = [(item, mark) for item in items for mark in item.iter_markers("slow_on")]
-    if slow:
+    if not any(item.nodeid.startswith("tests/") for item in items):
+        return  # a suite that a test wrote
+    backend = os.environ.get("KERAS_BACKEND")
+    if not backend:
         import keras
 
         backend = keras.backend.backend()
-        for item, mark in slow:
-            if backend in mark.args:
-                item.add_marker(pytest.mark.slow)
+    slow = SLOW[backend]
+    for item in items:
+        if is_slow(item.nodeid, slow):
+            item.add_marker(pytest.mark.slow)
+    if not any("::" in argument for argument in config.args):
+        _require_quick_cases([item.nodeid for item in items], slow)
+
+
+def _require_quick_cases(nodeids: list[str], slow: Tests) -> None:
+    """Stop where the table names a case that a test no longer has: all others would be slow."""
+    cases: dict[str, set[str]] = {}
+    for nodeid in nodeids:
+        test, _, parameters = nodeid.partition("[")
+        cases.setdefault(test, set()).add(parameters.removesuffix("]"))
+    for test, quick in slow.items():
+        if test in cases and (lost := set(quick) - cases[test]):
+            raise pytest.UsageError(
+                f"tests/slow_tests.py: {test} has no case {sorted(lost)}. It has: "
+                f"{sorted(cases[test])}. Name the cases that run every time."
+            )
 
 
 def pytest_collection_finish() -> None:

@@ -63,12 +63,18 @@ def texts(naughty: list[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def predictors() -> dict[str, Predictor]:
+def predictors(request: pytest.FixtureRequest) -> dict[str, Predictor]:
+    """Predictors of the tasks whose tests run."""
     tokenizer = Tokenizer(VOCABULARY)
+    selected = {
+        item.callspec.params["name"]
+        for item in request.session.items
+        if item.path == request.path and isinstance(item, pytest.Function)
+    }
     return {
         name: Predictor(task, tokenizer, options=OPTIONS.get(name))
         for name, task in new_tasks().items()
-        if ON_TENSORFLOW or name == "labels"
+        if name in selected and (ON_TENSORFLOW or name == "labels")
     }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -34,7 +36,7 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
 CONFIG = BertConfig(
     vocab_size=len(VOCABULARY) + 2,
     hidden_size=8,
-    num_layers=2,
+    num_layers=1,
     num_heads=2,
     intermediate_size=8,
     max_positions=12,
@@ -56,6 +58,31 @@ def saved(
     return tf.saved_model.load(str(folder))
 
 
+class Exported(NamedTuple):
+    """A task, the folder of its SavedModel, and the opened SavedModel."""
+
+    task: Any
+    folder: Path
+    model: Any
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Exported]:
+    """`exported(make)`: the export of a task over an encoder; written once."""
+
+    @functools.cache
+    def of(make: Callable[[BertEncoder], Any]) -> Exported:
+        task, folder = make(BertEncoder(CONFIG)), tmp_path_factory.mktemp("exported")
+        more: dict[str, Any] = {"max_question": 3} if isinstance(task, QuestionAnswerer) else {}
+        return Exported(task, folder, saved(task, folder, **more))
+
+    return of
+
+
+def _classifier(encoder: BertEncoder) -> SequenceClassifier:
+    return SequenceClassifier(encoder, 2)
+
+
 LABELS, VECTOR = {"label", "score", "labels", "scores"}, {"sentence_vector"}
 FILLS = {"tokens", "token_ids", "scores", "mask_count"}
 
@@ -67,7 +94,7 @@ def _pairs(loss: str, **options: Any) -> SentencePairs:
 @pytest.mark.parametrize(
     ("make", "inputs", "outputs", "others"),
     [
-        (lambda e: SequenceClassifier(e, 2), "text", LABELS, {"pairs": "text pair"}),
+        (_classifier, "text", LABELS, {"pairs": "text pair"}),
         (lambda e: SequenceClassifier(e, 1), "text", {"scores"}, {"pairs": "text pair"}),
         (
             lambda e: SequenceClassifier(e, 2, problem="multi_label"),
@@ -95,10 +122,8 @@ def _pairs(loss: str, **options: Any) -> SentencePairs:
         (Pretrainer, "text", FILLS, {"next_sentence": "text pair"}),
     ],
 )
-def test_signatures(make, inputs: str, outputs: set[str], others: dict, tmp_path: Path) -> None:
-    task = make(BertEncoder(CONFIG))
-    more: dict[str, Any] = {"max_question": 3} if isinstance(task, QuestionAnswerer) else {}
-    model = saved(task, tmp_path, **more)
+def test_signatures(make, inputs: str, outputs: set[str], others: dict, exported) -> None:
+    task, _, model = exported(make)
     found = {
         name: set(signature.structured_input_signature[1])
         for name, signature in model.signatures.items()
@@ -124,7 +149,7 @@ def test_signatures(make, inputs: str, outputs: set[str], others: dict, tmp_path
 
 @pytest.mark.parametrize(
     ("make", "other"),
-    [(lambda e: SequenceClassifier(e, 2), "texts"), (SentenceEncoder, "vectors")],
+    [(_classifier, "texts"), (SentenceEncoder, "vectors")],
 )
 def test_two_texts_by_default(make, other: str, tmp_path: Path) -> None:
     model = saved(make(BertEncoder(CONFIG)), tmp_path, pairs=True)
@@ -139,13 +164,11 @@ def test_options(tmp_path: Path) -> None:
     assert run(text=tf.constant(["a"]))["labels"].shape == (1, 2)
 
 
-def test_portable_has_no_operation_of_tensorflow_text(tmp_path: Path) -> None:
-    task = SequenceClassifier(BertEncoder(CONFIG), 2)
+def test_portable_has_no_operation_of_tensorflow_text(exported, tmp_path: Path) -> None:
+    task, *first = exported(_classifier)
     texts = tf.constant(["a b", "c", "", "ab [MASK]"])
     answers, operations = [], []
-    for portable in (False, True):
-        folder = tmp_path / str(portable)
-        model = saved(task, folder, portable=portable)
+    for folder, model in (first, (tmp_path, saved(task, tmp_path, portable=True))):
         answers.append(model.signatures["serving_default"](text=texts)["scores"])
         operations.append((folder / "saved_model.pb").read_bytes())
     np.testing.assert_array_equal(*answers)
@@ -154,7 +177,7 @@ def test_portable_has_no_operation_of_tensorflow_text(tmp_path: Path) -> None:
 
 
 def test_encoder_without_segments_and_pooler_but_with_everything_inside(tmp_path):
-    config = CONFIG.replace(num_segments=0, pooler=False)
+    config = CONFIG.replace(num_layers=2, num_segments=0, pooler=False)
     encoder = BertEncoder(config, hidden_states=True, attentions=True, dtype="mixed_bfloat16")
     model = saved(encoder, tmp_path)
     specs = model.signatures["ids"].structured_input_signature[1]
@@ -190,8 +213,8 @@ def test_rows_without_a_token_are_no_answer(tmp_path):
     assert outputs["scores"].numpy().sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_one_text_or_many_give_the_same(tmp_path):
-    run = saved(MaskedLM(BertEncoder(CONFIG)), tmp_path).signatures["serving_default"]
+def test_one_text_or_many_give_the_same(exported):
+    run = exported(MaskedLM).model.signatures["serving_default"]
     texts = ["[MASK]", "a [MASK] b [MASK] c a b c", "c [MASK]"]
     together = run(text=tf.constant(texts))
     for row, text in enumerate(texts):

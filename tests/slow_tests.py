@@ -1,0 +1,145 @@
+"""Tests that are slow on a backend, where a quicker test or another backend shows the same.
+
+`pytest` and `.ci/run` leave them out; `.ci/full` and `pytest -m ""` run them. A test that is slow
+on one backend alone is run every time on another, if that other one can run it.
+"""
+
+from __future__ import annotations
+
+Tests = dict[str, tuple[str, ...]]
+
+# A test file, or a test of it -> parameters that run every time all the same.
+# Python code that every backend runs alike: PyTorch, which compiles nothing, runs all of it.
+_ON_PYTORCH_ALONE: Tests = {
+    "tests/models/test_round_trips.py::test_what_was_trained_is_what_is_loaded": (
+        "BertEncoder",
+        "own model over an encoder",
+        "SequenceClassifier",
+    ),
+    "tests/models/test_round_trips.py::test_a_view_is_loaded_as_it_was_trained": (
+        "Distiller",
+        "PackedTask labels",
+    ),
+    "tests/models/test_distiller.py::test_a_student_comes_near_its_teacher": (
+        "labels",
+        "tags-hidden",
+    ),
+    "tests/models/test_compiling.py::"
+    "test_every_form_of_data_gives_the_losses_of_weighed_examples": (),
+    "tests/models/test_compiling.py::test_arrays_have_labels_in_both_forms": (),
+    "tests/models/test_checkpointed_gradients.py::test_training_is_the_same": ("float32-MaskedLM",),
+    "tests/models/test_at_positions.py::test_loss_and_gradients_are_those_over_the_whole_encoder": (
+        "absolute-MaskedLM",
+        "relative_key-Pretrainer",
+    ),
+    "tests/training/test_evaluate.py::test_what_the_run_was_measured_on_gives_the_same": (
+        "text_classification",
+        "question_answering",
+        "retrieval",
+    ),
+    "tests/training/test_finetune.py::test_other_ways_to_train": (
+        "unfreeze_every=1+schedule=slanted_triangular+warmup=0",
+    ),
+    "tests/training/test_finetune.py::test_a_random_field_over_tags": (),
+    "tests/training/test_finetune.py::test_a_student_and_its_teacher": (),
+    "tests/training/test_finetune.py::test_tags_of_several_sentences_in_a_row": (),
+    "tests/training/test_finetune_seed.py::test_a_killed_run_goes_on_exactly": (),
+    "tests/training/test_dry_run.py::test_the_files_of_a_run_are_listed": (),
+    "tests/training/test_dry_run.py::test_a_folder_that_the_run_would_refuse": (),
+    "tests/training/test_names.py::test_a_run_whose_name_is_markup": (),
+    "tests/test_sklearn.py::test_cross_validation_and_grid_search": (),
+    "tests/test_sklearn.py::test_a_classifier_learns_labels_of_any_kind": ("labels0",),
+    "tests/test_sklearn.py::test_pairs_are_two_columns": (),
+    "tests/test_fit_page.py::test_the_code_of_the_page_runs": (),
+    "tests/test_quickstart.py::test_the_tasks_print_what_the_page_says": (),
+    "tests/test_outputs.py::test_a_watched_process": ("exports",),
+    "tests/test_readme.py::test_shell_blocks_are_accepted": (),
+    "tests/test_registration.py::test_saved_models_open_in_a_new_process": (
+        "import keras, bert_keras-1",
+    ),
+    "tests/test_examples.py::test_the_quick_form_runs": (
+        "classify_reviews",
+        "compare_sst2.keras_hub_peer",
+        "find_entities",
+        "search_sentences",
+        "serve_saved_model",
+    ),
+    "tests/export/runtimes/test_entity_rules.py::test_the_client_finds_what_the_predictor_finds": (
+        "bio-True",
+    ),
+    "tests/export/runtimes/test_entity_rules.py::test_the_short_client_finds_them_too": ("bio",),
+    "tests/export/runtimes/test_onnx_model.py::"
+    "test_only_open_sizes_have_names_and_all_weights_are_read": ("pretrainer",),
+}
+
+_TENSORFLOW: Tests = {
+    # Ten thousand calls.
+    "tests/export/test_memory.py": (),
+    # Processes of other programs, which load what test_clients.py and test_hub_clients.py load.
+    "tests/export/test_hub_clients.py::test_saved_model_cli": (),
+    "tests/export/test_hub_clients.py::test_tensorflow_hub_trains_it": (),
+    "tests/export/test_open_client.py::test_hub": ("True",),
+    # Tasks whose graphs have the parts of those that stay.
+    "tests/export/test_clients.py::test_answers_are_the_predictors": (
+        "labels",
+        "entities",
+        "questions",
+        "choices",
+        "vectors",
+        "fills",
+    ),
+    "tests/export/test_clients.py::test_rows_do_not_disturb_each_other": (
+        "labels",
+        "entities",
+        "questions",
+        "choices",
+        "vectors",
+        "fills",
+    ),
+    "tests/export/graph/test_question_answering.py::test_answers_are_the_predictors": (
+        "16-options0",
+        "24-options2",
+    ),
+    "tests/export/graph/test_token_classification_entities.py::test_entities_are_the_predictors": (
+        "bio-False",
+        "bare-False",
+        "others-True",
+        "bilou-True",
+    ),
+    "tests/export/graph/test_signatures_texts.py::test_signatures": (
+        "_classifier-text-outputs0-others0",
+        "<lambda>-text-outputs3-others3",
+        "QuestionAnswerer-question context-outputs4-others4",
+        "MultipleChoice-prompt options-outputs5-others5",
+        "SentenceEncoder-text-outputs6-others6",
+        "MaskedLM-text-outputs9-others9",
+        "Pretrainer-text-outputs10-others10",
+    ),
+    "tests/export/graph/test_tf_hub.py::test_encoders": ("bert", "no_pooler"),
+    "tests/export/runtimes/test_litert.py::test_it_answers_alike": ("choices", "attentions"),
+    "tests/export/runtimes/test_onnx_model.py::test_quantised": ("int8-0.1",),
+}
+
+_TORCH: Tests = {
+    # TensorFlow runs these.
+    "tests/test_outputs.py::test_a_watched_process": ("programs",),
+    "tests/test_cli_export.py::test_export_and_check": (),
+}
+
+_JAX: Tests = {
+    "tests/test_outputs.py::test_a_watched_process": (),
+}
+
+SLOW: dict[str, Tests] = {
+    "tensorflow": _ON_PYTORCH_ALONE | _TENSORFLOW,
+    "torch": _TORCH,
+    "jax": _ON_PYTORCH_ALONE | _JAX,
+}
+
+
+def is_slow(nodeid: str, slow: Tests) -> bool:
+    """Return whether a table of slow tests names this one."""
+    test, _, parameters = nodeid.partition("[")
+    path = test.partition("::")[0]
+    quick = slow.get(test, slow.get(path))
+    return quick is not None and parameters.removesuffix("]") not in (quick or (None,))
