@@ -43,7 +43,6 @@ _ON_PYTORCH_ALONE: Tests = {
     "tests/training/test_finetune.py::test_a_random_field_over_tags": (),
     "tests/training/test_finetune.py::test_a_student_and_its_teacher": (),
     "tests/training/test_finetune.py::test_tags_of_several_sentences_in_a_row": (),
-    "tests/training/test_finetune_seed.py::test_a_killed_run_goes_on_exactly": (),
     "tests/training/test_dry_run.py::test_the_files_of_a_run_are_listed": (),
     "tests/training/test_dry_run.py::test_a_folder_that_the_run_would_refuse": (),
     "tests/training/test_names.py::test_a_run_whose_name_is_markup": (),
@@ -73,6 +72,8 @@ _ON_PYTORCH_ALONE: Tests = {
 }
 
 _TENSORFLOW: Tests = {
+    # Runs are stopped in training/test_kill.py.
+    "tests/training/test_finetune_seed.py::test_a_killed_run_goes_on_exactly": (),
     # Ten thousand calls.
     "tests/export/test_memory.py": (),
     # Processes of other programs, which load what test_clients.py and test_hub_clients.py load.
