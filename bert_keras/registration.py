@@ -80,7 +80,7 @@ class _AfterKeras:
         finally:
             self._thread.is_searching = False
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = WatchedLoader(spec.loader, self.executing)  # pyright: ignore
+            spec.loader = WatchedLoader(spec.loader, self.executing)  # pyright: ignore[reportAttributeAccessIssue]
         return spec
 
     @contextlib.contextmanager

@@ -332,8 +332,8 @@ def test_no_imports_run_in_a_circle() -> None:
     below: dict[str, set[str]] = {}
     for module, path in modules.items():
         targets = [item.target for item in imports(read(path)) if not item.typing]
-        found = {_nearest(target, modules) for target in targets}
-        below[module] = found - {module, None, *outside} if module not in outside else set()
+        found = {nearest for target in targets if (nearest := _nearest(target, modules))}
+        below[module] = found - {module, *outside} if module not in outside else set()
     while leaves := [module for module, targets in below.items() if not targets & below.keys()]:
         for module in leaves:
             del below[module]

@@ -58,7 +58,7 @@ def test_a_console_prints_a_name_as_it_is(encoding: str, name: str) -> None:
         console.print(name, table)
         print(name)
     file.flush()
-    printed = file.buffer.getvalue().decode(encoding)  # pyright: ignore
+    printed = file.buffer.getvalue().decode(encoding)
     for part in PARTS:
         if part in name and part.strip() and part.isascii() and part.isprintable():
             # `rich` measures a tab as nothing, so it may cut the two cells of the table.

@@ -40,7 +40,7 @@ class Finder:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         assert spec is not None
-        spec.loader = hooks.WatchedLoader(spec.loader, self.around)  # pyright: ignore
+        spec.loader = hooks.WatchedLoader(spec.loader, self.around)  # pyright: ignore[reportAttributeAccessIssue]
         return spec
 
 
@@ -71,7 +71,7 @@ def test_the_module_keeps_its_own_loader(finder: Finder) -> None:
 def test_a_spec_that_is_only_searched_for_has_the_loaders_methods(finder: Finder) -> None:
     spec = hooks.find_spec("watched", None, None)
     assert spec is not None
-    assert spec.loader.get_source("watched") == "VALUE = 1\n"  # pyright: ignore
+    assert spec.loader.get_source("watched") == "VALUE = 1\n"  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
     assert finder.told == []
     assert hooks.find_spec("no_such_module", None, None) is None
 

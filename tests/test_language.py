@@ -36,7 +36,9 @@ def clauses(source: str) -> Iterator[tuple[int, str]]:
     """Yield line and first line of each docstring that opens with a word of `OPENINGS`."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(ast.parse(source)):
-        docstring = ast.get_docstring(node) if isinstance(node, kinds) else None
+        if not isinstance(node, kinds):
+            continue
+        docstring = ast.get_docstring(node)
         if docstring and opening(docstring) in OPENINGS:
             yield node.body[0].lineno, docstring.splitlines()[0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import importlib.machinery
 import importlib.util
 import itertools
 import json
@@ -178,7 +179,7 @@ def _over_saved_model(folder: Path) -> tuple[keras.Model, dict[str, np.ndarray]]
     table, inputs = Table(), {"ids": keras.Input((None,), dtype="int32", name="ids")}
     spec = {"ids": tf.TensorSpec([None, None], tf.int32, "ids")}
     for training in (True, False):
-        table.__call__.get_concrete_function(spec, training=training)
+        table.__call__.get_concrete_function(spec, training=training)  # pyright: ignore[reportAttributeAccessIssue]
     tf.saved_model.save(table, str(folder / "table"))
     layer = SavedModelLayer(folder / "table", output="pooled_output", trainable=True)
     return keras.Model(inputs, keras.layers.Dense(1)(layer(inputs))), {"ids": IDS}

@@ -247,7 +247,7 @@ def values_of(name: str, column: Any, kind: str = "text") -> list[Any]:
         rows: Any = column[:]  # a column of a `datasets.Dataset`: at once, not row by row
         return values_of(name, rows, kind)
     if hasattr(column, "numpy"):  # an eager tensor of TensorFlow
-        return values_of(name, column.numpy(), kind)
+        return values_of(name, column.numpy(), kind)  # pyright: ignore[reportAttributeAccessIssue]
     return list(column)
 
 

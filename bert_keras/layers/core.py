@@ -217,7 +217,7 @@ class _SavesAdapters(FastCall):
         """Keras: add an adapter. An alpha from the config is kept, which Keras would forget."""
         if lora_alpha is None:
             lora_alpha = self.lora_alpha
-        super().enable_lora(rank, lora_alpha=lora_alpha, **initializers)  # pyright: ignore
+        super().enable_lora(rank, lora_alpha=lora_alpha, **initializers)
 
     def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
         """Keras: quantise the weights, without its check that refuses a subclass."""

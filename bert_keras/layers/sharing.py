@@ -48,14 +48,14 @@ class Sharing:
 
     def build_from_config(self, config: dict[str, Any]) -> None:
         """Keras: build a layer that was loaded."""
-        super().build_from_config(config)  # pyright: ignore
+        super().build_from_config(config)  # pyright: ignore[reportAttributeAccessIssue]
         _take_numbered_parts(self)
         _set_saved_state(self)
 
     def load_own_variables(self, store: Any) -> None:
         """Keras: load the variables; a file has them once, for the first layer that shares them."""
         if self._rebuilt is None or not self._rebuilt.has_taken or len(store.keys()):
-            super().load_own_variables(store)  # pyright: ignore
+            super().load_own_variables(store)  # pyright: ignore[reportAttributeAccessIssue]
 
     def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
         """Keras: compute the symbolic outputs of a built layer."""
@@ -65,7 +65,7 @@ class Sharing:
             _take_parts_of_clones(self, (args, kwargs))
         if self._saved_state is not None:
             _set_saved_state(self)
-        return super().symbolic_call(*args, **kwargs)  # pyright: ignore
+        return super().symbolic_call(*args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 # === Configs ===

@@ -95,7 +95,7 @@ def _kept_state(model: keras.Model) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        model.jax_state_sync()  # pyright: ignore[reportAttributeAccessIssue]
+        model.jax_state_sync()
         for variable, value in zip(variables, values, strict=True):
             if getattr(variable, "_value", value) is None and not value.is_deleted():
                 variable.assign(value)
@@ -244,7 +244,7 @@ def _build_optimizer(model: keras.Model) -> None:
     """
     optimizer = model.optimizer
     if keras.backend.backend() == "tensorflow" and optimizer is not None and not optimizer.built:
-        with model.distribute_strategy.scope():  # pyright: ignore
+        with model.distribute_strategy.scope():
             optimizer.build(model.trainable_variables)
 
 

@@ -63,19 +63,19 @@ class ChecksLosses:
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, *args: Any, **kwargs: Any):
         """Keras: set optimizer, loss and metrics; a loss that expects probabilities is refused."""
         check_losses(loss, list(self.output), self.not_logits)
-        super().compile(optimizer, loss, *args, **kwargs)  # pyright: ignore
+        super().compile(optimizer, loss, *args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue]
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Keras: compile a model as it was saved, without the check of its loss."""
         values: Any = keras.saving.deserialize_keras_object(config)
-        super().compile(**values)  # pyright: ignore
+        super().compile(**values)  # pyright: ignore[reportAttributeAccessIssue]
         if self.built and self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """Keras: one update; a loss that expects probabilities is refused."""
         self.check_loss()
-        return super().train_on_batch(*args, **kwargs)  # pyright: ignore
+        return super().train_on_batch(*args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue]
 
     def check_loss(self) -> None:
         """Raise `ValueError` where the compiled loss expects probabilities."""

@@ -241,7 +241,7 @@ def _last_state(task: Task) -> Any:
 def _within_the_task(task: Task, model: keras.Model) -> dict[str, Any]:
     """Return the outputs of a model's call within the task; its own `output` is another call's."""
     # Keras has no public way from a graph to the calls in it.
-    by_depth: Any = task._nodes_by_depth  # pyright: ignore
+    by_depth: Any = task._nodes_by_depth
     nodes = {id(node) for level in by_depth.values() for node in level}
     node = next(node for node in model._inbound_nodes if id(node) in nodes)
     return keras.tree.pack_sequence_as(model.output, node.outputs)

@@ -174,9 +174,9 @@ def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
     if is_a("tensorflow", "data.Dataset", x):
         return _read_dataset(x, names) if _is_of_strings(x) else None
     if hasattr(x, "columns") and hasattr(x, "iloc"):  # a pandas DataFrame
-        x = {str(name): x[name] for name in x.columns}
+        x = {str(name): x[name] for name in x.columns}  # pyright: ignore[reportAttributeAccessIssue]
     elif isinstance(getattr(x, "column_names", None), list):  # a table of Arrow or datasets
-        x = {str(name): x[name] for name in x.column_names}
+        x = {str(name): x[name] for name in x.column_names}  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(x, Mapping):
         if not x or not all(is_text(column) for column in x.values()):
             return None

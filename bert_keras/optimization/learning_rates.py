@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Integral
 from typing import Any
 
@@ -192,6 +192,11 @@ class LayerRates:
         ValueError: if one of them is out of range.
     """
 
+    # Attributes of Keras's optimizer.
+    iterations: Any
+    _get_variable_index: Callable[[Any], int]
+    _use_weight_decay: Callable[[Any], bool]
+
     def __init__(
         self, *args: Any, layer_decay: float = 1.0, unfreeze_every: int = 0, **kwargs: Any
     ):
@@ -211,16 +216,16 @@ class LayerRates:
         """Create the optimizer's variables for those of the model (Keras's hook)."""
         if self.layer_decay != 1 or self.unfreeze_every:
             self._depths = depths(variable.path for variable in variables)
-        super().build(variables)  # pyright: ignore
+        super().build(variables)  # pyright: ignore[reportAttributeAccessIssue]
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments of the constructor."""
-        config = super().get_config()  # pyright: ignore
+        config = super().get_config()  # pyright: ignore[reportAttributeAccessIssue]
         return {**config, "layer_decay": self.layer_decay, "unfreeze_every": self.unfreeze_every}
 
     def _backend_update_step(self, grads: Any, trainable_variables: Any, learning_rate: Any):
         """Update all variables, those of each depth with their own rate (Keras's hook)."""
-        update: Any = super()._backend_update_step  # pyright: ignore
+        update: Any = super()._backend_update_step  # pyright: ignore[reportAttributeAccessIssue]
         if not self._depths:
             update(grads, trainable_variables, learning_rate)
             return
@@ -232,7 +237,7 @@ class LayerRates:
     def _apply_weight_decay(self, variables: Any) -> None:
         """Decay weights by the rate of their layer (Keras's hook)."""
         # Not called on TensorFlow: there `DecayInStep` receives the rate together with the step.
-        decay: Any = super()._apply_weight_decay  # pyright: ignore
+        decay: Any = super()._apply_weight_decay  # pyright: ignore[reportAttributeAccessIssue]
         if not self._depths:
             decay(variables)
             return
@@ -251,7 +256,7 @@ class LayerRates:
         # Keras's weight decay has no argument for a rate and calls this method instead.
         if self._rate_of_a_layer is not None:
             return self._rate_of_a_layer
-        return super()._get_current_learning_rate()  # pyright: ignore
+        return super()._get_current_learning_rate()  # pyright: ignore[reportAttributeAccessIssue]
 
     def _places(self, variables: Any) -> dict[int, list[int]]:
         """Return depth -> indices of its variables in the list."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -33,7 +33,7 @@ class DecayInStep:
                 with tf.control_dependencies([gradient]):
                     share = tf.cast(self.weight_decay * learning_rate, variable.dtype)
                     variable.assign_sub(variable * share)
-        super().update_step(gradient, variable, learning_rate)  # pyright: ignore
+        super().update_step(gradient, variable, learning_rate)  # pyright: ignore[reportAttributeAccessIssue]
 
     def _apply_weight_decay(self, variables: Any) -> None:
         """Decay weights before the step, except on TensorFlow (Keras's hook).
@@ -42,7 +42,7 @@ class DecayInStep:
         """
         is_before = keras.backend.backend() != "tensorflow"
         if is_before and any(self._use_weight_decay(variable) for variable in variables):
-            super()._apply_weight_decay(variables)  # pyright: ignore
+            super()._apply_weight_decay(variables)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 # === Fused Adam ===
@@ -60,13 +60,21 @@ class FusedAdam:
     """
 
     # Attributes of Keras's Adam.
+    amsgrad: bool
+    beta_1: float
+    beta_2: float
+    clipnorm: float | None
+    epsilon: float
+    global_clipnorm: float | None
+    iterations: Any
+    _get_variable_index: Callable[[Any], int]
     _momentums: list[Any]
     _velocities: list[Any]
     _powers: Any = None
 
     def _backend_update_step(self, grads: Any, trainable_variables: Any, learning_rate: Any):
         """Update all variables, with a fused kernel if there is one (Keras's hook)."""
-        update: Any = super()._backend_update_step  # pyright: ignore
+        update: Any = super()._backend_update_step  # pyright: ignore[reportAttributeAccessIssue]
         backend = keras.backend.backend()
         if backend == "torch" and self._is_for_torch(trainable_variables):
             self._torch_step(grads, trainable_variables, learning_rate)
@@ -81,7 +89,7 @@ class FusedAdam:
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Update one variable, with TensorFlow's fused kernel if possible (Keras's hook)."""
         if self._powers is None or self.amsgrad or variable.dtype != "float32":
-            super().update_step(gradient, variable, learning_rate)  # pyright: ignore
+            super().update_step(gradient, variable, learning_rate)  # pyright: ignore[reportAttributeAccessIssue]
             return
         import tensorflow as tf
 
@@ -143,7 +151,7 @@ class FusedAdam:
         """Clip gradients by their global norm with fewer passes than Keras (Keras's hook)."""
         backend = keras.backend.backend()
         if backend == "jax" or self.clipnorm or not self.global_clipnorm:
-            return super()._clip_gradients(grads)  # pyright: ignore
+            return super()._clip_gradients(grads)  # pyright: ignore[reportAttributeAccessIssue]
         clip = _clipped_by_torch if backend == "torch" else _clipped_by_tensorflow
         return clip(grads, self.global_clipnorm)
 
@@ -208,6 +216,9 @@ class _KeepsExclusions:
     Keras loses the arguments of `exclude_from_weight_decay` when an optimizer is rebuilt.
     """
 
+    # A method of Keras's optimizer.
+    exclude_from_weight_decay: Callable[..., None]
+
     def __init__(self, *args: Any, undecayed: Sequence[str] = UNDECAYED, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.undecayed = tuple(undecayed)
@@ -215,7 +226,7 @@ class _KeepsExclusions:
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {**super().get_config(), "undecayed": list(self.undecayed)}  # pyright: ignore
+        return {**super().get_config(), "undecayed": list(self.undecayed)}  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _class_of(optimizer: Any) -> Any:

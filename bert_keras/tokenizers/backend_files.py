@@ -46,7 +46,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
             f"bert-keras[sentencepiece]. A tokenizer.json beside it needs neither. ({error})"
         ) from error
     content = read_bytes(path)
-    proto = description.ModelProto()
+    proto: Any = description.ModelProto()  # pyright: ignore[reportAttributeAccessIssue]
     try:
         proto.ParseFromString(content)
     except Exception as error:  # the class of protobuf's error differs between versions

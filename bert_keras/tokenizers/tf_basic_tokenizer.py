@@ -216,7 +216,7 @@ def _split(
     begins = is_letter & (is_alone | ends | flags_at(splits[:-1], tf.size(kinds)))
     letters = tf.boolean_mask(points, is_letter)
     starts = tf.where(tf.boolean_mask(begins, is_letter))[:, 0]
-    words = tf.RaggedTensor.from_row_starts(letters, starts, validate=False)
+    words = tf.RaggedTensor.from_row_starts(letters, starts, validate=False)  # pyright: ignore[reportAttributeAccessIssue]
     more = [tf.boolean_mask(column, is_letter) for column in more]
     return words, more, _count_to(splits, begins)
 

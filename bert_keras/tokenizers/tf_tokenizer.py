@@ -123,7 +123,7 @@ class InGraphTokenizer(tf.Module):
         """Return ids int32 [batch, (words), (tokens)] of texts [batch]."""
         with tf.device("CPU:0"):  # strings live there, and copies would cost more than the work
             words = self._words(texts, with_specials=special_tokens_in_text)
-            return tf.RaggedTensor.from_row_splits(
+            return tf.RaggedTensor.from_row_splits(  # pyright: ignore[reportAttributeAccessIssue]
                 self._of_words(words), words.splits, validate=False
             )
 
@@ -239,7 +239,7 @@ def cut(rows: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
 
 def _rows(values: tf.Tensor, splits: tf.Tensor) -> tf.RaggedTensor:
     """Return flat values as rows [batch, (tokens)]."""
-    return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+    return tf.RaggedTensor.from_row_splits(values, splits, validate=False)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class _LinesOfFile(tf.lookup.TextFileInitializer):

@@ -236,7 +236,7 @@ class PortablePieces(tf.Module):
         )
         is_piece = pieces != NOTHING
         count = tf.concat([[0], tf.cumsum(tf.cast(is_piece, tf.int64))], axis=0)
-        return tf.RaggedTensor.from_row_splits(
+        return tf.RaggedTensor.from_row_splits(  # pyright: ignore[reportAttributeAccessIssue]
             tf.boolean_mask(pieces, is_piece), tf.gather(count, splits), validate=False
         )
 

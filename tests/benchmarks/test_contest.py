@@ -34,13 +34,13 @@ def failing() -> Callable[[], dict[str, float]]:
 
 @pytest.mark.parametrize("together", [True, False])
 def test_turns(together: bool) -> None:
-    told = Console(file=io.StringIO())
+    told = io.StringIO()
     contenders = [
         Contender("one", f"{HERE}:counting", {"first": 1}, backend="jax"),
         Contender("none", f"{HERE}:failing"),
         Contender("two", f"{HERE}:counting", {"first": 10}, backend="torch"),
     ]
-    found = contest(contenders, 2, told, together=together)
+    found = contest(contenders, 2, Console(file=told), together=together)
     assert list(found) == ["one", "two"]
     assert [each["is_jax"] for each in found["one"] + found["two"]] == [True, True, False, False]
     numbers = [[each["number"] for each in found[name]] for name in ("one", "two")]
@@ -48,7 +48,7 @@ def test_turns(together: bool) -> None:
     processes = {each["process"] for figures in found.values() for each in figures}
     assert len(processes) == (2 if together else 4)
     assert all(each["gigabytes"] > 0 for figures in found.values() for each in figures)
-    assert told.file.getvalue().count("none: not measured: ValueError: no such library") == 1
+    assert told.getvalue().count("none: not measured: ValueError: no such library") == 1
 
 
 def whose_package() -> Callable[[], dict[str, float]]:

@@ -86,9 +86,10 @@ def test_means_over_seeds_are_compared() -> None:
 
 @pytest.mark.parametrize(("default", "told"), [(1e-4, "is within 1"), (2e-5, "is not within 1")])
 def test_the_table_says_whether_the_default_is_near(default: float, told: str) -> None:
-    console = Console(file=io.StringIO(), width=160)
+    screen = io.StringIO()
+    console = Console(file=screen, width=160)
     rates = {"0.0001": {"0": _run(0.85)}, "2e-05": {"0": _run(0.83)}}
     show(compared({"mrpc": rates}, {"mrpc": default}), console)
-    shown = console.file.getvalue()
+    shown = screen.getvalue()
     assert "0.8500 (1)" in shown
     assert f"The default {told} point of the best rate" in shown

@@ -60,9 +60,10 @@ def test_shares_and_ratios() -> None:
     assert [row["share_of_peak"] for row in rows] == [0.4, 0.2, 0.8, pytest.approx(20 / 75)]
     assert [row["ratio"] for row in rows] == [2.0, 1.0, 3.0, 1.0]
     assert rows_of({ours: _figures(1.0)}, 20)[0]["share_of_peak"] is None
-    console = Console(file=io.StringIO(), width=200)
+    screen = io.StringIO()
+    console = Console(file=screen, width=200)
     show(rows, "a step", console)
-    assert "80.0 %" in console.file.getvalue()
+    assert "80.0 %" in screen.getvalue()
 
 
 def test_what_is_counted() -> None:

@@ -75,9 +75,10 @@ def test_peers_that_are_missing_are_not_compared_with(results: dict[str, Any]) -
 
 
 def test_show(results: dict[str, Any]) -> None:
-    console = Console(file=io.StringIO(), width=160)
+    screen = io.StringIO()
+    console = Console(file=screen, width=160)
     inference.show(results, [*CASES, Case("batch 1", ["a"], 1, 3, 3, 1)], console, 10_000)
-    told = console.file.getvalue()
+    told = screen.getvalue()
     assert "4 sentences, 4 tokens, batches of 2" in told
     assert "3.0e-03" in told
     assert told.count("75%") == 1  # 30 texts of 250 operations a second, of 10,000

@@ -48,9 +48,10 @@ def test_ratios_are_to_the_best_peer_of_each_kind() -> None:
     }
     alone = long_sequences.rows_of("inference", 128, {"bert_keras, jax": FOUND["bert_keras, jax"]})
     assert alone[0]["time_ratio"] is None
-    console = Console(file=io.StringIO(), width=200)
+    screen = io.StringIO()
+    console = Console(file=screen, width=200)
     long_sequences.show([*rows, *alone], "rows of 128", console)
-    assert "0.25" in console.file.getvalue()
+    assert "0.25" in screen.getvalue()
 
 
 def test_the_picture_is_drawn_from_the_report(

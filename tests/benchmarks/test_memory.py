@@ -36,9 +36,10 @@ def test_ratios() -> None:
         f"bert_keras, torch, {checkpointed}": 0.5,
         f"transformers, {checkpointed}": 1.0,
     }
-    console = Console(file=io.StringIO(), width=200)
+    screen = io.StringIO()
+    console = Console(file=screen, width=200)
     memory.show(found, compared, "peaks", console)
-    assert "0.75" in console.file.getvalue()
+    assert "0.75" in screen.getvalue()
 
 
 def test_ours_is_asked_to_checkpoint_gradients() -> None:

@@ -29,7 +29,8 @@ def test_they_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(figures) == sorted(names)
     assert all(math.isfinite(value) and value > 0 for value in figures.values())
     told = {name: {"median": number} for number, name in enumerate(names, start=2)}
-    console = Console(file=io.StringIO(), width=160)
+    screen = io.StringIO()
+    console = Console(file=screen, width=160)
     projections.show({"jax": told}, console)
-    assert "0.67" in console.file.getvalue()  # 2 apart, 3 together
-    assert "0.80" in console.file.getvalue()  # 4 and 5, with gradients
+    assert "0.67" in screen.getvalue()  # 2 apart, 3 together
+    assert "0.80" in screen.getvalue()  # 4 and 5, with gradients

@@ -22,9 +22,10 @@ def _row(seconds: float, mebibytes: float) -> dict[str, float]:
 def test_growth_is_beside_the_second_run() -> None:
     rows = [_row(9.0, 100.0), _row(2.0, 200.0), _row(3.0, 201.5)]
     assert growth(rows) == (1.5, 1.5)
-    console = Console(file=io.StringIO(), width=100)
+    screen = io.StringIO()
+    console = Console(file=screen, width=100)
     show({"jax": {NEW: rows}}, console)
-    assert "1.50 times the processor seconds, +1.5 MiB" in console.file.getvalue()
+    assert "1.50 times the processor seconds, +1.5 MiB" in screen.getvalue()
 
 
 @pytest.mark.slow

@@ -26,20 +26,21 @@ def test_show() -> None:
         "bert_keras, jax": [{**stages, "seconds": 5.21, "gigabytes": 0.5}],
         "transformers": [{**stages, "seconds": 10.42, "gigabytes": 0.5}],
     }
-    found, console = summary(rounds), Console(file=io.StringIO(), width=160)
+    found, screen = summary(rounds), io.StringIO()
     assert {name: round(seconds, 3) for name, seconds in beyond(found).items()} == {
         "bert_keras, jax": 0.21
     }
-    show(IMPORT, found, 1, console)
-    told = console.file.getvalue()
+    show(IMPORT, found, 1, Console(file=screen, width=160))
+    told = screen.getvalue()
     assert "reached by bert_keras, jax, 0.210 s" in told
     assert "0.50" in told
 
 
 def test_a_peer_alone_is_shown() -> None:
     figures = {"import": 1.0, "open": 2.0, "first": 3.0, "seconds": 6.0, "gigabytes": 0.5}
-    console = Console(file=io.StringIO(), width=160)
+    screen = io.StringIO()
+    console = Console(file=screen, width=160)
     for name in ("bert_keras, jax", "transformers"):
         show(ANSWER, summary({name: [figures]}), 1, console)
     show(ANSWER, {}, 1, console)
-    assert console.file.getvalue().count("6.00 - 6.00") == 2
+    assert screen.getvalue().count("6.00 - 6.00") == 2

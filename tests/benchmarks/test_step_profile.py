@@ -24,9 +24,10 @@ def test_functions_take_their_arguments() -> None:
 
 def test_table() -> None:
     figures = {kind: {"median": 10.0 + number} for number, kind in enumerate((*KINDS, CLOCK))}
-    console = Console(file=io.StringIO(), width=200)
+    screen = io.StringIO()
+    console = Console(file=screen, width=200)
     step_profile.show({"one": figures}, "a step", console)
-    told = console.file.getvalue()
+    told = screen.getvalue()
     assert all(kind in told for kind in KINDS)
     assert " 75 " in told  # all kinds, and not what the clock says
     assert CLOCK in told

@@ -156,7 +156,7 @@ def test_a_line_that_the_terminal_cannot_show_loses_no_model(
     made = SequenceClassifier.from_preset(folder, labels=["a", "b"])
     assert made.options["labels"] == ["a", "b"]
     output.flush()
-    assert "\\udcff has no head" in output.buffer.getvalue().decode(encoding)  # pyright: ignore
+    assert "\\udcff has no head" in output.buffer.getvalue().decode(encoding)
 
 
 @pytest.mark.parametrize("is_ours", [True, False])

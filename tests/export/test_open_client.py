@@ -11,7 +11,7 @@ import pytest
 from bert_keras import export
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.export import clients
-from bert_keras.export.clients import HubClient, open_client
+from bert_keras.export.clients import Client, HubClient, open_client
 from bert_keras.export.measurement import checks, difference
 from bert_keras.export.runtimes.formats import FORMATS
 from bert_keras.models import BertEncoder, SequenceClassifier
@@ -29,7 +29,7 @@ WRITERS = {"openvino": "tensorflow", "litert": "tensorflow", "onnx": "torch", "t
 RUNTIMES = {"onnx": "onnxruntime", "litert": "ai_edge_litert"}
 
 
-def failed(client: export.clients.Client) -> dict[str, str]:
+def failed(client: Client) -> dict[str, str]:
     return {check.name: check.told for check in checks(client) if not check.passed}
 
 

@@ -199,5 +199,5 @@ def test_refused(task, tokenizer, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="max_length=99"):
         tf_hub(task, tokenizer, tmp_path / "1", max_length=99)
     with pytest.raises(TypeError, match="Expected a task or a BertEncoder"):
-        tf_hub(keras.Sequential(), tokenizer, tmp_path / "1")  # pyright: ignore
+        tf_hub(keras.Sequential(), tokenizer, tmp_path / "1")
     assert not any(tmp_path.iterdir())

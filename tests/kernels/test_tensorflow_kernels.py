@@ -143,15 +143,16 @@ def test_without_the_private_module(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_saved_model_needs_no_gradient_of_ours(tmp_path: Path) -> None:
     """It is differentiated where `bert_keras` is not, and loading it registers nothing."""
     module = tf.Module()
-    module.run = tf.function(
+    run = tf.function(
         lambda x: kernels.gelu_to_train(KERNELS["layer_norm"](KERNELS["dropped"](x))),
         input_signature=[tf.TensorSpec([None, None, 5])],
     )
+    module.run = run  # pyright: ignore[reportAttributeAccessIssue]
     tf.saved_model.save(module, str(tmp_path))
     before = registered()
     loaded: Any = tf.saved_model.load(str(tmp_path))
     assert registered() == before
     x = tf.constant(X)
-    np.testing.assert_allclose(gradient(loaded.run, x), gradient(module.run, x), atol=1e-6)
+    np.testing.assert_allclose(gradient(loaded.run, x), gradient(run, x), atol=1e-6)
     weighed = gradient(lambda x: loaded.run(x) * X, x)
     assert np.abs(weighed).max() > 1e-3

@@ -151,7 +151,7 @@ def test_an_encoder_as_google_publishes_it(tmp_path: Path) -> None:
     encoder = Encoder()
     specs = {name: tf.TensorSpec([None, None], tf.int32, name) for name in IDS}
     for training in (True, False):
-        encoder.__call__.get_concrete_function(specs, training=training, mask=None)
+        encoder.__call__.get_concrete_function(specs, training=training, mask=None)  # pyright: ignore[reportAttributeAccessIssue]
     tf.saved_model.save(encoder, str(tmp_path / "1"))
     layer = SavedModelLayer(tmp_path / "1", trainable=True, output="pooled_output")
     np.testing.assert_array_equal(layer(IDS), np.ones((2, 4)))

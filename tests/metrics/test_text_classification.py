@@ -119,7 +119,7 @@ def test_rows_that_are_refused(score: Callable[..., Any]) -> None:
     ("call", "message"),
     [
         (lambda: metrics.accuracy(["1"], [1]), "labels must be of one kind"),
-        (lambda: metrics.f1([1], [1], "weighted"), "average must be"),  # pyright: ignore
+        (lambda: metrics.f1([1], [1], "weighted"), "average must be"),  # pyright: ignore[reportArgumentType]
         (lambda: metrics.f1([0, 1, 2], [0, 1, 2], "binary"), "needs two labels.*0, 1, 2"),
         (lambda: metrics.f1(["y", "n"], ["y", "y"], "binary"), "needs two labels.*'n', 'y'"),
         (lambda: metrics.f1(["y", "y"], ["y", "y"], "binary"), "needs two labels, 1"),
@@ -129,7 +129,7 @@ def test_rows_that_are_refused(score: Callable[..., Any]) -> None:
         (lambda: metrics.multi_label_f1(["ab"], ["ab"]), "names of its labels, not 'ab'"),
         (lambda: metrics.multi_label_f1([[0, 1]], [[0, 1]]), "0 and 1 go into an array"),
         (lambda: metrics.multi_label_f1([("a",)], [("b",)], labels=["a"]), "'b' is none"),
-        (lambda: metrics.multi_label_f1([("a",)], [()], "binary"), "average"),  # pyright: ignore
+        (lambda: metrics.multi_label_f1([("a",)], [()], "binary"), "average"),  # pyright: ignore[reportArgumentType]
         (lambda: metrics.multi_label_f1(ONE, 0.5 * ONE), "threshold"),
         (
             lambda: metrics.multi_label_f1(ONE, ONE, labels=["a"]),

@@ -54,7 +54,7 @@ def test_without_the_library(foreign_folders, monkeypatch):
 def test_pieces_that_cannot_be(change, message, foreign_folders, tmp_path):
     from sentencepiece import sentencepiece_model_pb2
 
-    proto = sentencepiece_model_pb2.ModelProto()
+    proto = sentencepiece_model_pb2.ModelProto()  # pyright: ignore[reportAttributeAccessIssue]
     proto.ParseFromString((foreign_folders["albert"] / "spiece.model").read_bytes())
     if message is None:
         del proto.pieces[next(i for i, each in enumerate(proto.pieces) if each.piece == "a") :]

@@ -223,4 +223,4 @@ def test_a_terminal_of_ascii(tiny: str, call: Callable, monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "stdout", file)
     done = call(pretrain.main, tiny, "--dry-run", "name=ä名")
     assert done.code == 0, done.err
-    assert rb"\u00e4\u540d: the plan" in file.buffer.getvalue()  # pyright: ignore
+    assert rb"\u00e4\u540d: the plan" in file.buffer.getvalue()

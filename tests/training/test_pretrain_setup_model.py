@@ -30,7 +30,7 @@ def recipe(**values: object) -> PretrainRecipe:
             "log_every": 5,
             "config": "bert_tiny_uncased",
             **values,
-        }  # pyright: ignore
+        }
     )
 
 

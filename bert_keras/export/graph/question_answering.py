@@ -207,7 +207,7 @@ class Questions(tf.Module):
         source = tf.math.unsorted_segment_max(spans.source, number, count)
         order = tf.argsort(-logit, stable=True)
         order = tf.gather(order, tf.argsort(tf.gather(source, order), stable=True))
-        ranked = tf.RaggedTensor.from_value_rowids(
+        ranked = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
             tf.cast(order, tf.int64),
             tf.gather(source, order),
             tf.size(null, out_type=tf.int64),

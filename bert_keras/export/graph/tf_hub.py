@@ -29,13 +29,24 @@ _Trackable = tf.__internal__.tracking.AutoTrackable
 POSITIONS = "masked_lm_positions"
 
 
+def _traced(module: Any, *inputs: Any, **options: Any) -> Any:
+    """Trace `__call__` of a module, so that its SavedModel has it for these inputs.
+
+    Args:
+        module: its `__call__` is a `tf.function`, which type checkers take for a plain method.
+        inputs: a `tf.TensorSpec`, or a structure of them, for each argument.
+        options: keyword arguments that are Python values.
+    """
+    return module.__call__.get_concrete_function(*inputs, **options)
+
+
 def write_preprocessor(
     tokenizer: Tokenizer, folder: Path, *, max_length: int, portable: bool
 ) -> None:
     """Write the preprocessor, from texts to an encoder's inputs, into an existing empty folder."""
     in_graph = InGraphTokenizer(tokenizer, special_tokens_in_text=False, portable=portable)
     root = _Preprocessor(in_graph, max_length)
-    serve = root.__call__.get_concrete_function(_STRINGS)
+    serve = _traced(root, _STRINGS)
     save_program(root, folder, {"serving_default": serve})
 
 
@@ -112,7 +123,7 @@ class _PackInputs(_Module):
         for segments in (1, 2):
             for rank in (2, 3):
                 spec = tf.RaggedTensorSpec([None] * rank, tf.int32, ragged_rank=rank - 1)
-                self.__call__.get_concrete_function([spec] * segments, _LENGTH)
+                _traced(self, [spec] * segments, _LENGTH)
 
     @tf.function(autograph=False)
     def __call__(
@@ -197,7 +208,7 @@ class _Encoder(_Module):
         if task.fills_masks:
             self.mlm = _MaskedLM(variables["mlm_variables"], _Run(encoder, task.mlm))
         for training in (False, True):
-            self.__call__.get_concrete_function(self._run.specs, training=training)
+            _traced(self, self._run.specs, training=training)
 
     @tf.function(autograph=False)
     def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
@@ -215,7 +226,7 @@ class _MaskedLM(_Module):
         self._run = run
         specs = {**run.specs, POSITIONS: tf.TensorSpec([None, None], tf.int32)}
         for training in (False, True):
-            self.__call__.get_concrete_function(specs, training=training)
+            _traced(self, specs, training=training)
 
     @tf.function(autograph=False)
     def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:

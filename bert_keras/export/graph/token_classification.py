@@ -143,7 +143,7 @@ class Entities(tf.Module):
             "score": tf.cast(score, tf.float32),
         }
         rows = {
-            name: tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor()
+            name: tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor()  # pyright: ignore[reportAttributeAccessIssue]
             for name, values in columns.items()
         }
         return {**rows, "count": tf.cast(splits[1:] - splits[:-1], tf.int32)}
@@ -176,7 +176,7 @@ class Entities(tf.Module):
             best = tf.argmax(shares, axis=-1, output_type=tf.int32)
             chance = tf.reduce_max(shares, axis=-1)
         else:
-            per_row = tf.RaggedTensor.from_value_rowids(
+            per_row = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
                 counted, row, nrows=tf.shape(logits, out_type=tf.int64)[0], validate=False
             )
             # At least one column, because the CRF reads the potentials of the first token.

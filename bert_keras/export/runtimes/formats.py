@@ -39,7 +39,7 @@ def switch_off_telemetry() -> None:
         with contextlib.suppress(RuntimeError):  # raised if there is no instance yet
             package.Telemetry().consent = False  # this is the only instance, which NNCF uses too
         # OpenVINO calls this class at every conversion, and would check the consent again.
-        package.Telemetry = _NoTelemetry
+        package.Telemetry = _NoTelemetry  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class _NoTelemetry:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from bert_keras.export.graph.text_classification import flat
+
+
+class _Root(tf.Module):
+    """Object in which the converter finds the variables of a function."""
+
+    weights: list[Any]
+    run: Any
 
 
 def signature(model: keras.Model) -> tuple[tf.Module, tf.types.experimental.ConcreteFunction]:
@@ -23,7 +31,7 @@ def signature(model: keras.Model) -> tuple[tf.Module, tf.types.experimental.Conc
         tensor.name: tf.TensorSpec(tensor.shape, tf.int32, name=tensor.name)
         for tensor in model.inputs
     }
-    root = tf.Module()
+    root = _Root()
     root.weights = [variable.value for variable in model.variables]
     root.run = tf.function(run, autograph=False)
     return root, root.run.get_concrete_function(**specs)

@@ -176,7 +176,7 @@ def _of_tensorflow(model: keras.Model) -> onnx.ModelProto:
 
     _, run = litert.signature(model)
     names = list(input_axes(model))
-    specs = [run.structured_input_signature[1][name] for name in names]
+    specs = [run.structured_input_signature[1][name] for name in names]  # pyright: ignore[reportAttributeAccessIssue]
     function = tf.function(lambda *inputs: run(**dict(zip(names, inputs, strict=True))))
     proto, _ = tf2onnx.convert.from_function(function, input_signature=specs, opset=_OPSET)
     proto.graph.ClearField("value_info")  # the converter's guesses of intermediate shapes
