@@ -1,5 +1,8 @@
 """The values that tell one encoder of the BERT family from another."""
 
+# A caller without a type checker may pass anything: arguments are checked when it runs.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import dataclasses

@@ -12,10 +12,10 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
 from bert_keras import escaping
 from bert_keras.errors import ArtifactError, ResourceError
@@ -46,7 +46,7 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 @contextmanager
-def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def new_file(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
     """Yields a temporary file to fill, which becomes `path` when the block ends without error.
 
     Where `path` is a link, the file that it names is replaced. A device or a pipe is none that
@@ -73,7 +73,7 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def new_folder(path: str | os.PathLike[str]) -> Generator[Path]:
     """Yields a temporary folder to fill, which becomes `path` when the block ends without error.
 
     A folder that already has that name is replaced. If the block or the disk fails, the
@@ -132,7 +132,7 @@ def settle(path: Path) -> None:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _named(path: Path) -> Generator[None]:
     """An error of the machine says which file it is about, as that of a full disk does not."""
     try:
         yield
@@ -161,6 +161,16 @@ SMALL, LARGE = 8 * 2**20, 96 * 2**20
 _MOST_KEYS = 10  # in a message
 
 
+def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Return whether a value that was read from JSON is an object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: Any) -> TypeGuard[list[Any]]:
+    """Return whether a value that was read from JSON is an array."""
+    return isinstance(value, list)
+
+
 def read_object(path: Path, at_most: int = SMALL) -> dict[str, Any]:
     """Return the object in a JSON file.
 
@@ -172,7 +182,7 @@ def read_object(path: Path, at_most: int = SMALL) -> dict[str, Any]:
         ArtifactError: no such file, a larger one, or something else in it.
     """
     values = read_json(path, at_most)
-    if not isinstance(values, dict):
+    if not is_object(values):
         raise ArtifactError(f"{path}: expected a JSON object. Received: {type(values).__name__}")
     return values
 
@@ -289,7 +299,7 @@ def _unknown(values: Mapping[str, Any], known: Collection[str]) -> str:
 
 
 @contextmanager
-def one_writer(target: Path) -> Iterator[None]:
+def one_writer(target: Path) -> Generator[None]:
     """Keeps other writers of `target` away; a process that is killed does so no longer.
 
     By a lock (flock) on a file beside it, which goes when the block ends.

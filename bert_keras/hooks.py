@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -43,7 +43,7 @@ class WatchedLoader:
     def exec_module(self, module: ModuleType) -> None:
         """Execute the module as its loader does. The module keeps its own loader."""
         spec = module.__spec__
-        if spec is not None and spec.loader is self:
+        if spec is not None and spec.loader is self:  # pyright: ignore[reportUnnecessaryComparison]
             spec.loader = module.__loader__ = self._loader
         with self._around(module):
             self._loader.exec_module(module)
@@ -141,7 +141,7 @@ class _Finder:
 
 
 @contextmanager
-def filtered() -> Iterator[None]:
+def filtered() -> Generator[None]:
     """Filter what any code of this process writes to file descriptor 2; do nothing without one."""
     process = _start()
     if process is None:

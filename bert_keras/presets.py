@@ -233,7 +233,7 @@ def _download(name: str, handle: str, files: list[str]) -> Path:
     """Return the snapshot of a repository; `name`: what the caller gave."""
     # Before the import: otherwise each request tells the versions of Python and its libraries.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]
 
     match = _REPOSITORY.fullmatch(handle)
     if match is None or ".." in handle:

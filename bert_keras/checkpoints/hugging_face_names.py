@@ -110,14 +110,14 @@ class Family:
     encoder: Mapping[str, str]
     heads: Mapping[str, str]
     classes: Mapping[str, str]
-    other_classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    other_classes: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     sizes: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(SIZES))
     constants: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(CONSTANTS))
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(_DEFAULTS))
-    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     pad_token_id: int = 0
     redundant: tuple[str, ...] = ("embeddings.position_ids",)
-    hidden_activation: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    hidden_activation: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     hidden_dropout: float | None = None
     mlm_activation: str | None = None
     head_dropout: Mapping[str, str] = dataclasses.field(
@@ -454,7 +454,7 @@ VECTOR_OPTIONS = (
     *("prompts", "default_prompt_name"),
 )
 # Heads in a weights file -> our class, for a config.json that states no class or an incomplete one.
-CLASS_OF_HEADS = {
+CLASS_OF_HEADS: Mapping[frozenset[str], str] = {
     frozenset(): "BertEncoder",
     frozenset({"mlm"}): "MaskedLM",
     frozenset({"mlm", "nsp", "sop"}): "Pretrainer",  # BERT's names have one tensor for NSP and SOP

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, cast
 
-import keras
+import keras  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 
 # Number of a block, or of a dense layer behind the pooling of a sentence encoder.
@@ -81,8 +81,8 @@ class FusedVariables:
     @property
     def value(self) -> np.ndarray:
         """Values of all variables, concatenated along the last axis."""
-        values = [keras.ops.convert_to_numpy(variable.value) for variable in self._variables]
-        return np.concatenate(values, axis=-1)
+        convert: Callable[[Any], np.ndarray] = cast("Any", keras).ops.convert_to_numpy
+        return np.concatenate([convert(variable.value) for variable in self._variables], axis=-1)
 
     def assign(self, values: np.ndarray) -> None:
         """Split an array of shape `shape` and assign each variable its part."""
@@ -135,8 +135,8 @@ class NameMap:
     modules: Mapping[str, str]
     leaves: Mapping[str, LeafRule]
     separator: str = "."
-    whole: Mapping[str, LeafRule] = dataclasses.field(default_factory=dict)
-    prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    whole: Mapping[str, LeafRule] = dataclasses.field(default_factory=dict[str, LeafRule])
+    prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     redundant: Collection[str] = ()
     zeros: Collection[str] = ()
 
@@ -188,7 +188,7 @@ class NameMap:
 
     def owners(self, tensor: str) -> list[str]:
         """Return the paths of our layers that one of their tensors can belong to."""
-        layers = []
+        layers: list[str] = []
         for ours, theirs in self.modules.items():
             name = re.escape(self._prefix(ours) + theirs).replace(r"\#", r"(\d+)")
             if match := re.fullmatch(f"{name}({re.escape(self.separator)}.*)?", tensor):

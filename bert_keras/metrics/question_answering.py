@@ -1,5 +1,8 @@
 """Exact match and F1 of answers, as SQuAD 1.1, SQuAD 2.0 and CMRC 2018 define them."""
 
+# A caller without a type checker may pass anything: arguments are checked when it runs.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import math
@@ -213,7 +216,8 @@ def _raw_scores(
     answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str], version: str
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return exact match and F1 of each question, from 0 to 1, without a no-answer threshold."""
-    exact, f1 = {}, {}
+    exact: dict[str, float] = {}
+    f1: dict[str, float] = {}
     for question, texts in answers.items():
         if question not in predictions:
             exact[question] = f1[question] = 0.0

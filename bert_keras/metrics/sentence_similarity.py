@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bert_keras.metrics.text_classification import _quietly, _rows, _stats
+from bert_keras.metrics.text_classification import quietly, scipy_stats, two_columns
 
 
 def pearson(true: ArrayLike, predicted: ArrayLike) -> float:
@@ -43,13 +43,13 @@ def spearman(true: ArrayLike, predicted: ArrayLike) -> float:
 
 def _correlation(name: str, true: ArrayLike, predicted: ArrayLike) -> float:
     """Check two columns and return the correlation that SciPy's function `name` computes."""
-    first, second = _rows(true, predicted)
+    first, second = two_columns(true, predicted)
     if not (np.issubdtype(first.dtype, np.number) and np.issubdtype(second.dtype, np.number)):
         raise ValueError(f"correlations are of numbers; found {first.dtype} and {second.dtype}")
     if len(first) < 2:
         raise ValueError("a correlation needs at least 2 rows")
-    score = getattr(_stats(), name)
+    score = getattr(scipy_stats(), name)
     # SciPy's versions treat infinities differently.
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         return float("nan")
-    return float(_quietly(score, first.astype("float64"), second.astype("float64"))[0])
+    return float(quietly(score, first.astype("float64"), second.astype("float64"))[0])

@@ -5,6 +5,9 @@ computed. It warns if a score is not defined, for example if all predictions are
 functions do not warn; their docstrings state the value that they return then.
 """
 
+# A caller without a type checker may pass anything: arguments are checked when it runs.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import importlib
@@ -27,7 +30,7 @@ def accuracy(true: ArrayLike, predicted: ArrayLike) -> float:
     Raises:
         ValueError: if the lengths or types differ, or there are no rows.
     """
-    return float(_quietly(_sklearn().accuracy_score, *_labels(true, predicted)))
+    return float(quietly(_sklearn().accuracy_score, *_labels(true, predicted)))
 
 
 def f1(
@@ -60,7 +63,7 @@ def f1(
                 f"a binary F1 needs two labels, {positive!r} (positive) one of them; found {labels}"
             )
     score = _sklearn().f1_score
-    return float(_quietly(score, *rows, average=average, pos_label=positive, zero_division=0.0))
+    return float(quietly(score, *rows, average=average, pos_label=positive, zero_division=0.0))
 
 
 def matthews(true: ArrayLike, predicted: ArrayLike) -> float:
@@ -73,7 +76,7 @@ def matthews(true: ArrayLike, predicted: ArrayLike) -> float:
     Raises:
         ValueError: if the lengths or types differ, or there are no rows.
     """
-    return float(_quietly(_sklearn().matthews_corrcoef, *_labels(true, predicted)))
+    return float(quietly(_sklearn().matthews_corrcoef, *_labels(true, predicted)))
 
 
 def confusion_matrix(
@@ -93,7 +96,7 @@ def confusion_matrix(
     rows = _labels(true, predicted)
     if labels is not None:
         _require_all(np.unique(np.concatenate(rows)).tolist(), labels)
-    return _quietly(_sklearn().confusion_matrix, *rows, labels=labels)
+    return quietly(_sklearn().confusion_matrix, *rows, labels=labels)
 
 
 def multi_label_f1(
@@ -122,28 +125,29 @@ def multi_label_f1(
     if isinstance(true, np.ndarray) != isinstance(predicted, np.ndarray):
         raise ValueError("true and predicted must be of one kind: both arrays, or both names")
     _require_rows(len(true), len(predicted))
+    arrays: tuple[np.ndarray, np.ndarray] = (true, predicted)
     if not isinstance(true, np.ndarray):
-        true, predicted = _indicators(true, predicted, labels)
+        arrays = _indicators(true, predicted, labels)
     elif labels is not None:
         raise ValueError("labels are for names; an array has a column for each label")
-    if true.ndim != 2 or true.shape != predicted.shape:
+    shape = arrays[0].shape
+    if len(shape) != 2 or shape != arrays[1].shape:
         raise ValueError(
-            f"arrays must be [rows, labels], both of one shape; found {true.shape} and "
-            f"{predicted.shape}"
+            f"arrays must be [rows, labels], both of one shape; found {shape} and {arrays[1].shape}"
         )
-    if not (np.isin(true, (0, 1)).all() and np.isin(predicted, (0, 1)).all()):
+    if not all(np.isin(array, (0, 1)).all() for array in arrays):
         raise ValueError("arrays must hold 0 and 1 only: compare probabilities with a threshold")
-    columns = true.shape[1]
+    columns = shape[1]
     # scikit-learn reads a single column as labels 0 and 1. A second column of zeros prevents that.
     spare = ((0, 0), (0, max(0, 2 - columns)))
     options = {"labels": list(range(max(1, columns))), "average": average, "zero_division": 0.0}
-    rows = (np.pad(array.astype("int64"), spare) for array in (true, predicted))
-    return float(_quietly(_sklearn().f1_score, *rows, **options))
+    rows = (np.pad(array.astype("int64"), spare) for array in arrays)
+    return float(quietly(_sklearn().f1_score, *rows, **options))
 
 
 def _labels(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return two columns of labels as arrays [rows], both of names or both of integers."""
-    first, second = (_texts(values) for values in _rows(true, predicted))
+    first, second = (_texts(values) for values in two_columns(true, predicted))
     if (first.dtype.kind in "US") != (second.dtype.kind in "US"):
         raise ValueError(f"labels must be of one kind; found {first.dtype} and {second.dtype}")
     return first, second
@@ -155,7 +159,7 @@ def _texts(values: np.ndarray) -> np.ndarray:
     return values.astype(str) if are_texts else values
 
 
-def _rows(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def two_columns(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return two columns as arrays [rows] of the same length, which is not 0."""
     first, second = np.asarray(true), np.asarray(predicted)
     if first.ndim != 1 or second.ndim != 1:
@@ -201,7 +205,7 @@ def _require_all(occurring: Sequence[Any], labels: Sequence[Any]) -> None:
         raise ValueError(f"label {unknown[0]!r} is none of the labels given: {list(labels)}")
 
 
-def _quietly(score: Callable[..., Any], *values: Any, **options: Any) -> Any:
+def quietly(score: Callable[..., Any], *values: Any, **options: Any) -> Any:
     """Call a score function of a library without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -221,4 +225,4 @@ def _library(package: str, module: str, name: str) -> Any:
 
 
 _sklearn = partial(_library, "sklearn", "metrics", "scikit-learn")
-_stats = partial(_library, "scipy", "stats", "SciPy")
+scipy_stats = partial(_library, "scipy", "stats", "SciPy")

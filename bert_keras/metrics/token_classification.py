@@ -3,8 +3,12 @@
 Tjong Kim Sang and De Meulder, 2003; https://github.com/chakki-works/seqeval.
 """
 
+# A caller without a type checker may pass anything: arguments are checked when it runs.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -21,7 +25,8 @@ class EntitySpan(NamedTuple):
     end: int
 
 
-class _Scheme(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Scheme:
     """A tagging scheme for entities, such as BIO or BILOU.
 
     Args:
@@ -38,6 +43,11 @@ class _Scheme(NamedTuple):
     continues: _Rule
     ends: _Rule
     written: str = ""
+
+
+def _always(*_: object) -> bool:
+    """Return True: the rule of a scheme in which every entity is complete."""
+    return True
 
 
 # seqeval's rules, also for the rarer schemes. In IOB1, a B marks only an entity directly after
@@ -61,7 +71,7 @@ _SCHEMES = {
         "OBI",
         starts=lambda _, this, __: this == "B",
         continues=lambda last, this, same: last in "BI" and this == "I" and same,
-        ends=lambda *_: True,
+        ends=_always,
     ),
     "IOE1": _Scheme(
         "OIE",
@@ -78,17 +88,17 @@ _SCHEMES = {
         ends=lambda last, _, __: last == "E",
     ),
     "IOBES": _BOUNDED,
-    "BMES": _BOUNDED._replace(written="OBMES"),
-    "BILOU": _BOUNDED._replace(written="OBILU"),
+    "BMES": dataclasses.replace(_BOUNDED, written="OBMES"),
+    "BILOU": dataclasses.replace(_BOUNDED, written="OBILU"),
 }
-_SCHEMES |= {"BIO": _SCHEMES["IOB2"], "BIOES": _BOUNDED}
+_SCHEMES.update(BIO=_SCHEMES["IOB2"], BIOES=_BOUNDED)
 # conlleval's rules: every word that is not O belongs to an entity, and begins one unless it
 # continues that of the previous word.
 _LENIENT = _Scheme(
     "OBIES",
     starts=lambda _, this, __: this != "O",
     continues=lambda last, this, same: last in "BI" and this in "IE" and same,
-    ends=lambda *_: True,
+    ends=_always,
 )
 
 

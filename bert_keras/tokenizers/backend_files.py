@@ -6,10 +6,10 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.file_io import read_bytes
+from bert_keras.file_io import is_object, read_bytes
 from bert_keras.tokenizers import backends, encoding
 from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.tokenizer_config import TokenizerConfig, flags
@@ -46,7 +46,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
             f"bert-keras[sentencepiece]. A tokenizer.json beside it needs neither. ({error})"
         ) from error
     content = read_bytes(path)
-    proto: Any = description.ModelProto()  # pyright: ignore[reportAttributeAccessIssue]
+    proto = cast("Any", description).ModelProto()  # protobuf makes the class when it runs
     try:
         proto.ParseFromString(content)
     except Exception as error:  # the class of protobuf's error differs between versions
@@ -95,7 +95,7 @@ _PROBE = "a \ue000 1, é\u0301 中"  # text of known and unknown characters, for
 def is_foreign(content: Mapping[str, Any]) -> bool:
     """Return whether a tokenizer.json is a byte-level BPE or SentencePiece tokenizer."""
     model = content.get("model")
-    return isinstance(model, dict) and model.get("type") in ("BPE", "Unigram")
+    return is_object(model) and model.get("type") in ("BPE", "Unigram")
 
 
 def check_ids(path: Path, ids: Any) -> dict[str, int]:
@@ -108,7 +108,7 @@ def check_ids(path: Path, ids: Any) -> dict[str, int]:
     Raises:
         ArtifactError: if the ids are others.
     """
-    whole = isinstance(ids, dict) and all(type(index) is int for index in ids.values())
+    whole = is_object(ids) and all(type(index) is int for index in ids.values())
     if not whole or set(ids.values()) != set(range(len(ids))):
         raise ArtifactError(f"{path}: the ids of the pieces must be 0, 1, 2, and so on.")
     return ids
@@ -130,17 +130,17 @@ def read_engine(path: Path, content: dict[str, Any], config: TokenizerConfig) ->
     """
     content = {**content, "truncation": None, "padding": None}
     start, normalizer = content.get("pre_tokenizer"), content.get("normalizer")
-    if isinstance(start, dict) and start.get("type") == "ByteLevel":
+    if is_object(start) and start.get("type") == "ByteLevel":
         prefix_space = config.flag("add_prefix_space", bool(start.get("add_prefix_space")))
         content["pre_tokenizer"] = {**start, "add_prefix_space": prefix_space}
-    if isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
+    if is_object(normalizer) and normalizer.get("type") == "BertNormalizer":
         flags(path, normalizer, NORMALIZER_SWITCHES)
         switches = {NORMALIZER_SWITCHES[name]: value for name, value in config.switches().items()}
         content["normalizer"] = {**normalizer, **switches}
     model = content.get("model")
-    if isinstance(model, dict) and model.get("unk_id", 0) is None:
+    if is_object(model) and model.get("unk_id", 0) is None:
         raise ArtifactError(f"{path}: model.unk_id must tell the piece for unknown characters.")
-    if isinstance(model, dict) and model.get("dropout") is not None:
+    if is_object(model) and model.get("dropout") is not None:
         content["model"] = {**model, "dropout": None}
     vocabulary = _opened(path, lambda: backends.vocabulary_of(json.dumps(content)))
     check_ids(path, vocabulary)

@@ -210,7 +210,7 @@ def _add_special_tokens(engine: hf.Tokenizer, scheme: Scheme) -> None:
     """Add the special tokens of the scheme that the tokenizer does not recognise in a text yet."""
     known = {token.content for token in engine.get_added_tokens_decoder().values()}
     # The mask includes the space before it, as in transformers: no piece is left for the space.
-    engine.add_special_tokens(
+    engine.add_special_tokens(  # pyright: ignore[reportUnknownMemberType]
         [
             hf.AddedToken(token, special=True, lstrip=token == scheme.mask)
             for token in scheme.special_tokens

@@ -8,6 +8,9 @@ combining marks by their class. Nearly all marks are stripped. The table lists t
 with their order.
 """
 
+# A caller without a type checker may pass anything: arguments are checked when it runs.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import functools

@@ -14,6 +14,7 @@ import tokenizers
 
 from bert_keras.errors import ArtifactError
 from bert_keras.features import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
+from bert_keras.file_io import is_array, is_object
 
 ROLES = ("pad", "unk", "cls", "sep", "mask")
 
@@ -94,22 +95,22 @@ def find_scheme(
 
 def special_token_places(post_processor: Any) -> dict[str, Any]:
     """Return `separators` and `two_segments` of a post-processor; {} if it does not state them."""
-    processor = post_processor if isinstance(post_processor, dict) else {}
+    processor = post_processor if is_object(post_processor) else {}
     if processor.get("type") == "Sequence":
         parts = processor.get("processors")
-        places = [special_token_places(part) for part in parts] if isinstance(parts, list) else []
-        return next((place for place in places if place), {})
+        places = [special_token_places(part) for part in parts] if is_array(parts) else []
+        return next((place for place in places if place), None) or {}
     if processor.get("type") == "RobertaProcessing":
         return {"separators": ROBERTA.separators, "two_segments": ROBERTA.two_segments}
     if processor.get("type") == "BertProcessing":
         return {"separators": BERT.separators, "two_segments": BERT.two_segments}
     pair = processor.get("pair")
-    if processor.get("type") != "TemplateProcessing" or not isinstance(pair, list):
+    if processor.get("type") != "TemplateProcessing" or not is_array(pair):
         return {}
     texts = [
         index
         for index, item in enumerate(pair)
-        if isinstance(item, dict) and isinstance(item.get("Sequence"), dict)
+        if is_object(item) and is_object(item.get("Sequence"))
     ]
     if len(texts) != 2:
         return {}

@@ -10,7 +10,14 @@ from typing import Any
 
 from bert_keras import file_io, presets
 from bert_keras.errors import ArtifactError
-from bert_keras.file_io import LARGE, read_json, read_object, refuse_unknown_keys
+from bert_keras.file_io import (
+    LARGE,
+    is_array,
+    is_object,
+    read_json,
+    read_object,
+    refuse_unknown_keys,
+)
 from bert_keras.tokenizers import backend_files, tokenizer_config
 from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.encoding import BERT, ROLES, special_token_places
@@ -55,8 +62,8 @@ def transformer_folder(folder: Path) -> Path:
     """
     path = folder / MODULES
     modules = read_json(path) if path.is_file() else None
-    first = modules[0] if isinstance(modules, list) and modules else {}
-    name = first.get("path") if isinstance(first, dict) else None
+    first = modules[0] if is_array(modules) and modules else None
+    name = first.get("path") if is_object(first) else None
     return within(folder, name, path) if isinstance(name, str) else folder
 
 
@@ -158,7 +165,7 @@ def read_keras_hub(folder: Path, content: Mapping[str, Any]) -> dict[str, Any] |
         DataError: if the vocabulary is not valid.
     """
     values = content.get("config")
-    values = values if isinstance(values, dict) else {}
+    values = values if is_object(values) else {}
     refuse_unknown_keys(folder / "tokenizer.json", values, (*HONOURED, *IRRELEVANT))
     config = TokenizerConfig(folder, values, {})
     assets = folder / _ASSETS
@@ -298,8 +305,8 @@ def _check_wordpiece(config: TokenizerConfig) -> None:
         config.check_class(())
     told = [*_part(config.values, "added_tokens_decoder").values()]
     for name in MORE_TOKENS:
-        more = config.values.get(name) or []
-        told += more.values() if isinstance(more, dict) else more
+        more = config.values.get(name) or ()
+        told += more.values() if is_object(more) else more
     if extra := _added_tokens(told):
         raise ArtifactError(
             f"{config.path}: adds tokens of its own, which are looked for in a text only where "
@@ -332,8 +339,8 @@ def _read_engine(
         "pre_tokenizer": _part(content, "pre_tokenizer"),
     }
     added = content.get("added_tokens")
-    others = _added_tokens(added if isinstance(added, list) else [])
-    has_all = isinstance(ids, dict) and set(SPECIAL_TOKENS) <= ids.keys()
+    others = _added_tokens(added if is_array(added) else [])
+    has_all = is_object(ids) and set(SPECIAL_TOKENS) <= ids.keys()
     is_told = any(token != getattr(BERT, role) for role, token in config.tokens.items())
     bert_places = {"separators": BERT.separators, "two_segments": BERT.two_segments}
     is_placed = special_token_places(content.get("post_processor")) not in ({}, bert_places)
@@ -348,10 +355,10 @@ def _read_engine(
 def _part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the object under a key; {} if it is missing or not an object."""
     part = content.get(name)
-    return part if isinstance(part, dict) else {}
+    return part if is_object(part) else {}
 
 
 def _added_tokens(tokens: Iterable[Any]) -> list[Any]:
     """Return the tokens in a list of added tokens that are not special tokens of BERT."""
-    contents = [token.get("content") if isinstance(token, dict) else token for token in tokens]
+    contents = [token.get("content") if is_object(token) else token for token in tokens]
     return [content for content in contents if content not in SPECIAL_TOKENS]

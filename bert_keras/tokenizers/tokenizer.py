@@ -16,7 +16,7 @@ from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.basic_tokenizer import list_of_texts, without_surrogates
 from bert_keras.tokenizers.encoding import Encoding, assemble, kept_lengths, pad
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS, Progress, learn_vocabulary
-from bert_keras.tokenizers.wordpiece import WordPiece
+from bert_keras.tokenizers.wordpiece import Switches, WordPiece
 
 
 @final
@@ -55,7 +55,7 @@ class Tokenizer:
         strip_accents: bool | None = None,
         split_cjk: bool = True,
     ):
-        switches = {"lowercase": lowercase, "strip_accents": strip_accents, "split_cjk": split_cjk}
+        switches = Switches(lowercase=lowercase, strip_accents=strip_accents, split_cjk=split_cjk)
         self._use(WordPiece(vocabulary, **switches))
 
     @classmethod
@@ -106,7 +106,7 @@ class Tokenizer:
         Raises:
             DataError: if the corpus is too small. The message states how many entries it gives.
         """
-        switches = {"lowercase": lowercase, "strip_accents": strip_accents, "split_cjk": split_cjk}
+        switches = Switches(lowercase=lowercase, strip_accents=strip_accents, split_cjk=split_cjk)
         split = WordPiece(SPECIAL_TOKENS, **switches).split
         return cls(learn_vocabulary(documents, split, vocab_size, progress), **switches)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError
-from bert_keras.file_io import read_object, refuse_unknown_keys, warn_of_unknown_keys
+from bert_keras.file_io import is_object, read_object, refuse_unknown_keys, warn_of_unknown_keys
 from bert_keras.tokenizers.encoding import ROLES
 from bert_keras.tokenizers.vocabulary import read_vocabulary
 
@@ -199,7 +199,7 @@ def _tokens(path: Path, values: Mapping[str, Any]) -> dict[str, str]:
     tokens: dict[str, str] = {}
     for role in ROLES:
         token = values.get(f"{role}_token")
-        token = token.get("content") if isinstance(token, dict) else token
+        token = token.get("content") if is_object(token) else token
         if token is not None and not isinstance(token, str):
             raise ArtifactError(f"{path}: {role}_token must be a text. Received: {token!r}")
         if token is not None:

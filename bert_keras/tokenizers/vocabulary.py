@@ -1,5 +1,8 @@
 """WordPiece vocabularies: reading, checking and training."""
 
+# A caller without a type checker may pass anything: arguments are checked when it runs.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import re
@@ -98,6 +101,10 @@ def check_vocabulary(
         )
 
 
+def _no_report(*_: object) -> None:
+    """Take the place of a missing function for progress."""
+
+
 def learn_vocabulary(
     documents: Iterable[str | Iterable[str]],
     split: Callable[[str], list[str]],
@@ -124,7 +131,7 @@ def learn_vocabulary(
             f"vocab_size must be more than the {len(SPECIAL_TOKENS)} special tokens. "
             f"Received: {vocab_size}"
         )
-    report = progress or (lambda *_: None)
+    report = progress or _no_report
     max_words = max(FEWEST_WORDS, WORDS_PER_ENTRY * vocab_size)
     counts = count_words(documents, split, report, max_words)
     vocabulary: list[str] = []

@@ -97,8 +97,8 @@ class HashTable:
             once. The caller must set `values` of their slots next, which are negative until then.
         """
         mixed = (keys[0] ^ (keys[1] * _MIXERS[1])) * _MIXERS[0]
-        claimed = slots = (mixed >> self._shift).astype(np.int64)
-        rest, new = np.arange(len(slots)), [np.zeros(0, np.int64)]
+        slots: np.ndarray = (mixed >> self._shift).astype(np.int64)
+        claimed, rest, new = slots, np.arange(len(slots)), [np.zeros(0, np.int64)]
         while len(rest):
             empty = np.flatnonzero(self.values.take(slots) == 0)
             # If several keys write into one slot, the last one gets it.
@@ -151,7 +151,8 @@ class LongestMatch:
             Ids of all words, int32 [ids], and the number of ids of each word, int64 [words].
         """
         is_unknown = np.zeros(len(starts), bool)
-        words, ids = [], []
+        words: list[np.ndarray] = []
+        ids: list[np.ndarray] = []
         rest, pieces = np.arange(len(starts)), self._begin
         while len(rest):
             piece_ids, sizes = pieces.longest(window.keys(starts, lengths), lengths)
@@ -181,7 +182,7 @@ class _Pieces:
         lengths = np.fromiter(map(len, fitting), np.int64, len(fitting))
         keys = ByteWindow(b"".join(fitting)).keys(np.cumsum(lengths) - lengths, lengths)
         fitting_ids = np.array([ids[piece] for piece in fitting], np.int32)
-        self._by_size = []
+        self._by_size: list[tuple[int, np.ndarray, np.ndarray]] = []
         for size in np.unique(lengths)[::-1].tolist():
             chosen = np.flatnonzero(lengths == size)
             names = _sortable(keys[:, chosen], size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import tokenizers as hf
@@ -16,6 +16,14 @@ from bert_keras.tokenizers.basic_tokenizer import WordSplitter
 from bert_keras.tokenizers.encoding import BERT
 from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, check_vocabulary
 from bert_keras.tokenizers.word_cache import LongestMatch, WordTable
+
+
+class Switches(TypedDict):
+    """Switches of BERT's normalisation, as arguments of `WordPiece` and `Tokenizer`."""
+
+    lowercase: bool
+    strip_accents: bool | None
+    split_cjk: bool
 
 
 class WordPiece:
@@ -62,7 +70,7 @@ class WordPiece:
         model = models.WordPiece(ids, unk_token=BERT.unk, max_input_chars_per_word=MAX_WORD_LENGTH)
         # Two tokenizers share one model, because switching one of them is not thread-safe.
         self.plain, self.marked = self._engine(model), self._engine(model)
-        self.marked.add_special_tokens(list(BERT.special_tokens))
+        self.marked.add_special_tokens(list(BERT.special_tokens))  # pyright: ignore[reportUnknownMemberType]
         self.split = WordSplitter(self.plain.normalizer, self.plain.pre_tokenizer)
         match = LongestMatch(self.vocabulary, ids[BERT.unk])
         self._table = WordTable(model, match, self.split)

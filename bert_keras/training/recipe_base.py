@@ -148,7 +148,7 @@ def rules_of(recipe: Any) -> Iterator[tuple[dataclasses.Field[Any], Rule]]:
     rules = {field: field.metadata[_RULE] for field in dataclasses.fields(recipe)}
     recipe_class = recipe if isinstance(recipe, type) else type(recipe)
     is_run = issubclass(recipe_class, RunRecipe)
-    shared = {field.name for field in dataclasses.fields(RunRecipe)} if is_run else set()
+    shared = {field.name for field in dataclasses.fields(RunRecipe)} if is_run else set[str]()
     for field, rule in rules.items():
         if field.name not in shared and not rule.before:
             yield field, rule
@@ -191,7 +191,7 @@ def _check_number(name: str, value: float, rule: Rule) -> None:
     low = "above 0" if rule.above_zero else "at least 0"
     high = "below 1" if rule.is_share else "finite"
     limit = 1.0 if rule.is_share else math.inf
-    if not (0 <= value < limit) or (value == 0 and rule.above_zero):
+    if not (0 <= value < limit) or (value == 0.0 and rule.above_zero):
         fail(name, f"must be {low} and {high}", value)
 
 

@@ -7,7 +7,7 @@ import re
 import runpy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from bert_keras.errors import UsageError
 from bert_keras.escaping import require_utf8
@@ -163,7 +163,7 @@ def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> di
             )
         if key in values:
             raise UsageError(f"{key} is given twice. Received: {argument!r}")
-        kind = type(defaults[key])
+        kind = cast("type[Any]", type(defaults[key]))
         try:
             values[key] = _PARSERS[kind](text)
         except (ValueError, OverflowError, KeyError):
@@ -178,7 +178,7 @@ def _integer(text: str) -> int:
 
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_PARSERS = {
+_PARSERS: Mapping[type[Any], Callable[[str], object]] = {
     str: str,
     int: _integer,
     float: float,

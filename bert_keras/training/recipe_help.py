@@ -9,7 +9,7 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from bert_keras.errors import UsageError
 from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_files
@@ -127,7 +127,8 @@ def _explained(field: dataclasses.Field[Any], rule: Rule) -> str:
     """Return the help of one key."""
     lines = [_assignment(field.name, field.default), _wrapped(_meaning(field, rule))]
     if isinstance(rule.choices, Mapping):
-        lines += [_row(word, meaning) for word, meaning in rule.choices.items()]
+        meanings = cast("Mapping[str, str]", rule.choices)  # pyright: ignore[reportUnknownMemberType]
+        lines += [_row(word, meaning) for word, meaning in meanings.items()]
     kind = str(field.type)
     if kind == "int":
         lines.append(_wrapped(f"from {rule.least:,} to {rule.bound - 1:,}"))
@@ -223,7 +224,7 @@ def _opened(name: str, recipe_class: type[Any], folder: Path) -> Any:
 
 def _keys(recipe: Any) -> dict[str, _Key]:
     """Return the keys of a class of recipes, or of the task of a recipe."""
-    keys = {}
+    keys: dict[str, _Key] = {}
     for field, rule in rules_of(recipe):
         if not isinstance(recipe, type) and rule.tasks and recipe.task not in rule.tasks:
             continue

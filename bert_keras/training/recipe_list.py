@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _one(name: str) -> str:
-    known = {}
+    known: dict[str, tuple[str, type[Any], Path]] = {}
     for program, kind, folder, _ in _PROGRAMS:
         known |= dict.fromkeys(recipe_files.known_recipes(folder), (program, kind, folder))
     if name not in known:
