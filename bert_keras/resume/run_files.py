@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError, ResourceError
+from bert_keras.file_io import is_object
 
 
 class RunLock:
@@ -128,13 +129,13 @@ class MetricsLog:
             ArtifactError: if a line is not a JSON object. The message names file and line.
         """
         lines = self._path.read_bytes().splitlines() if self._path.exists() else []
-        records = []
+        records: list[dict[str, Any]] = []
         for number, line in enumerate(lines, start=1):
             try:
                 record = json.loads(line)
             except ValueError as error:  # not UTF-8, or not JSON
                 raise ArtifactError(f"{self._path}:{number}: no record: {error}.") from error
-            if not isinstance(record, dict):
+            if not is_object(record):
                 raise ArtifactError(f"{self._path}:{number}: no record. Received: {record!r}.")
             records.append(record)
         return records

@@ -59,7 +59,7 @@ def documents() -> Iterator[list[str]]:
     """
     seen: set[str] = set()
     for texts in _texts():
-        paragraphs = []
+        paragraphs: list[str] = []
         for paragraph in (paragraph for text in texts for paragraph in prose(text)):
             if paragraph not in seen:
                 seen.add(paragraph)
@@ -81,7 +81,7 @@ def prose(text: str) -> list[str]:
     """The paragraphs of a docstring or help topic that read as English, each on one line."""
     for pattern, replacement in _MARKUP:
         text = pattern.sub(replacement, text)
-    found = []
+    found: list[str] = []
     for block, indented in _blocks(text):
         item = _ITEM.match(block)
         paragraph = block[item.end(1) :] if item else block

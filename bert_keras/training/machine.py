@@ -57,7 +57,7 @@ def facts() -> dict[str, str | int | None]:
 
 def versions() -> dict[str, str]:
     """Return the versions of the packages that a run depends on, as far as installed."""
-    found = {}
+    found: dict[str, str] = {}
     for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)

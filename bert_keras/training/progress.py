@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from time import monotonic
 from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -275,7 +275,7 @@ def _loss(values: Mapping[str, float]) -> str:
 @contextlib.contextmanager
 def task(
     what: str, *, console: Console | None = None
-) -> Iterator[Callable[[int, int | None, str], None]]:
+) -> Generator[Callable[[int, int | None, str], None]]:
     """Shows a task of unknown parts: yields the `progress(done, total, part)` that tells of them.
 
     Args:
@@ -321,7 +321,7 @@ class _Count(ProgressColumn):
 
 
 def _bars_callback(bars: Bars, what: str) -> Callable[[int, int | None, str], None]:
-    tasks = {}
+    tasks: dict[str, TaskID] = {}
     drawn = 0.0
 
     def progress(done: int, total: int | None, part: str) -> None:
