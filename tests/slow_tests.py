@@ -11,11 +11,7 @@ Tests = dict[str, tuple[str, ...]]
 # A test file, or a test of it -> parameters that run every time all the same.
 # Python code that every backend runs alike: PyTorch, which compiles nothing, runs all of it.
 _ON_PYTORCH_ALONE: Tests = {
-    "tests/models/test_round_trips.py::test_what_was_trained_is_what_is_loaded": (
-        "BertEncoder",
-        "own model over an encoder",
-        "SequenceClassifier",
-    ),
+    "tests/models/test_round_trips.py::test_what_was_trained_is_what_is_loaded": ("BertEncoder",),
     "tests/models/test_round_trips.py::test_a_view_is_loaded_as_it_was_trained": (
         "Distiller",
         "PackedTask labels",
@@ -24,6 +20,8 @@ _ON_PYTORCH_ALONE: Tests = {
         "labels",
         "tags-hidden",
     ),
+    "tests/models/test_adaptation.py::test_training_goes_on_from_a_file_as_without_it": (),
+    "tests/models/test_pretraining_electra.py::test_learns_both": (),
     "tests/models/test_compiling.py::"
     "test_every_form_of_data_gives_the_losses_of_weighed_examples": (),
     "tests/models/test_compiling.py::test_arrays_have_labels_in_both_forms": (),
@@ -32,6 +30,15 @@ _ON_PYTORCH_ALONE: Tests = {
         "absolute-MaskedLM",
         "relative_key-Pretrainer",
     ),
+    "tests/checkpoints/test_hostile_sizes.py": (),
+    "tests/training/test_pretrain.py::test_values": (
+        "loss=nsp packed_length=80 loss_chunks=3 short_seq_prob=0.9-measured2",
+    ),
+    "tests/training/test_pretrain.py::"
+    "test_averaged_weights_are_saved_also_when_only_the_end_is_missing": (),
+    "tests/training/test_pretrain.py::test_a_model_learns": (),
+    "tests/training/test_pretrain.py::test_held_out_text_smaller_than_a_batch": (),
+    "tests/training/test_predict.py::test_masks_are_filled_by_a_pretraining_run": (),
     "tests/training/test_evaluate.py::test_what_the_run_was_measured_on_gives_the_same": (
         "text_classification",
         "question_answering",
@@ -47,19 +54,27 @@ _ON_PYTORCH_ALONE: Tests = {
     "tests/training/test_dry_run.py::test_a_folder_that_the_run_would_refuse": (),
     "tests/training/test_names.py::test_a_run_whose_name_is_markup": (),
     "tests/test_sklearn.py::test_cross_validation_and_grid_search": (),
-    "tests/test_sklearn.py::test_a_classifier_learns_labels_of_any_kind": ("labels0",),
+    "tests/test_sklearn.py::test_a_classifier_learns_labels_of_any_kind": (),
+    "tests/test_sklearn.py::test_a_regressor_learns_the_scale_of_its_numbers": (),
     "tests/test_sklearn.py::test_pairs_are_two_columns": (),
     "tests/test_fit_page.py::test_the_code_of_the_page_runs": (),
+    "tests/test_quickstart.py::test_the_quickstart_prints_what_it_says": (),
     "tests/test_quickstart.py::test_the_tasks_print_what_the_page_says": (),
+    "tests/test_finetuning_page.py::test_python_blocks_run": (),
+    "tests/test_migration.py::test_our_blocks_run": (),
+    "tests/test_hooks.py::test_the_writers_are_imported_at_the_first_export": (),
+    "tests/test_cli.py::test_predict_as_the_folder_says": (),
+    "tests/test_cli.py::test_verify_finds_a_difference": (),
+    "tests/test_cli.py::test_a_prompt_is_of_vectors": (),
+    "tests/test_cli.py::test_a_name_of_a_preset": (),
+    "tests/test_cli.py::test_a_threshold_is_of_questions": (),
     "tests/test_outputs.py::test_a_watched_process": ("exports",),
     "tests/test_readme.py::test_shell_blocks_are_accepted": (),
     "tests/test_registration.py::test_saved_models_open_in_a_new_process": (
         "import keras, bert_keras-1",
     ),
     "tests/test_examples.py::test_the_quick_form_runs": (
-        "classify_reviews",
         "compare_sst2.keras_hub_peer",
-        "find_entities",
         "search_sentences",
         "serve_saved_model",
     ),
@@ -72,6 +87,18 @@ _ON_PYTORCH_ALONE: Tests = {
 }
 
 _TENSORFLOW: Tests = {
+    # Errors in a step cost JAX's models their weights, not TensorFlow's.
+    "tests/models/test_base.py::test_an_error_costs_no_weight": ("1-fit",),
+    "tests/models/test_freed_memory.py::test_a_model_of_each_class_is_freed": (
+        "ChunkedTask",
+        "Distiller",
+        "EncoderView",
+        "MaskedLM",
+        "PackedTask",
+    ),
+    # PyTorch runs these.
+    "tests/test_cli_export.py::test_export_and_check": (),
+    "tests/training/test_pretrain.py::test_quicktest_of_every_recipe": (),
     # Runs are stopped in training/test_kill.py.
     "tests/training/test_finetune_seed.py::test_a_killed_run_goes_on_exactly": (),
     # Ten thousand calls.
@@ -85,16 +112,12 @@ _TENSORFLOW: Tests = {
         "labels",
         "entities",
         "questions",
-        "choices",
-        "vectors",
         "fills",
     ),
     "tests/export/test_clients.py::test_rows_do_not_disturb_each_other": (
         "labels",
         "entities",
         "questions",
-        "choices",
-        "vectors",
         "fills",
     ),
     "tests/export/graph/test_question_answering.py::test_answers_are_the_predictors": (
@@ -116,15 +139,25 @@ _TENSORFLOW: Tests = {
         "MaskedLM-text-outputs9-others9",
         "Pretrainer-text-outputs10-others10",
     ),
+    "tests/export/graph/test_signatures_assets.py::test_warm_up_requests_are_answered": (
+        "MultipleChoice",
+    ),
     "tests/export/graph/test_tf_hub.py::test_encoders": ("bert", "no_pooler"),
     "tests/export/runtimes/test_litert.py::test_it_answers_alike": ("choices", "attentions"),
     "tests/export/runtimes/test_onnx_model.py::test_quantised": ("int8-0.1",),
 }
 
 _TORCH: Tests = {
+    # PyTorch needs seconds to trace a model, once for each file.
+    "tests/export/runtimes/test_torch_export.py::test_it_answers_alike": (
+        "pretrainer",
+        "attentions",
+    ),
+    "tests/export/runtimes/test_onnx_model.py::"
+    "test_only_open_sizes_have_names_and_all_weights_are_read": ("pairs",),
+    "tests/export/runtimes/test_openvino_model.py::test_it_answers_alike": ("choices-None-1e-05",),
     # TensorFlow runs these.
     "tests/test_outputs.py::test_a_watched_process": ("programs",),
-    "tests/test_cli_export.py::test_export_and_check": (),
 }
 
 _JAX: Tests = {
