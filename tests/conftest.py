@@ -17,6 +17,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Tiny models run for milliseconds and compile for seconds: JAX's compiler need not try hard.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# The next run reads what this one compiled. One folder for each process of `pytest -n`.
+_COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "jax"
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(_COMPILED / os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 pytest_plugins = ["tests.plugins"]
 
