@@ -16,6 +16,7 @@ from bert_keras.data.columns import is_plain, is_text, labels_of, texts_of, word
 from bert_keras.data.examples import Choices, TaggedWords, Texts
 from bert_keras.data.text_classification import targets_of
 from bert_keras.errors import DataError
+from tests.case_names import case_name
 
 TEXTS = ["good", "schön", "好"]
 NAN = float("nan")
@@ -128,6 +129,7 @@ if importlib.util.find_spec("datasets"):
 
     CONTAINERS["datasets"] = lambda values: datasets.Dataset.from_dict({"x": values})["x"]
 
+
 _any_container = pytest.mark.parametrize("make", CONTAINERS.values(), ids=CONTAINERS)
 
 
@@ -188,7 +190,7 @@ def test_strings_of_other_classes_keep_their_text() -> None:
         _Series([["a"], ["b"]]),
         (["a"], ["b"]),
     ],
-    ids=repr,
+    ids=case_name,
 )
 def test_what_is_text(x: Any) -> None:
     assert is_text(x)
@@ -214,7 +216,7 @@ def test_what_is_text(x: Any) -> None:
         range(3),
         {"a"},
     ],
-    ids=repr,
+    ids=case_name,
 )
 def test_what_is_no_text(x: Any) -> None:
     assert not is_text(x)
@@ -293,7 +295,7 @@ def test_rows_have_the_names_of_their_places() -> None:
         ({"text": ["a"]}, r"one column is needed, not a table.*dict with \['text'\]"),
         (_Frame(), r"one column is needed.*_Frame with \['text', 'label'\]"),
     ],
-    ids=str,
+    ids=case_name,
 )
 @pytest.mark.parametrize("read", [texts_of, labels_of, words_of_rows])
 def test_what_is_no_column_is_refused(read: Any, column: Any, message: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from bert_keras import BertEncoder, SequenceClassifier, TokenClassifier, Tokenizer, models
 from bert_keras.data import dataset
 from bert_keras.models.compiling import _OF_PROBABILITIES, check_losses
+from tests.case_names import case_name
 from tests.models import every_model
 from tests.models.test_compiling_optimizer import warned
 from tests.models.test_text_fit import QUIET, TEXTS, classifier, compiled, examples
@@ -35,7 +36,7 @@ LOSSES: list[Any] = [
 REFUSED = r"'label' is logits.*task\.loss_and_metrics"
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("loss", LOSSES, ids=case_name)
 def test_compile_refuses_every_form(loss: Any) -> None:
     task = task_over(SequenceClassifier, BertEncoder(CONFIG))
     for form in (loss, {"label": loss}, [loss], {"label": [loss]}):
@@ -91,7 +92,7 @@ def test_every_name_is_one_of_keras(name: str) -> None:
         lambda y_true, y_pred: keras.ops.mean(y_pred - y_true),
         None,
     ],
-    ids=str,
+    ids=case_name,
 )
 def test_other_losses_are_taken(loss: Any) -> None:
     check_losses(loss, ["label"])
