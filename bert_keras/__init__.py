@@ -1,8 +1,8 @@
-"""BERT as a first-class citizen of Keras 3.
+"""BERT and its family for Keras 3, on TensorFlow, JAX and PyTorch.
 
-The names below are the public page. Each is imported at its first use, so that a tokenizer or a
-corpus can be worked with before, and without, Keras and its backend. Where Keras is imported,
-before or later, our classes are registered with it: `keras.models.load_model` finds them.
+The names below are the public API. Each is imported at its first use, so that tokenizers and
+corpora work without Keras and its backend. Our classes are registered with Keras as soon as it is
+imported, so that `keras.models.load_model` finds them.
 """
 
 from __future__ import annotations

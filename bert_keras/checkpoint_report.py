@@ -1,4 +1,4 @@
-"""Checkpoints described and compared, for people."""
+"""Tables of `bert-keras inspect` and `bert-keras verify`: one checkpoint, two models compared."""
 
 from __future__ import annotations
 
@@ -26,11 +26,16 @@ _TEXTS = (
     "1 + 1 = 2",
 )
 _ROWS, _LENGTH = 4, 32
-_WIDE = 160  # characters
+_WIDE = 160  # width of a table in a file, in characters
 
 
 def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None:
-    """Prints class, config and tensors, and what a model of that class misses or does not use."""
+    """Print class, config and tensors of a checkpoint, and which tensors are missing or unused.
+
+    Args:
+        opened: opened checkpoint.
+        console: console to print on; None for standard output.
+    """
     console = console or _console()
     class_name = opened.class_name
     with opened.source() as source:
@@ -67,19 +72,19 @@ def print_comparison(
     folder: Path,
     console: Console | None = None,
 ) -> float:
-    """Prints the largest differences of two models' outputs, and of their weights if need be.
+    """Print the largest differences of two models' outputs and, if they differ, of their weights.
 
     Args:
         first: a model.
-        second: one of the same class and sizes.
-        folder: where a tokenizer is looked for, to compare on texts too.
-        console: where to print.
+        second: a model of the same class and sizes.
+        folder: folder whose tokenizer, if there is one, encodes texts for the comparison.
+        console: console to print on; None for standard output.
 
     Returns:
-        The largest difference of an output.
+        The largest absolute difference of an output; infinite if shapes or outputs differ.
 
     Raises:
-        UsageError: the models cannot be compared: other classes or inputs.
+        UsageError: if the models have different classes or inputs.
     """
     console = console or escaping.console()
     if type(first) is not type(second):
@@ -104,6 +109,7 @@ def print_comparison(
 
 
 def _print_weights(first: Any, second: Any, console: Console) -> None:
+    """Print the largest difference of each weight that differs between two models."""
     table = Table("variable", "largest difference", title="weights that differ")
     left, right = ({w.path: w for w in model.weights} for model in (first, second))
     for path in sorted(left.keys() | right.keys()):
@@ -118,21 +124,23 @@ def _print_weights(first: Any, second: Any, console: Console) -> None:
 
 
 def _difference(left: Any, right: Any) -> float:
+    """Return the largest absolute difference of two arrays; infinite for other shapes or None."""
     if left is None or right is None or left.shape != right.shape:
         return math.inf
     return float(np.abs(np.asarray(left, np.float64) - np.asarray(right, np.float64)).max())
 
 
 def _outputs(model: Any, x: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the outputs of a model for a batch, by name."""
     try:
-        found = model.predict_on_batch({tensor.name: x[tensor.name] for tensor in model.inputs})
+        outputs = model.predict_on_batch({tensor.name: x[tensor.name] for tensor in model.inputs})
     except KeyError as error:
         raise UsageError(f"The models have different inputs: {error} is missing.") from None
-    return {name: np.asarray(values) for name, values in found.items()}
+    return {name: np.asarray(values) for name, values in outputs.items()}
 
 
 def _random(model: Any) -> dict[str, np.ndarray]:
-    """Ids without meaning, with padding and two segments."""
+    """Return a batch of random ids with padding and two segments."""
     config = model.encoder.config if isinstance(model, Task) else model.config
     generator = np.random.default_rng(0)
     length = min(_LENGTH, config.max_positions)
@@ -147,7 +155,7 @@ def _random(model: Any) -> dict[str, np.ndarray]:
 
 
 def _texts(model: Any, folder: Path) -> dict[str, np.ndarray] | None:
-    """Real texts, where the folder has a tokenizer."""
+    """Return a batch of real texts; None if the folder has no tokenizer for this model."""
     try:
         tokenizer = Tokenizer.from_preset(folder)
     except (DataError, ValueError, OSError):
@@ -159,7 +167,7 @@ def _texts(model: Any, folder: Path) -> dict[str, np.ndarray] | None:
 
 
 def _shaped(model: Any, x: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """With what this model wants besides: positions of masks, an axis of choices."""
+    """Add the other inputs of a model to a batch: mask positions, prompt length, a choice axis."""
     x = {name: np.asarray(values, np.int32) for name, values in x.items()}
     x[features.MASK_POSITIONS] = np.tile(np.arange(2, dtype=np.int32), (len(x["token_ids"]), 1))
     x[features.PROMPT_LENGTH] = np.ones((len(x["token_ids"]), 1), np.int32)
@@ -170,5 +178,5 @@ def _shaped(model: Any, x: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _console() -> Console:
-    """Standard output; in a file no name is cut."""
+    """Return a console on standard output. In a file it is wide, so that no name is cut."""
     return escaping.console(width=None if sys.stdout.isatty() else _WIDE)

@@ -1,4 +1,4 @@
-"""`bert-keras`: the one command of this package."""
+"""`bert-keras`: the command-line program of this package, with all its commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bert_keras.tokenizers import Tokenizer, backend_files, files, tokenizer_con
 from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
 
 TRAIN, USE = "Train", "Use a model"
-# Command -> its module in bert_keras.training; its line and its group in `bert-keras --help`.
+# Command -> module in bert_keras.training, summary and group in `bert-keras --help`.
 PROGRAMS = {
     "prepare": ("prepare", "Write a corpus: a vocabulary, and the tokens of a text.", TRAIN),
     "pretrain": ("pretrain", "Pretrain a model on text by a recipe.", TRAIN),
@@ -44,6 +44,7 @@ _PASS_ON = {"ignore_unknown_options": True}
 
 
 def _complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return completions of a word of a training program for the shell: (word, description)."""
     from bert_keras.training.recipe_help import complete_words
 
     words = context.params.get("words") or ()
@@ -54,22 +55,25 @@ _Words = Annotated[list[str] | None, typer.Argument(autocompletion=_complete)]
 
 
 def register_programs(app: typer.Typer) -> None:
-    """Add the commands to an app; the module of a command is imported when it is called."""
+    """Add the training programs to an app. Each one is imported when it is called."""
     for command, (module, summary, panel) in PROGRAMS.items():
         app.command(
             command,
             help=summary,
             rich_help_panel=panel,
-            add_help_option=False,  # the program has a help of its own
+            add_help_option=False,  # the program handles --help itself
             context_settings=_PASS_ON,
         )(_command(module))
 
 
 def _command(name: str) -> Callable[..., None]:
+    """Return the function of a command that runs the program of a training module."""
+
     def run_program(words: _Words = None) -> None:
+        """Import and run the program with the words of the command line."""
         arguments = list(words or ())
         program = importlib.import_module(f"bert_keras.training.{name}")
-        if name == "fill_mask":  # a program of its own kind: users copy it
+        if name == "fill_mask":  # users copy this file, so it does not use `run`
             sys.exit(program.main(arguments))
         from bert_keras.training.run import run
 
@@ -102,6 +106,7 @@ _Trust = Annotated[
 
 
 def _print_version(value: bool) -> None:
+    """Print the version and end the program, if --version was passed."""
     if value:
         typer.echo(f"bert-keras {metadata.version('bert-keras')}")
         raise typer.Exit
@@ -127,7 +132,7 @@ def convert(
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
 ) -> None:
-    """Writes a checkpoint in another format; its tokenizer's files are copied."""
+    """Write a checkpoint in another format; its tokenizer's files are copied."""
     from bert_keras.checkpoints import folders
     from bert_keras.loading import load_checkpoint
     from bert_keras.models import BertEncoder
@@ -136,17 +141,17 @@ def convert(
     escaping.require_utf8(target, "The folder")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: exists already and is not written over. Name another folder.")
-    write = folders.writer_of(format)  # now, not when the model is read
+    write = folders.writer_of(format)  # raises an error for a wrong format before the model is read
     load = BertEncoder.from_preset if encoder else load_checkpoint
-    is_whole = format == "hugging_face" and not encoder  # the others have no place for it
-    asked = read_predictor_config(source) if is_whole else PredictorConfig()
+    is_whole = format == "hugging_face" and not encoder  # other formats have no predictor settings
+    config = read_predictor_config(source) if is_whole else PredictorConfig()
     with _progress():
         model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
         write(model, target)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
     steps = [Step("tokenizer", lambda _: _tell_tokenizer(source, target, format))]
-    if asked != PredictorConfig():
-        steps.append(Step("predictor.json", lambda _: write_predictor_config(target, asked)))
+    if config != PredictorConfig():
+        steps.append(Step("predictor.json", lambda _: write_predictor_config(target, config)))
     try:
         run_steps(steps, None, done=f"{target}: the model is written", again=_AGAIN)
     except StepsFailedError:
@@ -157,22 +162,32 @@ def convert(
 
 
 def _tell_tokenizer(source: str, target: Path, format: str) -> None:  # noqa: A002
-    found = _take_tokenizer(presets.resolve_handle(source, KNOWN), target, format)
-    typer.echo(f"Tokenizer: {found}")
+    """Copy the tokenizer and print the names of its files."""
+    result = _take_tokenizer(presets.resolve_handle(source, KNOWN), target, format)
+    typer.echo(f"Tokenizer: {result}")
 
 
 def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A002
-    """Copies a tokenizer's files, or writes them where the source has them in another form."""
+    """Copy a tokenizer's files, or write them if the source has them in another form.
+
+    Args:
+        source: folder of the checkpoint.
+        target: folder to write into.
+        format: format of the new checkpoint.
+
+    Returns:
+        Names of the files, or the reason why there are none, for the user.
+    """
     inner = tokenizer_config.encoder_folder(files.transformer_folder(source))
-    is_told = files.lowercases(inner)  # outside the tokenizer's own files
+    is_told = files.lowercases(inner)  # a setting of sentence-transformers, not of the tokenizer
     names = [name for name in (*FILES, *backend_files.FILES) if (inner / name).is_file()]
     if not names and not (inner / "assets").is_dir():
         return "none found"
     try:
         tokenizer = Tokenizer.from_preset(source)
-    except (ArtifactError, DataError, UsageError) as error:  # the model is written, and good
+    except (ArtifactError, DataError, UsageError) as error:  # the model is written and usable
         return f"not taken along ({error})"
-    if format == "keras_hub":  # whose tokenizer.json is another thing
+    if format == "keras_hub":  # KerasHub's tokenizer.json is the config of a Keras object
         return "not taken along: KerasHub's has files of its own"
     engine = inner / ENGINE
     is_theirs = engine.is_file() and files.is_keras_hub(file_io.read_object(engine, file_io.LARGE))
@@ -187,7 +202,7 @@ def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A0
 
 @app.command(rich_help_panel=_CHECKPOINTS)
 def inspect(source: _Source, allow_pickle: _Pickle = False, trust: _Trust = False) -> None:
-    """Shows config, parameters and tensors, and which of them are missing or extra."""
+    """Show config, parameters and tensors, and which tensors are missing or unused."""
     from bert_keras import checkpoint_report
     from bert_keras.checkpoints import open_checkpoint
 
@@ -205,14 +220,14 @@ def verify(
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
 ) -> None:
-    """Compares what two checkpoints compute; exit code 1 if they differ."""
+    """Compare the outputs of two checkpoints; exit code 1 if they differ."""
     from bert_keras import checkpoint_report
     from bert_keras.loading import load_checkpoint
 
     with _progress():
         models = [
-            load_checkpoint(each, allow_pickle=allow_pickle, trust=trust)
-            for each in (first, second)
+            load_checkpoint(source, allow_pickle=allow_pickle, trust=trust)
+            for source in (first, second)
         ]
     largest = checkpoint_report.print_comparison(
         *models, folder=presets.resolve_handle(first, KNOWN)
@@ -225,7 +240,7 @@ def verify(
 
 @contextmanager
 def _progress() -> Iterator[None]:
-    """Shows how far the reading and writing of checkpoints is; nothing where nobody looks."""
+    """Show the progress of reading and writing checkpoints, if stderr is a terminal."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
     from bert_keras.checkpoints import streaming
@@ -233,10 +248,11 @@ def _progress() -> Iterator[None]:
     tasks: dict[str, Any] = {}
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn()
     console = escaping.console(stderr=True)
-    is_hidden = not console.is_terminal  # else a blank line is written there
+    is_hidden = not console.is_terminal  # otherwise `rich` writes a blank line into a file
     with Progress(*columns, console=console, transient=True, disable=is_hidden) as display:
 
         def show(what: str, done: int, total: int) -> None:
+            """Update the progress bar of a piece of work."""
             if what not in tasks:
                 tasks[what] = display.add_task(what, total=total)
             display.update(tasks[what], completed=done, total=total)
@@ -246,13 +262,13 @@ def _progress() -> Iterator[None]:
 
 
 def main() -> None:
-    """The program; an error that the user can mend is one message, and its exit code."""
+    """Run the program. An error that the user can mend becomes one message and an exit code."""
     quiet()
     escaping.escape_streams()
     try:
         app(prog_name="bert-keras")
     except Exception as error:
-        is_missing = isinstance(error, ImportError)  # a library that an extra brings
+        is_missing = isinstance(error, ImportError)  # a library of an extra is not installed
         code = UsageError.exit_code if is_missing else exit_code_of(error)
         if code is None:
             raise

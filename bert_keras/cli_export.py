@@ -1,4 +1,4 @@
-"""`bert-keras export` and `bert-keras serve-check`: models for other programs, and their proof."""
+"""`bert-keras export` and `bert-keras serve-check`: export of models, and checks of exports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Quantizations = Annotated[
     typer.Option("--quantization", help="none, float16, int8, or of onnx int8_dynamic; repeatable"),
 ]
 
-_TOGETHER = 32  # examples of a file that are asked at once
+_TOGETHER = 32  # examples of a file in one batch
 
 
 def export(
@@ -54,10 +54,10 @@ def export(
     allow_pickle: Annotated[bool, typer.Option(help="read a pytorch_model.bin")] = False,
     trust: Annotated[bool, typer.Option("--trust", help="read a SavedModel of Google's")] = False,
 ) -> None:
-    """Writes a model as FOLDER/NAME/VERSION/ in each format.
+    """Write a model as FOLDER/NAME/VERSION/ in each format.
 
-    The name of other formats than saved_model has the format and the quantisation in it, as
-    demo-onnx-int8, and that of another task the task. No version is written over.
+    For formats other than saved_model, NAME includes format and quantisation, as in demo-onnx-int8.
+    For a task other than as_trained it includes the task. No version is overwritten.
     """
     from bert_keras.export.export_folder import next_version
     from bert_keras.export.export_preset import AS, export_as, open_preset, require_libraries
@@ -69,9 +69,9 @@ def export(
     name = name or (source.split("@")[0] if source.startswith("hf://") else source)
     parts = [Path(name).resolve().name] + ([] if task == AS else [task])
     targets = []
-    for each in wanted:
-        require_libraries(each)
-        parent = folder / "-".join(parts if each.name == "saved_model" else [*parts, each.name])
+    for option in wanted:
+        require_libraries(option)
+        parent = folder / "-".join(parts if option.name == "saved_model" else [*parts, option.name])
         targets.append(next_version(parent) if version is None else parent / str(version))
     for path in targets:
         escaping.require_utf8(path, "The folder")
@@ -85,13 +85,14 @@ def export(
             )
 
             def write(wanted_format: Any, path: Path) -> None:
+                """Write one export and print its folder."""
                 say(f"{path}: writing")
                 _export(export_as, wanted_format, predictor, path)
                 say.print(f"{path}/")
 
             steps = [
-                Step(str(path), lambda _, each=each, path=path: write(each, path))
-                for each, path in zip(wanted, targets, strict=True)
+                Step(str(path), lambda _, option=option, path=path: write(option, path))
+                for option, path in zip(wanted, targets, strict=True)
             ]
             if measure:
                 needs = [str(path) for path in targets] if len(targets) == 1 else []
@@ -110,19 +111,22 @@ def export(
 
 
 def _wanted(formats: Sequence[str], quantizations: Sequence[str], *, portable: bool) -> Iterator:
-    """Each format in each quantisation; those that have none only without, where that is asked."""
+    """Yield the options of every export: each format with each quantisation.
+
+    SavedModels cannot be quantised. They are exported once if "none" is among the quantisations.
+    """
     from bert_keras.export.export_preset import Wanted
     from bert_keras.export.runtimes.formats import FORMATS
 
-    asked = list(dict.fromkeys(quantizations))
-    for each in dict.fromkeys(formats):
-        is_plain = each not in FORMATS and "none" in asked
-        for quantization in ["none"] if is_plain else asked:
-            yield Wanted(each, None if quantization == "none" else quantization, portable)
+    unique = list(dict.fromkeys(quantizations))
+    for format_ in dict.fromkeys(formats):
+        is_plain = format_ not in FORMATS and "none" in unique
+        for quantization in ["none"] if is_plain else unique:
+            yield Wanted(format_, None if quantization == "none" else quantization, portable)
 
 
 def _export(export_as: Any, wanted: Any, predictor: Any, path: Path) -> None:
-    """A model that cannot be exported so is the user's to mend."""
+    """Export a model, and raise `UsageError` if it does not have this kind of export."""
     try:
         export_as(wanted, predictor, path)
     except (TypeError, ValueError) as error:
@@ -137,9 +141,9 @@ def serve_check(
         Path | None, typer.Argument(help="a text, or a JSON object of inputs, a line")
     ] = None,
 ) -> None:
-    """Loads an exported model as a client would, has it answer examples, and tries to break it.
+    """Load an exported model as a client does, print its answers to examples, and check it.
 
-    Exit code 4 if it does not answer everything as it should.
+    Exit code 4 if a check fails.
     """
     from rich.text import Text
 
@@ -164,9 +168,9 @@ def serve_check(
         except Exception as error:
             raise ArtifactError(f"{folder}: does not answer: {error}") from error
         for row in range(len(part[client.names[0]])):
-            asked = {name: values[row] for name, values in part.items()}
-            found = {**asked, **checking.shown(answers, row)}
-            typer.echo(json.dumps(found, ensure_ascii=False))
+            inputs = {name: values[row] for name, values in part.items()}
+            line = {**inputs, **checking.shown(answers, row)}
+            typer.echo(json.dumps(line, ensure_ascii=False))
     console = escaping.console(stderr=True)
     failed = 0
     for check in checking.checks(client):
@@ -178,16 +182,27 @@ def serve_check(
 
 
 def _read(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
-    """The columns of a file of texts or JSON objects."""
+    """Read a file of texts or JSON objects, one on each line.
+
+    Args:
+        path: path of the file.
+        names: input names of the model.
+
+    Returns:
+        Input name -> values.
+
+    Raises:
+        DataError: if a line does not have these inputs. The message names file and line.
+    """
     from bert_keras.data.documents import numbered_lines
 
-    found: dict[str, list[Any]] = {name: [] for name in names}
+    columns: dict[str, list[Any]] = {name: [] for name in names}
     for number, line in numbered_lines(path):
         value: Any = line.rstrip("\n")
         if value.startswith("{"):
             try:
                 value = json.loads(value)
-            except ValueError as error:  # numbers of 5,000 digits are no JSONDecodeError
+            except ValueError as error:  # a number of 5,000 digits is no JSONDecodeError
                 raise DataError(f"{path}:{number}: not JSON: {error}") from error
         elif len(names) == 1:
             value = {names[0]: value}
@@ -198,28 +213,32 @@ def _read(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
                 f"{', '.join(names)}."
             )
         for name in names:
-            found[name].append(_checked(value[name], name, f"{path}:{number}: {name}"))
-    if not found[names[0]]:
+            columns[name].append(_checked(value[name], name, f"{path}:{number}: {name}"))
+    if not columns[names[0]]:
         raise DataError(f"{path}: holds no text.")
-    return found
+    return columns
 
 
 def _checked(value: Any, name: str, what: str) -> Any:
-    """A text; of "options" a list of two or more."""
+    """Return a text, or for "options" a list of at least two texts; `what` is for messages.
+
+    Raises:
+        DataError: if the value is something else.
+    """
     from bert_keras.data.documents import text_value
 
     if name != "options":
         return text_value(value, what)
     if not isinstance(value, list) or len(value) < 2:
         raise DataError(f"{what} must be a list of two texts or more. Received: {value!r:.200}")
-    return [text_value(each, what) for each in value]
+    return [text_value(option, what) for option in value]
 
 
 class _Status:
-    """Spinner on stderr, on a terminal only, that shows what is being done.
+    """Spinner on stderr that shows the current work, if stderr is a terminal.
 
     Args:
-        text: what it shows first.
+        text: first text.
     """
 
     def __init__(self, text: str):
@@ -241,7 +260,7 @@ class _Status:
         self._status.update(Text(text))
 
     def print(self, line: str) -> None:
-        """Print a line to stdout; the spinner, which may be on its line, makes way."""
+        """Print a line to stdout and hide the spinner meanwhile, which may be on the same line."""
         self._status.stop()
         typer.echo(line)
         self._status.start()

@@ -1,4 +1,4 @@
-"""`bert-keras export --measure`: exported models beside the model that they were made from."""
+"""`bert-keras export --measure`: exported models compared with the original model, and timed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import typer
 from bert_keras.errors import ArtifactError
 
 SECONDS = 60.0
-_LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
-_TOGETHER = 32  # texts that are compared at once
+_LINE_SECONDS = 10.0  # between two lines of progress if stderr is not a terminal
+_TOGETHER = 32  # texts in a batch of the comparison
 
 
 def measure(
@@ -24,17 +24,17 @@ def measure(
     say: Callable[[str], object],
     tables: list[Any],
 ) -> None:
-    """Compare exported models with their model, time both, and add a table to `tables`.
+    """Compare exported models with the original model, time both, and add a table to `tables`.
 
     Args:
-        predictor: the model that was exported.
-        targets: folders; those that were not written are left out.
-        seconds: no call is begun later than this, but for the first of each measurement.
-        say: shows what is being done, on a terminal.
-        tables: gets the table, also where an error is raised.
+        predictor: predictor of the model that was exported.
+        targets: folders of the exports. Missing ones are skipped.
+        seconds: time limit after which no call is begun, except the first of each measurement.
+        say: function that shows the current work on a terminal.
+        tables: list to which the table is appended, also if an error is raised.
 
     Raises:
-        ArtifactError: an exported model that does not open or answer.
+        ArtifactError: if an exported model does not open or answer.
     """
     from rich.table import Column, Table
 
@@ -57,7 +57,7 @@ def measure(
     end = monotonic() + seconds
     written = [path for path in targets if path.is_dir()]
     for number, path in enumerate([None, *written]):
-        # What one leaves of its share, the others have.
+        # Each model gets an equal share of the time that is left.
         share = max(0.0, end - monotonic()) / (len(written) + 1 - number)
         try:
             measuring.model(share) if path is None else measuring.exported(path, share)
@@ -84,7 +84,7 @@ class _Measuring:
         mask = clients.mask_token_of(model_class, predictor.tokenizer)
         texts = self._texts(clients.input_names(model_class, predictor.pairs), mask)
         self._progress.tell(name)
-        with suppress(ValueError):  # an ELECTRA discriminator answers no texts
+        with suppress(ValueError):  # an ELECTRA discriminator has no prediction for texts
             end = monotonic() + seconds
             times = self._times(name, lambda batch: predictor(*batch.values()), texts, end)
             self._table.add_row(name, "", "", *times)
@@ -93,7 +93,7 @@ class _Measuring:
         """Compare and time an exported model.
 
         Raises:
-            ArtifactError: it does not open or answer.
+            ArtifactError: if it does not open or answer.
         """
         from bert_keras.export import measurement
         from bert_keras.export.clients import open_client
@@ -103,7 +103,7 @@ class _Measuring:
         self._progress.tell(f"{name}: opening")
         try:
             client = open_client(path)
-        except ImportError as error:  # it was written without what runs it
+        except ImportError as error:  # a writer does not need the runtime to be installed
             typer.echo(f"{path}: not measured: {error}", err=True)
             self._table.add_row(name, size)
             return
@@ -119,11 +119,13 @@ class _Measuring:
         self._table.add_row(name, size, gap, *times)
 
     def _texts(self, names: Sequence[str], mask: str) -> Any:
+        """Return example texts for inputs of these names."""
         from bert_keras.export import clients, measurement
 
         return clients.example_texts(names, self._predictor.tokenizer, measurement.TEXTS, mask)
 
     def _difference(self, name: str, client: Any, texts: Any, end: float) -> str:
+        """Return the cell with the largest difference between the export and the model."""
         from bert_keras.export import clients, measurement
 
         gap, done = 0.0, 0
@@ -135,9 +137,11 @@ class _Measuring:
         return f"{gap:.2g}" + (f" ({done})" if done < measurement.TEXTS else "")
 
     def _times(self, name: str, answer: Any, texts: Any, end: float) -> list[str]:
+        """Return the cells with the latencies, one for each batch size."""
         from bert_keras.export import measurement
 
         def progress(size: int, done: int, total: int) -> None:
+            """Show the number of calls that are done."""
             self._progress.tell(f"{name}: batch of {size}, {done}/{total} calls")
 
         seconds = max(0.0, end - monotonic())
@@ -150,7 +154,7 @@ class _Measuring:
 
 
 class _Progress:
-    """Display of the current measurement: live on a terminal, else a line now and then."""
+    """Display of the current measurement: live on a terminal, else a line every ten seconds."""
 
     def __init__(self, say: Callable[[str], object]):
         from bert_keras import escaping

@@ -1,4 +1,4 @@
-"""The values that tell one encoder of the BERT family from another."""
+"""`BertConfig`: sizes and constants of an encoder of the BERT family."""
 
 # A caller without a type checker may pass anything: arguments are checked when it runs.
 # pyright: reportUnnecessaryIsInstance=false
@@ -22,41 +22,41 @@ ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BertConfig:
-    """Sizes and constants of an encoder; families differ only in these values.
+    """Sizes and constants of an encoder. Families differ only in these values.
 
     The defaults are those of BERT-base (Devlin et al., 2019, §3). Dtype, sequence length, batch
-    and learning rate are properties of a run, not of a model, and are not in it.
+    size and learning rate belong to a run and are not part of the config.
 
     Attributes:
-        vocab_size: rows of the token table. Counts have limits: see `MOST`.
+        vocab_size: number of rows of the token table. `MOST` has the limits of all counts.
         hidden_size: width of every layer's output.
-        num_layers: how many blocks are applied.
-        num_heads: attention heads of a block; divides `hidden_size`.
+        num_layers: number of blocks that are applied.
+        num_heads: number of attention heads of a block; it must divide `hidden_size`.
         intermediate_size: inner width of the feed-forward layers.
-        max_positions: rows of the position table that are usable, the longest sequence.
-        num_segments: rows of the segment table; 0 for none (DistilBERT), 1 for RoBERTa.
-        embedding_size: width of the tables; None for `hidden_size`, else they are projected
-            (ALBERT, ELECTRA).
-        num_unique_layers: blocks with weights of their own; None for `num_layers`, fewer share
-            (ALBERT: 1).
-        position_offset: rows before the first position's (RoBERTa: 2).
-        position_embedding: "absolute", a learned table; "sinusoidal", a fixed one (Vaswani et al.,
-            2017, §3.5); "relative_key" or "relative_key_query", learned distances within the
-            attention (Shaw et al., 2018; Huang et al., 2020, methods 2 and 4).
-        pruned_heads: heads that were removed, by their first numbers: a tuple for each block with
-            weights of its own; () for none at all.
-        pooler: whether the [CLS] output is also pooled (a dense tanh layer).
-        activation: of the feed-forward layers and the MLM head. "gelu" is the exact, erf form;
-            "gelu_tanh" the approximation that Google's first code also called "gelu".
-        block: the kind of the transformer blocks, a name of `models.encoder_layers.BLOCKS`.
-        layer_norm_epsilon: added to the variance.
-        dropout: share dropped from embeddings and from every sublayer's output.
-        attention_dropout: share dropped from the attention probabilities.
+        max_positions: number of positions, the maximum sequence length.
+        num_segments: number of rows of the segment table; 0 for none (DistilBERT), 1 for RoBERTa.
+        embedding_size: width of the embedding tables; None for `hidden_size`. Tables of another
+            width are projected to it (ALBERT, ELECTRA).
+        num_unique_layers: number of blocks with weights of their own; None for `num_layers`. With
+            fewer, layers share blocks (ALBERT: 1).
+        position_offset: number of unused rows before the first position (RoBERTa: 2).
+        position_embedding: "absolute" for a learned table; "sinusoidal" for a fixed one (Vaswani et
+            al., 2017, §3.5); "relative_key" or "relative_key_query" for learned distances within
+            the attention (Shaw et al., 2018; Huang et al., 2020, methods 2 and 4).
+        pruned_heads: numbers of the removed heads before any was removed: a tuple for each block
+            with weights of its own; () for none at all.
+        pooler: whether the encoder has a pooler, a dense tanh layer over the output of [CLS].
+        activation: activation of the feed-forward layers and the MLM head. "gelu" is the exact form
+            with erf. "gelu_tanh" is the approximation that Google's first code also calls "gelu".
+        block: kind of transformer blocks, a key of `models.encoder_layers.BLOCKS`.
+        layer_norm_epsilon: number that is added to the variance.
+        dropout: dropout rate of the embeddings and of every sublayer's output.
+        attention_dropout: dropout rate of the attention probabilities.
         initializer_range: standard deviation of new weights (truncated normal).
-        family: whose names a checkpoint is written with; it changes nothing that is computed.
+        family: family whose names are used in checkpoints. It does not affect the computation.
 
     Raises:
-        ValueError: a value is out of range or does not fit another.
+        ValueError: if a value is out of range or does not fit another.
     """
 
     vocab_size: int
@@ -121,31 +121,35 @@ class BertConfig:
 
     @property
     def _matrices(self) -> int:
-        """The number of weights in tables and kernels, which are nearly all."""
+        """Number of weights in tables and kernels, which are nearly all weights."""
         rows = self.vocab_size + self.position_rows + self.num_segments
         block = 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
         return rows * self.table_size + self.unique_layers * block
 
     def _checked_heads(self) -> tuple[tuple[int, ...], ...]:
-        """`pruned_heads` in order."""
-        given = self.pruned_heads
-        if given in ((), []):
+        """Return `pruned_heads` sorted, as tuples of ints.
+
+        Raises:
+            ValueError: if they are not lists of heads for each block, or a block has no head left.
+        """
+        blocks = self.pruned_heads
+        if blocks in ((), []):
             return ()
-        good = isinstance(given, tuple | list) and len(given) == self.unique_layers
-        for heads in given if good else ():
+        good = isinstance(blocks, tuple | list) and len(blocks) == self.unique_layers
+        for heads in blocks if good else ():
             good = good and isinstance(heads, tuple | list) and len(set(heads)) < self.num_heads
             good = good and all(_is_whole(h) and 0 <= h < self.num_heads for h in heads)
         if not good:
             raise ValueError(
                 f"`pruned_heads` must be {self.unique_layers} lists of heads from 0 to "
                 f"{self.num_heads - 1}, none of them of all heads. "
-                f"Received: pruned_heads={given!r}"
+                f"Received: pruned_heads={blocks!r}"
             )
-        found = tuple(tuple(sorted({int(h) for h in heads})) for heads in given)
-        return found if any(found) else ()
+        result = tuple(tuple(sorted({int(h) for h in heads})) for heads in blocks)
+        return result if any(result) else ()
 
     def heads_of(self, block: int) -> int:
-        """Return the number of heads of a block."""
+        """Return the number of heads that a block still has."""
         return self.num_heads - (len(self.pruned_heads[block]) if self.pruned_heads else 0)
 
     @property
@@ -161,23 +165,27 @@ class BertConfig:
 
     @property
     def position_rows(self) -> int:
-        """Rows of the position table; 0 where the attention has the positions."""
+        """Number of rows of the position table; 0 for relative positions in the attention."""
         is_table = self.position_embedding in ("absolute", "sinusoidal")
         return self.max_positions + self.position_offset if is_table else 0
 
     @property
     def has_relative_positions(self) -> bool:
-        """True where the attention adds a learned score for the distance of two tokens."""
+        """True if the attention adds a learned score for the distance of two tokens."""
         return self.position_embedding in ("relative_key", "relative_key_query")
 
     @property
     def unique_layers(self) -> int:
-        """Blocks with weights of their own, `num_unique_layers` resolved."""
+        """Number of blocks with weights of their own, `num_unique_layers` resolved."""
         assert self.num_unique_layers is not None
         return self.num_unique_layers
 
     def replace(self, **changes: Any) -> BertConfig:
-        """A copy with some values changed; sizes that follow others follow the new ones."""
+        """Return a copy with some values changed.
+
+        `embedding_size` and `num_unique_layers` change with `hidden_size` and `num_layers` if they
+        are equal to them and not passed.
+        """
         values = self.to_dict() | changes
         if "hidden_size" in changes and self.embedding_size == self.hidden_size:
             values["embedding_size"] = changes.get("embedding_size")
@@ -186,10 +194,14 @@ class BertConfig:
         return BertConfig.from_dict(values)
 
     def narrowed(self, share: float) -> BertConfig:
-        """A narrower copy over tables of the same width, as ELECTRA's generators are.
+        """Return a narrower copy with tables of the same width, such as an ELECTRA generator.
 
         Args:
-            share: of the heads, and so of the width, and of the inner width; above 0, at most 1.
+            share: share of the heads (and so of the hidden size) and of the intermediate size that
+                is kept, above 0 and at most 1.
+
+        Raises:
+            ValueError: if the share is out of range.
         """
         if not 0 < share <= 1:
             raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share!r}")
@@ -202,13 +214,17 @@ class BertConfig:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All values by name, ready for JSON."""
+        """Return all values by name, ready for JSON."""
         heads = [list(numbers) for numbers in self.pruned_heads]
         return {**dataclasses.asdict(self), "pruned_heads": heads}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> BertConfig:
-        """The config of these values; an unknown name is an error."""
+        """Return the config of values by name.
+
+        Raises:
+            ValueError: if a name is unknown, `vocab_size` is missing, or a value is out of range.
+        """
         known = {field.name for field in dataclasses.fields(cls)}
         if unknown := sorted(set(values) - known):
             raise ValueError(
@@ -227,8 +243,8 @@ class BertConfig:
         """Read what `save` wrote.
 
         Raises:
-            ArtifactError: no such file, or not a JSON object.
-            ValueError: an unknown name, or a value that is out of range.
+            ArtifactError: if there is no such file, or it is not a JSON object.
+            ValueError: if a name is unknown, or a value is out of range.
         """
         return cls.from_dict(file_io.read_object(Path(path)))
 
@@ -239,8 +255,8 @@ _CHOICES = {
     "block": BLOCKS,
     "family": FAMILIES,
 }
-# The most of each count: several times what any published encoder has. A config beyond it is a
-# mistake or hostile: ALBERT's layers share one block, so its files would not show their number.
+# Limit of each count, several times that of any published encoder. A larger config is a mistake or
+# an attack. The tensors alone cannot show that: ALBERT's layers share one block, for example.
 MOST = {
     "vocab_size": 2**24,
     "hidden_size": 2**16,
@@ -253,13 +269,17 @@ MOST = {
     "num_unique_layers": 512,
     "position_offset": 2**10,
 }
-# Of all tables and kernels. The largest published BERT has 3.9 billion; a dry run plans more.
+# Limit for all weights. The largest published BERT has 3.9 billion; a dry run may plan more.
 _MOST_WEIGHTS = 2**40
 _MAY_BE_ZERO = ("num_segments", "position_offset")
 
 
 def _whole(name: str, value: Any, *, at_least: int, at_most: int) -> int:
-    """A whole number within limits as a plain int, which JSON can hold."""
+    """Return a whole number as a Python int, which JSON can hold.
+
+    Raises:
+        ValueError: if it is not a whole number, or beyond the limits.
+    """
     if not _is_whole(value) or not at_least <= value <= at_most:
         raise ValueError(
             f"`{name}` must be an integer of at least {at_least} and at most {at_most:,}. "
@@ -269,12 +289,17 @@ def _whole(name: str, value: Any, *, at_least: int, at_most: int) -> int:
 
 
 def _is_whole(value: Any) -> bool:
+    """Return whether a value is an integer, NumPy's included, and not a bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _number(name: str, value: Any, low: float, high: float, *, inclusive: bool) -> float:
-    """A number within limits as a plain int or float, which JSON can hold."""
-    number = math.nan  # which lies within no limits
+    """Return a number as a Python int or float, which JSON can hold.
+
+    Raises:
+        ValueError: if it is not a number, or beyond the limits.
+    """
+    number = math.nan  # NaN is beyond all limits
     if isinstance(value, Real) and not isinstance(value, bool):
         number = value if isinstance(value, int) else float(value)
     if not (low <= number < high if inclusive else low < number < high):

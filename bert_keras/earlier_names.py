@@ -1,4 +1,4 @@
-"""Earlier names of arguments and methods, answered with those of today; of saved options, read."""
+"""Earlier names: errors that state the present name, and translation of saved options."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ _Result = TypeVar("_Result")
 def renamed(
     caller: str, **names: str
 ) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
-    """Return a decorator of a function whose keyword arguments had other names.
+    """Return a decorator that refuses earlier names of keyword arguments.
 
     Args:
         caller: name of the function or class in the message.
-        names: earlier name -> name of today.
+        names: earlier name -> present name.
+
+    Raises:
+        TypeError: by the decorated function, for an earlier name. The message states the new one.
     """
 
     def decorate(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+        """Return the function with a check of its keyword arguments."""
+
         @functools.wraps(function)
         def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
             for old in names.keys() & kwargs.keys():
@@ -31,8 +36,8 @@ def renamed(
                 )
             return function(*args, **kwargs)
 
-        # Keras reads the signature without following `__wrapped__`, and takes a model with plain
-        # (*args, **kwargs) for a `Functional` with inputs and outputs.
+        # Keras reads the signature without following `__wrapped__`. It would treat a model with
+        # (*args, **kwargs) as a `Functional` that is built from inputs and outputs.
         run.__signature__ = inspect.signature(function)  # pyright: ignore[reportAttributeAccessIssue]
         return run
 
@@ -40,33 +45,33 @@ def renamed(
 
 
 class EarlierNames:
-    """Mixin: reading a method by its earlier name raises AttributeError with today's name.
+    """Mixin that raises an AttributeError with the present name for earlier names of methods.
 
     Attributes:
-        earlier_names: earlier name -> name of today.
+        earlier_names: earlier name -> present name.
     """
 
     earlier_names: ClassVar[Mapping[str, str]] = {}
 
-    def __getattr__(self, name: str) -> Any:  # for names that Python has not found
+    def __getattr__(self, name: str) -> Any:  # Python calls this for unknown names only
         if name in type(self).earlier_names:
             today = type(self).earlier_names[name]
             raise AttributeError(f"`{type(self).__name__}.{name}` is called `{today}` now.")
         of_parent = getattr(super(), "__getattr__", None)  # PyTorch's modules have one
-        # Without one, Python's own error: that of the property, where a property raised it.
+        # Otherwise raise Python's own error, which may come from within a property.
         return object.__getattribute__(self, name) if of_parent is None else of_parent(name)
 
 
-# Methods of tasks and of their views: earlier name -> name of today.
+# Methods of tasks and of their views: earlier name -> present name.
 METHODS_OF_TASKS = {
     "objective": "loss_and_metrics",
     "in_chunks": "loss_chunks",
     "unread": "unused_variables",
 }
-# Options of tasks in saved models: earlier name -> name of today.
+# Options of tasks in saved models: earlier name -> present name.
 _SAVED_OPTIONS = {"objective": "loss", "objective_name": "loss"}
 
 
 def saved_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a saved task by the names of today."""
+    """Return the options of a saved task with their present names."""
     return {_SAVED_OPTIONS.get(name, name): value for name, value in options.items()}

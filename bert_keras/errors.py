@@ -1,7 +1,7 @@
-"""Errors that a user can mend, their exit codes, and the edge of all programs.
+"""Errors that a user can mend, their exit codes, and the last steps of programs.
 
-A library call with a bad argument raises the plain `ValueError` or `TypeError`; these are for
-inputs that come from outside the process: command lines, corpora, saved artefacts, the machine.
+These errors are about inputs from outside the process: command lines, corpora, saved files, the
+machine. A library call with a wrong argument raises a plain `ValueError` or `TypeError`.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from bert_keras import hooks
 
 
 class UsageError(ValueError):
-    """A bad command line, recipe or option. Exit code 2."""
+    """A wrong command line, recipe or option. Exit code 2."""
 
     exit_code = 2
 
 
 class DataError(ValueError):
-    """Input data that cannot be used: names the file, the line and what was found. Exit code 3."""
+    """Input data that cannot be used. The message names file, line and content. Exit code 3."""
 
     exit_code = 3
 
 
 class ArtifactError(ValueError):
-    """A saved artefact that is damaged, incomplete or of another kind. Exit code 4."""
+    """A saved file or folder that is damaged, incomplete or of another kind. Exit code 4."""
 
     exit_code = 4
 
 
 class ResourceError(RuntimeError):
-    """The machine refuses: no space, no memory, a folder in use. Exit code 5."""
+    """A resource of the machine is missing: disk space, memory, a free folder. Exit code 5."""
 
     exit_code = 5
 
 
 class NumericError(RuntimeError):
-    """Training produced numbers that are not finite. Exit code 6."""
+    """Weights, losses or other numbers are not finite. Exit code 6."""
 
     exit_code = 6
 
@@ -52,7 +52,7 @@ class NumericError(RuntimeError):
 # === Exit codes and steps of programs ===
 
 
-# What the machine refuses: a full disk, a place that may not be written, or that there cannot be.
+# Numbers of operating system errors about a full disk, or a path that cannot be written.
 _REFUSALS = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
     *(errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
@@ -62,7 +62,7 @@ _BACKENDS = ("tensorflow", "jax", "torch")
 
 
 def exit_code_of(error: BaseException) -> int | None:
-    """The exit code of an error that the user can mend; None of a fault of the program."""
+    """Return the exit code of an error that the user can mend; None for a bug of the program."""
     is_refusal = isinstance(error, OSError) and error.errno in _REFUSALS
     if is_refusal or isinstance(error, MemoryError):
         return ResourceError.exit_code
@@ -73,7 +73,7 @@ def exit_code_of(error: BaseException) -> int | None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return what a program tells its user of an error that the user can mend."""
+    """Return the message that a program prints for an error that the user can mend."""
     message = missing_backend(error) or str(error)
     if isinstance(error, MemoryError):
         message = f"out of memory{f': {error}' if message else ''}"
@@ -81,7 +81,7 @@ def message_of(error: BaseException) -> str:
 
 
 def forget_output() -> None:
-    """Discard unwritable output of stdout: the interpreter would try again at exit, and fail."""
+    """Discard output of stdout that cannot be written. The interpreter would fail on it at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -89,7 +89,7 @@ def forget_output() -> None:
 
 
 def missing_backend(error: BaseException) -> str:
-    """Return the cure where Keras's backend is not installed; "" for any other error."""
+    """Return advice if an error says that Keras's backend is not installed; "" for other errors."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     if name not in _BACKENDS or name in sys.modules:
         return ""
@@ -99,10 +99,10 @@ def missing_backend(error: BaseException) -> str:
 
 
 def quiet() -> None:
-    """Keep messages of TensorFlow off stderr that no user of a program can act on.
+    """Hide messages of TensorFlow on stderr that do not help the user of a program.
 
-    They are about oneDNN and CUDA when it is imported, about devices, and about functions that are
-    traced again because lengths differ. BERT_KERAS_VERBOSE=1 in the environment shows all.
+    They are about oneDNN and CUDA at the import, about devices, and about functions that are traced
+    again for other lengths. With BERT_KERAS_VERBOSE=1 in the environment all are shown.
     """
     if os.environ.get("BERT_KERAS_VERBOSE") == "1":
         return
@@ -112,12 +112,12 @@ def quiet() -> None:
 
 
 class Step(NamedTuple):
-    """A step of a program that may fail without the others.
+    """A last step of a program, which runs even if other steps fail.
 
     Attributes:
-        name: of what it makes, for messages.
-        run: called with what `run_steps` is given.
-        needs: names of earlier steps; this one is left out where one of them failed.
+        name: name of its result, for messages.
+        run: function that is called with the `results` of `run_steps`.
+        needs: names of earlier steps. If one of them failed, this step is skipped.
         writes: names or globs of the files that it writes into the program's folder.
     """
 
@@ -136,18 +136,18 @@ class StepsFailedError(RuntimeError):
 
 
 def run_steps(steps: Sequence[Step], results: Any, *, done: str, again: str) -> None:
-    """Run all steps in order; a failure ends its own step and those that need it.
+    """Run all steps in order. If one fails, only the steps that need it are skipped.
 
     Args:
-        steps: the steps, what is most worth keeping first.
-        results: what every step is called with.
-        done: the beginning of the message: what is done before the steps.
-        again: the end of the message: what to do.
+        steps: the steps, the most important first.
+        results: argument of every step.
+        done: beginning of the error message: the work that was done before the steps.
+        again: end of the error message: advice to the user.
 
     Raises:
-        StepsFailedError: at the end, one message about all that failed.
-        BrokenPipeError: nobody reads standard output any more, and nothing else failed.
-        Exception: the error of the only step that was run.
+        StepsFailedError: after the last step, with one message about all failures.
+        BrokenPipeError: if standard output was closed by its reader and nothing else failed.
+        Exception: the error of the step, if only one step ran.
     """
     failures: dict[str, Exception] = {}
     left_out: dict[str, str] = {}
@@ -176,7 +176,7 @@ def run_steps(steps: Sequence[Step], results: Any, *, done: str, again: str) -> 
 
 
 def _reason(error: Exception) -> str:
-    """Return the message of an error; of a bug also its class and its place."""
+    """Return the message of an error; for a bug also its class and its place in the code."""
     if exit_code_of(error) is not None:
         return message_of(error)
     place = traceback.extract_tb(error.__traceback__)[-1]

@@ -1,8 +1,8 @@
-"""Text from outside, made safe for consoles, Markdown and UTF-8 files.
+"""Escaping of text from outside for consoles, Markdown and UTF-8 files.
 
-Names of files, runs and labels may hold anything: brackets that `rich` reads as markup, characters
-that Markdown reads as syntax, and halves of surrogate pairs, which stand for the bytes of a file
-name that is not UTF-8 (PEP 383) and cannot be encoded.
+Names of files, runs and labels may contain anything: brackets that `rich` reads as markup,
+characters that Markdown reads as syntax, and lone surrogates. Those stand for the bytes of a file
+name that is not UTF-8 (PEP 383), and cannot be encoded.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _HANDLER = "bert_keras.json_escape"
-# Brackets make a link only where one pair follows another, and "_" is no emphasis within a word:
-# "[MASK]" and "top_k" stay as they are.
+# Characters to escape in Markdown. Brackets make a link only if one pair follows another, and "_"
+# within a word is no emphasis. So "[MASK]" and "top_k" stay as they are.
 _MARKDOWN = re.compile(r"([\\`*<>|#~$&]|(?<=\])[(\[]|(?<![^\W_])_|_(?![^\W_]))")
 _BACKTICKS = re.compile("`+")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -41,27 +41,27 @@ codecs.register_error(_HANDLER, _json_escape)
 
 
 def utf8(text: str) -> bytes:
-    r"""Encode a text; a half of a surrogate pair becomes an escape, such as "\udcff".
+    r"""Encode a text in UTF-8. A lone surrogate becomes an escape, such as "\udcff".
 
-    Within a string of JSON the escape has the same meaning as the character.
+    In a JSON string, the escape means the same character.
     """
     return text.encode("utf-8", _HANDLER)
 
 
 def printable(text: str) -> str:
-    r"""Return the text with an escape for each half of a surrogate pair, such as "\udcff"."""
+    r"""Return the text with an escape, such as "\udcff", for each lone surrogate."""
     return utf8(text).decode()
 
 
 def require_utf8(path: object, what: str) -> None:
-    """Refuse a name that UTF-8 cannot encode, for the libraries that cannot write there.
+    """Refuse a path that UTF-8 cannot encode, because not all libraries can write to it.
 
     Args:
-        path: the name or path.
-        what: the argument that it is of, for the message.
+        path: name or path.
+        what: name of the argument, for the message.
 
     Raises:
-        UsageError: there is half of a surrogate pair in it.
+        UsageError: if the path has a lone surrogate.
     """
     if _SURROGATES.search(str(path)):
         raise UsageError(
@@ -71,9 +71,9 @@ def require_utf8(path: object, what: str) -> None:
 
 
 def escape_streams() -> None:
-    """Let standard output and standard error take every character, whatever their encoding is.
+    """Make standard output and standard error accept every character in any encoding.
 
-    A character that the encoding lacks is written as an escape of JSON.
+    A character that the encoding lacks is written as a JSON escape.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -82,7 +82,7 @@ def escape_streams() -> None:
 
 
 def print_line(text: object) -> None:
-    """Print a text; characters that standard output cannot encode become escapes of JSON."""
+    """Print a text. Characters that standard output cannot encode become JSON escapes."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     print(str(text).encode(encoding, _HANDLER).decode(encoding))
 
@@ -90,17 +90,18 @@ def print_line(text: object) -> None:
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
     """Return a console of `rich` that prints strings as they are, without markup or emoji.
 
-    Where nobody reads what it prints any more, it raises `BrokenPipeError`, as `print` does; that
-    of `rich` would end the process.
+    If the reader of its output has gone, it raises `BrokenPipeError`, as `print` does. A console of
+    `rich` would end the process.
 
     Args:
-        stderr: whether it prints on standard error instead of standard output.
-        width: columns; None for those of the terminal.
+        stderr: True to print on standard error instead of standard output.
+        width: number of columns; None for that of the terminal.
     """
     from rich.console import Console
 
     class PlainConsole(Console):
         def on_broken_pipe(self) -> None:
+            """Raise an error instead of ending the process."""
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     options: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}

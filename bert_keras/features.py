@@ -1,6 +1,6 @@
 """Names of model inputs and outputs, and their aliases in other libraries.
 
-Inside the package only the names below are used. Aliases are applied at the edges, by `rename`.
+This package uses only the names below. `rename` translates them for files and other libraries.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ from typing import TypeVar
 
 TOKEN_IDS = "token_ids"
 SEGMENT_IDS = "segment_ids"
-PADDING_MASK = "padding_mask"  # 1 = a real token, 0 = padding
-MASK_POSITIONS = "mask_positions"
-PROMPT_LENGTH = "prompt_length"  # tokens at the beginning that are not pooled
-# Of rows that hold several examples.
-EXAMPLE_IDS = "example_ids"  # a token's example within its row, from 1; 0 = padding
-POSITION_IDS = "position_ids"  # from 0 within each example
-FIRST_POSITIONS = "first_positions"  # where each example begins; 0 in unused slots
+PADDING_MASK = "padding_mask"  # 1 = token, 0 = padding
+MASK_POSITIONS = "mask_positions"  # positions whose tokens are predicted
+PROMPT_LENGTH = "prompt_length"  # number of tokens at the beginning that are not pooled
+# Inputs for sequence packing: rows of several examples.
+EXAMPLE_IDS = "example_ids"  # number of a token's example within its row, from 1; 0 = padding
+POSITION_IDS = "position_ids"  # position of a token within its example, from 0
+FIRST_POSITIONS = "first_positions"  # position of each example's first token; 0 = unused
 
 SEQUENCE_OUTPUT = "sequence_output"
 POOLED_OUTPUT = "pooled_output"
-FIRST_OUTPUT = "first_output"  # of each example's first token, [CLS]
-BEFORE_LAST = "before_last"  # the last block's input
+FIRST_OUTPUT = "first_output"  # output of each example's first token, [CLS]
+BEFORE_LAST = "before_last"  # input of the last block
 HIDDEN_STATES = "hidden_states"
 ATTENTIONS = "attentions"
 
-# One word names one thing all along: output, label key, loss, weight and metric prefix.
+# Names of tasks' outputs. The label, the loss, its weight and the metrics have the same name.
 MLM = "mlm"
 NSP = "nsp"
 SOP = "sop"
 RTD = "rtd"  # replaced token detection
-PAIR_LOSSES = (NSP, SOP)  # the others have one segment
-LABEL = "label"  # of a text or a pair
-TAGS = "tags"  # of tokens
-START, END = "start", "end"  # of an answer
+PAIR_LOSSES = (NSP, SOP)  # losses of sentence pairs; other losses need one segment only
+LABEL = "label"  # label of a text or a pair of texts
+TAGS = "tags"  # labels of tokens
+START, END = "start", "end"  # first and last token of an answer
 CHOICE = "choice"
 SENTENCE_VECTOR = "sentence_vector"
-SIMILARITY = "similarity"  # of two texts
-MATCH = "match"  # of a text, among the others of a batch
-# How two vectors are compared; the last two are negative distances.
+SIMILARITY = "similarity"  # similarity of two texts
+MATCH = "match"  # similarity of a text to every second text in a batch
+# Similarity functions of two vectors. The last two are negative distances.
 COSINE = "cosine"
 SIMILARITIES = (COSINE, "dot", "euclidean", "manhattan")
-# By what two texts, each read for itself, teach an encoder.
+# Losses that train an encoder with pairs of texts in separate rows.
 SENTENCE_PAIR_LOSSES = (SIMILARITY, "classification", "in_batch")
 
 HUGGING_FACE = {
@@ -57,7 +57,7 @@ TF_HUB = {
     PADDING_MASK: "input_mask",
     HIDDEN_STATES: "encoder_outputs",
 }
-# Google's original TFRecords and graphs.
+# Names in Google's original TFRecords and graphs.
 TF1 = {
     TOKEN_IDS: "input_ids",
     SEGMENT_IDS: "segment_ids",
@@ -76,28 +76,28 @@ INPUTS = (
     FIRST_POSITIONS,
     PROMPT_LENGTH,
 )
-# Other libraries' names of these inputs.
+# Name of an input in another library -> our name.
 INPUT_ALIASES = {
     theirs: ours
     for table in (HUGGING_FACE, TF_HUB, TF1)
     for ours, theirs in table.items()
     if ours in INPUTS and theirs != ours
 }
-# Keys of a batch that a model without such an input ignores, because they change no answer of it.
+# Keys of a batch that a model without such an input ignores: they do not change its outputs.
 IGNORED_KEYS = frozenset(
     {
-        # Positions to predict and prompts choose among tokens; segments need a segment table.
+        # Inputs of other heads, and segments for a model without a segment table.
         *(MASK_POSITIONS, PROMPT_LENGTH, SEGMENT_IDS),
-        # Labels, by the names of our outputs.
+        # Labels by the names of our outputs.
         *(MLM, NSP, SOP, RTD, LABEL, TAGS, START, END, CHOICE, SIMILARITY, MATCH, SENTENCE_VECTOR),
-        # Labels and sample weights, as Hugging Face, KerasHub and Google's TFRecords name them.
+        # Labels and sample weights by their names in Hugging Face, KerasHub and Google's TFRecords.
         *("labels", "label_ids", "next_sentence_label", "next_sentence_labels"),
         *("sentence_order_label", "start_positions", "end_positions"),
         *("masked_lm_ids", "masked_lm_weights", "mask_ids", "mask_weights"),
-        # What Hugging Face's tokenizers tell about the text itself.
+        # Outputs of Hugging Face's tokenizers about the text itself.
         *("special_tokens_mask", "offset_mapping", "overflow_to_sample_mapping", "length"),
         "num_truncated_tokens",
-        # Numbers of examples.
+        # Ids of examples.
         *("idx", "unique_ids", "is_real_example"),
     }
 )
@@ -108,12 +108,12 @@ _Value = TypeVar("_Value")
 def rename(
     features: Mapping[str, _Value], aliases: Mapping[str, str], *, back: bool = False
 ) -> dict[str, _Value]:
-    """Renames the keys of `features` from ours to another library's, or back.
+    """Rename the keys of a dict from our names to another library's, or back.
 
     Args:
-        features: values by name; names without an alias are kept.
+        features: name -> value. Names without an alias stay as they are.
         aliases: one of the tables above.
-        back: from the other library's names to ours.
+        back: True to rename from the other library's names to ours.
     """
     table = {theirs: ours for ours, theirs in aliases.items()} if back else aliases
     return {table.get(name, name): value for name, value in features.items()}

@@ -1,8 +1,8 @@
-"""Files: written whole or not at all, by one writer, and JSON read strictly.
+"""Atomic writing of files and folders, strict reading of JSON, and locks for one writer.
 
-Everything is written under a temporary name in the same folder, brought to the disk (fsync) and
-then renamed. A process killed at any point leaves the old state or the new one, and perhaps
-leftovers that `sweep` clears away.
+Everything is written under a temporary name in the same folder, flushed to the disk (fsync) and
+then renamed. A process that is killed at any point leaves the old or the new state, and perhaps
+temporary files, which `sweep` removes.
 """
 
 from __future__ import annotations
@@ -20,37 +20,40 @@ from typing import Any, BinaryIO, TypeGuard
 from bert_keras import escaping
 from bert_keras.errors import ArtifactError, ResourceError
 
-_NEW = ".tmp-"  # being written, or being removed
-_OLD = ".old-"  # moved aside for the moment in which its successor takes its place
+_NEW = ".tmp-"  # prefix of what is being written or removed
+_OLD = ".old-"  # prefix of an old folder until its successor is in its place
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """Return a path with "~" as the home folder; "~name" of nobody stays, where pathlib fails."""
+    """Return a path with "~" replaced by the home folder.
+
+    "~name" for an unknown user stays as it is; pathlib would raise an error.
+    """
     return Path(os.path.expanduser(path))  # noqa: PTH111
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write or replace one UTF-8 file atomically; see `escaping.utf8`."""
+    """Write or replace a text file atomically, in UTF-8; see `escaping.utf8`."""
     write_bytes(path, escaping.utf8(text))
 
 
 def write_json(path: str | os.PathLike[str], values: Mapping[str, Any]) -> None:
-    """Writes or replaces one JSON file atomically; no value may be NaN or infinite."""
+    """Write or replace a JSON file atomically. No value may be NaN or infinite."""
     write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes or replaces one file atomically."""
+    """Write or replace a file atomically."""
     with new_file(path) as file:
         file.write(content)
 
 
 @contextmanager
 def new_file(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
-    """Yields a temporary file to fill, which becomes `path` when the block ends without error.
+    """Yield a temporary file that becomes `path` when the block ends without an error.
 
-    Where `path` is a link, the file that it names is replaced. A device or a pipe is none that
-    could be: what is written goes there at once.
+    If `path` is a link, the file that it names is replaced. A device or a pipe cannot be replaced,
+    so it is written directly.
     """
     path = Path(path)
     if path.exists() and not path.is_file():
@@ -66,7 +69,7 @@ def new_file(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
-        with suppress(OSError):  # such as a name that is too long
+        with suppress(OSError):  # the name may be too long
             temporary.unlink(missing_ok=True)
         raise
     _sync(path.parent)
@@ -74,10 +77,10 @@ def new_file(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
 
 @contextmanager
 def new_folder(path: str | os.PathLike[str]) -> Generator[Path]:
-    """Yields a temporary folder to fill, which becomes `path` when the block ends without error.
+    """Yield a temporary folder that becomes `path` when the block ends without an error.
 
-    A folder that already has that name is replaced. If the block or the disk fails, the
-    temporary folder is removed and what was there before stays.
+    An existing folder is replaced. If the block or the disk fails, the temporary folder is removed
+    and the existing folder stays.
     """
     path = Path(path)
     new, old = path.with_name(_NEW + path.name), path.with_name(_OLD + path.name)
@@ -103,7 +106,7 @@ def new_folder(path: str | os.PathLike[str]) -> Generator[Path]:
 
 
 def remove_folder(path: str | os.PathLike[str]) -> None:
-    """Removes a folder in such a way that it never shows half of its files under its name."""
+    """Remove a folder. It is renamed first, so that nobody sees it with half of its files."""
     path = Path(path)
     doomed = path.with_name(_NEW + path.name)
     settle(path)
@@ -112,14 +115,17 @@ def remove_folder(path: str | os.PathLike[str]) -> None:
 
 
 def sweep(parent: str | os.PathLike[str]) -> None:
-    """Clears away what a killed process left in `parent`; only for the one who may write there."""
+    """Remove temporary files that a killed process left in a folder.
+
+    Only the process that holds the folder may call this.
+    """
     for prefix in (_OLD, _NEW):
         for leftover in list(Path(parent).glob(f"{prefix}*")):
             settle(leftover.with_name(leftover.name.removeprefix(prefix)))
 
 
 def settle(path: Path) -> None:
-    """Ends what a killed process began with `path`: the old state comes back, leftovers go."""
+    """Restore the old state of a path after a killed process, and remove its temporary files."""
     new, old = path.with_name(_NEW + path.name), path.with_name(_OLD + path.name)
     if new.is_dir():
         shutil.rmtree(new)
@@ -133,7 +139,7 @@ def settle(path: Path) -> None:
 
 @contextmanager
 def _named(path: Path) -> Generator[None]:
-    """An error of the machine says which file it is about, as that of a full disk does not."""
+    """Add the path to an `OSError` that names no file, such as that of a full disk."""
     try:
         yield
     except OSError as error:
@@ -143,7 +149,7 @@ def _named(path: Path) -> Generator[None]:
 
 
 def _sync(path: Path) -> None:
-    """Brings the bytes of a file, or the names in a folder, to the disk."""
+    """Flush the bytes of a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         with _named(path):
@@ -155,10 +161,10 @@ def _sync(path: Path) -> None:
 # === JSON ===
 
 
-# The most bytes of a config, and of a file that holds a vocabulary (XLM-R's tokenizer.json: 17 MB).
+# Size limits in bytes of a config, and of a file with a vocabulary (XLM-R's tokenizer.json: 17 MB).
 # Python objects take about ten times the bytes of their JSON.
 SMALL, LARGE = 8 * 2**20, 96 * 2**20
-_MOST_KEYS = 10  # in a message
+_MOST_KEYS = 10  # keys that a message lists
 
 
 def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
@@ -175,11 +181,11 @@ def read_object(path: Path, at_most: int = SMALL) -> dict[str, Any]:
     """Return the object in a JSON file.
 
     Args:
-        path: the file.
-        at_most: bytes that it may have.
+        path: path of the file.
+        at_most: size limit in bytes.
 
     Raises:
-        ArtifactError: no such file, a larger one, or something else in it.
+        ArtifactError: if there is no such file, it is too large, or holds something else.
     """
     values = read_json(path, at_most)
     if not is_object(values):
@@ -188,23 +194,24 @@ def read_object(path: Path, at_most: int = SMALL) -> dict[str, Any]:
 
 
 def read_json(path: Path, at_most: int = SMALL) -> Any:
-    """Return what is in a JSON file.
+    """Return the value in a JSON file.
 
     Args:
-        path: the file.
-        at_most: bytes that it may have.
+        path: path of the file.
+        at_most: size limit in bytes.
 
     Raises:
-        ArtifactError: no such file, a larger one, no JSON, or an object that says a key twice.
+        ArtifactError: if there is no such file, it is too large or not JSON, or an object has a
+            key twice.
     """
     return parse_json(read_bytes(path, at_most), path)
 
 
 def read_bytes(path: Path, at_most: int = LARGE) -> bytes:
-    """Return the content of a file, which is never read further than `at_most` bytes.
+    """Return the content of a file of at most `at_most` bytes.
 
     Raises:
-        ArtifactError: no such file, or a larger one.
+        ArtifactError: if there is no such file, or it is larger.
     """
     if not path.is_file():
         raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
@@ -219,18 +226,18 @@ def read_bytes(path: Path, at_most: int = LARGE) -> bytes:
 
 
 def parse_json(text: bytes, path: Path) -> Any:
-    """Return what a text says.
+    """Parse JSON.
 
     Args:
-        text: UTF-8.
-        path: where it came from, for messages.
+        text: JSON in UTF-8.
+        path: path of its file, for messages.
 
     Raises:
-        ArtifactError: no JSON, too deep, or an object that says a key twice.
+        ArtifactError: if it is not JSON, is nested too deeply, or an object has a key twice.
     """
     try:
         return json.loads(text.decode(), object_pairs_hook=unique_keys(path, ArtifactError))
-    except ArtifactError:  # a ValueError too
+    except ArtifactError:  # it is a ValueError too
         raise
     except ValueError as error:
         raise ArtifactError(f"{path}: not JSON ({error}).") from error
@@ -241,14 +248,15 @@ def parse_json(text: bytes, path: Path) -> Any:
 def unique_keys(
     place: str | Path, error: type[ValueError]
 ) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    """Return an `object_pairs_hook` of `json.loads` that refuses an object with a key twice.
+    """Return an `object_pairs_hook` for `json.loads` that refuses objects with a key twice.
 
     Args:
-        place: where it stands, for the message.
-        error: of an object in which one is.
+        place: place of the object, for the message.
+        error: class of the error to raise.
     """
 
     def read_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return the pairs of an object as a dict."""
         values = dict(pairs)
         if len(values) < len(pairs):
             keys = [key for key, _ in pairs]
@@ -265,10 +273,10 @@ def unique_keys(
 def refuse_unknown_keys(
     place: str | Path, values: Mapping[str, Any], known: Collection[str]
 ) -> None:
-    """Check the keys of an object that only knows certain ones.
+    """Refuse unknown keys of an object, because they might change the outputs of the model.
 
     Raises:
-        ArtifactError: another key, which might change what the model computes.
+        ArtifactError: if a key is not among `known`.
     """
     if unknown := _unknown(values, known):
         raise ArtifactError(
@@ -280,7 +288,7 @@ def refuse_unknown_keys(
 def warn_of_unknown_keys(
     place: str | Path, values: Mapping[str, Any], known: Collection[str]
 ) -> None:
-    """Warn once of all keys of an object that are not known, by name."""
+    """Warn once of all keys of an object that are not among `known`."""
     if unknown := _unknown(values, known):
         warnings.warn(
             f"{place}: unknown keys are ignored: {unknown}. If one of them changes what the model "
@@ -290,6 +298,7 @@ def warn_of_unknown_keys(
 
 
 def _unknown(values: Mapping[str, Any], known: Collection[str]) -> str:
+    """Return a list of the unknown keys for a message; "" if there are none."""
     keys = sorted(set(values).difference(known))
     more = f" and {len(keys) - _MOST_KEYS} more" * (len(keys) > _MOST_KEYS)
     return ", ".join(f"{key!r:.60}" for key in keys[:_MOST_KEYS]) + more
@@ -300,12 +309,13 @@ def _unknown(values: Mapping[str, Any], known: Collection[str]) -> str:
 
 @contextmanager
 def one_writer(target: Path) -> Generator[None]:
-    """Keeps other writers of `target` away; a process that is killed does so no longer.
+    """Exclude other writers of `target` during the block.
 
-    By a lock (flock) on a file beside it, which goes when the block ends.
+    A lock (flock) on a file beside it does this. The file is removed at the end of the block. The
+    operating system releases the lock of a killed process.
 
     Raises:
-        ResourceError: another process writes it.
+        ResourceError: if another process is writing it.
     """
     path = target.with_name(f".{target.name}.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -314,7 +324,7 @@ def one_writer(target: Path) -> Generator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ResourceError(f"{target}: another process is writing it.") from None
-        if not os.fstat(descriptor).st_nlink:  # its holder has just removed it
+        if not os.fstat(descriptor).st_nlink:  # the other process has just removed the file
             raise ResourceError(f"{target}: another process has just written it. Try again.")
         try:
             yield

@@ -1,4 +1,4 @@
-"""Hooks: code around imports, a filter of TensorFlow's first messages, the writer of `export`."""
+"""Hooks: code around imports, the writer of `export`, a filter of TensorFlow's first messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def find_spec(name: str, path: Any, target: Any) -> ModuleSpec | None:
-    """Search a module as the import system does."""
+    """Return the spec of a module from the first finder on `sys.meta_path` that has one."""
     for finder in tuple(sys.meta_path):
         search = getattr(finder, "find_spec", None)
         spec = search and search(name, path, target)
@@ -23,25 +23,25 @@ def find_spec(name: str, path: Any, target: Any) -> ModuleSpec | None:
 
 
 class WatchedLoader:
-    """The loader of a module, which executes the module inside a context manager.
+    """Loader that executes a module inside a context manager.
 
     Args:
-        loader: the module's own loader.
-        around: called with the module; returns the context manager.
+        loader: loader of the module.
+        around: function from the module to the context manager.
     """
 
     def __init__(self, loader: Any, around: Callable[[ModuleType], AbstractContextManager[None]]):
         self._loader, self._around = loader, around
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)  # sources, resources and all else a loader is asked for
+        return getattr(self._loader, name)  # loaders have further methods, such as `get_source`
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return the module that the loader makes."""
+        """Create the module with its own loader."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute the module as its loader does. The module keeps its own loader."""
+        """Execute the module with its own loader, which the module also keeps as an attribute."""
         spec = module.__spec__
         if spec is not None and spec.loader is self:  # pyright: ignore[reportUnnecessaryComparison]
             spec.loader = module.__loader__ = self._loader
@@ -50,18 +50,18 @@ class WatchedLoader:
 
 
 # === Hook of `export` ===
-# The writers of files are a floor above the models, and a module imports floors below it only.
+# `models` must not import `export`, which is a floor above it. So the writer is set from outside.
 
 
 Writer = Callable[..., bool]
-_writers: list[Writer] = []  # one at most
+_writers: list[Writer] = []  # at most one
 
 
 def set_export_writer(writer: Writer) -> None:
-    """Set the function that `is_written` calls.
+    """Set the function that `is_exported` calls.
 
     Args:
-        writer: takes the arguments of `is_written` and returns what it returns.
+        writer: function with the arguments and the result of `is_exported`.
     """
     _writers[:] = [writer]
 
@@ -77,24 +77,24 @@ def is_exported(
     """Write a model's file with the writer that is set; see `export.runtime_model.is_written`.
 
     Returns:
-        True where the file is written. False where the caller calls Keras's own `export`: for a
-        SavedModel on TensorFlow, for formats that no writer knows, and where no writer is set.
+        True if the file was written. False if the caller has to call Keras's own `export`: for a
+        SavedModel on TensorFlow, for unknown formats, or if no writer is set.
     """
     return any(writer(model, filepath, format, options, verbose=verbose) for writer in _writers)
 
 
 # === Filter of stderr ===
 # TensorFlow writes about oneDNN and CUDA before its logging is set up, so `TF_CPP_MIN_LOG_LEVEL`
-# does not hold there. While it is imported, file descriptor 2 is a pipe to a small process, which
-# drops the known lines and passes on everything else at once. It is a process because it must
-# outlive a crash of this one: what a program writes before `abort()` or `os._exit()` still arrives.
-# It is no fork, which is unsafe beside the threads of JAX and PyTorch.
+# has no effect on these lines. During its import, file descriptor 2 is a pipe to a small process,
+# which drops the known lines and passes on everything else at once. A separate process survives a
+# crash of this one, so output before `abort()` or `os._exit()` still arrives. It is started anew
+# and not forked, because a fork is unsafe beside the threads of JAX and PyTorch.
 
 
 _MODULE = "tensorflow"
 _READY = b"r"
-_SECONDS = 2.0  # to wait for the last lines; only a process that outlives the import takes so long
-# A line of absl or of TensorFlow's older logging: severity, time, source file.
+_SECONDS = 2.0  # longest wait for the last lines, needed if another process holds the pipe
+# Beginning of a line of absl or of TensorFlow's older logging: severity, time, source file.
 _HEAD = rb"^(?:[IWE]\d{4} [\d:. ]+|\d{4}-\d\d-\d\d [\d:.]+: [IWE] )\S*"
 _KNOWN = re.compile(
     rb"^WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR"
@@ -109,24 +109,24 @@ _KNOWN = re.compile(
 
 
 def is_known(line: bytes) -> bool:
-    """Return whether a line is one that TensorFlow's import writes everywhere."""
+    """Return whether a line of stderr is one of TensorFlow's usual lines, which are dropped."""
     return _KNOWN.match(line) is not None
 
 
 def install() -> None:
-    """Filter stderr while TensorFlow is imported, whenever and by whomever that is."""
+    """Arrange that stderr is filtered during the import of TensorFlow by any code."""
     if _MODULE not in sys.modules and not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 class _Finder:
-    """A finder that wraps the loader of TensorFlow."""
+    """Finder on `sys.meta_path` that wraps the loader of TensorFlow."""
 
     def __init__(self) -> None:
         self._is_searching = False
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:
-        """Return the spec that the other finders have for TensorFlow, else None."""
+        """Return the spec of TensorFlow with a wrapped loader; None for any other module."""
         if name != _MODULE or self._is_searching:
             return None
 
@@ -142,7 +142,7 @@ class _Finder:
 
 @contextmanager
 def filtered() -> Generator[None]:
-    """Filter what any code of this process writes to file descriptor 2; do nothing without one."""
+    """Filter everything that this process writes to file descriptor 2, if it is open."""
     process = _start()
     if process is None:
         yield
@@ -154,13 +154,13 @@ def filtered() -> Generator[None]:
         yield
     finally:
         _flush()
-        os.dup2(original, 2)  # closes the pipe, so that the process ends
+        os.dup2(original, 2)  # closes the pipe, which ends the process
         os.close(original)
         _wait(process)
 
 
 def _start() -> Any:
-    """Return the process of the filter when it reads; None where there cannot be one."""
+    """Start the filter and wait until it reads; return None if it cannot be started."""
     import subprocess
 
     try:
@@ -169,7 +169,7 @@ def _start() -> Any:
             [sys.executable, "-I", "-S", __file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C ends the program; the filter ends after it
+            start_new_session=True,  # Ctrl-C must end the program, and not the filter first
         )
     except (OSError, ValueError):
         return None
@@ -183,20 +183,21 @@ def _start() -> Any:
 
 
 def _flush() -> None:
-    with suppress(OSError, ValueError, AttributeError):  # a stderr that is closed, or None
+    """Flush Python's buffer of stderr."""
+    with suppress(OSError, ValueError, AttributeError):  # stderr may be closed or None
         sys.stderr.flush()
 
 
 def _wait(process: Any) -> None:
-    """Wait until the last lines are written: what comes next on stderr comes after them."""
+    """Wait until the filter has written its last lines, so that later output follows them."""
     import subprocess
 
-    with suppress(subprocess.TimeoutExpired):  # a process that was started meanwhile has the pipe
+    with suppress(subprocess.TimeoutExpired):  # a process started meanwhile may hold the pipe
         process.wait(_SECONDS)
 
 
 def _main() -> None:
-    """Pass standard input on to stderr, without the known lines, until it ends."""
+    """Run the filter: copy standard input to stderr without the known lines."""
     os.write(1, _READY)
     os.close(1)
     rest = b""
@@ -208,7 +209,7 @@ def _main() -> None:
 
 
 def _write(data: bytes) -> None:
-    """Write all bytes; what nobody can read any more is dropped, as the program would drop it."""
+    """Write all bytes to stderr. If its reader has gone, they are dropped."""
     with suppress(OSError):
         while data:
             data = data[os.write(2, data) :]

@@ -1,6 +1,7 @@
-"""Models of any class: open a checkpoint as the class that wrote it, write one, convert KerasHub's.
+"""Opening and saving of checkpoints of any class, and conversion from KerasHub.
 
-`from_preset` of a class opens a checkpoint as that class.
+`load_checkpoint` opens a checkpoint as the class that wrote it. `from_preset` of a class opens it
+as that class.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from bert_keras.models import BertEncoder, Task
 def load_checkpoint(
     handle: str | Path, *, allow_pickle: bool = False, trust: bool = False, **options: Any
 ) -> BertEncoder | Task:
-    """Open a checkpoint as the class it was written from.
+    """Open a checkpoint as the class that it was saved from.
 
     Args:
-        handle: see `BertEncoder.from_preset`.
+        handle: preset, folder or `hf://` handle; see `BertEncoder.from_preset`.
         allow_pickle: see `BertEncoder.from_preset`.
         trust: see `BertEncoder.from_preset`.
-        options: those of the class's own `from_preset`, `plain` among them; with
-            load_weights=False a name of `PRESETS` is an encoder of these sizes.
+        options: further arguments of the class's `from_preset`, such as `plain`. With
+            `load_weights=False` a name in `PRESETS` gives an encoder of these sizes.
 
     Raises:
-        ArtifactError: it cannot be read, is damaged, or is of an unknown class.
+        ArtifactError: if it cannot be read, is damaged, or of an unknown class.
     """
     if options.get("load_weights") is False and presets.is_preset(handle):
         return BertEncoder.from_preset(handle, **options)
@@ -37,9 +38,9 @@ def load_checkpoint(
 
 
 def load_opened(opened: Checkpoint, **options: Any) -> BertEncoder | Task:
-    """Make the model of an opened checkpoint and fill it; options as for `load_checkpoint`.
+    """Build and fill the model of an opened checkpoint, without the tokenizer of its folder.
 
-    The tokenizer of the folder is left out.
+    `options` are those of `load_checkpoint`.
     """
     model_class = getattr(models, opened.class_name)
     if model_class is BertEncoder:
@@ -54,25 +55,26 @@ def save_checkpoint(
 ) -> Path:
     """Write an encoder or a task as a checkpoint folder.
 
-    Adapters are folded into their kernels, and weights quantised to int8 are written as floats, so
-    that every library opens the folder and answers alike. "hugging_face" also keeps what our own
-    `from_preset` needs to open the same model: its adapters, quantised weights and frozen parts
-    (`bert_keras.safetensors` and "state" in `bert_keras.json`). The other formats have no place for
-    these. The optimizer is kept by `model.save` and by `TrainingCheckpoints`.
+    Adapters are merged into their kernels, and int8 weights are written as floats, so that every
+    library opens the folder with the same outputs. "hugging_face" also stores adapters, quantised
+    weights and frozen layers for our own `from_preset`, in `bert_keras.safetensors` and under
+    "state" in `bert_keras.json`. The other formats cannot store them. `model.save` and
+    `TrainingCheckpoints` store the optimizer too.
 
     Args:
-        model: what to write.
-        directory: made when absent; files of the same names are replaced, one by one and whole.
-        format: "hugging_face", also our own; "google_tf1", the original one of BERT, ALBERT and
-            ELECTRA; "keras_hub", a preset of KerasHub.
+        model: encoder or task to write.
+        directory: folder, which is created if needed. Existing files of the same names are replaced
+            atomically, one by one.
+        format: "hugging_face", which is also our own; "google_tf1", the original format of BERT,
+            ALBERT and ELECTRA; "keras_hub", a preset of KerasHub.
 
     Returns:
         The folder.
 
     Raises:
-        UsageError: another model, the format has no such model, or weights are quantised to another
-            type.
-        NumericError: a weight is not finite. Nothing is written.
+        UsageError: if it is another kind of model, the format has no such model, or weights are
+            quantised to another type than int8.
+        NumericError: if a weight is not finite. Nothing is written.
     """
     if not isinstance(model, BertEncoder | Task):
         raise UsageError(
@@ -85,24 +87,24 @@ def save_checkpoint(
 
 
 def from_keras_hub(model: Any, *, dtype: Any = None, **options: Any) -> BertEncoder | Task:
-    """Convert a model of KerasHub in memory into one of ours with the same weights.
+    """Convert a KerasHub model in memory to one of our models with the same weights.
 
     Args:
         model: a `BertBackbone`, `RobertaBackbone`, `XLMRobertaBackbone`, `DistilBertBackbone`,
-            `AlbertBackbone` or `ElectraBackbone`; or a task over one: a text classifier
-            (`SequenceClassifier`), a masked LM (`MaskedLM`) or a text embedder
+            `AlbertBackbone` or `ElectraBackbone`; or a task with such a backbone: a text classifier
+            (becomes `SequenceClassifier`), a masked LM (`MaskedLM`) or a text embedder
             (`SentenceEncoder`). Its preprocessor is ignored.
-        dtype: a Keras dtype policy; None for the global one.
-        options: of our class, such as `labels` of a `SequenceClassifier`, which theirs lacks.
+        dtype: Keras dtype policy; None for the global one.
+        options: options of our class that KerasHub's class does not have, such as `labels`.
 
     Raises:
-        UsageError: another class, or one with values that our classes lack.
+        UsageError: if the class is unknown, or has a value that our class does not support.
     """
     source = keras_hub.Source.of(model)
     if source.class_name is None:
-        made = BertEncoder(source.config, dtype=dtype, **options)
+        converted = BertEncoder(source.config, dtype=dtype, **options)
     else:
         encoder = BertEncoder(source.config, dtype=dtype)
-        made = getattr(models, source.class_name)(encoder, **{**source.options, **options})
-    source.fill(made)
-    return made
+        converted = getattr(models, source.class_name)(encoder, **{**source.options, **options})
+    source.fill(converted)
+    return converted

@@ -1,8 +1,9 @@
-"""Published models by name, and handles: a local folder, a preset's name or a hub repository.
+"""Published models by name, and handles of checkpoints.
 
-A name stands for its published weights wherever a handle is taken: `from_preset`, `Predictor`, the
-recipe keys `encoder=`, `teacher=` and `init_checkpoint=`. For a new, random model of the same sizes
-build it from the config: `BertEncoder(PRESETS[name])`.
+A handle is a local folder, the name of a preset or a repository on the Hugging Face hub. A name
+stands for its published weights in `from_preset`, in `Predictor` and in the recipe keys `encoder=`,
+`teacher=` and `init_checkpoint=`. `BertEncoder(PRESETS[name])` is a new, random model of the same
+sizes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _UNCASED, _CASED, _CHINESE, _MULTILINGUAL = 30_522, 28_996, 21_128, 119_547
 
 
 def _bert(vocab_size: int, num_layers: int, hidden_size: int) -> BertConfig:
-    """BERT's proportions: heads of 64, feed-forward four times as wide."""
+    """Return a BERT config: heads of size 64, intermediate size four times the hidden size."""
     return BertConfig(
         vocab_size=vocab_size,
         num_layers=num_layers,
@@ -34,21 +35,21 @@ def _bert(vocab_size: int, num_layers: int, hidden_size: int) -> BertConfig:
 
 
 def _roberta(vocab_size: int, num_layers: int, hidden_size: int) -> BertConfig:
-    """BERT's sizes, without segments; positions are counted from behind the padding's id."""
+    """Return a RoBERTa config: one segment, and two unused rows before the first position."""
     return _bert(vocab_size, num_layers, hidden_size).replace(
         family="roberta", num_segments=1, position_offset=2, layer_norm_epsilon=1e-5
     )
 
 
 def _distilbert(vocab_size: int) -> BertConfig:
-    """Half of BERT-base's layers, without segments and pooler."""
+    """Return a DistilBERT config: half of BERT-base's layers, without segments and pooler."""
     return _bert(vocab_size, num_layers=6, hidden_size=768).replace(
         family="distilbert", num_segments=0, pooler=False
     )
 
 
 def _albert(num_layers: int, hidden_size: int, num_heads: int | None = None) -> BertConfig:
-    """One block for all layers, tables 128 wide."""
+    """Return an ALBERT config: one block for all layers, embedding tables of width 128."""
     return BertConfig(
         vocab_size=30_000,
         num_layers=num_layers,
@@ -67,7 +68,7 @@ def _albert(num_layers: int, hidden_size: int, num_heads: int | None = None) -> 
 def _electra(
     num_layers: int, hidden_size: int, *, num_heads: int, embedding_size: int | None = None
 ) -> BertConfig:
-    """BERT's sizes, without a pooler; the tables may be of another width than the blocks."""
+    """Return an ELECTRA config: without a pooler, perhaps with tables of another width."""
     return BertConfig(
         vocab_size=_UNCASED,
         num_layers=num_layers,
@@ -181,34 +182,35 @@ _PUBLISHED: dict[str, tuple[BertConfig, str]] = {
 }
 
 PRESETS = MappingProxyType({name: config for name, (config, _) in _PUBLISHED.items()})
-# Where the weights are: repositories of their authors on the Hugging Face hub.
+# Name -> handle of the authors' repository on the Hugging Face hub.
 HANDLES = MappingProxyType({name: f"hf://{where}" for name, (_, where) in _PUBLISHED.items()})
 
 
 # === Handles ===
-# Only `huggingface_hub` downloads: into its cache, with its progress, its login and its offline
-# mode. It is called for a name of `PRESETS` or an hf:// handle, and for nothing else.
+# Only `huggingface_hub` downloads, with its cache, progress bar, login and offline mode. It is
+# called only for a name in `PRESETS` or an hf:// handle.
 
 
 _REPOSITORY = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 
 
 def is_preset(handle: str | os.PathLike[str]) -> bool:
-    """Return whether a handle is a name of `PRESETS`; a local file or folder of that name wins."""
+    """Return whether a handle is a name in `PRESETS`, and not a local file or folder."""
     text = os.fspath(handle)
     return text in HANDLES and not Path(text).exists()
 
 
 def resolve_handle(handle: str | os.PathLike[str], files: Iterable[str]) -> Path:
-    """Return the folder or file of a handle; download what is not in the cache yet.
+    """Return the local folder or file of a handle, after a download if needed.
 
     Args:
-        handle: a path; a name of `PRESETS`, which stands for its published checkpoint unless there
-            is a local folder of that name; or "hf://organisation/name" with or without "@revision".
+        handle: path; name in `PRESETS`, which stands for its published checkpoint unless there is a
+            local folder of that name; or "hf://organisation/name", perhaps with "@revision".
         files: names or globs of the files that are needed.
 
     Raises:
-        ArtifactError: an empty handle, no such repository, or neither network nor cache.
+        ArtifactError: if the handle is empty, the repository does not exist, or it is not in the
+            cache and there is no network.
     """
     text = os.fspath(handle)
     if not text:
@@ -224,14 +226,18 @@ def resolve_handle(handle: str | os.PathLike[str], files: Iterable[str]) -> Path
 
 
 def nearest_name(name: str) -> str:
-    """Return the end of a message about an unknown name: the presets that look like it, or "."."""
+    """Return the end of a message about an unknown name: similar presets, or "."."""
     near = " or ".join(map(repr, get_close_matches(name, HANDLES)))
     return f"; or a preset, such as {near}?" if near else "."
 
 
 def _download(name: str, handle: str, files: list[str]) -> Path:
-    """Return the snapshot of a repository; `name`: what the caller gave."""
-    # Before the import: otherwise each request tells the versions of Python and its libraries.
+    """Return the folder of a repository in the cache; `name` is the caller's handle.
+
+    Raises:
+        ArtifactError: if the handle is malformed, or the repository cannot be downloaded.
+    """
+    # Set before the import. Otherwise each request sends the versions of Python and libraries.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]
 
@@ -244,7 +250,7 @@ def _download(name: str, handle: str, files: list[str]) -> Path:
     repository, revision = match.groups()
     try:
         return Path(snapshot_download(repository, revision=revision, allow_patterns=files))
-    except (OSError, ValueError, RuntimeError) as error:  # the bases of all errors of the library
+    except (OSError, ValueError, RuntimeError) as error:  # base classes of the library's errors
         page = f"https://huggingface.co/{repository}/tree/{revision or 'main'}"
         reason = str(error).strip().partition("\n")[0]
         stands = f", which stands for {handle}," if name != handle else ""

@@ -1,7 +1,7 @@
-"""Estimators of scikit-learn: a classifier, a regressor and an encoder of texts.
+"""Estimators for scikit-learn: a classifier, a regressor and an encoder of texts.
 
-They need the package scikit-learn, which nothing else here imports. `X` is a list or array of
-texts, or an array or DataFrame of two columns for pairs.
+They need the package scikit-learn. `X` is a list or array of texts, or an array or DataFrame of two
+columns for pairs of texts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _TextEstimator(BaseEstimator):
     model_: Any
 
     def __sklearn_tags__(self) -> Any:
-        """scikit-learn: texts are a column of strings, not numbers."""
+        """Tell scikit-learn that the input is a column of strings, not numbers."""
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.one_d_array = True
@@ -61,6 +61,14 @@ class _FineTuned(_TextEstimator):
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Any, head: dict[str, Any], **options: Any) -> None:
+        """Open the preset with a new head and fine-tune it.
+
+        Args:
+            X: texts or pairs of texts.
+            y: labels or numbers.
+            head: options of the `SequenceClassifier`.
+            options: further arguments of its `fit`.
+        """
         if self.random_state is not None:
             keras.utils.set_random_seed(self.random_state)
         self.model_ = SequenceClassifier.from_preset(self.preset, new_head=True, **head)
@@ -77,27 +85,28 @@ class _FineTuned(_TextEstimator):
         )
 
     def _logits(self, X: Any) -> np.ndarray:
+        """Return the logits of texts, float32 [texts, classes]."""
         check_is_fitted(self)
         return self.model_.predict(_columns(X))
 
 
 class TextClassifier(ClassifierMixin, _FineTuned):
-    """Fine-tunes a classifier of texts or pairs.
+    """Classifier of texts or pairs of texts that fine-tunes a `SequenceClassifier`.
 
     Args:
         preset: handle of a checkpoint; see `BertEncoder.from_preset`.
-        epochs: passes over the texts.
-        batch_size: texts in a batch.
+        epochs: number of passes over the texts.
+        batch_size: number of texts in a batch.
         learning_rate: highest rate of the training; None for the default of `fit`.
-        max_length: most tokens of a text; None for the default of `fit`.
-        class_weight: None, "balanced", or the weight of each class by its label.
-        random_state: seed of new weights, dropout and the order of the texts; it sets the global
-            seeds of Keras. None leaves them alone.
-        verbose: as in Keras's `fit`.
+        max_length: maximum number of tokens of a text; None for the default of `fit`.
+        class_weight: None, "balanced", or a dict from label to weight.
+        random_state: seed of new weights, dropout and the order of the texts. It sets Keras's
+            global seeds; None does not change them.
+        verbose: verbosity of Keras's `fit`.
 
     Attributes:
-        classes_: the labels, sorted.
-        model_: the `SequenceClassifier`.
+        classes_: labels, sorted.
+        model_: the fine-tuned `SequenceClassifier`.
     """
 
     def __init__(
@@ -127,7 +136,7 @@ class TextClassifier(ClassifierMixin, _FineTuned):
         """Train on texts and their labels.
 
         Raises:
-            ValueError: fewer than two labels, or not one for each text.
+            ValueError: if there are fewer than two labels, or not one for each text.
         """
         self.classes_, indices = np.unique(np.asarray(y), return_inverse=True)
         if len(self.classes_) < 2:
@@ -145,39 +154,41 @@ class TextClassifier(ClassifierMixin, _FineTuned):
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probabilities of the classes: float32 [texts, classes]."""
+        """Return the probabilities of the classes, float32 [texts, classes]."""
         return probabilities(self._logits(X), "single_label")
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable label of each text."""
+        """Return the most probable label of each text, [texts]."""
         best = self._logits(X).argmax(axis=1)
         return self.classes_[best]
 
 
 class TextRegressor(RegressorMixin, _FineTuned):
-    """Fine-tunes a regression on texts or pairs: one number for each.
+    """Regressor of one number for each text or pair, which fine-tunes a `SequenceClassifier`.
+
+    The model is trained on standardised targets: (target - `mean_`) / `scale_`.
 
     Args:
         preset: handle of a checkpoint; see `BertEncoder.from_preset`.
-        epochs: passes over the texts.
-        batch_size: texts in a batch.
+        epochs: number of passes over the texts.
+        batch_size: number of texts in a batch.
         learning_rate: highest rate of the training; None for the default of `fit`.
-        max_length: most tokens of a text; None for the default of `fit`.
-        random_state: seed of new weights, dropout and the order of the texts; it sets the global
-            seeds of Keras. None leaves them alone.
-        verbose: as in Keras's `fit`.
+        max_length: maximum number of tokens of a text; None for the default of `fit`.
+        random_state: seed of new weights, dropout and the order of the texts. It sets Keras's
+            global seeds; None does not change them.
+        verbose: verbosity of Keras's `fit`.
 
     Attributes:
-        model_: the `SequenceClassifier`.
-        mean_: mean of the targets, which the model learns to differ from;
-        scale_: their standard deviation, by which it learns.
+        model_: the fine-tuned `SequenceClassifier`.
+        mean_: mean of the targets.
+        scale_: standard deviation of the targets; 1 if they are all equal.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on texts and their numbers.
 
         Raises:
-            ValueError: not one finite number for each text.
+            ValueError: if there is not one finite number for each text.
         """
         targets = np.asarray(y, np.float64)
         if targets.ndim != 1 or not np.isfinite(targets).all():
@@ -192,17 +203,19 @@ class TextRegressor(RegressorMixin, _FineTuned):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the number of each text: float64 [texts]."""
+        """Return the predicted number of each text, float64 [texts]."""
         return self._logits(X)[:, 0].astype(np.float64) * self.scale_ + self.mean_
 
 
 class TextEncoder(TransformerMixin, _TextEstimator):
-    """Makes vectors of texts with a model as it is: a `SentenceEncoder`, or the mean of the tokens.
+    """Transformer from texts to sentence embeddings, without training.
+
+    The vectors are those of a `SentenceEncoder`, or the mean of any other model's token vectors.
 
     Args:
         preset: handle of a checkpoint; see `BertEncoder.from_preset`.
-        batch_size: texts in a batch.
-        max_length: most tokens of a text; None for what the folder says.
+        batch_size: number of texts in a batch.
+        max_length: maximum number of tokens of a text; None for that of the folder.
 
     Attributes:
         model_: the opened model.
@@ -216,18 +229,18 @@ class TextEncoder(TransformerMixin, _TextEstimator):
         self.max_length = max_length
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Open the model; nothing is learned."""
+        """Open the model. Nothing is trained, and `X` is not read."""
         del X, y
         self.model_ = _Vectors(self.preset, self.batch_size, self.max_length)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Return the vectors of texts: float32 [texts, size]."""
+        """Return the embeddings of texts, float32 [texts, size]."""
         check_is_fitted(self)
         return self.model_.predictor.encode(_columns(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each number of a vector."""
+        """Return a name for each component of a vector: "vector0" and so on."""
         del input_features
         check_is_fitted(self)
         size = self.transform(["a"]).shape[1]
@@ -235,7 +248,7 @@ class TextEncoder(TransformerMixin, _TextEstimator):
 
 
 class _Vectors:
-    """A predictor that pickle opens again from its preset."""
+    """A predictor that is pickled as its preset, and opened again from it."""
 
     def __init__(self, preset: str, batch_size: int, max_length: int | None):
         self._arguments = (preset, batch_size, max_length)
@@ -246,7 +259,7 @@ class _Vectors:
 
 
 def _columns(X: Any) -> Any:
-    """Return texts as a column, or two columns of an array or DataFrame as a tuple."""
+    """Return `X` as the model takes it: a column of texts, or a tuple of two columns."""
     if hasattr(X, "iloc") and hasattr(X, "columns"):  # a DataFrame of pandas
         first, *others = (X[name] for name in X.columns)
         return (first, *others) if others else first

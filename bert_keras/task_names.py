@@ -20,7 +20,7 @@ FINETUNED: dict[str, tuple[str, ...]] = {
     "pair_classification": ("SentencePairs",),
     "retrieval": ("SentencePairs",),
 }
-# Likewise of tasks that are pretrained, or are part of pretraining.
+# The same for tasks that are pretrained, or are part of pretraining.
 PRETRAINED: dict[str, tuple[str, ...]] = {
     "fill_mask": ("MaskedLM",),
     "pretraining": ("Pretrainer",),
@@ -35,33 +35,33 @@ TEXT_TASKS = (
 
 
 def names_of(class_name: str) -> list[str]:
-    """Return the names of the tasks that a class does."""
-    every = {**FINETUNED, **PRETRAINED}
-    return [name for name, classes in every.items() if class_name in classes]
+    """Return the names of the tasks that a class is for."""
+    tasks = {**FINETUNED, **PRETRAINED}
+    return [name for name, classes in tasks.items() if class_name in classes]
 
 
 # === Default values of fine-tuning ===
 
 
-WIDTH = 384  # hidden size of the encoder that the rates were measured with, MiniLM
-_BASE_WIDTH = 768  # of BERT-base
+WIDTH = 384  # hidden size of MiniLM, with which the rates were measured
+_BASE_WIDTH = 768  # hidden size of BERT-base
 
 
 @dataclass(frozen=True)
 class FinetuningDefaults:
-    """Values of a fine-tuning for which the caller names none.
+    """Default values of fine-tuning.
 
     Attributes:
-        learning_rate: the rate at the end of the warm-up, of an encoder that is `WIDTH` wide.
-        tags_learning_rate: that of token classification.
-        base_learning_rate: the rate for BERT-base.
-        base_tags_learning_rate: that of token classification for BERT-base.
+        learning_rate: highest rate for an encoder of hidden size `WIDTH`.
+        tags_learning_rate: the same for token classification.
+        base_learning_rate: highest rate for BERT-base.
+        base_tags_learning_rate: the same for token classification.
         warmup: share of the steps in which the rate rises from 0.
-        schedule: the fall afterwards, a name of `WarmupDecay`.
-        weight_decay: of kernels and tables.
-        clip_norm: largest norm of the gradient.
-        batch_size: examples in a batch.
-        max_length: most tokens of a row.
+        schedule: schedule after the warm-up; see `WarmupDecay`.
+        weight_decay: decay rate of kernels and tables.
+        clip_norm: maximum of the global norm of the gradients.
+        batch_size: number of examples in a batch.
+        max_length: maximum number of tokens of a row.
     """
 
     learning_rate: float = 1e-4
@@ -76,15 +76,16 @@ class FinetuningDefaults:
     max_length: int = 128
 
     def learning_rate_of(self, task: str, hidden_size: int = WIDTH) -> float:
-        """Return the rate of a task, which wider encoders need lower (docs/decisions.md, 105).
+        """Return the highest rate for a task. Wider encoders need lower rates.
 
-        Those of MiniLM are measured. Those of BERT-base are not: they lie within the rates that
-        its authors tried, 2e-5 to 5e-5 (Devlin et al., 2019, A.3). For other widths above `WIDTH`
-        the rate lies on the power law through the two: for BERT-large 1.4e-5, and 1.9e-5 for tags.
+        The rates for MiniLM are measured (docs/decisions.md, 105). Those for BERT-base are not:
+        they are taken from the range that its authors tried, 2e-5 to 5e-5 (Devlin et al., 2019,
+        A.3). For other sizes above `WIDTH`, a power law through both is used. It gives 1.4e-5 for
+        BERT-large, and 1.9e-5 for token classification.
 
         Args:
-            task: its name in `task_names`.
-            hidden_size: the width of the encoder.
+            task: name of the task.
+            hidden_size: hidden size of the encoder.
         """
         is_tags = task == "token_classification"
         rate = self.tags_learning_rate if is_tags else self.learning_rate
