@@ -16,9 +16,7 @@ UNTYPED = (
     *("openvino", "scipy", "sklearn", "tensorflow", "tensorflow_text", "tf2onnx", "torch"),
 )
 # Folder or file outside the list -> the reason.
-EXCEPTIONS = {
-    "bert_keras/data": "its columns are of pandas, Arrow, TensorFlow and NumPy, not yet typed",
-}
+EXCEPTIONS: dict[str, str] = {}
 
 
 def imported(item: Import, modules: Mapping[str, object]) -> list[str]:

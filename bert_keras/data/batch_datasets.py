@@ -7,6 +7,9 @@ A finite dataset is an endless sequence of batches, cut into passes of equal len
 length once, at the start of `fit`, so the length cannot follow epochs that differ.
 """
 
+# The datasets of Keras and TensorFlow have no complete types.
+# pyright: basic
+
 from __future__ import annotations
 
 import functools

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class ErrorCollector:
             self._first.append(error)
 
     @contextmanager
-    def row(self) -> Iterator[None]:
+    def row(self) -> Generator[None]:
         """One row: its fault is noted, and reading goes on."""
         try:
             yield
@@ -43,7 +43,7 @@ class ErrorCollector:
             self.add(error)
 
     @contextmanager
-    def whole(self) -> Iterator[ErrorCollector]:
+    def whole(self) -> Generator[ErrorCollector]:
         """The reading of a whole file.
 
         Raises:
@@ -89,12 +89,12 @@ def is_text(x: Any) -> bool:
     """
     if isinstance(x, str | bytes):
         return True
-    if isinstance(x, np.ndarray):
+    if _is_array(x):
         return x.dtype.kind in "UST" or (x.dtype.kind == "O" and _first_is_text(x.flat))
-    if isinstance(x, Mapping) or _is_table(x):
+    if _is_table(x):
         return False
-    if isinstance(x, Sequence) or _is_foreign(x):
-        return _first_is_text(x) if hasattr(x, "__iter__") else False
+    if hasattr(x, "__iter__") and (isinstance(x, Sequence) or _is_foreign(x)):
+        return _first_is_text(cast("Iterable[Any]", x))
     return False
 
 
@@ -163,7 +163,7 @@ def _converted(
 ) -> list[Any]:
     """The converted values of a column; a plain list is returned as it is."""
     if is_plain(column):
-        return column if isinstance(column, list) else list(column)
+        return cast("list[Any]", column) if isinstance(column, list) else list(column)
     faults = ErrorCollector()
     found = _each(convert, name, values_of(name, column, kind), _namer(places), faults)
     faults.check()
@@ -178,7 +178,7 @@ def _each(
     faults: ErrorCollector,
 ) -> list[Any]:
     """The converted values; those that cannot be converted are faults, and are left out."""
-    found = []
+    found: list[Any] = []
     for number, value in enumerate(values):
         try:
             found.append(convert(value))
@@ -220,18 +220,17 @@ def values_of(name: str, column: Any, kind: str = "text") -> list[Any]:
     Raises:
         DataError: one str, a table, or something without an order.
     """
-    if isinstance(column, np.ndarray) and not column.ndim:
+    if _is_array(column) and not column.ndim:
         column = column.item()
     if isinstance(column, str | bytes):
         raise DataError(
             f"{name}: a sequence of str is needed, not one str. Received: {column!r:.{_SHOWN}}. "
             f"Pass a list: [{kind}]."
         )
-    if isinstance(column, Mapping) or _is_table(column):
-        keys = column if isinstance(column, Mapping) else _names_of_table(column)
+    if _is_table(column):
         raise DataError(
             f"{name}: one column is needed, not a table. Received: {type(column).__name__} with "
-            f"{list(keys)!r:.{_SHOWN}}. Pass one of its columns: table[name]."
+            f"{list(_names_of_table(column))!r:.{_SHOWN}}. Pass one of its columns: table[name]."
         )
     if isinstance(column, AbstractSet) or not hasattr(column, "__iter__"):
         raise DataError(
@@ -239,16 +238,21 @@ def values_of(name: str, column: Any, kind: str = "text") -> list[Any]:
             f"Received: {column!r:.{_SHOWN}}"
         )
     if isinstance(column, list | tuple):
-        return list(column)
+        return list(cast("Sequence[Any]", column))
     for method in _TO_LIST:
         if convert := getattr(column, method, None):
             return convert()
     if _is_foreign(column) and isinstance(column, Sequence):
-        rows: Any = column[:]  # a column of a `datasets.Dataset`: at once, not row by row
-        return values_of(name, rows, kind)
-    if hasattr(column, "numpy"):  # an eager tensor of TensorFlow
-        return values_of(name, column.numpy(), kind)  # pyright: ignore[reportAttributeAccessIssue]
+        rows = cast("Sequence[Any]", column)
+        # A slice reads a column of a `datasets.Dataset` at once, and not row by row.
+        return values_of(name, rows[:], kind)
+    if to_numpy := getattr(column, "numpy", None):  # an eager tensor of TensorFlow
+        return values_of(name, to_numpy(), kind)
     return list(column)
+
+
+def _is_array(value: Any) -> TypeGuard[np.ndarray]:
+    return isinstance(value, np.ndarray)
 
 
 def _text(value: Any) -> str:
@@ -274,7 +278,8 @@ def _label(value: Any) -> Any:
     if isinstance(value, Real):
         return float(value)
     if isinstance(value, AbstractSet):
-        return tuple(sorted(map(_label, value), key=lambda label: (type(label).__name__, label)))
+        items = cast("AbstractSet[Any]", value)
+        return tuple(sorted(map(_label, items), key=lambda label: (type(label).__name__, label)))
     if isinstance(value, list | tuple | np.ndarray) or _is_foreign(value):
         return tuple(map(_label, values_of("labels", value)))
     raise _Unfit(
@@ -315,10 +320,14 @@ def _is_foreign(x: Any) -> bool:
 
 
 def _is_table(x: Any) -> bool:
+    if isinstance(x, Mapping):
+        return True
     return _is_foreign(x) and (hasattr(x, "columns") or hasattr(x, "column_names"))
 
 
 def _names_of_table(table: Any) -> Iterable[Any]:
+    if isinstance(table, Mapping):
+        return cast("Mapping[Any, Any]", table)
     names = getattr(table, "column_names", None)
     return table.columns if names is None else names
 
@@ -341,7 +350,7 @@ def class_names(num_classes: int | None, labels: Sequence[str] | None) -> list[s
         if labels is None:
             raise ValueError("Pass `labels` or `num_classes`. Received: neither.")
         num_classes = len(labels)
-    is_count = isinstance(num_classes, Integral) and not isinstance(num_classes, bool)
+    is_count = not isinstance(num_classes, bool) and isinstance(num_classes, Integral)
     if not is_count or num_classes < 1:
         raise ValueError(
             "`num_classes` must be an integer of at least 1. "
@@ -361,5 +370,5 @@ def _name(label: Any) -> str | None:
     """A label as plain str; None for what is no name."""
     if isinstance(label, str):
         return str.__str__(label)  # the text itself, of NumPy's str too
-    is_whole = isinstance(label, Integral) and not isinstance(label, bool)
+    is_whole = not isinstance(label, bool) and isinstance(label, Integral)
     return str(int(label)) if is_whole else None

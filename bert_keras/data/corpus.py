@@ -168,7 +168,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         inside = [store.parent.name for store in sorted(folder.glob(f"*/{MANIFEST}"))]
         hint = f"Open one of those in it: {', '.join(inside)}." if inside else "Prepare one first."
         raise ArtifactError(f"{path}: {error.strerror}, so this is no corpus. {hint}") from None
-    found = [manifest.get(key) for key in ("format", "version")] if type(manifest) is dict else None
+    is_object = file_io.is_object(manifest)
+    found = [manifest.get(key) for key in ("format", "version")] if is_object else None
     if found != [_FORMAT, _VERSION]:
         raise ArtifactError(
             f"{path}: format and version must be {[_FORMAT, _VERSION]}. Received: {found}. "

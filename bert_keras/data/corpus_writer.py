@@ -47,8 +47,8 @@ class TextBlock:
     """Sentences that follow each other in one split of the documents."""
 
     split: str
-    texts: list[str] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)  # before which of the sentences documents end
+    texts: list[str] = field(default_factory=list[str])
+    ends: list[int] = field(default_factory=list[int])  # sentences before the ends of documents
 
 
 class EncodedBlock(NamedTuple):
@@ -93,7 +93,7 @@ def encode_block(tokenizer: Tokenizer, texts: list[str]) -> EncodedBlock:
 
 def encode_blocks(
     source: Iterable[TextBlock], tokenizer: Tokenizer, workers: int
-) -> Generator[tuple[TextBlock, EncodedBlock], None, None]:
+) -> Generator[tuple[TextBlock, EncodedBlock]]:
     """Tokenises blocks in `workers` processes, of which this is one; yields them in order.
 
     This one reads, and takes what the others, which take a while to start, have no time for.
@@ -305,7 +305,7 @@ class _Store:
 
     def finish(self, dtype: np.dtype, **about: Any) -> None:
         """Writes the manifest."""
-        files = {}
+        files: dict[str, tuple[int, str]] = {}
         for name, file in self._files.items():
             file.close()
             with (self._folder / name).open("rb") as written:
@@ -317,7 +317,7 @@ class _Store:
 
 
 @contextmanager
-def _new_folder(target: Path, overwrite: bool) -> Iterator[Path]:
+def _new_folder(target: Path, overwrite: bool) -> Generator[Path]:
     """Yields a folder to fill, which becomes `target` when the block ends without error."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

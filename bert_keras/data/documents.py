@@ -19,13 +19,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from sentencex import segment
+from sentencex import (  # pyright: ignore[reportMissingTypeStubs]
+    segment,  # pyright: ignore[reportUnknownVariableType]
+)
 
 from bert_keras import file_io
 from bert_keras.errors import DataError
-from bert_keras.tokenizers.vocabulary import Progress
+from bert_keras.tokenizers.vocabulary import Progress, no_progress
 
 ENDINGS = (".txt", ".jsonl", ".gz")  # of the files that are taken from a folder
 MAX_LINE = 2**27  # characters
@@ -293,7 +295,7 @@ class Documents:
     names: tuple[str, ...] = ()  # of the files in a manifest: "~" stays as it was given
 
     def __iter__(self) -> Iterator[list[str]]:
-        report = self.progress or (lambda *_: None)
+        report: Progress = self.progress or no_progress
         found, done, total = False, 0, sum(self.sizes)
         for file, size in zip(self.files, self.sizes, strict=True):
             is_json = file.name.lower().removesuffix(".gz").endswith(".jsonl")
@@ -352,12 +354,15 @@ def sentences_of(text: str, language: str | None = "en") -> list[str]:
     One of more than `MAX_SENTENCE` characters is cut, at white space where there is any. The time
     grows with the length of the text, which the splitter alone does not promise.
     """
-    sentences, start = [], 0
+    sentences: list[str] = []
+    start = 0
     while start < len(text):
         window = text[start : start + MAX_SENTENCE]
         # Wide spaces can make the splitter panic ("A", U+2028, "."), so it sees plain ones.
         plain = window if window.isascii() else _WIDE_SPACE.sub(" ", window)
-        pieces = [window] if language is None else segment(language, plain)
+        pieces: list[str] = [window]
+        if language is not None:
+            pieces = cast("list[str]", segment(language, plain))
         if start + len(window) < len(text):  # the last piece may go on behind the window
             pieces = pieces[:-1] or window.rsplit(maxsplit=1)[:1] or [window]
         for piece in pieces:
@@ -373,8 +378,8 @@ def _text_of(line: str, key: str, place: str) -> str:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not JSON: {error}. Received: {line[:80]!r}") from None
-    if not isinstance(record, dict) or key not in record:
-        found = f"the keys {list(record)}" if isinstance(record, dict) else repr(record)
+    if not file_io.is_object(record) or key not in record:
+        found = f"the keys {list(record)}" if file_io.is_object(record) else repr(record)
         raise DataError(f"{place}: not an object with the key {key!r}. Received: {found:.200}")
     text = record[key]
     if not isinstance(text, str) or _SURROGATE.search(text):

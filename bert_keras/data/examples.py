@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 from bert_keras.data.columns import (
     ErrorCollector,
@@ -203,7 +203,7 @@ class Choices:
 
 
 def _is_index(value: Any, size: int) -> bool:
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    is_whole = not isinstance(value, bool) and isinstance(value, Integral)
     return is_whole and 0 <= int(value) < size
 
 
@@ -224,8 +224,10 @@ def _texts(name: str, column: Any, places: Sequence[str]) -> Any:
 
 def _rows(name: str, column: Any, places: Sequence[str]) -> Any:
     """A column of lists of plain str. What is one already is not copied."""
-    if isinstance(column, list | tuple) and all(map(is_plain, column)):
-        return column
+    if isinstance(column, list | tuple):
+        rows = cast("Sequence[Any]", column)
+        if all(map(is_plain, rows)):
+            return rows
     return words_of_rows(name, column, places)
 
 
@@ -322,7 +324,7 @@ def labels_of_rows(examples: Texts) -> list[tuple[Any, ...]]:
     """
     faults = ErrorCollector()
     rows: list[tuple[Any, ...]] = []
-    kind: type | None = None
+    kind: type[Any] | None = None
     for index, target in enumerate(examples.targets or ()):
         row = tuple(map(_whole, target if isinstance(target, tuple) else (target,)))
         rows.append(row)
@@ -331,7 +333,7 @@ def labels_of_rows(examples: Texts) -> list[tuple[Any, ...]]:
             for label in row:
                 if isinstance(label, float):
                     raise _fraction(place, label)
-                kind = kind or type(label)
+                kind = kind or cast("type[Any]", type(label))
                 if type(label) is not kind:
                     raise DataError(
                         f"{place}: all labels must be names, or all of them whole numbers. "

@@ -124,6 +124,7 @@ class Masking:
             columns = _topk_smallest(eligible, keys, budget, self.max_predictions_per_seq)
             return columns, columns, budget
         word = eligible & ~(self._continues.take(token_ids) & _shifted(eligible))
+        begins: np.ndarray | None = None
         if self.unit == "span":  # its words have the key of its first token, and the fate
             begins = _last_true(
                 word & (_span_starts(word, raw[:, 2 * length :]) | ~_shifted(eligible))
@@ -132,7 +133,7 @@ class Masking:
         columns, count = _true_columns(
             self._words(eligible, word, keys, budget), self.max_predictions_per_seq
         )
-        return columns, _gather(begins, columns) if self.unit == "span" else columns, count
+        return columns, columns if begins is None else _gather(begins, columns), count
 
     def _budget(self, eligible: np.ndarray) -> np.ndarray:
         """Return the number of tokens of each row to predict: int64 [B, 1]."""
@@ -232,7 +233,8 @@ def _shifted(flags: np.ndarray) -> np.ndarray:
 
 def _last_true(begins: np.ndarray) -> np.ndarray:
     """The column of the latest True at or before each column, 0 if none: int64 of begins' shape."""
-    return np.maximum.accumulate(np.where(begins, np.arange(begins.shape[1]), 0), axis=1)
+    columns = np.arange(begins.shape[1], dtype=np.int64)
+    return np.maximum.accumulate(np.where(begins, columns, 0), axis=1)
 
 
 def _span_starts(word: np.ndarray, raw: np.ndarray) -> np.ndarray:

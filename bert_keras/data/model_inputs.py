@@ -47,7 +47,8 @@ class EncodedTexts:
 
     def merged(self, other: EncodedTexts, order: np.ndarray) -> EncodedTexts:
         """These rows and others, of which `order` names those of the result."""
-        ids, segments = [], []
+        ids: list[np.ndarray] = []
+        segments: list[np.ndarray] = []
         for rows in (self, other):
             parts = [slice(*bounds) for bounds in pairwise(rows.bounds.tolist())]
             ids += [rows.token_ids[part] for part in parts]
@@ -184,7 +185,7 @@ def front_share(removed: np.ndarray, raw: np.ndarray) -> np.ndarray:
     Returns:
         int64 [B].
     """
-    words = np.arange(raw.shape[1])
+    words = np.arange(raw.shape[1], dtype=np.int64)
     bits = np.clip(removed[:, None] - WORD_BITS * words, 0, WORD_BITS).astype(np.uint64)
     # Shifting by 64 is undefined in C, therefore by 63 and then by 1.
     ones = ~((~np.uint64(0) << (bits - (bits == WORD_BITS))) << (bits == WORD_BITS))

@@ -16,6 +16,7 @@ from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.table_files import Column, read_rows
 from bert_keras.errors import DataError
 from bert_keras.features import CHOICE
+from bert_keras.file_io import is_array
 from bert_keras.tokenizers import Tokenizer
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -124,7 +125,7 @@ def read_swag(path: Source, *, has_answers: bool = True) -> Choices:
 
 
 def _list(value: Any, place: str) -> list[Any]:
-    if not isinstance(value, list):
+    if not is_array(value):
         raise DataError(
             f"{place}: a list of options is needed. Received: {value!r:.200}. Where every option "
             "has a column, name them all in options."
@@ -171,8 +172,7 @@ def choice_examples(
         raise DataError("The choices have no answers to train on.")
     rows, size = choice_rows(tokenizer, examples, max_length=max_length)
     labels = {CHOICE: np.array(examples.answers, np.int32)}
-    options = {"max_length": max_length, **options}
-    return SupervisedExamples(rows, labels, group=size, **options)
+    return SupervisedExamples(rows, labels, group=size, max_length=max_length, **options)
 
 
 def choice_rows(

@@ -113,7 +113,7 @@ class _Reader:
         for a, article in enumerate(_list(data, "data", str(self.path))):
             self.articles += 1
             place = f"{self.path}: data[{a}]"
-            is_paragraph = isinstance(article, dict) and "context_text" in article
+            is_paragraph = file_io.is_object(article) and "context_text" in article
             paragraphs = [article] if is_paragraph else _list(article, "paragraphs", place)
             for p, paragraph in enumerate(paragraphs):
                 self.paragraphs += 1
@@ -189,11 +189,11 @@ def _parse(path: Source) -> Any:
     except RecursionError:
         raise DataError(f"{path}: not SQuAD: nested too deep.") from None
     # The original files of CMRC 2018 are the list itself.
-    return {"data": data} if isinstance(data, list) else data
+    return {"data": data} if file_io.is_array(data) else data
 
 
 def _value(holder: Any, key: str, place: str) -> Any:
-    if not isinstance(holder, dict):
+    if not file_io.is_object(holder):
         raise DataError(
             f"{place}: an object with the key {key!r} is needed. Received: {holder!r:.100}"
         )
@@ -205,7 +205,7 @@ def _value(holder: Any, key: str, place: str) -> Any:
 
 def _list(holder: Any, key: str, place: str) -> list[Any]:
     value = _value(holder, key, place)
-    if not isinstance(value, list):
+    if not file_io.is_array(value):
         raise DataError(f"{place}: {key!r} must be a list. Received: {value!r:.100}")
     return value
 
@@ -222,11 +222,11 @@ def _nearest(context: str, text: str, start: int) -> int | None:
     if text and start >= 0 and context.startswith(text, start):
         return start
     at = context.find(text) if text else -1
-    found = []
+    begins: list[int] = []
     while at >= 0:
-        found.append(at)
+        begins.append(at)
         at = context.find(text, at + 1)
-    return min(found, key=lambda at: abs(at - start), default=None)
+    return min(begins, key=lambda at: abs(at - start), default=None)
 
 
 # === Examples for training ===
@@ -300,7 +300,7 @@ def question_examples(
         if question.answers:
             spans[index] = _span(window, pieces[window.source], question)
     labels = {START: spans[:, 0], END: spans[:, 1]}
-    return SupervisedExamples(rows, labels, **{"max_length": max_length, **options})
+    return SupervisedExamples(rows, labels, max_length=max_length, **options)
 
 
 def _span(window: Window, pieces: Pieces, question: Question) -> tuple[int, int]:

@@ -31,7 +31,7 @@ def sentences(corpus: Corpus, room: int) -> Sentences:
         return Sentences(starts, np.unique(documents))
     first = np.concatenate(([0], np.cumsum(pieces)))
     sentence = np.repeat(np.arange(len(lengths)), pieces)
-    piece = np.arange(first[-1]) - first[sentence]
+    piece = np.arange(first[-1], dtype=np.int64) - first[sentence]
     cuts = starts[sentence] + lengths[sentence] * piece // pieces[sentence]
     return Sentences(np.append(cuts, starts[-1]), np.unique(first[documents]))
 
@@ -108,7 +108,8 @@ def plan_epoch(
         short_seq_prob: share of chunks whose target is drawn from 2..room; the others aim at
             `room`.
     """
-    blocks, start, num_sentences = [], 0, len(text.offsets) - 1
+    blocks: list[_Chunks] = []
+    start, num_sentences = 0, len(text.offsets) - 1
     for low in range(0, num_sentences, _BLOCK):
         candidates = np.arange(low, min(low + _BLOCK, num_sentences))
         raw = draws.rows(Stream.PLAN, low, len(candidates), _WORDS)
@@ -183,7 +184,8 @@ def _walk(following: np.ndarray, low: int, start: int) -> tuple[np.ndarray, int]
 
     A document ends where the next one begins, so one chain of links runs through the whole corpus.
     """
-    links, chosen = following.tolist(), []
+    links: list[int] = following.tolist()
+    chosen: list[int] = []
     while start < low + len(links):
         chosen.append(start - low)
         start = links[start - low]

@@ -67,9 +67,9 @@ def pair_examples(
         weights = weights_of(targets[LABEL], labels, class_weights, "single_label")
     else:
         targets = {MATCH: np.zeros(len(examples), np.float32)}
-    options = {"max_length": max_length, **options}
     rows = encode_apart(tokenizer, examples.texts, examples.pairs, max_length=max_length)
-    return SupervisedExamples(rows, targets, weights=weights, group=2, **options)
+    options |= {"weights": weights, "max_length": max_length}
+    return SupervisedExamples(rows, targets, group=2, **options)
 
 
 def _cosines(examples: Texts, max_score: float) -> np.ndarray:

@@ -102,7 +102,7 @@ def question_windows(
         )
     starts = list(_starts(len(context), room, stride))
     best = _most_context(len(context), starts, room)
-    windows = []
+    windows: list[Window] = []
     for number, first in enumerate(starts):
         part = context.ids[first : first + room]
         ids, segments, offset = framed(tokenizer, question.tolist(), part.tolist())
@@ -171,16 +171,18 @@ def word_windows(
     room = max_length - tokenizer.scheme.num_added(1)
     if room < 1:
         raise ValueError(f"max_length={max_length} leaves {room} pieces for words.")
-    windows, begin = [], 0
+    windows: list[WordWindow] = []
+    begin = 0
     while begin < len(pieces) or not windows:
         end = min(begin + room, len(pieces))
         rest = end
         if end < len(pieces) and owners[end] == owners[end - 1]:  # in the middle of a word
-            first = int(np.searchsorted(owners, owners[end]))
+            word = int(owners[end])
+            first = int(np.searchsorted(owners, word))
             if first > begin:
                 end = rest = first
             else:
-                rest = int(np.searchsorted(owners, owners[end], side="right"))
+                rest = int(np.searchsorted(owners, word, side="right"))
         ids, _, offset = framed(tokenizer, pieces.ids[begin:end].tolist())
         numbers = np.full(len(ids), -1, np.int64)
         numbers[offset : offset + end - begin] = owners[begin:end]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -69,9 +69,10 @@ _LENGTH_MULTIPLE_ELSEWHERE = 4
 
 def length_multiple() -> int:
     """Return the number of tokens to pad rows to a multiple of, on the active backend."""
-    import keras
+    import keras  # pyright: ignore[reportMissingTypeStubs]
 
-    return _LENGTH_MULTIPLES.get(keras.backend.backend(), _LENGTH_MULTIPLE_ELSEWHERE)
+    backend = cast("str", keras.backend.backend())  # pyright: ignore[reportUnknownMemberType]
+    return _LENGTH_MULTIPLES.get(backend, _LENGTH_MULTIPLE_ELSEWHERE)
 
 
 class SupervisedExamples(BaseExamples[list[np.ndarray]]):
@@ -222,12 +223,14 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         size, numbers = self.batch_size, self.drawn(epoch)
         if self.seed is None:
             return [numbers[start : start + size] for start in range(0, len(numbers), size)]
-        draws, batches = Draws(self.seed, epoch), []
+        draws = Draws(self.seed, epoch)
+        batches: list[np.ndarray] = []
         for start in range(0, len(numbers), size * self.window):
             window = numbers[start : start + size * self.window]
             window = window[np.argsort(self.lengths[window], kind="stable")]
             batches += [window[first : first + size] for first in range(0, len(window), size)]
-        turns = np.argsort(draws.keys(Stream.BALANCE, len(batches)), kind="stable")
+        keys = draws.keys(Stream.BALANCE, len(batches))
+        turns: list[int] = np.argsort(keys, kind="stable").tolist()
         return sorted((batches[turn] for turn in turns), key=lambda batch: len(batch) < size)
 
     def _batch(self, epoch: int, position: int) -> Batch:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bert_keras import file_io
 from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines
 from bert_keras.errors import DataError
-from bert_keras.file_io import unique_keys
+from bert_keras.file_io import is_object, unique_keys
 
 Column = str | int
 Row = tuple[int, list[Any]]
@@ -56,10 +56,11 @@ def json_rows(
     """The values of some keys of every line; see `table_rows.read_rows`."""
     for number, line in strict_lines(file, encoding):
         if line.strip():
-            record = None
-            with faults.row():
+            try:
                 record = _record(line, keys, f"{file}:{number}")
-            if record is not None:
+            except DataError as error:
+                faults.add(error)
+            else:
                 yield number, [record[key] for key in keys]
 
 
@@ -70,7 +71,7 @@ def _record(line: str, keys: Sequence[Column], place: str) -> dict[Any, Any]:
         raise
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not JSON: {error}. Received: {line[:80]!r}") from None
-    if not isinstance(record, dict):
+    if not is_object(record):
         raise DataError(f"{place}: an object is needed in every line. Received: {line[:80]!r}")
     if missing := [key for key in keys if key not in record]:
         raise DataError(f"{place}: no key {missing[0]!r}. Received: {list(record)!r:.500}.")
@@ -80,15 +81,16 @@ def _record(line: str, keys: Sequence[Column], place: str) -> dict[Any, Any]:
 def parquet_rows(file: Path, columns: Sequence[Column]) -> Iterator[Row]:
     """The values of some columns of every row; see `table_rows.read_rows`."""
     try:
-        import pyarrow
-        import pyarrow.parquet
+        import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+        import pyarrow.parquet as parquet  # pyright: ignore[reportMissingTypeStubs]
     except ImportError as error:
         raise ImportError(
             f'{file}: Parquet files need pyarrow. Install with: pip install "bert-keras[finetune]"'
         ) from error
+    arrow, reader = cast("Any", pyarrow), cast("Any", parquet)  # they have no types
     number = 0
     try:
-        with pyarrow.parquet.ParquetFile(file) as table:
+        with reader.ParquetFile(file) as table:
             names = table.schema_arrow.names
             wanted = [names[column_position(f"{file}", c, names, len(names))] for c in columns]
             for batch in table.iter_batches(columns=list(dict.fromkeys(wanted))):
@@ -96,7 +98,7 @@ def parquet_rows(file: Path, columns: Sequence[Column]) -> Iterator[Row]:
                 for row in zip(*values, strict=True):
                     number += 1
                     yield number, list(row)
-    except (pyarrow.ArrowException, OSError) as error:
+    except (arrow.ArrowException, OSError) as error:
         reason = f"{error}".rstrip(".")
         raise DataError(
             f"{file}: cannot be read as Parquet after row {number}: {reason}."
@@ -233,7 +235,7 @@ def _quoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, li
 
 
 @contextmanager
-def _long_fields() -> Iterator[None]:
+def _long_fields() -> Generator[None]:
     """Fields of up to `MAX_FIELD` characters in the `csv` module, which has one limit for all."""
     with _FIELD_LIMIT:
         before = csv.field_size_limit(MAX_FIELD)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.table_files import Column, read_rows
 from bert_keras.errors import DataError
 from bert_keras.features import LABEL
+from bert_keras.file_io import is_array
 from bert_keras.tokenizers import Tokenizer
 
 _SHOWN = 50  # known labels in a message
@@ -139,7 +140,7 @@ def _reader_of_targets(
     def several(value: Any, what: str) -> tuple[str, ...]:
         if isinstance(value, str):
             value = value.split(separator) if value.strip() else []
-        if not isinstance(value, list):
+        if not is_array(value):
             raise DataError(f"{what}: several labels are a list or text. Received: {value!r:.200}")
         return tuple(dict.fromkeys(single(item, what) for item in value))
 
@@ -216,8 +217,8 @@ def text_examples(
     targets = targets_of(examples, labels, problem)
     weights = weights_of(targets, labels, class_weights, problem)
     rows = encode(tokenizer, examples.texts, examples.pairs, max_length=max_length)
-    options = {"max_length": max_length, **options}
-    return SupervisedExamples(rows, {LABEL: targets}, weights=weights, **options)
+    options |= {"weights": weights, "max_length": max_length}
+    return SupervisedExamples(rows, {LABEL: targets}, **options)
 
 
 def weights_of(
@@ -305,5 +306,6 @@ def _fits(target: Any, problem: str) -> bool:
     if problem == "regression":
         return isinstance(target, Real) and math.isfinite(target)
     if isinstance(target, tuple):
-        return problem == "multi_label" and all(_fits(label, "single_label") for label in target)
+        labels = cast("tuple[Any, ...]", target)
+        return problem == "multi_label" and all(_fits(label, "single_label") for label in labels)
     return isinstance(target, str | int) or (isinstance(target, float) and target.is_integer())

@@ -89,7 +89,7 @@ def read_conll(
         return TaggedWords(tuple(words), None, places)
     if scheme == "auto":
         scheme = detect_scheme({tag for sentence in tags for tag in sentence})
-    bio = []
+    bio: list[tuple[str, ...]] = []
     with faults.whole():
         for start, sentence in zip(starts, tags, strict=True):
             at = partial(_place, path, start)
@@ -228,6 +228,7 @@ def tag_examples(
     labels: Sequence[str],
     all_pieces: bool = False,
     max_length: int = 128,
+    window: int = _WINDOW_OF_TAGS,
     **options: Any,
 ) -> SupervisedExamples:
     """For a `TokenClassifier`: {"tags": int [B, T]}, with a weight where a token counts.
@@ -242,6 +243,7 @@ def tag_examples(
         all_pieces: every piece of a word has its tag (the later ones of B-X have I-X), not only
             the first (Devlin et al., 2019, §5.3).
         max_length: tokens of a row at most.
+        window: as of `SupervisedExamples`.
         options: those of `SupervisedExamples`.
 
     Raises:
@@ -252,7 +254,9 @@ def tag_examples(
     names = texts_of("labels", labels)
     numbers = {name: number for number, name in enumerate(names)}
     later = np.array([numbers.get(_continued(name), numbers[name]) for name in names])
-    ids, targets, weights = [], [], []
+    ids: list[list[int]] = []
+    targets: list[np.ndarray] = []
+    weights: list[np.ndarray] = []
     faults = ErrorCollector()
     for index, (words, tags) in enumerate(zip(examples.words, examples.tags, strict=True)):
         if unknown := [number for number, tag in enumerate(tags) if tag not in numbers]:
@@ -265,12 +269,12 @@ def tag_examples(
                 )
             continue
         known = np.array([numbers[tag] for tag in tags])
-        for window in word_windows(tokenizer, index, words, max_length=max_length):
-            is_word = window.words >= 0
-            of_piece = np.where(is_word, known[window.words], 0)
-            ids.append(window.ids)
-            targets.append(np.where(window.is_first, of_piece, later[of_piece]))
-            weights.append(is_word if all_pieces else window.is_first)
+        for row in word_windows(tokenizer, index, words, max_length=max_length):
+            is_word = row.words >= 0
+            of_piece = np.where(is_word, known[row.words], 0)
+            ids.append(row.ids)
+            targets.append(np.where(row.is_first, of_piece, later[of_piece]))
+            weights.append(is_word if all_pieces else row.is_first)
     faults.check()
     rows = EncodedTexts.of(ids, [np.zeros(len(row), np.int32) for row in ids], tokenizer.pad_id)
     counted = np.concatenate(weights)
@@ -280,7 +284,9 @@ def tag_examples(
         {},
         token_labels={TAGS: np.concatenate(targets).astype(np.int32)},
         token_weights={TAGS: (counted * weight).astype(np.float32)},
-        **{"max_length": max_length, "window": _WINDOW_OF_TAGS, **options},
+        max_length=max_length,
+        window=window,
+        **options,
     )
 
 

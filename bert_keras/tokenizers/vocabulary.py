@@ -101,7 +101,7 @@ def check_vocabulary(
         )
 
 
-def _no_report(*_: object) -> None:
+def no_progress(*_: object) -> None:
     """Take the place of a missing function for progress."""
 
 
@@ -131,7 +131,7 @@ def learn_vocabulary(
             f"vocab_size must be more than the {len(SPECIAL_TOKENS)} special tokens. "
             f"Received: {vocab_size}"
         )
-    report = progress or _no_report
+    report = progress or no_progress
     max_words = max(FEWEST_WORDS, WORDS_PER_ENTRY * vocab_size)
     counts = count_words(documents, split, report, max_words)
     vocabulary: list[str] = []
