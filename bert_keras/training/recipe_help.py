@@ -143,13 +143,17 @@ def _explained(field: dataclasses.Field[Any], rule: Rule) -> str:
 
 
 def _wrapped(text: str) -> str:
-    indent = " " * _INDENT
-    return textwrap.fill(text, _width(), initial_indent=indent, subsequent_indent=indent)
+    return textwrap.indent("\n".join(_lines(text, _width() - _INDENT)), " " * _INDENT)
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """Wrap a text at spaces alone: "warm-up" and `--quicktest` stay words that a search finds."""
+    return textwrap.wrap(text, width, break_on_hyphens=False)
 
 
 def _row(name: str, meaning: str) -> str:
     """Return a name and, in a column of its own, a wrapped meaning."""
-    lines = textwrap.wrap(meaning, max(_width() - _COLUMN, 20)) or [""]
+    lines = _lines(meaning, max(_width() - _COLUMN, 20)) or [""]
     left = " " * _INDENT + name
     if len(left) >= _COLUMN:
         lines, left = ["", *lines], left
