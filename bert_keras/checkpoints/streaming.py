@@ -212,10 +212,10 @@ def reported(report: Report) -> Iterator[None]:
 
 
 def each(entries: Sequence[TensorSpec], what: str) -> Iterator[TensorSpec]:
-    """Yield the entries one by one and report progress after each.
+    """Yield the entries one by one, and report after each how many weights are done.
 
     Args:
-        entries: variables with their tensors.
+        entries: variables with their tensors. Progress goes to the callback of `reported`.
         what: description of the work for the report, such as "reading model.safetensors".
     """
     report = _report.get()

@@ -317,7 +317,7 @@ class ExportedFolder(Checkpoint):
         return self.values["options"] if class_name == self.class_name else {}, self._path
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
-        """Return a map to our own paths, because `ExportedVariables` uses them as names."""
+        """Return a map of every variable path to itself: tensors have the paths as names here."""
         del class_name, config
         paths = [path.rpartition("/") for path in shapes]
         modules = {NameMap.generic(module): NameMap.generic(module) for module, _, _ in paths}

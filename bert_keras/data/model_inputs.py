@@ -46,7 +46,13 @@ class EncodedTexts:
         )
 
     def merged(self, other: EncodedTexts, order: np.ndarray) -> EncodedTexts:
-        """These rows and others, of which `order` names those of the result."""
+        """Return rows of these texts and of others, in a new order.
+
+        Args:
+            other: texts of the same tokenizer.
+            order: int [rows of the result], numbers of rows. Those of `other` follow those of this
+                object. A row may be left out or come twice.
+        """
         ids: list[np.ndarray] = []
         segments: list[np.ndarray] = []
         for rows in (self, other):

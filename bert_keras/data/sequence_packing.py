@@ -250,15 +250,17 @@ class PackedExamples(BaseExamples[_RowPlan]):
     end with empty rows. `pack_batch` documents the arrays of a batch.
 
     Args:
-        examples: examples to pack. Their order counts, and their batches do not.
+        examples: examples to pack. Rows are filled in the order of their epoch, and drawn with
+            their seed. Their own batches are not used.
         sequence_length: tokens of a row.
         batch_size: rows of a batch. A batch has about
             batch_size * sequence_length / (mean length) examples.
-        max_examples: maximum number of examples in a row. None: three times the mean number.
+        max_examples: maximum number of examples in a row. None: three times as many as examples of
+            mean length fill a row.
 
     Raises:
-        ValueError: an argument is out of range, an example is longer than a row or has several
-            rows.
+        ValueError: an argument is out of range, or an example is longer than a row, or is several
+            rows by itself (the choices of a question).
     """
 
     fixed_shapes = True
@@ -304,20 +306,20 @@ class PackedExamples(BaseExamples[_RowPlan]):
         return int(tokens), batches * self.batch_size * self.sequence_length
 
     def _plan(self, epoch: int) -> _RowPlan:
+        """Fill rows with the examples of an epoch, and draw the order of the rows."""
         source = self.examples
         examples = source.drawn(epoch)
         lengths = source.lengths_of(epoch)[examples]
-        rows = fill_rows(lengths, self.sequence_length, self.max_examples)
-        if self.seed is None:
-            _, keys = np.unique(rows, return_index=True)  # by the first example of each row
+        row_of_example = fill_rows(lengths, self.sequence_length, self.max_examples)
+        if self.seed is None:  # rows in the order of their first examples
+            _, sort_keys = np.unique(row_of_example, return_index=True)
         else:
-            keys = Draws(self.seed, epoch).keys(Stream.ROWS, int(rows.max()) + 1)
-        turns = np.empty(len(keys), np.int64)
-        turns[np.argsort(keys, kind="stable")] = np.arange(len(keys))
-        bounds = np.cumsum(np.bincount(turns[rows]))
-        return _RowPlan(
-            examples[np.argsort(turns[rows], kind="stable")], np.concatenate([[0], bounds])
-        )
+            sort_keys = Draws(self.seed, epoch).keys(Stream.ROWS, int(row_of_example.max()) + 1)
+        place_of_row = np.empty(len(sort_keys), np.int64)
+        place_of_row[np.argsort(sort_keys, kind="stable")] = np.arange(len(sort_keys))
+        places = place_of_row[row_of_example]
+        bounds = np.cumsum(np.bincount(places))
+        return _RowPlan(examples[np.argsort(places, kind="stable")], np.concatenate([[0], bounds]))
 
     def _batch(self, epoch: int, position: int) -> Batch:
         first = position * self.batch_size

@@ -91,13 +91,14 @@ class LabelMethods(TextMethods):
                 labels needs them.
 
         Returns:
-            float32 [texts, classes]; float32 [classes] for one text.
+            float32 [texts, classes]; float32 [classes] for one text. A regression of one number has
+            one class.
 
         Raises:
             ValueError: if the model has no labels or needs pairs, or the texts differ in number.
         """
         self._require(features.LABEL, "predict_scores")
-        if self._answering().reads_apart:
+        if self._answering().reads_apart:  # each text of a pair is a row: two rows an example
             runner = self._runner()
             rows = runner.encode_apart(texts, pairs or ())
             logits = runner.per_example(features.LABEL, rows, group=2)

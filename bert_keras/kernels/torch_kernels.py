@@ -243,7 +243,7 @@ def merge_heads(x: Any) -> Any:
 
 
 def over_heads(mask: Any) -> Any:
-    """See `kernels.over_heads`."""
+    """Return bool [batch, 1, 1, key], or [batch, 1, query, key]; see `kernels.over_heads`."""
     mask = _tensor(mask).bool()
     return mask[:, None, None] if mask.ndim == 2 else mask[:, None]
 

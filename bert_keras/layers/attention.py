@@ -236,7 +236,10 @@ class AttentionProbabilities(SerializableLayer):
 
     Args:
         attention: the attention.
-        layer_norm: the normalisation before it, of a block that normalises first; None for none.
+        layer_norm: the normalisation before the attention, in a pre-norm block; None in a post-norm
+            block.
+
+    Output: [batch, num_heads, queries, keys].
     """
 
     def __init__(self, attention: SelfAttention, layer_norm: LayerNorm | None = None, **kwargs):

@@ -111,7 +111,8 @@ class TransformerBlock(SerializableLayer):
             it when it compiles its step.
         reads_positions: False, because the embeddings or distances have the positions. A block
             that reads them is called with `position_ids` as well, int32 [batch, length] or None
-            for 0, 1, 2 and so on. Its `queries` come with their `query_position_ids`.
+            for 0, 1, 2 and so on. With `queries` it is called with `query_position_ids` too, int32
+            [batch, queries]: the positions of the tokens that it computes.
         norm_before_attention: None, because the block normalises after each part.
     """
 
@@ -252,7 +253,10 @@ class FirstToken(_SomeTokens):
         """[batch, length, hidden_size] -> [batch, 1, hidden_size]."""
         positions = {}
         if position_ids is not None:
-            positions = _positions(position_ids, position_ids[:, :1])
+            positions = {
+                "position_ids": position_ids,
+                "query_position_ids": position_ids[:, :1],
+            }
         return self.block(x, padding_mask, training=training, queries=x[:, :1], **positions)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
@@ -312,7 +316,10 @@ class TokensOf(_SomeTokens):
                     batch, length, _ = ops.shape(x)
                     position_ids = ops.tile(ops.arange(length, dtype="int32")[None], (batch, 1))
                 of_queries = self._tokens(position_ids[..., None], positions, first_positions)
-                options = _positions(position_ids, of_queries[..., 0])
+                options = {
+                    "position_ids": position_ids,
+                    "query_position_ids": of_queries[..., 0],
+                }
             outputs = self.block(x, padding_mask, training=training, queries=queries, **options)
         if not self.first:
             return outputs
@@ -345,8 +352,3 @@ class TokensOf(_SomeTokens):
             return outputs
         examples = 1 if first_positions is None else first_positions.shape[1]
         return outputs, keras.KerasTensor((batch, examples, width), dtype=self.compute_dtype)
-
-
-def _positions(position_ids, query_position_ids) -> dict[str, Any]:
-    """Return the arguments of a block that reads positions."""
-    return {"position_ids": position_ids, "query_position_ids": query_position_ids}

@@ -151,8 +151,8 @@ class DistillationLoss(keras.losses.Loss):
 
     Args:
         loss: of the labels. It tells what the logits are: of one label of several, of labels each
-            on its own (binary cross-entropy), numbers (squared error), or vectors that find each
-            other in a batch (`InBatchLoss`).
+            on its own (binary cross-entropy), numbers (squared error), or vectors of pairs, each
+            compared with all others of the batch (`InBatchLoss`).
         temperature: see `Distiller`.
         alpha: see `Distiller`.
     """
@@ -174,7 +174,11 @@ class DistillationLoss(keras.losses.Loss):
         return cls(loss, **values)
 
     def label_classes(self, shape: tuple[int | None, ...]) -> Any:
-        """Return the number of classes of the labels, from the shape [..., 2] of the output."""
+        """Return the number of classes of the labels.
+
+        Args:
+            shape: of the output, [..., 2]: logits of the student and of the teacher.
+        """
         return label_classes(self.loss, shape[:-1])
 
     def call(self, y_true, y_pred):

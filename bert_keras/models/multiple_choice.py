@@ -80,7 +80,13 @@ class MultipleChoice(ChoiceMethods, Task):
         return self.options["hidden_activation"] is None
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
-        """Encode prompts, options and the index of the right option; see `FitsText.examples_of`."""
+        """Encode prompts and their options to examples.
+
+        Args:
+            columns: the prompts, and the options of each: lists of str.
+            y: indices of the right options; None for none.
+            options: arguments of `choice_examples`; see `FitsText.examples_of`.
+        """
         prompts, choices = texts_of("prompt", columns[0]), words_of_rows("options", columns[1])
         answers = None if y is None else labels_of("y", y)
         examples = Choices(prompts, choices, answers)

@@ -209,8 +209,9 @@ class LayerRates:
         super().__init__(*args, **kwargs)
         self.layer_decay = float(layer_decay)
         self.unfreeze_every = int(unfreeze_every)
+        # Depth of each variable of the model, in the order of `build`; see `depths`.
         self._depths: tuple[int, ...] = ()
-        self._rate_of_a_layer: Any = None
+        self._rate_of_a_layer: Any = None  # rate of the depth whose weights decay now
 
     def build(self, variables: list[Any]) -> None:
         """Create the optimizer's variables for those of the model (Keras's hook)."""

@@ -148,10 +148,16 @@ def _open(model: str, values: dict[str, Any]) -> Any:
 def _options(
     predictor: Any, model: str, null_threshold: float | None, prompt_name: str
 ) -> dict[str, Any]:
-    """Return options of the predictor's method.
+    """Return the keyword arguments of the method of `Predictor` that answers.
+
+    Args:
+        predictor: a `Predictor`.
+        model: the model as the command line names it, for messages.
+        null_threshold: by how much the score of "no answer" must win; None for the model's own.
+        prompt_name: name of one of the model's prompts; "" for its default.
 
     Raises:
-        UsageError: an option that is of another task.
+        UsageError: the model has no such prompt, or its method does not take the argument.
     """
     from bert_keras.inference import prompt_of
 
@@ -163,7 +169,7 @@ def _options(
             raise UsageError(f"null_threshold= is for questions. {model}: a {kind}.")
         options["null_threshold"] = null_threshold
     if prompt_name:
-        try:
+        try:  # before a text is read: the name must be one of the model's
             prompt_of(task.options, prompt_name=prompt_name)
         except ValueError as error:
             raise UsageError(f"prompt_name=: {error}") from error

@@ -124,7 +124,7 @@ class Progress:
         self._shown_at = monotonic()
         self._shown_step = start_step
         self._live: Live | None = None
-        self._aside = ""  # what is shown of what is no step
+        self._aside = ""  # progress of work that is no step, such as measuring; "" for none
 
     def __enter__(self) -> Progress:
         with contextlib.suppress(OSError):
@@ -201,11 +201,15 @@ class Progress:
             self._print_line()
 
     def _rows(self) -> dict[str, list[str]]:
-        """Return what is known, by what it is about."""
+        """Return the texts of the latest values, by the name of their line.
+
+        "held-out" has values of pretraining on held-out documents, "dev" the score of a
+        fine-tuning. A line without values is left out.
+        """
         of_training = [_loss(self._values)] if "loss" in self._values else []
         held_out = self._known(_HELD_OUT)
         on_dev = self._known({_SCORE: f"{self._score_name()} {{:.4f}}"})
-        if self._measured_step != self._step:  # else it reads as if it were of now
+        if self._measured_step != self._step:  # older values say at which step they were measured
             for texts in filter(None, (held_out, on_dev)):
                 texts[-1] += f" (step {self._measured_step:,})"
         rows = {
@@ -217,6 +221,7 @@ class Progress:
         return {name: texts for name, texts in rows.items() if texts}
 
     def _known(self, shown: Mapping[str, str]) -> list[str]:
+        """Format the values that there are; `shown` has a format for each key of metrics.jsonl."""
         known = [
             text.format(self._values[key]) for key, text in shown.items() if key in self._values
         ]

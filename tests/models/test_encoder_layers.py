@@ -6,7 +6,9 @@ import keras
 import pytest
 
 import bert_keras as bk
+from bert_keras import config
 from bert_keras.models.encoder_layers import (
+    BLOCKS,
     EncoderLayers,
     encoder_inputs,
     packed_inputs,
@@ -15,6 +17,10 @@ from bert_keras.models.encoder_layers import (
 from tests.contracts import TINY
 
 _POLICY = keras.DTypePolicy("float32")
+
+
+def test_a_config_names_every_kind_of_block() -> None:
+    assert tuple(BLOCKS) == config.BLOCKS
 
 
 def test_layers_are_named_and_as_many_as_the_config_says() -> None:
