@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras import Tokenizer
-from bert_keras.data import read_table
-from bert_keras.training.demo_corpus import documents
+from bert_keras.data import demo_documents, read_table
 
 
 def mini_lm() -> str:
@@ -304,7 +303,7 @@ LENGTHS, BATCHES, BATCH = (8, 16, 32, 64, 128, 256), (1, 2, 4, 8, 16, 32, 64), 3
 def texts_of(data: Path | None) -> tuple[list[str], list[str]]:
     """All sentences, and all paragraphs of 500 to 700 characters."""
     if data is None:
-        lines = list(dict.fromkeys(line for document in documents() for line in document))
+        lines = list(dict.fromkeys(line for document in demo_documents() for line in document))
         return [line for line in lines if len(line) <= 120], _paragraphs(lines)
     table = read_table(
         data / "stsb" / "official_dev.tsv",

@@ -24,7 +24,7 @@ from rich.table import Table
 from benchmarks import report
 from benchmarks.contest import OURS, Contender, contest, summary
 from bert_keras import Tokenizer, data
-from bert_keras.training import demo_corpus
+from bert_keras.data import demo_documents
 
 PACKAGES = ("bert-keras", "keras-hub", "tensorflow", "tensorflow-text", "tokenizers")
 LIBRARY, HUB = "tokenizers", "KerasHub, preprocessing"
@@ -47,7 +47,7 @@ def contenders(text: Path, tokenizer: Path) -> list[Contender]:
 
 def written(path: Path, *, quick: bool) -> Path:
     """The English inside CPython as a text file; of --quick a part of it."""
-    documents = list(demo_corpus.documents())[: _QUICK_DOCUMENTS if quick else None]
+    documents = list(demo_documents())[: _QUICK_DOCUMENTS if quick else None]
     path.write_text("\n\n".join("\n".join(lines) for lines in documents), encoding="utf-8")
     return path
 

@@ -5,6 +5,7 @@ from bert_keras.data.batches import BaseExamples, Batch, Examples
 from bert_keras.data.corpus import MANIFEST, Corpus
 from bert_keras.data.corpus_writer import require_vacant, split_of, write
 from bert_keras.data.counter_rng import Draws, Stream
+from bert_keras.data.demo_corpus import demo_documents, write_demo_corpus
 from bert_keras.data.documents import LAYOUTS, Documents, read
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts, label_names
 from bert_keras.data.fill_mask import MaskedTexts
@@ -47,6 +48,7 @@ __all__ = [
     "Texts",
     "choice_examples",
     "dataset",
+    "demo_documents",
     "encode",
     "fill_rows",
     "from_bio",
@@ -73,4 +75,5 @@ __all__ = [
     "validation_split",
     "write",
     "write_conll",
+    "write_demo_corpus",
 ]

@@ -20,9 +20,9 @@ from rich.text import Text
 
 from bert_keras import escaping
 from bert_keras.config import BertConfig
-from bert_keras.data import Corpus, read
+from bert_keras.data import Corpus, demo_documents, read
 from bert_keras.errors import Step
-from bert_keras.training import demo_corpus, last_steps, machine
+from bert_keras.training import last_steps, machine
 from bert_keras.training.prepare import find_prepared, open_tokenizer
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.pretrain_setup import build_task, check_held_out
@@ -151,7 +151,7 @@ def _sizes(recipe: PretrainRecipe) -> str:
 
 def _text_bytes(recipe: PretrainRecipe) -> int:
     if recipe.corpus == "demo":
-        return sum(len(text) + 1 for document in demo_corpus.documents() for text in document)
+        return sum(len(text) + 1 for document in demo_documents() for text in document)
     if prepared := _prepared(recipe):
         return prepared.manifest["counts"]["text_bytes"]
     documents = read(recipe.corpus)

@@ -33,8 +33,7 @@ def main(arguments: list[str]) -> int:
     # Keras and its backend take seconds to import: not for --help.
     from rich.table import Table
 
-    from bert_keras.training.finetune_data import read
-    from bert_keras.training.load_finetuned import open_finetuned
+    from bert_keras.training.finetune_data import open_finetuned, read
 
     opened = open_finetuned(arguments, "evaluate", ("data",))
     out = _folder(arguments[0], opened.own["data"], opened.own["out"])

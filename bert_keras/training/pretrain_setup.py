@@ -16,8 +16,10 @@ from bert_keras.data import (
     Corpus,
     PackedExamples,
     PretrainingExamples,
+    demo_documents,
     read,
     split_of,
+    write_demo_corpus,
 )
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.features import NSP, PAIR_LOSSES
@@ -31,7 +33,7 @@ from bert_keras.models import (
     Task,
 )
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.training import demo_corpus, prepare
+from bert_keras.training import prepare
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.run_folder import PretrainFolder
 from bert_keras.training.setup import compile_for, dtype_policy
@@ -207,7 +209,7 @@ def check_held_out(recipe: PretrainRecipe) -> None:
         return
     needed = 2 if recipe.loss == NSP else 1
     if recipe.corpus == "demo":
-        documents = demo_corpus.documents()
+        documents = demo_documents()
     else:  # each line as a sentence: the documents are the same, and nothing is split
         documents = read(recipe.corpus, layout="sentences", field=recipe.field)
     count = found = 0
@@ -265,7 +267,7 @@ def _prepare(recipe: PretrainRecipe, folder: PretrainFolder) -> None:
     check_held_out(recipe)  # before the vocabulary is learned
     source, file_names = recipe.corpus, ()
     if source == "demo":
-        source = str(demo_corpus.write(folder.path / "demo.txt"))
+        source = str(write_demo_corpus(folder.path / "demo.txt"))
         file_names = ("demo.txt",)  # the folder is no part of the text
     prepare.prepare(
         corpus=source,

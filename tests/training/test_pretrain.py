@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from bert_keras import load_checkpoint
+from bert_keras.data import demo_corpus
 from bert_keras.resume import RunLock
-from bert_keras.training import demo_corpus
+from bert_keras.training import dry_run, pretrain_setup
 from bert_keras.training.pretrain import main
 from bert_keras.training.pretrain_recipe import known_recipes
 
@@ -27,7 +28,7 @@ FILES = {"run.json", "metrics.jsonl", "speed.jsonl", "report.md", "loss.png", "m
 
 @pytest.fixture(scope="session")
 def part_of_demo() -> list[list[str]]:
-    return list(islice(demo_corpus.documents(), 0, None, 5))
+    return list(islice(demo_corpus.demo_documents(), 0, None, 5))
 
 
 @pytest.fixture
@@ -37,7 +38,8 @@ def quick_demo(part_of_demo: list[list[str]], monkeypatch: pytest.MonkeyPatch) -
     def documents() -> Iterator[list[str]]:
         return iter(part_of_demo)
 
-    monkeypatch.setattr(demo_corpus, "documents", documents)
+    for module in (demo_corpus, dry_run, pretrain_setup):
+        monkeypatch.setattr(module, "demo_documents", documents)
 
 
 def _records(folder: Path) -> list[dict[str, float]]:

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bert_keras.data import demo_corpus
 from bert_keras.errors import ArtifactError, DataError, UsageError
-from bert_keras.training import demo_corpus, pretrain_setup
+from bert_keras.training import pretrain_setup
 from bert_keras.training.prepare import prepare
 from bert_keras.training.pretrain_recipe import PretrainRecipe, load_recipe
 from bert_keras.training.pretrain_setup import (
@@ -113,7 +114,8 @@ def test_a_demo_corpus_does_not_name_its_folder(
     recipe: PretrainRecipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder may be given with "~", and the manifest must not hold the home folder."""
-    monkeypatch.setattr(demo_corpus, "documents", lambda: [sentences(1).splitlines()] * 20)
+    for module in (demo_corpus, pretrain_setup):
+        monkeypatch.setattr(module, "demo_documents", lambda: [sentences(1).splitlines()] * 20)
     corpora = _open(recipe, corpus="demo", vocab_size=100)
     for corpus in (corpora.train, corpora.held_out):
         assert [file["name"] for file in corpus.manifest["origin"]["files"]] == ["demo.txt"]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bert_keras.data import demo_corpus
+from bert_keras.data.demo_corpus import demo_documents, prose, write_demo_corpus
 from bert_keras.errors import DataError
-from bert_keras.training import demo_corpus
-from bert_keras.training.demo_corpus import documents, prose, write
 
 _MODULE = '''"""Opens a drawer and tells what is in it.
 
@@ -54,7 +54,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_document_is_a_module_in_the_order_of_its_source(library: Path) -> None:
-    chair, desk = documents()
+    chair, desk = demo_documents()
 
     assert chair == [
         "Opens a drawer and tells what is in it.",
@@ -66,11 +66,11 @@ def test_a_document_is_a_module_in_the_order_of_its_source(library: Path) -> Non
 
 
 def test_the_file_has_a_paragraph_per_line(library: Path, tmp_path: Path) -> None:
-    path = write(tmp_path / "new" / "demo.txt")
+    path = write_demo_corpus(tmp_path / "new" / "demo.txt")
 
     assert path == tmp_path / "new" / "demo.txt"
     blocks = path.read_bytes().decode().split("\n\n")
-    assert [block.rstrip("\n").split("\n") for block in blocks] == list(documents())
+    assert [block.rstrip("\n").split("\n") for block in blocks] == list(demo_documents())
     assert [other.name for other in path.parent.iterdir()] == ["demo.txt"]
 
 
@@ -79,7 +79,7 @@ def test_no_source_files_is_an_error(library: Path, tmp_path: Path) -> None:
         path.unlink()
 
     with pytest.raises(DataError, match="holds no source files of the standard library"):
-        write(tmp_path / "demo.txt")
+        write_demo_corpus(tmp_path / "demo.txt")
     assert not (tmp_path / "demo.txt").exists()
 
 
@@ -126,7 +126,7 @@ def test_prose(text: str, paragraphs: list[str]) -> None:
 
 
 def test_what_this_python_ships() -> None:
-    found = list(documents())
+    found = list(demo_documents())
     paragraphs = [paragraph for document in found for paragraph in document]
     text = "\n".join(paragraphs)
 

@@ -51,8 +51,8 @@ _SENTENCE_END = re.compile(r"[.!?][\"')]*$")
 _SHORT = 5  # words; a shorter line without a full stop is a heading or a label
 
 
-def documents() -> Iterator[list[str]]:
-    """Yields the documents, each a list of paragraphs (a line of prose each), in a fixed order.
+def demo_documents() -> Iterator[list[str]]:
+    """Yield the documents, each a list of paragraphs (a line of prose each), in a fixed order.
 
     Raises:
         DataError: this Python was installed without the source files of its library.
@@ -68,11 +68,11 @@ def documents() -> Iterator[list[str]]:
             yield paragraphs
 
 
-def write(path: str | os.PathLike[str]) -> Path:
-    """Writes the documents as text: a paragraph per line, a blank line between documents, UTF-8."""
+def write_demo_corpus(path: str | os.PathLike[str]) -> Path:
+    """Write the documents as UTF-8 text: a paragraph per line, a blank line between documents."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    texts = ("".join(line + "\n" for line in paragraphs) for paragraphs in documents())
+    texts = ("".join(line + "\n" for line in paragraphs) for paragraphs in demo_documents())
     file_io.write_text(path, "\n".join(texts))
     return path
 
