@@ -89,7 +89,8 @@ def print_comparison(
     console = console or escaping.console()
     if type(first) is not type(second):
         raise UsageError(
-            f"A {type(first).__name__} and a {type(second).__name__} cannot be compared."
+            f"A {type(first).__name__} and a {type(second).__name__} cannot be compared. Name two "
+            "checkpoints of one class."
         )
     inputs = {"random ids": _random(first)}
     if texts := _texts(first, folder):
@@ -135,7 +136,10 @@ def _outputs(model: Any, x: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     try:
         outputs = model.predict_on_batch({tensor.name: x[tensor.name] for tensor in model.inputs})
     except KeyError as error:
-        raise UsageError(f"The models have different inputs: {error} is missing.") from None
+        raise UsageError(
+            f"The models have different inputs: {error} is missing. Name two checkpoints of one "
+            "class and family."
+        ) from None
     return {name: np.asarray(values) for name, values in outputs.items()}
 
 

@@ -76,7 +76,10 @@ def export(
     for path in targets:
         escaping.require_utf8(path, "The folder")
     if taken := [str(path) for path in targets if path.exists()]:
-        raise UsageError(f"{', '.join(taken)}: exists already and is not written over.")
+        raise UsageError(
+            f"{', '.join(taken)}: exists already and is not written over. Give another --version, "
+            "or leave it out for the next one."
+        )
     tables: list[Any] = []
     try:
         with _Status(f"{source}: reading") as say:
@@ -156,7 +159,9 @@ def serve_check(
         except (UsageError, ArtifactError, ImportError):
             raise
         except Exception as error:
-            raise ArtifactError(f"{folder}: does not load: {error}") from error
+            raise ArtifactError(
+                f"{folder}: does not load: {error}. Export the model again."
+            ) from error
     examples: Any = checking.columns_of(client, checking.EXAMPLES)
     if texts is not None:
         examples = _read(texts, client.names)
@@ -178,7 +183,9 @@ def serve_check(
         console.print(mark, f"{check.name}: {check.told}")
         failed += not check.passed
     if failed:
-        raise ArtifactError(f"{folder}: {failed} of the checks failed.")
+        raise ArtifactError(
+            f"{folder}: {failed} of the checks failed. Do not serve this model; export it again."
+        )
 
 
 def _read(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -215,7 +222,7 @@ def _read(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
         for name in names:
             columns[name].append(_checked(value[name], name, f"{path}:{number}: {name}"))
     if not columns[names[0]]:
-        raise DataError(f"{path}: holds no text.")
+        raise DataError(f"{path}: holds no text. Write a text or a JSON object on each line.")
     return columns
 
 

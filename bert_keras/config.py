@@ -231,7 +231,10 @@ class BertConfig:
                 f"Unknown config values: {', '.join(unknown)}. Known: {', '.join(sorted(known))}"
             )
         if "vocab_size" not in values:
-            raise ValueError("The config has no `vocab_size`.")
+            raise ValueError(
+                "The config has no `vocab_size`. Add the number of entries of the vocabulary. "
+                f"Received: {', '.join(sorted(values)) or 'no values'}"
+            )
         return cls(**values)
 
     def save(self, path: str | Path) -> None:

@@ -43,6 +43,10 @@ class ResourceError(RuntimeError):
     exit_code = 5
 
 
+# Advice at the end of messages about damaged files.
+COPY_AGAIN = "Download or copy it again."
+
+
 class NumericError(RuntimeError):
     """Weights, losses or other numbers are not finite. Exit code 6."""
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
 from bert_keras import escaping
-from bert_keras.errors import ArtifactError, ResourceError
+from bert_keras.errors import COPY_AGAIN, ArtifactError, ResourceError
 
 _NEW = ".tmp-"  # prefix of what is being written or removed
 _OLD = ".old-"  # prefix of an old folder until its successor is in its place
@@ -214,7 +214,7 @@ def read_bytes(path: Path, at_most: int = LARGE) -> bytes:
         ArtifactError: if there is no such file, or it is larger.
     """
     if not path.is_file():
-        raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
+        raise ArtifactError(f"{path}: no such file. Add it, or name another checkpoint folder.")
     with path.open("rb") as file:
         content = file.read(at_most + 1)
     if len(content) > at_most:
@@ -240,9 +240,9 @@ def parse_json(text: bytes, path: Path) -> Any:
     except ArtifactError:  # it is a ValueError too
         raise
     except ValueError as error:
-        raise ArtifactError(f"{path}: not JSON ({error}).") from error
+        raise ArtifactError(f"{path}: not JSON ({error}). {COPY_AGAIN}") from error
     except RecursionError:
-        raise ArtifactError(f"{path}: deeper than any file of a checkpoint.") from None
+        raise ArtifactError(f"{path}: deeper than any file of a checkpoint. {COPY_AGAIN}") from None
 
 
 def unique_keys(
@@ -323,7 +323,9 @@ def one_writer(target: Path) -> Generator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ResourceError(f"{target}: another process is writing it.") from None
+            raise ResourceError(
+                f"{target}: another process is writing it. Wait for it, or choose another path."
+            ) from None
         if not os.fstat(descriptor).st_nlink:  # the other process has just removed the file
             raise ResourceError(f"{target}: another process has just written it. Try again.")
         try:

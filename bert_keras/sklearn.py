@@ -193,7 +193,8 @@ class TextRegressor(RegressorMixin, _FineTuned):
         targets = np.asarray(y, np.float64)
         if targets.ndim != 1 or not np.isfinite(targets).all():
             raise ValueError(
-                f"`y` must be one finite number for each text. Received: shape {targets.shape}"
+                "`y` must be one finite number for each text. Received: "
+                + (f"shape {targets.shape}" if targets.ndim != 1 else "NaN or infinity")
             )
         self.mean_ = float(targets.mean())
         self.scale_ = float(targets.std()) or 1.0

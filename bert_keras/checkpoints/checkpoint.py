@@ -303,10 +303,11 @@ class Checkpoint(abc.ABC):
         refused = [path for path in strangers if not begins(path, (*allow_missing, *names.zeros))]
         if refused:
             is_head = all(begins(path, hugging_face.HEADS) for path in refused)
+            layers = dict.fromkeys(path.partition("/")[0] for path in refused)
             raise ArtifactError(
                 f"{self.directory}: this kind of checkpoint has nothing for {', '.join(refused)}. "
-                "If these may keep their new weights, say so: allow_missing=(…)"
-                + (", or new_head=True for a whole new head." if is_head else ".")
+                f"To start them with new weights pass allow_missing=({', '.join(map(repr, layers))}"
+                + (",), or new_head=True for a whole new head." if is_head else ",).")
             )
         return names.entries(known)
 

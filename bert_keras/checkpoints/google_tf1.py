@@ -163,7 +163,8 @@ _MORE = {
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"}
 _ENCODED = "electra/encoder/layer_0/attention/self/query/kernel"
 _GENERATED = "generator/encoder/layer_0/attention/self/query/kernel"
-_REQUIRED = ("inner_group_num", "net_structure_type")  # values: `config_keys.REQUIRED`
+_REQUIRED = ("inner_group_num", "net_structure_type")  # values: `hugging_face_names.REQUIRED`
+_OTHER_FORMAT = "Use the format hugging_face, which can store every model."
 
 
 def is_one(directory: Path) -> bool:
@@ -251,14 +252,8 @@ def has_pooler(shapes: Shapes) -> bool:
 def options_of(class_name: str, family: str, shapes: Shapes) -> dict[str, Any]:
     """Return the constructor options of a task that follow from its variables and its family.
 
-    Args:
-        class_name: name of our class.
-        family: model family. ALBERT was pretrained with sentence order prediction (SOP), the other
-            families with next sentence prediction (NSP).
-        shapes: shape of each variable, by name.
-
-    Returns:
-        `generator_size` of an ELECTRA, `loss` of a `Pretrainer`, `num_classes` of a classifier.
+    These are `generator_size` of an ELECTRA, `loss` of a `Pretrainer` (ALBERT was pretrained with
+    sentence order prediction, BERT with next sentence prediction), `num_classes` of a classifier.
     """
     options: dict[str, Any] = {}
     widths = [shapes.get(name, ())[:1] for name in (_GENERATED, _ENCODED)]
@@ -289,10 +284,13 @@ def read_config(values: dict[str, Any], path: Path, family: str, *, pooler: bool
         path, values, {*keys.values(), *_REQUIRED, *hugging_face_names.GOOGLE_IRRELEVANT}
     )
     if missing := sorted(set(keys.values()) - set(values)):
-        raise ArtifactError(f"{path}: missing: {', '.join(missing)}")
+        raise ArtifactError(f"{path}: missing: {', '.join(missing)}. Add the values of the model.")
     ours = {name: values[theirs] for name, theirs in keys.items()}
     if str(ours["activation"]) not in _ACTIVATIONS:
-        raise ArtifactError(f"{path}: not supported: hidden_act={ours['activation']!r}")
+        raise ArtifactError(
+            f"{path}: not supported: hidden_act={ours['activation']!r}. Supported: "
+            f"{', '.join(_ACTIVATIONS)}"
+        )
     ours["activation"] = _ACTIVATIONS[ours["activation"]]
     try:
         return BertConfig.from_dict({**ours, "pooler": pooler, "family": family})
@@ -314,15 +312,15 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
     for name in ("activation", "layer_norm_epsilon") if class_name == "MaskedLM" else ():
         if model.options[name] not in (None, getattr(config, name)):
             raise UsageError(
-                f"The MLM head of Google's code has the encoder's {name}. "
-                f"Received: {name}={model.options[name]!r}"
+                f"The MLM head of Google's code has the encoder's {name}. Received: "
+                f"{name}={model.options[name]!r}. {_OTHER_FORMAT}"
             )
     names = names_of(config.family, class_name, {})
     weights = plain_weights(model)
     if strangers := [weight.path for weight in weights if not names.knows(weight.path)]:
         raise UsageError(
             f"Google's {config.family} has no place for {', '.join(strangers)}, so a "
-            f"{class_name} cannot be written as a TF1 checkpoint."
+            f"{class_name} cannot be written as a TF1 checkpoint. {_OTHER_FORMAT}"
         )
     entries = names.entries(weights)
     streaming.check(entries)
@@ -349,7 +347,8 @@ def _write_config(config: BertConfig, class_name: str) -> dict[str, Any]:
     """
     if config.family not in FAMILIES:
         raise UsageError(
-            f"There was no {config.family} in TF1: only {', '.join(FAMILIES)} can be written so."
+            f"There was no {config.family} in TF1: only {', '.join(FAMILIES)} can be written so. "
+            f"{_OTHER_FORMAT}"
         )
     words = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
     keys = {**_SIZES, **_MORE[config.family]}
@@ -361,7 +360,7 @@ def _write_config(config: BertConfig, class_name: str) -> dict[str, Any]:
         raise UsageError(
             f"Google's code has no such {config.family} for a {class_name}: its gelu is the tanh "
             "approximation (activation='gelu_tanh'), its layer_norm_epsilon 1e-12, its positions "
-            f"learned from 0 on. Received: {config}"
+            f"learned from 0 on. Received: {config}. {_OTHER_FORMAT}"
         )
     return values
 

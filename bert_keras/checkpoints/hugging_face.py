@@ -173,7 +173,8 @@ def _problem(theirs: Any, path: Path) -> str:
     for ours, name in _PROBLEMS.items():
         if name == theirs:
             return ours
-    raise ArtifactError(f"{path}: not supported: problem_type={theirs!r}")
+    supported = ", ".join(_PROBLEMS.values())
+    raise ArtifactError(f"{path}: not supported: problem_type={theirs!r}. Supported: {supported}")
 
 
 # === Configs and names ===
@@ -274,7 +275,7 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     absent = {key for key in counts if key in values and values[key] is None}
     if missing := sorted(absent | set(family.sizes.values()).difference(told)):
         named = (f"{key} (null)" if key in values else key for key in missing)
-        raise ArtifactError(f"{path}: missing: {', '.join(named)}")
+        raise ArtifactError(f"{path}: missing: {', '.join(named)}. Add the values of the model.")
     ours = {ours: told[theirs] for ours, theirs in keys.items()}
     ours["activation"] = activation(ours["activation"], f"{path}: {keys['activation']}")
     if isinstance(ours.get("position_embedding"), bool):
@@ -287,7 +288,9 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
         if type(ours["max_positions"]) is int:  # else `BertConfig` refuses it
             ours["max_positions"] -= offset
     if not ours["num_segments"] and "num_segments" not in family.fixed:
-        raise ArtifactError(f"{path}: not supported: type_vocab_size=0")
+        raise ArtifactError(
+            f"{path}: not supported: type_vocab_size=0. A {name} needs one segment at least."
+        )
     if name == "albert" and ours["embedding_size"] == ours["hidden_size"]:
         raise ArtifactError(
             f"{path}: not supported: embedding_size=hidden_size={ours['hidden_size']}, where "
@@ -319,7 +322,9 @@ def activation(theirs: Any, what: str) -> str:
         ArtifactError: if we have no such activation.
     """
     if not isinstance(theirs, str) or theirs not in _ACTIVATIONS:
-        raise ArtifactError(f"{what}: not supported: {theirs!r}")
+        raise ArtifactError(
+            f"{what}: not supported: {theirs!r}. Supported: {', '.join(_ACTIVATIONS)}"
+        )
     return _ACTIVATIONS[theirs]
 
 

@@ -40,7 +40,7 @@ from bert_keras.checkpoints.hugging_face_names import (
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap, TensorSpec
 from bert_keras.config import BertConfig
-from bert_keras.errors import ArtifactError
+from bert_keras.errors import COPY_AGAIN, ArtifactError
 from bert_keras.layers import state as states
 from bert_keras.tokenizers.files import transformer_folder
 
@@ -100,7 +100,8 @@ def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path)
             ranks = [shape for key, shape in file.shapes.items() if key.startswith(f"{name}/lora_")]
             if len(ranks) != 2 or ranks[0][1:] + ranks[1][:1] != (values["rank"],) * 2:
                 raise ArtifactError(
-                    f"{path}: no adapter of rank {values['rank']} for {name}. Received: {ranks}"
+                    f"{path}: no adapter of rank {values['rank']} for {name}. Received: {ranks}. "
+                    f"{MANIFEST} and this file must be of one save. {COPY_AGAIN}"
                 )
         try:
             states.set_state(model, state)
@@ -115,7 +116,7 @@ def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path)
             if whole[0] != whole[1]:
                 raise ArtifactError(
                     f"{path}: {entry.tensor}: expected {entry.variable.dtype}. "
-                    f"Received: {values.dtype}"
+                    f"Received: {values.dtype}. {COPY_AGAIN}"
                 )
             entry.variable.assign(values)
 
@@ -311,7 +312,8 @@ class Folder(Checkpoint):
             sentences = self._sentences
             if sentences.class_name not in VECTOR_CLASSES:
                 raise ArtifactError(
-                    f"{sentences.path}: of a {sentences.class_name}, which makes no vectors."
+                    f"{sentences.path}: the folder holds a {sentences.class_name}, which gives no "
+                    f"vectors. Open it with {sentences.class_name}.from_preset."
                 )
             sentences.check_size(config.hidden_size)
             return sentences.options, sentences.path
@@ -386,7 +388,7 @@ def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Pat
         told = ", ".join(f"{key}={written[key]!r:.100}" for key in absent)
         raise ArtifactError(
             f"{path}: missing: {', '.join(absent)}, where other libraries have a default of their "
-            f"own. {MANIFEST} says {told}."
+            f"own. Add the values of {MANIFEST}: {told}."
         )
 
 

@@ -440,7 +440,11 @@ def require_known_values(values: Mapping[str, Any], path: Path) -> None:
     """
     for key, accepted in REQUIRED.items():
         if not any(values.get(key) is value or values.get(key) == value for value in accepted):
-            raise ArtifactError(f"{path}: not supported: {key}={values[key]!r:.200}")
+            supported = ", ".join(repr(value) for value in accepted if value is not None)
+            raise ArtifactError(
+                f"{path}: not supported: {key}={values[key]!r:.200}, with which the model computes "
+                f"something else. Supported: {supported or 'a config without this key'}"
+            )
 
 
 # === Classes of a folder ===

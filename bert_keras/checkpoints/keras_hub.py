@@ -38,6 +38,10 @@ _EXTRA_OF = {
 }
 _EXTRA = tuple(dict.fromkeys(name for names in _EXTRA_OF.values() for name in names))
 _PACKAGES = ("keras_hub", "keras_nlp")  # the second is its old name
+_ENCODER_ALONE = (
+    "Convert its encoder alone, `task.encoder`, or save the task in the format hugging_face, which "
+    "stores all options."
+)
 _POOLINGS = ("mean", "cls", "max")  # poolings that KerasHub has
 # Options that may differ from KerasHub's: dropout does not change the outputs of inference.
 _FREE = ("hidden_dropout",)
@@ -91,7 +95,9 @@ def read_options(
         ArtifactError: if a value is missing, or our task cannot compute the same outputs.
     """
     if missing := sorted(set(head.keys.values()) - set(values)):
-        raise ArtifactError(f"{what}: missing: {', '.join(missing)}")
+        raise ArtifactError(
+            f"{what}: missing: {', '.join(missing)}. Add the arguments that the task was made with."
+        )
     known = {
         *head.keys.values(),
         *hugging_face_names.KERAS_LAYER,
@@ -108,7 +114,8 @@ def read_options(
     if values.get("hidden_dim", config.hidden_size) != config.hidden_size:
         raise ArtifactError(
             f"{what}: not supported: hidden_dim={values['hidden_dim']!r} of a head over a backbone "
-            f"with hidden_dim={config.hidden_size}"
+            f"with hidden_dim={config.hidden_size}. Only heads as wide as their backbone can be "
+            "converted. Open the encoder alone: BertEncoder.from_preset."
         )
     return {**head.fixed, **{ours: values[theirs] for ours, theirs in head.keys.items()}}
 
@@ -145,14 +152,12 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
         if row.family == family and head.class_name == ours
     ]
     if not rows:
-        raise UsageError(
-            f"KerasHub has no {ours} of the family {family}. Write its encoder: task.encoder."
-        )
+        raise UsageError(f"KerasHub has no {ours} of the family {family}. {_ENCODER_ALONE}")
     (backbone, name, head), config = rows[0], task.encoder.config
     if not hugging_face.are_theirs(task.options):
         raise UsageError(
             f"KerasHub's {name} reads the last layer alone. "
-            f"Received: representation={task.options['representation']!r}"
+            f"Received: representation={task.options['representation']!r}. {_ENCODER_ALONE}"
         )
 
     def value(option: str) -> Any:
@@ -166,12 +171,14 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
         lost["pooling"] = task.options["pooling"]
     if lost:
         raise UsageError(
-            f"KerasHub's {name} has no place for {', '.join(lost)}. Received: {lost}. Write its "
-            "encoder: task.encoder; or keep the folder of this package, which has it all."
+            f"KerasHub's {name} has no place for {', '.join(lost)}. Received: {lost}. "
+            f"{_ENCODER_ALONE}"
         )
     fixed = {option: theirs for option, theirs in head.fixed.items() if option not in _FREE}
     if fixed != (received := {option: value(option) for option in fixed}):
-        raise UsageError(f"KerasHub's {name} always has {fixed}. Received: {received}")
+        raise UsageError(
+            f"KerasHub's {name} always has {fixed}. Received: {received}. {_ENCODER_ALONE}"
+        )
     return backbone, name, head, {theirs: value(option) for option, theirs in head.keys.items()}
 
 
@@ -189,7 +196,10 @@ def read_extra(directory: Path) -> dict[str, Any]:
     file_io.warn_of_unknown_keys(path, values, {*hugging_face_names.METADATA, _OURS})
     extra = values.get(_OURS, {})
     if not isinstance(extra, dict) or not set(extra) <= set(_EXTRA):
-        raise ArtifactError(f"{path}: {_OURS} must tell {', '.join(_EXTRA)}. Received: {extra!r}")
+        raise ArtifactError(
+            f"{path}: {_OURS} must be an object with no other keys than {', '.join(_EXTRA)}. "
+            f"Received: {extra!r:.200}. Remove the other keys."
+        )
     return extra
 
 
@@ -265,7 +275,10 @@ def _check(config: BertConfig, name: str, values: dict[str, Any]) -> None:
         if key not in free and told[key] != value
     }
     if differ:
-        raise UsageError(f"KerasHub's {name} is always otherwise: {differ}")
+        raise UsageError(
+            f"KerasHub's {name} cannot have these values of the encoder: {differ}. Save the model "
+            "in the format hugging_face."
+        )
 
 
 # === Models in memory ===

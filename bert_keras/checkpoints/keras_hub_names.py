@@ -94,11 +94,16 @@ def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> 
         ArtifactError: if a value is missing or not supported.
     """
     if values.get("num_inner_repetitions", 1) != 1:
-        raise ArtifactError(f"{what}: not supported: num_inner_repetitions")
+        number = values["num_inner_repetitions"]
+        raise ArtifactError(
+            f"{what}: not supported: num_inner_repetitions={number!r:.100}. Supported: 1"
+        )
     known = {*backbone.keys.values(), *hugging_face_names.KERAS_LAYER, "num_inner_repetitions"}
     file_io.refuse_unknown_keys(what, values, known)
     if missing := sorted(set(backbone.keys.values()) - set(values)):
-        raise ArtifactError(f"{what}: missing: {', '.join(missing)}")
+        raise ArtifactError(
+            f"{what}: missing: {', '.join(missing)}. Add the arguments that it was made with."
+        )
     ours = {name: values[theirs] for name, theirs in backbone.keys.items()}
     ours |= {"attention_dropout": ours["dropout"], **backbone.fixed, "family": backbone.family}
     if backbone.family == "albert" and ours["embedding_size"] == ours["hidden_size"]:

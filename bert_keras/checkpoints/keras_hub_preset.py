@@ -32,7 +32,7 @@ from bert_keras.checkpoints.keras_hub_names import (
 from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec
 from bert_keras.config import BertConfig
-from bert_keras.errors import ArtifactError
+from bert_keras.errors import COPY_AGAIN, ArtifactError
 from bert_keras.layers.state import plain_weights
 from bert_keras.task_names import ENCODER
 
@@ -93,7 +93,7 @@ class KerasHubFolder(Checkpoint):
             if key in theirs and theirs[key] != ours.get(key):
                 raise ArtifactError(
                     f"{path}: contradicts {CONFIG}: {key} is {theirs[key]!r:.100} here, "
-                    f"{ours.get(key)!r:.100} there."
+                    f"{ours.get(key)!r:.100} there. Take both files from one save."
                 )
 
     @property
@@ -142,7 +142,7 @@ class KerasHubFolder(Checkpoint):
             return options, self.directory / CONFIG
         values = self.task.get("config")
         if not isinstance(values, dict):
-            raise ArtifactError(f"{path}: no config in it.")
+            raise ArtifactError(f"{path}: no config in it. {COPY_AGAIN}")
         options = tasks.read_options(head, values, config, str(path))
         return {**options, **tasks.read_extra(self.directory)}, path
 
@@ -164,7 +164,8 @@ class KerasHubFolder(Checkpoint):
         if name not in BACKBONES:
             raise ArtifactError(
                 f"{self.directory / CONFIG}: registered_name="
-                f"{self.values.get('registered_name')!r} is not one of {', '.join(BACKBONES)}."
+                f"{self.values.get('registered_name')!r} is not one of {', '.join(BACKBONES)}, "
+                "which can be opened."
             )
         return BACKBONES[name]
 
@@ -182,7 +183,7 @@ class KerasHubFolder(Checkpoint):
         values = self.values.get("config")
         path = self.directory / CONFIG
         if not isinstance(values, dict):
-            raise ArtifactError(f"{path}: no config in it.")
+            raise ArtifactError(f"{path}: no config in it. {COPY_AGAIN}")
         return read_config_of(self._backbone(), values, str(path))
 
 
@@ -197,7 +198,7 @@ def _check_object(path: Path, values: dict[str, Any]) -> None:
     if name not in (None, tasks.class_of(values)):
         raise ArtifactError(
             f"{path}: contradicts itself: class_name={name!r:.100}, "
-            f"registered_name={values.get('registered_name')!r:.100}"
+            f"registered_name={values.get('registered_name')!r:.100}. {COPY_AGAIN}"
         )
 
 

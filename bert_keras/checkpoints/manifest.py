@@ -10,7 +10,7 @@ from typing import Any
 
 from bert_keras import file_io
 from bert_keras.earlier_names import saved_options
-from bert_keras.errors import ArtifactError
+from bert_keras.errors import COPY_AGAIN, ArtifactError
 
 MANIFEST, CONFIG, WEIGHTS = "bert_keras.json", "config.json", "model.safetensors"
 STATE_WEIGHTS = "bert_keras.safetensors"  # see `hugging_face_folder.state_entries`
@@ -66,16 +66,19 @@ def read(directory: Path, classes: Collection[str]) -> dict[str, Any] | None:
     if manifest.get("format") != _FORMAT:
         raise ArtifactError(
             f"{path}: format {manifest.get('format')!r} is not known; "
-            f"this version of bert_keras reads {_FORMAT}."
+            f"this version of bert_keras reads {_FORMAT}. Update bert-keras."
         )
     if manifest.get("class") not in tuple(classes):
-        raise ArtifactError(f"{path}: unknown class {manifest.get('class')!r}.")
+        raise ArtifactError(
+            f"{path}: unknown class {manifest.get('class')!r}. If a newer version wrote it, update "
+            "bert-keras."
+        )
     file_io.refuse_unknown_keys(path, manifest, _KEYS)
     for key in ("options", "config", "sha256"):
         if not isinstance(manifest.get(key), dict):
-            raise ArtifactError(f"{path}: `{key}` is not an object or missing.")
+            raise ArtifactError(f"{path}: `{key}` is not an object or missing. {COPY_AGAIN}")
     if not isinstance(manifest.get("state", {}), dict):
-        raise ArtifactError(f"{path}: `state` is not an object.")
+        raise ArtifactError(f"{path}: `state` is not an object. {COPY_AGAIN}")
     return {**manifest, "options": saved_options(manifest["options"])}
 
 
@@ -115,7 +118,7 @@ def check_header(weights: Path) -> None:
         if length > file_io.SMALL:
             raise ArtifactError(
                 f"{weights}: a header of at most {file_io.SMALL:,} bytes can be opened. "
-                f"Received: {length:,} bytes"
+                f"Received: {length:,} bytes. {COPY_AGAIN}"
             )
         file_io.parse_json(file.read(length), weights)
 

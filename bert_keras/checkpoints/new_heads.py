@@ -251,13 +251,17 @@ def check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | N
         return  # the constructor of the task refuses it
     if told > MOST_CLASSES:
         raise ArtifactError(
-            f"{path}: at most {MOST_CLASSES:,} classes can be opened. Received: {told}"
+            f"{path}: at most {MOST_CLASSES:,} classes can be opened. Received: {told}. For a new "
+            "head pass labels=[…] or num_classes=…."
         )
     if source is None:
         return
     largest = max((size for shape in source.shapes.values() for size in shape), default=0)
     if told > largest:
-        raise ArtifactError(f"{path}: {told} classes, but no tensor of {source.path} has so many.")
+        raise ArtifactError(
+            f"{path}: {told} classes, but no tensor of {source.path} has so many. Take both files "
+            "from one save, or pass new_head=True for a new head."
+        )
 
 
 def check_dense(
@@ -292,5 +296,5 @@ def check_dense(
     if weights > stored:
         raise ArtifactError(
             f"{path}: dense layers of {weights:,} weights, but the tensors of {source.path} have "
-            f"{stored:,} in all."
+            f"{stored:,} in all. Take both files from one save."
         )

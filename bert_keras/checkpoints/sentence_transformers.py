@@ -59,8 +59,8 @@ class SentenceFolder:
         """
         if self.size is not None and self.size != hidden_size:
             raise ArtifactError(
-                f"{self.path}: the pooling is of vectors of size {self.size}, but the encoder "
-                f"gives {hidden_size}."
+                f"{self.path}: the pooling expects token vectors of size {self.size}, but the "
+                f"encoder gives {hidden_size}. Take all files from one save."
             )
 
 
@@ -165,7 +165,9 @@ def _modules(directory: Path) -> list[Module]:
     is_list = isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
     names = [row.get(key) for row in rows for key in ("type", "path")] if is_list else [None]
     if not all(isinstance(name, str) for name in names):
-        raise ArtifactError(f"{path}: not a list of modules, each with its type and path.")
+        raise ArtifactError(
+            f"{path}: not a list of modules, each with its type and path. Received: {rows!r:.200}"
+        )
     if len(rows) > _MOST_MODULES:
         raise ArtifactError(
             f"{path}: expected {_MOST_MODULES} modules at most. Received: {len(rows)}"
@@ -193,7 +195,9 @@ def _prompts(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(prompts, dict) or not all(
         text is None or isinstance(text, str) for text in prompts.values()
     ):
-        raise ArtifactError(f"{path}: prompts must give names a text. Received: {told!r:.200}")
+        raise ArtifactError(
+            f"{path}: prompts must be an object of names and texts. Received: {told!r:.200}"
+        )
     options: dict[str, Any] = {}
     if prompts:
         options["prompts"] = {name: text or "" for name, text in prompts.items()}

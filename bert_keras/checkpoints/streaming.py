@@ -24,7 +24,7 @@ from bert_keras import file_io
 from bert_keras.checkpoints import tensors
 from bert_keras.checkpoints.name_mapping import Shape, TensorSpec
 from bert_keras.checkpoints.tensors import Tensors
-from bert_keras.errors import ArtifactError, NumericError
+from bert_keras.errors import COPY_AGAIN, ArtifactError, NumericError
 
 _KINDS = {
     "float64": "F64",
@@ -105,11 +105,11 @@ class HDF5File(tensors.Tensors):
 
         self.path = path
         if not path.is_file():
-            raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
+            raise ArtifactError(f"{path}: no such file. Add it, or name another checkpoint folder.")
         try:
             self._file = h5py.File(path, "r")
         except OSError as error:
-            raise ArtifactError(f"{path}: not a whole HDF5 file ({error}).") from error
+            raise ArtifactError(f"{path}: not a whole HDF5 file ({error}). {COPY_AGAIN}") from error
         self._found: dict[str, Any] = {}
         self._seen = 0
         try:
@@ -119,7 +119,7 @@ class HDF5File(tensors.Tensors):
             raise
         except Exception as error:  # h5py raises many types for a damaged file
             self.close()
-            raise ArtifactError(f"{path}: damaged ({error}).") from error
+            raise ArtifactError(f"{path}: damaged ({error}). {COPY_AGAIN}") from error
         self._names = {rename(name): name for name in self._found}
         self.shapes = {name: self._found[its].shape for name, its in self._names.items()}
 
@@ -129,7 +129,9 @@ class HDF5File(tensors.Tensors):
             item = self._found[self._names[name]]
             return item[rows] if item.shape else item[()]
         except Exception as error:
-            raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
+            raise ArtifactError(
+                f"{self.path}: {name} cannot be read ({error}). {COPY_AGAIN}"
+            ) from error
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the values of one dataset, a large one in parts: (index of first row, rows)."""
@@ -167,7 +169,9 @@ class HDF5File(tensors.Tensors):
             elif not isinstance(item, h5py.Dataset) or item.external or item.is_virtual:
                 raise ArtifactError(f"{self.path}: {name}: data that lie outside the file.")
             elif item.dtype.kind not in "fiu":
-                raise ArtifactError(f"{self.path}: {name}: not numbers but {item.dtype}.")
+                raise ArtifactError(
+                    f"{self.path}: {name}: expected numbers. Received: {item.dtype}. {COPY_AGAIN}"
+                )
             elif (stored := item.id.get_storage_size()) < item.nbytes:
                 raise ArtifactError(
                     f"{self.path}: {name}: {item.nbytes} bytes by its shape, {stored} in the file. "
@@ -249,7 +253,8 @@ def fill(entry: TensorSpec, source: Tensors) -> bool:
     some = first[1]
     if some.dtype.kind not in "fV":  # NumPy gives bfloat16 the kind "V"
         raise ArtifactError(
-            f"{source.path}: {entry.tensor}: expected floats. Received: {some.dtype}"
+            f"{source.path}: {entry.tensor}: expected floats. Received: {some.dtype}. Quantised "
+            "files of other libraries cannot be read: take the checkpoint in float32 or float16."
         )
     is_whole = some.shape == source.shapes[entry.tensor]
     is_same = entry.leaf.same_rows and str(some.dtype) == entry.variable.dtype
@@ -368,7 +373,7 @@ def _finite(variable: Any, values: Any) -> np.ndarray:
     # Only floats can be non-finite. NumPy gives bfloat16 and similar types the kind "V".
     if array.dtype.kind in "fV" and not np.isfinite(array).all():
         raise NumericError(
-            f"{variable.path} is not finite: nothing was written. Such a model answers nothing; "
-            "go back to a checkpoint that is good."
+            f"{variable.path} has values that are not finite: nothing was written. The outputs of "
+            "such a model are useless. Go back to an earlier checkpoint."
         )
     return array

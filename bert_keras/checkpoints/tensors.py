@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from bert_keras import file_io
 from bert_keras.checkpoints.manifest import WEIGHTS, check_header
-from bert_keras.errors import ArtifactError
+from bert_keras.errors import COPY_AGAIN, ArtifactError
 
 PART = 2**23  # bytes: a larger tensor is read and written in parts
 INDEX, PICKLE = f"{WEIGHTS}.index.json", "pytorch_model.bin"
@@ -91,7 +91,7 @@ class TensorFile(Tensors):
     def __init__(self, path: Path, rename: Callable[[str], str] = str):
         self.path = path
         if not path.is_file():
-            raise ArtifactError(f"{path}: no such file. The folder is not a checkpoint.")
+            raise ArtifactError(f"{path}: no such file. Add it, or name another checkpoint folder.")
         self._open()
         check_header(path)
         stored = self._file.keys()
@@ -109,7 +109,9 @@ class TensorFile(Tensors):
             for part in row_parts(shape, row) or [slice(None)]:
                 yield part.start or 0, self._part(name, part)
         except (SafetensorError, TypeError, AttributeError) as error:  # a type that NumPy lacks
-            raise ArtifactError(f"{self.path}: {name} cannot be read ({error}).") from error
+            raise ArtifactError(
+                f"{self.path}: {name} cannot be read ({error}). {COPY_AGAIN}"
+            ) from error
 
     def _part(self, name: str, rows: slice) -> np.ndarray:
         """Read some rows of a tensor, or all of it."""
@@ -127,7 +129,9 @@ class TensorFile(Tensors):
         try:
             self._file = safe_open(self.path, framework="np")
         except (SafetensorError, OSError) as error:
-            raise ArtifactError(f"{self.path}: not a whole safetensors file ({error}).") from error
+            raise ArtifactError(
+                f"{self.path}: not a whole safetensors file ({error}). {COPY_AGAIN}"
+            ) from error
         self._read = 0
 
     def close(self) -> None:
@@ -149,7 +153,10 @@ def renamed(path: Path, stored: Iterable[str], rename: Callable[[str], str]) -> 
     names = {rename(name): name for name in stored}
     if lost := set(stored).difference(names.values()):
         name = min(lost)
-        raise ArtifactError(f"{path}: {name} and {names[rename(name)]} are the same tensor.")
+        raise ArtifactError(
+            f"{path}: {name} and {names[rename(name)]} are the same tensor under an old and a new "
+            "name. Remove one."
+        )
     return names
 
 
@@ -182,7 +189,8 @@ class ShardedTensors(Tensors):
         for tensor, (stored, name) in self._places.items():
             if stored not in self._files[name].shapes:
                 raise ArtifactError(
-                    f"{path.with_name(name)}: has no {stored}, which the index says."
+                    f"{path.with_name(name)}: has no {stored}, although {path.name} states it. "
+                    f"{COPY_AGAIN}"
                 )
             self.shapes[tensor] = self._files[name].shapes[stored]
 
@@ -245,8 +253,8 @@ def find(directory: Path, *, allow_pickle: bool = False) -> Path:
     pickle = directory / PICKLE
     if not pickle.is_file():
         raise ArtifactError(
-            f"{directory / WEIGHTS}: no such file. The folder is not a checkpoint. A repository "
-            f"that has only a {PICKLE} opens with allow_pickle=True."
+            f"{directory / WEIGHTS}: no such file. Add it, or name another checkpoint folder. A "
+            f"repository that has only a {PICKLE} opens with allow_pickle=True."
         )
     if not allow_pickle:
         raise ArtifactError(
@@ -335,10 +343,13 @@ class PickledTensors(Tensors):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # a damaged or hostile pickle can raise any type
             raise ArtifactError(
-                f"{path}: PyTorch does not read it as mere weights ({str(error)[:300]})."
+                f"{path}: PyTorch cannot read it as weights alone ({str(error)[:300]}). Take a "
+                f"{WEIGHTS}, or save the state_dict of the model again."
             ) from error
         if not isinstance(loaded, dict) or not all(map(torch.is_tensor, loaded.values())):
-            raise ArtifactError(f"{path}: not a dictionary of tensors.")
+            raise ArtifactError(
+                f"{path}: not a dictionary of tensors. Save the state_dict of the model."
+            )
         for name, tensor in loaded.items():
             is_dense = tensor.layout == torch.strided and tensor.device.type == "cpu"
             if (

@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_keras.checkpoints import streaming, tensors
 from bert_keras.checkpoints.name_mapping import Shape, TensorSpec
-from bert_keras.errors import ArtifactError
+from bert_keras.errors import COPY_AGAIN, ArtifactError
 
 # Names of variables that belong to an optimizer or a training loop, not to the model.
 _SLOTS = ("adam_m", "adam_v", "lamb_m", "lamb_v", "Adam", "Adam_1", "Momentum")
@@ -45,7 +45,9 @@ class VariableFile(tensors.Tensors):
             self._reader = tf.train.load_checkpoint(str(path))
             self._stored = dict(self._reader.get_variable_to_shape_map())
         except (tf.errors.OpError, ValueError, RuntimeError) as error:
-            raise ArtifactError(f"{path}: not a whole TensorFlow checkpoint ({error}).") from error
+            raise ArtifactError(
+                f"{path}: not a whole TensorFlow checkpoint ({error}). {COPY_AGAIN}"
+            ) from error
         self._check_bytes()
         self._names = self._objects() if _OBJECTS in self._stored else self._plain()
         self.rename(str)
@@ -75,8 +77,8 @@ class VariableFile(tensors.Tensors):
         stored = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}.data-*"))
         if needed > stored:
             raise ArtifactError(
-                f"{self.path}: the index tells of {needed} bytes, of which its data files hold "
-                f"{stored}. Take the folder from where it came."
+                f"{self.path}: the index tells of {needed} bytes, but the data files have "
+                f"{stored}. Download or copy all files of the checkpoint again."
             )
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
@@ -93,7 +95,9 @@ class VariableFile(tensors.Tensors):
                     dtypes=[dtype],
                 )
             except Exception as error:
-                raise ArtifactError(f"{self.path}: {key} cannot be read ({error}).") from error
+                raise ArtifactError(
+                    f"{self.path}: {key} cannot be read ({error}). {COPY_AGAIN}"
+                ) from error
             yield part.start, values.numpy()
         if not parts:
             yield 0, self._read(key)
@@ -103,7 +107,9 @@ class VariableFile(tensors.Tensors):
         try:
             return self._reader.get_tensor(key)
         except Exception as error:  # the reader's errors have no common class
-            raise ArtifactError(f"{self.path}: {key} cannot be read ({error}).") from error
+            raise ArtifactError(
+                f"{self.path}: {key} cannot be read ({error}). {COPY_AGAIN}"
+            ) from error
 
     def _plain(self) -> dict[str, str]:
         """Return the variables of the model: key -> name, which are equal in TensorFlow 1."""
@@ -128,7 +134,9 @@ class VariableFile(tensors.Tensors):
         try:
             graph.ParseFromString(content)
         except Exception as error:  # protobuf is TensorFlow's dependency, not ours
-            raise ArtifactError(f"{self.path}: {_OBJECTS} is damaged ({error}).") from error
+            raise ArtifactError(
+                f"{self.path}: {_OBJECTS} is damaged ({error}). {COPY_AGAIN}"
+            ) from error
         return graph
 
     def _objects(self) -> dict[str, str]:

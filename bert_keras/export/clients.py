@@ -198,7 +198,10 @@ class TextClient(Client):
         # Only WordPiece models have a SavedModel, and their mask token is always this.
         self.mask = "[MASK]" if "mask_count" in self._run.structured_outputs else ""
         if any(spec.dtype != tf.string for spec in inputs.values()):
-            raise ArtifactError(f"{folder}: serving_default takes no texts, as ours do.")
+            raise ArtifactError(
+                f"{folder}: serving_default takes no texts. Only exports of bert_keras can be "
+                "opened: write one with `bert-keras export`."
+            )
 
     def answer(self, columns: Columns) -> Outputs:
         """Return the model's outputs for a batch of texts; see `Client.answer`."""
@@ -264,9 +267,12 @@ class RuntimeClient(IdsClient):
         self.manifest = Manifest.read(folder)
         format_ = FORMATS.get(self.manifest.format)
         if format_ is None:
-            raise ArtifactError(f"{folder / FILE}: no format {self.manifest.format!r:.50}.")
+            raise ArtifactError(
+                f"{folder / FILE}: no format {self.manifest.format!r:.50}. Known formats: "
+                f"{', '.join(FORMATS)}. If a newer version wrote it, update bert-keras."
+            )
         if not (folder / "tokenizer.json").is_file():
-            raise ArtifactError(f"{folder}: lacks tokenizer.json.")
+            raise ArtifactError(f"{folder}: lacks tokenizer.json. Export the model again.")
         self._tokenizer = tokenizer = Tokenizer.from_preset(folder)
         self._run = _OPEN[self.manifest.format](folder / format_.file)
         model_class = model_class_of(self.manifest.task)
@@ -305,7 +311,10 @@ def open_client(folder: str | Path) -> Client:
         return HubClient(folder)
     if (folder / FILE).is_file():
         return RuntimeClient(folder)
-    raise UsageError(f"{folder}: holds no exported model: neither saved_model.pb nor {FILE}.")
+    raise UsageError(
+        f"{folder}: holds no exported model: neither saved_model.pb nor {FILE}. Name the folder "
+        "of one version, such as saved_models/demo/1."
+    )
 
 
 def load(folder: Path) -> Any:

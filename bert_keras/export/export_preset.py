@@ -56,7 +56,8 @@ class Wanted:
                 raise UsageError(str(error)) from error
         elif self.quantization is not None:
             raise UsageError(
-                f"Quantised models are of {', '.join(FORMATS)}. Received: {self.format}"
+                f"Only {', '.join(FORMATS)} can be quantised. Received: {self.format} with "
+                f"quantization={self.quantization}. Leave the quantization out."
             )
 
     @property

@@ -91,7 +91,7 @@ def _check(predictor: Predictor) -> None:
     require_word_piece(tokenizer)
     if not task.answers_texts:
         raise TypeError(
-            f"{type(task).__name__} answers no texts. Its encoder can be exported: task.encoder."
+            f"A {type(task).__name__} answers no texts. Export its encoder: task.encoder."
         )
     require_pairs(predictor)
     if task.fills_masks:

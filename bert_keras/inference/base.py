@@ -60,7 +60,9 @@ def read_length(path: Path, values: Mapping[str, Any], name: str) -> int | None:
     """
     value = values.get(name)
     if value is not None and (type(value) is not int or value < 1):
-        raise ArtifactError(f"{path}: {name} must be a whole number. Received: {value!r:.100}")
+        raise ArtifactError(
+            f"{path}: {name} must be a whole number of at least 1. Received: {value!r:.100}"
+        )
     return value
 
 

@@ -141,7 +141,7 @@ def check_pairs(firsts: Sequence[str], seconds: Sequence[str]) -> None:
     check_texts(firsts=firsts, seconds=seconds)
     if len(firsts) != len(seconds):
         raise ValueError(
-            "Every first text needs one second. "
+            "Every first text needs one second. Pass columns of the same length. "
             f"Received: {len(firsts)} firsts, {len(seconds)} seconds"
         )
 

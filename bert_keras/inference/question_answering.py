@@ -37,7 +37,7 @@ def answers(
     check_texts(questions=questions, contexts=contexts)
     if len(questions) != len(contexts):
         raise ValueError(
-            "Every question needs one context. "
+            "Every question needs one context. Pass columns of the same length. "
             f"Received: {len(questions)} questions, {len(contexts)} contexts"
         )
     for name, value in (("max_pieces", max_pieces), ("n_best", n_best)):

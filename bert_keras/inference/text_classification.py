@@ -52,11 +52,13 @@ def labels(
     Raises:
         ValueError: for a regression, or if `top_k` is less than 1.
     """
-    if problem == REGRESSION or (top_k is not None and top_k < 1):
+    if problem == REGRESSION:
         raise ValueError(
-            "`predict_labels` needs a model with labels (of a regression: `predict_scores`), and "
-            f"of at least 1. Received: problem={problem!r}, top_k={top_k}"
+            "`predict_labels` needs a model with labels. For the numbers of a regression: "
+            f"`predict_scores`. Received: problem={problem!r}"
         )
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"`top_k` must be at least 1. Received: top_k={top_k}")
     sorted_labels = [
         [Label(names[int(index)], float(row[index])) for index in np.argsort(-row, kind="stable")]
         for row in scores
@@ -179,7 +181,8 @@ class LabelMethods(TextMethods):
         if features.LABEL not in self._answering().output or self._answering().reads_apart:
             raise ValueError(
                 "`predict_pair_scores` needs a SequenceClassifier. "
-                f"Received: a {type(self._answering()).__name__}"
+                f"Received: a {type(self._answering()).__name__}. For the similarity of vectors "
+                "call `similarity`."
             )
         logits = self._logits(firsts, seconds, prompt, prompt_name)
         usual = "sigmoid" if logits.shape[1] == 1 else "linear"

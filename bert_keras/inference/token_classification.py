@@ -224,7 +224,10 @@ def tags(
 ) -> list[list[Label]]:
     """Return the tag of every word; see `TagMethods.predict_tags`."""
     if isinstance(sentences, str) or any(isinstance(words, str) for words in sentences):
-        raise TypeError("A sentence must be a list of words. Received: one string")
+        raise TypeError(
+            "A sentence must be a list of words. Received: one string. Split it into words, or "
+            "call `predict_entities`."
+        )
     results = [[Label(OUTSIDE, 0.0)] * len(words) for words in sentences]
     windows, rows, is_first = _windows(runner, sentences)
     width = is_first.shape[1]

@@ -28,16 +28,19 @@ def answers_by_id(questions: Iterable[tuple[str, Sequence[str]]]) -> dict[str, t
     answers: dict[str, tuple[str, ...]] = {}
     for question, texts in questions:
         if question in answers:
-            raise ValueError(f"two questions have the id {question!r}: ids must be unique")
+            raise ValueError(
+                f"`questions`: two questions have the id {question!r}. Ids must be unique."
+            )
         # A str is itself a sequence of strings, its characters.
         all_texts = () if isinstance(texts, str) else tuple(texts)
         if isinstance(texts, str) or not all(isinstance(text, str) for text in all_texts):
             raise ValueError(
-                f"question {question!r}: answers must be a sequence of texts, not {texts!r}"
+                f"`questions`: the answers of {question!r} must be a list of texts. "
+                f"Received: {texts!r:.200}"
             )
         answers[question] = all_texts
     if not answers:
-        raise ValueError("there are no questions to score")
+        raise ValueError("`questions` must hold at least one question. Received: none")
     return answers
 
 
@@ -55,7 +58,8 @@ def require_texts(answers: Mapping[str, Any], predictions: Mapping[str, str]) ->
     for question, text in predictions.items():
         if not isinstance(text, str):
             raise ValueError(
-                f"predictions: question {question!r} has {text!r}; give a text, '' for no answer"
+                f"`predictions`: question {question!r} must have a text, '' for no answer. "
+                f"Received: {text!r:.200}"
             )
 
 
@@ -73,8 +77,8 @@ def require_known(what: str, values: Mapping[str, Any], answers: Mapping[str, An
     unknown = [question for question in values if question not in answers]
     if unknown:
         raise ValueError(
-            f"{what}: {len(unknown)} of {len(values)} ids are not among the {len(answers)} "
-            f"questions, the first is {unknown[0]!r}; leave out what is not to be scored"
+            f"`{what}`: {len(unknown)} of {len(values)} ids are not among the {len(answers)} "
+            f"questions, the first is {unknown[0]!r}. Leave out what is not to be scored."
         )
 
 
@@ -155,20 +159,27 @@ def squad_scores(
     if version is None:
         version = "2.0" if has_none or no_answer_scores is not None else "1.1"
     if version not in VERSIONS:
-        raise ValueError(f"version must be one of {', '.join(VERSIONS)}, not {version!r}")
+        raise ValueError(
+            f"`version` must be one of {', '.join(VERSIONS)}. Received: version={version!r}"
+        )
     unanswered = missing(predictions, answers)
     if version == "1.1":
         if no_answer_scores is not None:
-            raise ValueError("SQuAD 1.1 knows no no_answer_scores: leave them out, or score by 2.0")
+            raise ValueError(
+                '`no_answer_scores` are for SQuAD 2.0. Leave them out, or pass version="2.0".'
+            )
         if has_none:
-            raise ValueError(f"SQuAD 1.1: question {has_none[0]!r} has no answer; score by 2.0")
+            raise ValueError(
+                f"SQuAD 1.1: question {has_none[0]!r} has no answer. Add its answers, or pass "
+                'version="2.0".'
+            )
         if unanswered:
             text = describe_missing(unanswered, answers)
             warnings.warn(f"{text}; they score 0", UserWarning, stacklevel=2)
         return _summary(*_raw_scores(answers, predictions, version))
     if unanswered:
         text = describe_missing(unanswered, answers)
-        raise ValueError(f"SQuAD 2.0: {text}; give '' where no answer is predicted")
+        raise ValueError(f"SQuAD 2.0: {text}. Predict '' for a question without an answer.")
     return _scores_2(answers, predictions, no_answer_scores, threshold)
 
 
@@ -204,12 +215,15 @@ def _require_scores(no_answer_scores: Mapping[str, float], answers: Mapping[str,
     require_known("no_answer_scores", no_answer_scores, answers)
     if lacking := missing(no_answer_scores, answers):
         raise ValueError(
-            f"no_answer_scores: {len(lacking)} of {len(answers)} questions have none, "
-            f"the first is {lacking[0]!r}"
+            f"`no_answer_scores`: {len(lacking)} of {len(answers)} questions have none, "
+            f"the first is {lacking[0]!r}. Give a score to every question."
         )
     for question, score in no_answer_scores.items():
         if not isinstance(score, Real) or math.isnan(score):
-            raise ValueError(f"no_answer_scores: question {question!r} has {score!r}, no number")
+            raise ValueError(
+                f"`no_answer_scores`: question {question!r} must have a number. "
+                f"Received: {score!r:.100}"
+            )
 
 
 def _raw_scores(
@@ -323,7 +337,10 @@ def cmrc_scores(
     require_texts(answers, predictions)
     for question, texts in answers.items():
         if not texts:
-            raise ValueError(f"question {question!r} has no answer; CMRC 2018 knows no such")
+            raise ValueError(
+                f"`questions`: question {question!r} has no answer. CMRC 2018 has no such "
+                "questions: add its answers or leave it out."
+            )
     skipped = missing(predictions, answers)
     if skipped:
         text = describe_missing(skipped, answers)

@@ -45,9 +45,12 @@ def _correlation(name: str, true: ArrayLike, predicted: ArrayLike) -> float:
     """Check two columns and return the correlation that SciPy's function `name` computes."""
     first, second = two_columns(true, predicted)
     if not (np.issubdtype(first.dtype, np.number) and np.issubdtype(second.dtype, np.number)):
-        raise ValueError(f"correlations are of numbers; found {first.dtype} and {second.dtype}")
+        raise ValueError(
+            "`true` and `predicted` must be numbers. "
+            f"Received: arrays of {first.dtype} and {second.dtype}"
+        )
     if len(first) < 2:
-        raise ValueError("a correlation needs at least 2 rows")
+        raise ValueError(f"A correlation needs at least 2 rows. Received: {len(first)}")
     score = getattr(scipy_stats(), name)
     # SciPy's versions treat infinities differently.
     if not (np.isfinite(first).all() and np.isfinite(second).all()):

@@ -53,14 +53,17 @@ def f1(
             "binary" also if there are more than two labels, or `positive` is not one of them.
     """
     if average not in ("macro", "micro", "binary"):
-        raise ValueError(f"average must be 'macro', 'micro' or 'binary', not {average!r}")
+        raise ValueError(
+            f"`average` must be 'macro', 'micro' or 'binary'. Received: average={average!r}"
+        )
     rows = _labels(true, predicted)
     if average == "binary":
         labels = np.unique(np.concatenate(rows)).tolist()
         is_other_kind = isinstance(positive, str) != (rows[0].dtype.kind in "US")
         if is_other_kind or len({*labels, positive}) > 2:
             raise ValueError(
-                f"a binary F1 needs two labels, {positive!r} (positive) one of them; found {labels}"
+                f"average='binary' needs two labels, of which `positive` is one. Received: labels "
+                f"{labels}, positive={positive!r}. Use average='macro' for more labels."
             )
     score = _sklearn().f1_score
     return float(quietly(score, *rows, average=average, pos_label=positive, zero_division=0.0))
@@ -121,22 +124,31 @@ def multi_label_f1(
             unknown.
     """
     if average not in ("micro", "macro"):
-        raise ValueError(f"average must be 'micro' or 'macro', not {average!r}")
+        raise ValueError(f"`average` must be 'micro' or 'macro'. Received: average={average!r}")
     if isinstance(true, np.ndarray) != isinstance(predicted, np.ndarray):
-        raise ValueError("true and predicted must be of one kind: both arrays, or both names")
+        raise ValueError(
+            "`true` and `predicted` must both be arrays, or both lists of names. "
+            f"Received: {type(true).__name__} and {type(predicted).__name__}"
+        )
     _require_rows(len(true), len(predicted))
     arrays: tuple[np.ndarray, np.ndarray] = (true, predicted)
     if not isinstance(true, np.ndarray):
         arrays = _indicators(true, predicted, labels)
     elif labels is not None:
-        raise ValueError("labels are for names; an array has a column for each label")
+        raise ValueError(
+            "`labels` are for lists of names. An array has a column for each label: leave them out."
+        )
     shape = arrays[0].shape
     if len(shape) != 2 or shape != arrays[1].shape:
         raise ValueError(
-            f"arrays must be [rows, labels], both of one shape; found {shape} and {arrays[1].shape}"
+            "`true` and `predicted` must be arrays [rows, labels], both of one shape. Received: "
+            f"shapes {shape} and {arrays[1].shape}"
         )
     if not all(np.isin(array, (0, 1)).all() for array in arrays):
-        raise ValueError("arrays must hold 0 and 1 only: compare probabilities with a threshold")
+        raise ValueError(
+            "`true` and `predicted` must hold 0 and 1 only. Compare probabilities with a "
+            "threshold, such as `probabilities >= 0.5`."
+        )
     columns = shape[1]
     # scikit-learn reads a single column as labels 0 and 1. A second column of zeros prevents that.
     spare = ((0, 0), (0, max(0, 2 - columns)))
@@ -149,7 +161,10 @@ def _labels(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarr
     """Return two columns of labels as arrays [rows], both of names or both of integers."""
     first, second = (_texts(values) for values in two_columns(true, predicted))
     if (first.dtype.kind in "US") != (second.dtype.kind in "US"):
-        raise ValueError(f"labels must be of one kind; found {first.dtype} and {second.dtype}")
+        raise ValueError(
+            "`true` and `predicted` must both be names, or both integers. "
+            f"Received: arrays of {first.dtype} and {second.dtype}"
+        )
     return first, second
 
 
@@ -163,7 +178,10 @@ def two_columns(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.n
     """Return two columns as arrays [rows] of the same length, which is not 0."""
     first, second = np.asarray(true), np.asarray(predicted)
     if first.ndim != 1 or second.ndim != 1:
-        raise ValueError(f"give one value per row; found shapes {first.shape} and {second.shape}")
+        raise ValueError(
+            "`true` and `predicted` must have one value per row. "
+            f"Received: shapes {first.shape} and {second.shape}"
+        )
     _require_rows(len(first), len(second))
     return first, second
 
@@ -171,9 +189,12 @@ def two_columns(true: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.n
 def _require_rows(true: int, predicted: int) -> None:
     """Raise `ValueError` unless two numbers of rows are equal and not 0."""
     if true != predicted:
-        raise ValueError(f"{true} true rows, {predicted} predicted ones: the lengths must agree")
+        raise ValueError(
+            "`true` and `predicted` must have equally many rows. "
+            f"Received: {true} true rows, {predicted} predicted ones"
+        )
     if not true:
-        raise ValueError("there are no rows to score")
+        raise ValueError("`true` and `predicted` have no rows. A score needs at least one.")
 
 
 def _indicators(
@@ -185,7 +206,8 @@ def _indicators(
     for row in (*true, *predicted):
         if isinstance(row, str) or not all(isinstance(name, str) for name in row):
             raise ValueError(
-                f"each row must be the names of its labels, not {row!r}; 0 and 1 go into an array"
+                f"Each row must be a list of the names of its labels. Received: {row!r:.200}. "
+                "For 0 and 1 pass arrays."
             )
     occurring = sorted({name for row in (*true, *predicted) for name in row})
     columns = occurring if labels is None else list(labels)
@@ -202,7 +224,10 @@ def _indicators(
 def _require_all(occurring: Sequence[Any], labels: Sequence[Any]) -> None:
     """Raise `ValueError` if a label that occurs is not among `labels`."""
     if unknown := [name for name in occurring if name not in set(labels)]:
-        raise ValueError(f"label {unknown[0]!r} is none of the labels given: {list(labels)}")
+        raise ValueError(
+            f"`labels` lacks {unknown[0]!r}, which occurs in `true` or `predicted`. "
+            f"Received: labels={list(labels)}"
+        )
 
 
 def quietly(score: Callable[..., Any], *values: Any, **options: Any) -> Any:
@@ -221,7 +246,7 @@ def _library(package: str, module: str, name: str) -> Any:
     try:
         return getattr(importlib.import_module(package), module)
     except ImportError as error:
-        raise ImportError(f'this score needs {name}: pip install "bert-keras[finetune]"') from error
+        raise ImportError(f'This score needs {name}: pip install "bert-keras[finetune]"') from error
 
 
 _sklearn = partial(_library, "sklearn", "metrics", "scikit-learn")

@@ -142,12 +142,16 @@ def entity_scores(
         ValueError: if the lengths differ, the scheme is unknown, or it does not have a tag.
     """
     if len(true) != len(predicted):
-        raise ValueError(f"{len(true)} sentences with true tags, {len(predicted)} with predicted")
+        raise ValueError(
+            "`true` and `predicted` must have equally many sentences. Received: "
+            f"{len(true)} sentences with true tags, {len(predicted)} with predicted"
+        )
     right, guessed, wanted = Counter[str](), Counter[str](), Counter[str]()
     for row, (true_tags, tags) in enumerate(zip(true, predicted, strict=True)):
         if len(true_tags) != len(tags):
             raise ValueError(
-                f"sentence {row}: {len(true_tags)} true tags, {len(tags)} predicted ones"
+                f"sentence {row}: {len(true_tags)} true tags, {len(tags)} predicted ones. Each "
+                "word needs one of both."
             )
         true_spans, spans = set(entity_spans(true_tags, scheme)), set(entity_spans(tags, scheme))
         wanted.update(span.label for span in true_spans)
@@ -164,7 +168,9 @@ def _rules(scheme: str | None) -> _Scheme:
     if scheme is None:
         return _LENIENT
     if scheme not in _SCHEMES:
-        raise ValueError(f"scheme must be None or one of {', '.join(_SCHEMES)}, not {scheme!r}")
+        raise ValueError(
+            f"`scheme` must be None or one of {', '.join(_SCHEMES)}. Received: scheme={scheme!r}"
+        )
     return _SCHEMES[scheme]
 
 
@@ -180,7 +186,9 @@ def _parse(tag: str, rules: _Scheme, scheme: str | None) -> tuple[str, str]:
     if prefix not in set(letters) or not is_complete:
         of = f"the scheme {scheme}" if scheme else "an unnamed scheme"
         others = ", ".join(f"{letter}-TYPE" for letter in letters if letter != "O")
-        raise ValueError(f"{tag!r} is no tag of {of}: it has O, {others}")
+        raise ValueError(
+            f"{tag!r} is no tag of {of}: it has O, {others}. Pass the `scheme` of the tags."
+        )
     return rules.prefixes[letters.index(prefix)], label or "_"
 
 

@@ -161,7 +161,8 @@ def depths(paths: Iterable[str]) -> tuple[int, ...]:
     if not height:
         raise ValueError(
             "`layer_decay` and `unfreeze_every` tell layers by paths such as block_3/… and "
-            f"embeddings/…, and there is no block. Received: variables {', '.join(paths)}"
+            "embeddings/…, and there is no block. Train an encoder or a task of bert_keras, or "
+            f"leave them out. Received: variables {', '.join(paths)[:500]}"
         )
     result = []
     for path, block in zip(paths, blocks, strict=True):
@@ -204,7 +205,8 @@ class LayerRates:
             raise ValueError(f"`layer_decay` must lie in (0, 1]. Received: {layer_decay=}")
         if not isinstance(unfreeze_every, Integral) or unfreeze_every < 0:
             raise ValueError(
-                f"`unfreeze_every` must be a whole number of updates. Received: {unfreeze_every=}"
+                "`unfreeze_every` must be a whole number of updates, 0 or more. "
+                f"Received: {unfreeze_every=}"
             )
         super().__init__(*args, **kwargs)
         self.layer_decay = float(layer_decay)

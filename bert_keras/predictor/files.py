@@ -90,13 +90,14 @@ def _parsed(line: str, names: tuple[str, ...], keys: tuple[str, str], place: str
         raise DataError(f"{place}: not JSON: {error}. Received: {line:.80}") from None
     needed = names[:1] if keys == TEXT_PAIR else names
     if missing := [name for name in needed if name not in values]:
-        raise DataError(f"{place}: no {missing[0]!r}. Received: {list(values)}")
+        raise DataError(f"{place}: no {missing[0]!r}. Add this key. Received: {list(values)}")
     row = tuple(values.get(name) for name in names)
     for key, name, value in zip(keys, names, row, strict=True):
         is_texts = isinstance(value, list) and all(isinstance(text, str) for text in value)
         is_right = is_texts if key == "options" else isinstance(value, str)
         if not is_right and not (key == "pair" and value is None):
-            raise DataError(f"{place}: {name!r} must be text. Received: {value!r:.80}")
+            kind = "a list of texts" if key == "options" else "text"
+            raise DataError(f"{place}: {name!r} must be {kind}. Received: {value!r:.80}")
     return Row(place, row)
 
 
@@ -234,11 +235,13 @@ def _paired(row: Row, first: Row, predictor: Predictor) -> tuple[Any, ...]:
     has_pair, is_paired = row.values[1] is not None, first.values[1] is not None
     if has_pair and not predictor.task.takes_pairs:
         kind = type(predictor.task).__name__
-        raise DataError(f'{row.place}: a "pair", but a {kind} reads one text at a time.')
+        raise DataError(
+            f'{row.place}: a "pair", but a {kind} reads one text at a time. Remove "pair".'
+        )
     if has_pair != is_paired:
         raise DataError(
-            f'{row.place}: {"a" if has_pair else "no"} "pair", unlike the first line. Of a file '
-            "all lines have one, or none."
+            f'{row.place}: {"a" if has_pair else "no"} "pair", unlike the first line. Give all '
+            "lines of a file one, or none."
         )
     return row.values if is_paired else row.values[:1]
 

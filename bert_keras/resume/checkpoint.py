@@ -54,7 +54,7 @@ def verify_folder(folder: Path) -> None:
     values = manifest if isinstance(manifest, dict) else {}
     files = values.get("files")
     if values.get("format") != _FORMAT or not isinstance(files, dict):
-        raise ArtifactError(f"{path}: damaged, or of another version of this package")
+        raise ArtifactError(f"{path}: damaged, or of another version of bert-keras")
     for name, expected in files.items():
         path = folder / name
         try:
@@ -191,7 +191,7 @@ def _read(path: Path, names: list[str]) -> Iterator[np.ndarray]:
             for name in names:
                 yield file.get_tensor(name)
     except SafetensorError as error:
-        raise ArtifactError(f"{path}: {error}") from error
+        raise ArtifactError(f"{path}: {error}. Remove the folder to go back one save.") from error
 
 
 def _fit(variable: Any, name: str, array: np.ndarray, path: Path) -> np.ndarray:
@@ -382,7 +382,8 @@ class TrainingCheckpoints:
             try:
                 file_io.remove_folder(folder)
             except OSError as error:
-                raise ResourceError(f"{folder}: too old, but cannot be removed: {error}") from error
+                text = f"{folder}: too old, but cannot be removed: {error}. Remove it by hand."
+                raise ResourceError(text) from error
         self._damaged = set()
 
 

@@ -59,7 +59,10 @@ class RunLock:
                     f"{self._path.parent}: in use by {holder}. Wait for that run to end, or "
                     "choose another folder."
                 ) from None
-            raise ResourceError(f"{self._path}: cannot be locked ({error.strerror}).") from error
+            raise ResourceError(
+                f"{self._path}: cannot be locked ({error.strerror}). Choose a folder on a disk "
+                "that has file locks."
+            ) from error
         self._descriptor = descriptor
         # A forked worker inherits the lock, and would keep it after its parent was killed.
         os.register_at_fork(after_in_child=self._close)
@@ -107,6 +110,9 @@ def _holder(descriptor: int) -> str:
 # === Metrics log ===
 
 
+_REMOVE_LINE = "A line must be a JSON object: restore the file, or remove the line."
+
+
 class MetricsLog:
     """A log of JSON lines. Equal records always give equal bytes.
 
@@ -134,9 +140,13 @@ class MetricsLog:
             try:
                 record = json.loads(line)
             except ValueError as error:  # not UTF-8, or not JSON
-                raise ArtifactError(f"{self._path}:{number}: no record: {error}.") from error
+                raise ArtifactError(
+                    f"{self._path}:{number}: no record: {error}. {_REMOVE_LINE}"
+                ) from error
             if not is_object(record):
-                raise ArtifactError(f"{self._path}:{number}: no record. Received: {record!r}.")
+                raise ArtifactError(
+                    f"{self._path}:{number}: no record. Received: {record!r:.100}. {_REMOVE_LINE}"
+                )
             records.append(record)
         return records
 
@@ -160,7 +170,10 @@ class MetricsLog:
                 # A checkpoint stores the offset, so records before it must survive a power failure.
                 os.fsync(file.fileno())
         except OSError as error:
-            raise ResourceError(f"{self._path}: cannot be written: {error}") from error
+            raise ResourceError(
+                f"{self._path}: cannot be written: {error}. Make room or correct the permissions; "
+                "the same command resumes."
+            ) from error
 
     def cut(self, offset: int) -> None:
         """Remove all records after `offset` bytes, which the resumed run will write again.
@@ -179,7 +192,10 @@ class MetricsLog:
         with self._path.open("rb+") as file:
             file.seek(max(offset - 1, 0))
             if offset and file.read(1) != b"\n":
-                raise ArtifactError(f"{self._path}: no record ends at byte {offset}: foreign file?")
+                raise ArtifactError(
+                    f"{self._path}: no record ends at byte {offset}, as the checkpoint says. "
+                    "Restore the file of this run, or begin a new run."
+                )
             file.truncate(offset)
             os.fsync(file.fileno())
 

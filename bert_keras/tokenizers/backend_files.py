@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.errors import COPY_AGAIN, ArtifactError, UsageError
 from bert_keras.file_io import is_object, read_bytes
 from bert_keras.tokenizers import backends, encoding
 from bert_keras.tokenizers.backends import Engine
@@ -50,23 +50,31 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
     try:
         proto.ParseFromString(content)
     except Exception as error:  # the class of protobuf's error differs between versions
-        raise ArtifactError(f"{path}: not a SentencePiece model: {error}") from error
+        raise ArtifactError(f"{path}: not a SentencePiece model: {error} {COPY_AGAIN}") from error
     if not proto.pieces:
-        raise ArtifactError(f"{path}: not a SentencePiece model: no pieces.")
+        raise ArtifactError(f"{path}: not a SentencePiece model: no pieces. {COPY_AGAIN}")
     if proto.trainer_spec.model_type != _UNIGRAM:
         kind = proto.trainer_spec.DESCRIPTOR.fields_by_name["model_type"].enum_type
         name = kind.values_by_number[proto.trainer_spec.model_type].name
         raise ArtifactError(
-            f"{path}: only unigram models are of this family. Received: model_type={name}"
+            f"{path}: only unigram models are of this family. Received: model_type={name}. Take "
+            "the file of an ALBERT or an XLM-R."
         )
     unknown = proto.trainer_spec.unk_id
     if not 0 <= unknown < len(proto.pieces):
-        raise ArtifactError(f"{path}: no such piece: unk_id={unknown} of {len(proto.pieces)}")
+        raise ArtifactError(
+            f"{path}: unk_id must be the number of one of its {len(proto.pieces)} pieces. "
+            f"Received: {unknown}. {COPY_AGAIN}"
+        )
     pieces = [(piece.piece, piece.score) for piece in proto.pieces]
     if len({piece for piece, _ in pieces}) < len(pieces):
-        raise ArtifactError(f"{path}: not a SentencePiece model: a piece is there twice.")
+        raise ArtifactError(
+            f"{path}: not a SentencePiece model: a piece is there twice. {COPY_AGAIN}"
+        )
     if not all(math.isfinite(score) for _, score in pieces):
-        raise ArtifactError(f"{path}: not a SentencePiece model: a score is not finite.")
+        raise ArtifactError(
+            f"{path}: not a SentencePiece model: a score is not finite. {COPY_AGAIN}"
+        )
     return SentencePieceModel(pieces, unknown, proto.normalizer_spec.precompiled_charsmap)
 
 
@@ -110,7 +118,9 @@ def check_ids(path: Path, ids: Any) -> dict[str, int]:
     """
     whole = is_object(ids) and all(type(index) is int for index in ids.values())
     if not whole or set(ids.values()) != set(range(len(ids))):
-        raise ArtifactError(f"{path}: the ids of the pieces must be 0, 1, 2, and so on.")
+        raise ArtifactError(
+            f"{path}: the ids of the pieces must be 0, 1, 2, and so on. {COPY_AGAIN}"
+        )
     return ids
 
 
@@ -139,7 +149,10 @@ def read_engine(path: Path, content: dict[str, Any], config: TokenizerConfig) ->
         content["normalizer"] = {**normalizer, **switches}
     model = content.get("model")
     if is_object(model) and model.get("unk_id", 0) is None:
-        raise ArtifactError(f"{path}: model.unk_id must tell the piece for unknown characters.")
+        raise ArtifactError(
+            f"{path}: model.unk_id must tell the piece for unknown characters. Received: null. "
+            f"{COPY_AGAIN}"
+        )
     if is_object(model) and model.get("dropout") is not None:
         content["model"] = {**model, "dropout": None}
     vocabulary = _opened(path, lambda: backends.vocabulary_of(json.dumps(content)))
@@ -174,11 +187,14 @@ def read_byte_level(
 def _merges(path: Path, ids: Mapping[str, int]) -> list[tuple[str, str]]:
     """Read the pairs of a merges.txt: one pair on each line, after an optional version line."""
     if not path.is_file():
-        raise ArtifactError(f"{path}: missing. {PIECES} alone does not say how words are cut.")
+        raise ArtifactError(
+            f"{path}: missing. {PIECES} alone does not say how words are split. Add the file, or a "
+            "tokenizer.json."
+        )
     try:
         lines = read_bytes(path).decode().split("\n")
     except UnicodeDecodeError as error:
-        raise ArtifactError(f"{path}: not UTF-8: {error}") from None
+        raise ArtifactError(f"{path}: not UTF-8: {error}. {COPY_AGAIN}") from None
     merges: list[tuple[str, str]] = []
     for number, line in enumerate(lines, start=1):
         line = line.removesuffix("\r")
@@ -187,7 +203,8 @@ def _merges(path: Path, ids: Mapping[str, int]) -> list[tuple[str, str]]:
         left, _, right = line.partition(" ")
         if not right or {left, right, left + right} - ids.keys():
             raise ArtifactError(
-                f"{path}:{number}: not two pieces of {PIECES} that make a third. Received: {line!r}"
+                f"{path}:{number}: not two pieces of {PIECES} that make a third. Received: "
+                f"{line!r}. Take both files from one tokenizer."
             )
         merges.append((left, right))
     return merges
@@ -246,7 +263,7 @@ def read_fairseq(path: Path, config: TokenizerConfig) -> Engine:
     if first_pieces != [tokens.unk, tokens.cls, tokens.sep]:
         raise ArtifactError(
             f"{path}: XLM-R's begins with {tokens.unk}, {tokens.cls}, {tokens.sep}. "
-            f"Received: {first_pieces}"
+            f"Received: {first_pieces}. ALBERT's file is called {ALBERT_MODEL}."
         )
     first = [(token, 0.0) for token in (tokens.cls, tokens.pad, tokens.sep, tokens.unk)]
     pieces = [*first, *model.pieces[3:], (tokens.mask, 0.0)]
@@ -271,4 +288,4 @@ def _opened(path: Path, make: Callable[[], Any]) -> Any:
     except (ArtifactError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of the Rust library is no `Exception`
-        raise ArtifactError(f"{path}: not a tokenizer: {error}") from error
+        raise ArtifactError(f"{path}: not a tokenizer: {error}. {COPY_AGAIN}") from error

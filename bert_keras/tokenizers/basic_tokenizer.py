@@ -241,7 +241,7 @@ def without_surrogates(text: str) -> str:
         TypeError: if `text` is not a string.
     """
     if not isinstance(text, str):
-        raise TypeError(f"a text must be a string. Received: {text!r}")
+        raise TypeError(f"a text must be a string. Received: {text!r:.200}")
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
@@ -252,10 +252,13 @@ def list_of_texts(texts: Sequence[str]) -> Sequence[str]:
         TypeError: if `texts` is one string, or an item is not a string.
     """
     if isinstance(texts, str):
-        raise TypeError("texts must be a list of strings. Received: one string")
-    for text in texts:
+        raise TypeError(
+            f"`texts` must be a list of strings. Received: one string, {texts!r:.80}. Put it into "
+            "a list."
+        )
+    for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise TypeError(f"a text must be a string. Received: {text!r}")
+            raise TypeError(f"`texts`[{index}]: a text must be a string. Received: {text!r:.200}")
     return texts
 
 

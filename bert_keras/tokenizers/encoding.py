@@ -86,10 +86,14 @@ def find_scheme(
     received = f"Received: {dict(zip(ROLES, scheme.special_tokens, strict=True))}"
     if missing := [role for role in ROLES if getattr(scheme, role) not in vocabulary]:
         raise ArtifactError(
-            f"{path}: no {' and no '.join(missing)} token in the vocabulary. {received}"
+            f"{path}: no {' and no '.join(missing)} token in the vocabulary. {received}. State the "
+            'tokens in tokenizer_config.json, such as "mask_token".'
         )
     if len({scheme.pad, scheme.unk, scheme.cls, scheme.mask}) < len(ROLES) - 1:
-        raise ArtifactError(f"{path}: one special token has several roles. {received}")
+        raise ArtifactError(
+            f"{path}: one special token has several roles. {received}. Give each role its own "
+            "token in tokenizer_config.json."
+        )
     return scheme
 
 
@@ -163,7 +167,7 @@ def kept_lengths(lengths: list[int], max_length: int | None, num_added: int) -> 
     room = max_length - num_added
     if room < 0:
         raise ValueError(
-            f"max_length must leave room for {num_added} special tokens. Received: {max_length}"
+            f"`max_length` must leave room for {num_added} special tokens. Received: {max_length}"
         )
     if sum(lengths) <= room:
         return lengths

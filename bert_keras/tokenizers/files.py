@@ -80,7 +80,10 @@ def within(folder: Path, name: str, path: Path) -> Path:
     """
     parts = PurePosixPath(name)
     if parts.is_absolute() or ".." in parts.parts or "\\" in name or ":" in name:
-        raise ArtifactError(f"{path}: a module outside the folder. Received: path={name!r}")
+        raise ArtifactError(
+            f"{path}: a module outside the folder. Received: path={name!r}. Move the module into "
+            "the folder and correct the path."
+        )
     return folder / name
 
 
@@ -198,6 +201,7 @@ KNOWN = (
     *(MODULES, *SENTENCE_CONFIGS),
 )
 
+_SAVE_ENGINE = f"Save the tokenizer with a fast class of transformers, which writes a {ENGINE}."
 _UPPERCASE = re.compile("[A-Z][A-Za-z]+")  # matches pieces that only a cased vocabulary has
 
 # Content of BERT's tokenizer.json, apart from the vocabulary and the switches.
@@ -270,7 +274,9 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
         return backend_files.read_fairseq(model, config)
     else:
         expected = [VOCABULARY, ENGINE, *backend_files.FILES]
-        raise ArtifactError(f"{folder}: has none of {', '.join(expected)}.")
+        raise ArtifactError(
+            f"{folder}: has none of {', '.join(expected)}. Add the tokenizer's files to the folder."
+        )
     _check_wordpiece(config)
     return arguments | config.switches()
 
@@ -310,13 +316,13 @@ def _check_wordpiece(config: TokenizerConfig) -> None:
     if extra := _added_tokens(told):
         raise ArtifactError(
             f"{config.path}: adds tokens of its own, which are looked for in a text only where "
-            f"there is a {ENGINE}. Received: {extra[:5]}"
+            f"there is a {ENGINE}. Received: {extra[:5]}. {_SAVE_ENGINE}"
         )
     others = {r: t for r, t in config.tokens.items() if t != getattr(BERT, r)}
     if others:
         raise ArtifactError(
             f"{config.path}: other special tokens than BERT's are known only where there is a "
-            f"{ENGINE}. Received: {others}"
+            f"{ENGINE}. Received: {others}. {_SAVE_ENGINE}"
         )
 
 

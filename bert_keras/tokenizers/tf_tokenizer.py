@@ -217,7 +217,7 @@ def _truncated(parts: list[tf.RaggedTensor], room: int) -> list[tf.RaggedTensor]
     """
     if room < 0:
         raise ValueError(
-            f"max_length must leave room for {len(parts) + 1} special tokens. "
+            f"`max_length` must leave room for {len(parts) + 1} special tokens. "
             f"Received: {room + len(parts) + 1}"
         )
     if len(parts) == 1:

@@ -148,7 +148,7 @@ class Tokenizer:
         if switches:
             raise ValueError(
                 f"Only WordPiece takes {', '.join(switches)}; here the file says what is done. "
-                f"Received: {handle!s}"
+                f"Received: {handle!s}. Leave {'it' if len(switches) == 1 else 'them'} out."
             )
         return cls.from_engine(source)
 
@@ -167,7 +167,7 @@ class Tokenizer:
             ValueError: if the vocabulary has no such id.
         """
         if not 0 <= id < self.vocab_size:
-            raise ValueError(f"id must be from 0 to {self.vocab_size - 1}. Received: {id}")
+            raise ValueError(f"`id` must be from 0 to {self.vocab_size - 1}. Received: {id}")
         return self.vocabulary[id]
 
     def encode(
@@ -228,13 +228,13 @@ class Tokenizer:
         """
         if padding not in ("longest", "max_length") or (padding == "max_length" and not max_length):
             raise ValueError(
-                'padding must be "longest", or "max_length" with max_length given. '
+                '`padding` must be "longest", or "max_length" together with `max_length`. '
                 f"Received: padding={padding!r}, max_length={max_length}"
             )
         columns = [*map(list_of_texts, [texts] if pairs is None else [texts, pairs])]
         if len({len(column) for column in columns}) > 1:
             raise ValueError(
-                f"texts and pairs must be equally many. Received: {[len(c) for c in columns]}"
+                f"`texts` and `pairs` must be equally many. Received: {[len(c) for c in columns]}"
             )
         encoded = [
             self._kind.marked.encode_batch_fast(

@@ -141,7 +141,8 @@ class TokenizerConfig:
             return
         if not isinstance(kind, str) or not kind.startswith((*_GENERAL, *known)):
             raise ArtifactError(
-                f"{self.path}: needs another tokenizer. Received: tokenizer_class={kind!r}"
+                f"{self.path}: needs another tokenizer. Received: tokenizer_class={kind!r:.100}. "
+                "Save it with a fast class of transformers, which writes a tokenizer.json."
             )
 
     def flag(self, key: str, default: bool) -> bool:
@@ -166,7 +167,11 @@ def _check_keys(path: Path, values: Mapping[str, Any]) -> None:
     """
     for key, accepted in REQUIRED.items():
         if values.get(key) not in accepted:
-            raise ArtifactError(f"{path}: not supported: {key}={values[key]!r:.100}")
+            supported = ", ".join(repr(value) for value in accepted if value is not None)
+            raise ArtifactError(
+                f"{path}: not supported: {key}={values[key]!r:.100}, which changes the ids. "
+                f"Supported: {supported}"
+            )
     for key in MORE_TOKENS:
         if not isinstance(values.get(key) or [], list | dict):
             raise ArtifactError(f"{path}: {key} must be a list. Received: {values[key]!r:.100}")

@@ -24,7 +24,7 @@ def read_vocabulary(path: Path) -> list[str]:
     """
     data = read_bytes(path)
     if not data:
-        raise DataError(f"{path}: the vocabulary is empty.")
+        raise DataError(f"{path}: the vocabulary is empty. Write one piece on each line.")
     if data.startswith(b"\xef\xbb\xbf"):
         raise DataError(f"{path}:1: starts with a byte order mark. Save it as UTF-8 without one.")
     try:
@@ -32,7 +32,9 @@ def read_vocabulary(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         wrong = data[error.start : error.end]
-        raise DataError(f"{path}:{line}: not UTF-8. Received: the bytes {wrong!r}") from None
+        raise DataError(
+            f"{path}:{line}: not UTF-8. Received: the bytes {wrong!r}. Convert the file to UTF-8."
+        ) from None
     # `splitlines` would split at U+2028 and similar characters, which are published entries.
     vocabulary = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     check_vocabulary(vocabulary, str(path), lines=True)
@@ -90,9 +92,15 @@ def check_vocabulary(
         if not token:
             raise DataError(f"{place(index)}: a blank entry. Every entry is a piece; remove it.")
         if _UNWRITABLE.search(token):
-            raise DataError(f"{place(index)}: line break or lone surrogate. Received: {token!r}")
+            raise DataError(
+                f"{place(index)}: line break or lone surrogate. Received: {token!r}. Remove the "
+                "character: a vocab.txt cannot hold it."
+            )
         if token in seen:
-            raise DataError(f"{place(index)}: {token!r} is also at {place(seen[token])}.")
+            raise DataError(
+                f"{place(index)}: {token!r} is also at {place(seen[token])}. Replace one of them "
+                "by an unused entry, so that all other ids stay."
+            )
         seen[token] = index
     if missing := [token for token in SPECIAL_TOKENS if token not in seen]:
         raise DataError(
@@ -128,7 +136,7 @@ def learn_vocabulary(
     """
     if vocab_size <= len(SPECIAL_TOKENS):
         raise ValueError(
-            f"vocab_size must be more than the {len(SPECIAL_TOKENS)} special tokens. "
+            f"`vocab_size` must be more than the {len(SPECIAL_TOKENS)} special tokens. "
             f"Received: {vocab_size}"
         )
     report = progress or no_progress
@@ -171,7 +179,10 @@ def count_words(
         Word -> count, without words longer than `MAX_WORD_LENGTH`.
     """
     if isinstance(documents, str):
-        raise TypeError("documents must be an iterable of documents. Received: one string")
+        raise TypeError(
+            f"`documents` must be an iterable of documents. Received: one string, "
+            f"{documents!r:.80}. Put it into a list."
+        )
     counts: Counter[str] = Counter()
     done = 0
     for done, document in enumerate(documents, start=1):

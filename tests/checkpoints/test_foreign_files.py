@@ -314,9 +314,9 @@ _Plant = Callable[[Path, Path], Callable[[], object]]
 # What is planted, in a folder of which format, and what the attempt to open it ends in.
 _PAYLOADS: dict[str, tuple[_Plant, str, str | None]] = {
     "pickle": (_as_pickle, "hugging_face", "a pickle, which can run code"),
-    "pickle, asked for": (_as_pickle, "pickle", "PyTorch does not read it as mere weights"),
+    "pickle, asked for": (_as_pickle, "pickle", "PyTorch cannot read it as weights alone"),
     "torch": (_as_torch, "hugging_face", "a pickle, which can run code"),
-    "torch, asked for": (_as_torch, "pickle", "PyTorch does not read it as mere weights"),
+    "torch, asked for": (_as_torch, "pickle", "PyTorch cannot read it as weights alone"),
     "pickle for weights": (_as_weights, "hugging_face", "not a whole safetensors file"),
     "Lambda for a backbone": (_lambda_for_a_backbone, "keras_hub", "model_type=None"),
     "Lambda in a backbone": (_lambda_in_a_backbone, "keras_hub", "must be an integer"),

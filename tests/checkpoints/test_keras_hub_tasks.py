@@ -194,9 +194,9 @@ def test_it_is_written_for_hugging_face(
         (lambda: TokenClassifier(BertEncoder(_TANH), 2), "has no TokenClassifier of the family b"),
         (
             lambda: MaskedLM(BertEncoder(_TANH.replace(family="electra", embedding_size=4))),
-            r"has no MaskedLM of the family electra. Write its encoder: task\.encoder",
+            r"has no MaskedLM of the family electra\. Convert its encoder alone, `task\.encoder`",
         ),
-        (lambda: SequenceClassifier(BertEncoder(TINY), 2), "BertBackbone is always otherwise"),
+        (lambda: SequenceClassifier(BertEncoder(TINY), 2), "BertBackbone cannot have these"),
         (
             lambda: SequenceClassifier(
                 BertEncoder(TINY.replace(family="roberta", pooler=False)),

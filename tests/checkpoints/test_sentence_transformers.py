@@ -293,7 +293,7 @@ _POOLING = "1_Pooling/config.json"
         (_POOLING, None, r"1_Pooling/config\.json: 'word_embedding_dimension' is said twice"),
         ("modules.json", None, r"modules\.json: 'idx' is said twice"),
         (_NEW, lambda c: c | {"model_type": "Other"}, "Received: model_type='Other'"),
-        (_NEW, lambda c: c | {"prompts": {"a": 1}}, "prompts must give names a text"),
+        (_NEW, lambda c: c | {"prompts": {"a": 1}}, "prompts must be an object of names"),
         (_NEW, lambda c: c | {"default_prompt_name": "a"}, "must be one of no prompts"),
         (_NEW, lambda c: c | {"similarity_fn_name": "maxsim"}, "Received: 'maxsim'"),
         (_NEW, lambda c: c | {"truncate_dim": 0}, "truncate_dim must be a whole number"),

@@ -244,5 +244,5 @@ def test_tensors_and_nothing_else(tmp_path: Path) -> None:
     with PickledTensors(path) as source:
         np.testing.assert_array_equal(source.read("a"), [1.0, 1.0])
     path.write_bytes(b"nothing")
-    with pytest.raises(ArtifactError, match="PyTorch does not read it as mere weights"):
+    with pytest.raises(ArtifactError, match="PyTorch cannot read it as weights alone"):
         PickledTensors(path)

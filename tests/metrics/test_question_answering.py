@@ -27,10 +27,10 @@ def test_answers_are_kept_by_id_in_order() -> None:
 @pytest.mark.parametrize(
     ("questions", "message"),
     [
-        ([], "no questions"),
+        ([], "at least one question"),
         ([("a", ["x"]), ("a", ["y"])], "'a'.*unique"),
-        ([("a", "one text")], "'a'.*sequence of texts"),
-        ([("a", [{"text": "x"}])], "'a'.*sequence of texts"),
+        ([("a", "one text")], "'a' must be a list of texts"),
+        ([("a", [{"text": "x"}])], "'a' must be a list of texts"),
     ],
 )
 def test_questions_that_are_refused(questions: Any, message: str) -> None:
@@ -41,16 +41,16 @@ def test_questions_that_are_refused(questions: Any, message: str) -> None:
 def test_predictions_that_are_refused() -> None:
     known = {"a": ("x",), "b": ("y",)}
     question_answering.require_texts(known, {"a": ""})
-    with pytest.raises(ValueError, match=r"predictions: 1 of 2 ids .* 2 questions.*'z'"):
+    with pytest.raises(ValueError, match=r"`predictions`: 1 of 2 ids .* 2 questions.*'z'"):
         question_answering.require_texts(known, {"a": "x", "z": "x"})
     nothing: Any = {"a": None}
-    with pytest.raises(ValueError, match=r"'a' has None.*'' for no answer"):
+    with pytest.raises(ValueError, match=r"'a' must have a text, '' for no answer.*None"):
         question_answering.require_texts(known, nothing)
 
 
 def test_known_ids_are_wanted_of_any_values() -> None:
     question_answering.require_known("scores", {"a": 1.0}, {"a": ()})
-    with pytest.raises(ValueError, match=r"scores: 2 of 2 ids .* first is 'y'"):
+    with pytest.raises(ValueError, match=r"scores`: 2 of 2 ids .* first is 'y'"):
         question_answering.require_known("scores", {"y": 1.0, "z": 2.0}, {"a": ()})
 
 
@@ -189,14 +189,14 @@ def test_no_threshold_is_better_than_the_best(
     ("questions", "texts", "doubts", "options", "message"),
     [
         (QUESTIONS, {"h1": "cat"}, None, {}, "3 of 4 questions have no prediction.*'h2'.*''"),
-        (QUESTIONS, TEXTS | {"z": ""}, None, {}, "predictions: 1 of 5 ids.*'z'"),
-        (QUESTIONS, TEXTS, {"h1": 0.0}, {}, "no_answer_scores: 3 of 4 questions have none.*'h2'"),
-        (QUESTIONS, TEXTS, {"z": 0.0}, {}, "no_answer_scores: 1 of 1 ids.*'z'"),
-        (QUESTIONS, TEXTS, dict.fromkeys(TEXTS, float("nan")), {}, "'h1' has nan, no number"),
-        (QUESTIONS, TEXTS, dict.fromkeys(TEXTS, "0.5"), {}, "'h1' has '0.5', no number"),
+        (QUESTIONS, TEXTS | {"z": ""}, None, {}, "predictions`: 1 of 5 ids.*'z'"),
+        (QUESTIONS, TEXTS, {"h1": 0.0}, {}, "no_answer_scores`: 3 of 4 questions have none.*'h2'"),
+        (QUESTIONS, TEXTS, {"z": 0.0}, {}, "no_answer_scores`: 1 of 1 ids.*'z'"),
+        (QUESTIONS, TEXTS, dict.fromkeys(TEXTS, float("nan")), {}, "'h1' must have a number.*nan"),
+        (QUESTIONS, TEXTS, dict.fromkeys(TEXTS, "0.5"), {}, "'h1' must have a number.*'0.5'"),
         (QUESTIONS, TEXTS, None, {"version": "1.1"}, "1.1: question 'n1' has no answer"),
-        ([("a", ["x"])], {"a": "x"}, {"a": 0.0}, {"version": "1.1"}, "no no_answer_scores"),
-        ([("a", ["x"])], {"a": "x"}, None, {"version": "2"}, "version must be .* not '2'"),
+        ([("a", ["x"])], {"a": "x"}, {"a": 0.0}, {"version": "1.1"}, "are for SQuAD 2"),
+        ([("a", ["x"])], {"a": "x"}, None, {"version": "2"}, "must be one of .*version='2'"),
     ],
 )
 def test_what_is_refused(

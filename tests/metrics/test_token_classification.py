@@ -100,7 +100,7 @@ def test_scores_that_are_refused() -> None:
         entity_scores([["O"], ["O"]], [["O"]])
     with pytest.raises(ValueError, match="sentence 1: 2 true tags, 1 predicted"):
         entity_scores([["O"], ["O", "O"]], [["O"], ["O"]])
-    with pytest.raises(ValueError, match=r"scheme must be None or one of IOB1.*not 'IOB'"):
+    with pytest.raises(ValueError, match=r"`scheme` must be None or one of IOB1.*scheme='IOB'"):
         entity_scores([["O"]], [["O"]], "IOB")
 
 

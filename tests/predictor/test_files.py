@@ -129,7 +129,7 @@ def test_choices() -> None:
     predictor = Predictor(contracts.as_trained(MultipleChoice(BertEncoder(TINY))), _TOKENIZER)
     (found,) = _answers(predictor, {"prompt": "w1", "options": ["w2", "w3"]})
     assert found["text"] == ["w2", "w3"][found["index"]]
-    with pytest.raises(DataError, match="f:1: 'options' must be text"):
+    with pytest.raises(DataError, match="f:1: 'options' must be a list of texts"):
         _answers(predictor, {"prompt": "w1", "options": "w2"})
 
 

@@ -37,7 +37,10 @@ def save_program(root: Any, folder: Path, signatures: Mapping[str, Any]) -> None
     try:
         tf.saved_model.save(root, str(folder), signatures=dict(signatures))
     except _REFUSALS as error:
-        raise ResourceError(f"{folder}: could not be written: {error.message}") from error
+        raise ResourceError(
+            f"{folder}: could not be written: {error.message}. Make room on the disk, or correct "
+            "the permissions of the folder."
+        ) from error
 
 
 # === Assets ===

@@ -156,7 +156,8 @@ class Manifest:
         for name, kind in _TYPES.items():
             if not isinstance(values[name], kind):
                 raise ArtifactError(
-                    f"{path}: {name} is not what this package writes: {values[name]!r:.100}"
+                    f"{path}: {name} is not what this package writes. "
+                    f"Received: {values[name]!r:.100}. Export the model again."
                 )
         return cls(**{name: values[name] for name in _TYPES})
 
