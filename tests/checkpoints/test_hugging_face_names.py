@@ -306,7 +306,7 @@ def test_a_config_without_a_key_opens_alike_or_is_refused(tmp_path: Path) -> Non
             if key != "model_type":  # which is always asked for
                 load_checkpoint(tmp_path)
             continue
-        with pytest.raises(ArtifactError, match=f"missing: {key}, where .* says {key}="):
+        with pytest.raises(ArtifactError, match=f"missing: {key}, where .* Add .* {key}="):
             load_checkpoint(tmp_path)
         refused += 1
     assert refused > 8

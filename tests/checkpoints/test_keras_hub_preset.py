@@ -115,7 +115,7 @@ _edit_task = functools.partial(_edit, "task.json")
         (_edit_task(num_classes="3"), r"task\.json: the options do not fit.*`num_classes` must be"),
         (_edit_task(num_classes=5), r"task\.weights\.h5/layers/dense_1/vars/0: expected \[8, 5\]"),
         (_edit_task(dropout=2.0), r"task\.json: the options do not fit a SequenceClassifier"),
-        (_edit("metadata.json", bert_keras={"x": 1}), r"metadata\.json: bert_keras must tell"),
+        (_edit("metadata.json", bert_keras={"x": 1}), r"metadata\.json: bert_keras must be an"),
         (_edit("metadata.json", bert_keras={"labels": ["a"]}), "must be 3 different names"),
         (lambda f: (f / "task.json").write_text("["), r"task\.json: not JSON"),
         (
