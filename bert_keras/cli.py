@@ -86,7 +86,7 @@ def _command(name: str) -> Callable[..., None]:
 
 
 app = typer.Typer(
-    help="Pretrain, fine-tune, open, convert, ask and export models of the BERT family.",
+    help="Pretrain, fine-tune, convert, query and export models of the BERT family.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -99,10 +99,8 @@ app.command(rich_help_panel=_PRODUCTION)(cli_export.serve_check)
 _AGAIN = "Mend this, remove the folder and repeat the command."
 _SOURCE = "a folder of any format, a name of PRESETS, or hf://organisation/name[@revision]"
 _Source = Annotated[str, typer.Argument(help=_SOURCE, show_default=False)]
-_Pickle = Annotated[bool, typer.Option(help="read a pytorch_model.bin where there is no other")]
-_Trust = Annotated[
-    bool, typer.Option("--trust", help="read the variables of a SavedModel of Google's")
-]
+_Pickle = Annotated[bool, typer.Option(help="read a pytorch_model.bin if no other file is there")]
+_Trust = Annotated[bool, typer.Option("--trust", help="read a SavedModel that Google published")]
 
 
 def _print_version(value: bool) -> None:
@@ -115,18 +113,19 @@ def _print_version(value: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="its number")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="print the version"),
     ] = False,
 ) -> None:
-    """Pretrain, fine-tune, open, convert, ask and export models of the BERT family."""
+    """Pretrain, fine-tune, convert, query and export models of the BERT family."""
 
 
 @app.command(rich_help_panel=_CHECKPOINTS)
 def convert(
     source: _Source,
-    target: Annotated[Path, typer.Argument(help="the folder to make", show_default=False)],
+    target: Annotated[Path, typer.Argument(help="the folder to write", show_default=False)],
     format: Annotated[  # noqa: A002
-        str, typer.Option(help="hugging_face (also ours), google_tf1 or keras_hub")
+        str, typer.Option(help="hugging_face (our own format too), google_tf1 or keras_hub")
     ] = "hugging_face",
     encoder: Annotated[bool, typer.Option("--encoder", help="leave the heads out")] = False,
     allow_pickle: _Pickle = False,
@@ -215,7 +214,7 @@ def verify(
     first: _Source,
     second: _Source,
     tolerance: Annotated[
-        float, typer.Option(help="the largest difference that is let pass")
+        float, typer.Option(help="the largest difference that is accepted")
     ] = 1e-5,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,

@@ -35,11 +35,11 @@ def export(
     task: Annotated[
         str, typer.Option(help="as_trained, texts or pairs (what the model takes), or encoder")
     ] = "as_trained",
-    name: Annotated[str, typer.Option(help="of the model; else that of its folder")] = "",
-    version: Annotated[int | None, typer.Option(min=1, help="else the next one")] = None,
-    folder: Annotated[Path, typer.Option(help="of all models")] = Path("saved_models"),
+    name: Annotated[str, typer.Option(help="name of the model; by default its folder's")] = "",
+    version: Annotated[int | None, typer.Option(min=1, help="by default the next one")] = None,
+    folder: Annotated[Path, typer.Option(help="folder of all models")] = Path("saved_models"),
     max_length: Annotated[
-        int | None, typer.Option(help="most tokens of a text; else what the folder says")
+        int | None, typer.Option(help="most tokens of a text; by default the folder's value")
     ] = None,
     portable: Annotated[
         bool, typer.Option("--portable", help="a SavedModel that needs no tensorflow-text")
@@ -49,10 +49,10 @@ def export(
     ] = False,
     measure_seconds: Annotated[
         float | None,
-        typer.Option(help=f"most seconds that --measure takes; else {cli_measure.SECONDS:g}"),
+        typer.Option(help=f"most seconds for --measure; by default {cli_measure.SECONDS:g}"),
     ] = None,
     allow_pickle: Annotated[bool, typer.Option(help="read a pytorch_model.bin")] = False,
-    trust: Annotated[bool, typer.Option("--trust", help="read a SavedModel of Google's")] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="read a SavedModel from Google")] = False,
 ) -> None:
     """Write a model as FOLDER/NAME/VERSION/ in each format.
 
@@ -141,7 +141,7 @@ def _export(export_as: Any, wanted: Any, predictor: Any, path: Path) -> None:
 def serve_check(
     folder: Annotated[Path, typer.Argument(help="an exported model", show_default=False)],
     texts: Annotated[
-        Path | None, typer.Argument(help="a text, or a JSON object of inputs, a line")
+        Path | None, typer.Argument(help="file with a text or a JSON object of inputs on each line")
     ] = None,
 ) -> None:
     """Load an exported model as a client does, print its answers to examples, and check it.

@@ -239,6 +239,7 @@ def make_encoder(
     """Build and fill the encoder of an opened checkpoint; see `BertEncoder.from_preset`."""
 
     def make(config: BertConfig, is_filled: bool, **all_options: Any) -> BertEncoder:
+        """Build the encoder; see `Checkpoint.load`."""
         del is_filled  # an encoder has no head of its own, so `load` skips the random weights
         return encoder_class(config, **all_options)
 
@@ -269,6 +270,7 @@ def make_task(
     """Build and fill the task of an opened checkpoint; see `Task.from_preset`."""
 
     def make(config: BertConfig, is_filled: bool, **all_options: Any) -> Task:
+        """Build the task and its encoder; see `Checkpoint.load`."""
         with to_be_filled() if is_filled else nullcontext():
             encoder = encoder_class(config, dtype=dtype)
         return task_class(encoder, **all_options)
@@ -295,8 +297,8 @@ def _described(task_class: type[Task], options: dict[str, Any]) -> dict[str, Any
     if not new_heads.is_described(options) or not new_heads.takes_labels(task_class):
         return options
     labels = class_names(options.get("num_classes"), options.get("labels"))
-    given = {"labels": labels} if options.get("labels") is not None else {}
-    return {**options, **given, "num_classes": len(labels)}
+    names = {"labels": labels} if options.get("labels") is not None else {}
+    return {**options, **names, "num_classes": len(labels)}
 
 
 def open_checkpoint(

@@ -33,7 +33,7 @@ LEAVES = {
 }
 HEADS = ("mlm", "nsp", "sop", "label", "span", "rtd", "generator")
 _GENERATOR, _DISCRIMINATOR = "generator_predictions/output_bias", "discriminator_predictions/dense"
-# Class -> variables that show it. A checkpoint is of the first class of which it has them all.
+# Class and the variables that show it. The first class whose variables are all there applies.
 TOLD_BY = (
     ("Pretrainer", {"cls/seq_relationship/output_weights"}),
     ("ElectraPretrainer", {_GENERATOR, f"{_DISCRIMINATOR}/kernel"}),

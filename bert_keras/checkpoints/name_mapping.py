@@ -154,12 +154,12 @@ class NameMap:
         Raises:
             ValueError: if the format has no name for a variable.
         """
-        found = [(variable, self._leaf(variable.path)) for variable in variables]
-        if unknown := [variable.path for variable, leaf in found if leaf is None]:
+        pairs = [(variable, self._leaf(variable.path)) for variable in variables]
+        if unknown := [variable.path for variable, leaf in pairs if leaf is None]:
             raise ValueError(f"The format has no row for {', '.join(unknown)}.")
         owners: dict[str, list[Any]] = {}
-        leaves = {leaf.name: leaf for _, leaf in found if leaf is not None}
-        for variable, leaf in found:
+        leaves = {leaf.name: leaf for _, leaf in pairs if leaf is not None}
+        for variable, leaf in pairs:
             if leaf is not None:
                 owners.setdefault(leaf.name, []).append(variable)
         return [

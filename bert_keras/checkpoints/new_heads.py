@@ -133,10 +133,10 @@ def check_labels(
     known = f"{told_number} label{'s' * (told_number != 1)}" + (
         f", {names!r:.300}" if names else " without names"
     )
-    given = f"num_classes={number}" if labels is None else f"labels={list(labels)!r:.300}"
+    received = f"num_classes={number}" if labels is None else f"labels={list(labels)!r:.300}"
     is_order = sorted(map(repr, labels or ())) == sorted(map(repr, names)) and number == told_number
     raise ArtifactError(
-        f"{path}: the head of this {class_name} has {known}. Received: {given}"
+        f"{path}: the head of this {class_name} has {known}. Received: {received}"
         + (", which is another order" if is_order and names else "")
         + ". For a new head with these labels pass new_head=True. To open the head that is there, "
         "leave out `labels` and `num_classes`."

@@ -151,7 +151,7 @@ class VariableFile(tensors.Tensors):
 
 
 def write(path: Path, entries: Iterable[TensorSpec]) -> None:
-    """Write a checkpoint in shards, of which one at a time is in memory.
+    """Write a checkpoint in shards, so that only one shard is in memory at a time.
 
     TensorFlow's own writer would hold every variable twice.
 

@@ -94,11 +94,11 @@ class ExportedVariables(VariableFile):
             expected |= {first: (*shape[:1], rank), second: (rank, *shape[1:])}
         if name in self._types:
             expected[name + _SCALE] = shape[1:] if _is_kernel(name) else shape[:1]
-        found = {part: self._sizes.get(part) for part in expected}
-        if len(shape) != 2 or found != expected:
+        received = {part: self._sizes.get(part) for part in expected}
+        if len(shape) != 2 or received != expected:
             raise ArtifactError(
                 f"{self._file}: the adapter or the scales of {name} do not fit its shape "
-                f"{list(shape)}. Received: {found!r:.300}. {TAKE_A_WHOLE_ONE}"
+                f"{list(shape)}. Received: {received!r:.300}. {TAKE_A_WHOLE_ONE}"
             )
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
@@ -162,6 +162,7 @@ def _lora(kernel: str) -> tuple[str, str]:
 
 
 def _is_kernel(name: str) -> bool:
+    """Return whether a path is that of a kernel, and not of an embedding table."""
     return name.endswith("/kernel")
 
 
@@ -279,6 +280,7 @@ class ExportedFolder(Checkpoint):
 
     @property
     def _path(self) -> Path:
+        """Path of `assets.extra/bert_keras.json`, for messages."""
         return self.directory / tokenizer_config.FILE
 
     @property
@@ -325,12 +327,15 @@ class ExportedFolder(Checkpoint):
 
 
 def _is_position(value: Any) -> bool:
+    """Return whether a JSON value is a position in a list."""
     return type(value) is int and value >= 0
 
 
 def _is_scale(value: Any) -> bool:
+    """Return whether a JSON value is the scale of an adapter."""
     return type(value) in (int, float) and math.isfinite(value)
 
 
 def _is_name(value: Any) -> bool:
+    """Return whether a JSON value is the name of a type."""
     return isinstance(value, str)

@@ -93,6 +93,7 @@ def one_or_many(
     """
 
     def decorate(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+        """Return the method with checks and a conversion of its columns."""
         signature = inspect.signature(method)
 
         @functools.wraps(method)

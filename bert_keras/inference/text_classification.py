@@ -191,4 +191,5 @@ class LabelMethods(TextMethods):
 
     @property
     def _problem(self) -> str:
+        """Kind of the task: "single_label", "multi_label" or "regression"."""
         return self._answering().options.get("problem", "single_label")
