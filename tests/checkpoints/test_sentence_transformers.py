@@ -405,8 +405,8 @@ def test_two_lengths_in_one_folder(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("{", "not JSON"),
-        ('{"max_length": "9"}', "max_length must be a whole number. Received: '9'"),
-        ('{"max_length": 0}', "max_length must be a whole number. Received: 0"),
+        ('{"max_length": "9"}', "max_length must be a whole number of at least 1. Received: '9'"),
+        ('{"max_length": 0}', "max_length must be a whole number of at least 1. Received: 0"),
         ('{"pairs": 1}', "pairs must be true or false. Received: 1"),
         ('{"options": [1]}', "options must be an object"),
         ('{"prompt": "query: "}', "unknown keys: 'prompt'"),

@@ -57,7 +57,7 @@ def test_what_was_there_stays(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"before")
     entries = [*_entries(), TensorSpec(keras.Variable([np.inf]), "bad", LeafRule("bad"))]
-    with pytest.raises(NumericError, match="is not finite"):
+    with pytest.raises(NumericError, match="values that are not finite"):
         write_safetensors(path, entries)
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"before"]
 

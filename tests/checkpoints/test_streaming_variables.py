@@ -120,9 +120,9 @@ def test_values_that_are_not_finite(value: float, dtype: str) -> None:
     bad = _VALUES.copy()
     bad[5, 1] = value
     variable = keras.Variable(bad, dtype=dtype, name="bad")
-    with pytest.raises(NumericError, match="bad is not finite"):
+    with pytest.raises(NumericError, match="bad has values that are not finite"):
         streaming.finite(variable)
-    with pytest.raises(NumericError, match="bad is not finite"):
+    with pytest.raises(NumericError, match="bad has values that are not finite"):
         list(streaming.finite_rows(variable))
 
 
