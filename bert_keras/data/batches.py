@@ -130,7 +130,8 @@ class BaseExamples(ABC, Generic[Plan]):
         count = self.num_batches(epoch)
         if not 0 <= position < count:
             raise IndexError(
-                f"Epoch {epoch} has {count} batches, at positions from 0. Received: {position=}"
+                f"Epoch {epoch} has {count} batches, at positions 0 to {count - 1}. "
+                f"Received: {position=}"
             )
         return self._batch(epoch, position)
 

@@ -63,7 +63,7 @@ class ErrorCollector:
             return
         if self._count == 1:
             raise self._first[0]
-        lines = [f"{self._count:,} faults:", *map(str, self._first)]
+        lines = [f"{self._count:,} errors:", *map(str, self._first)]
         if self._count > _SHOWN_ERRORS:
             lines.append(f"and {self._count - _SHOWN_ERRORS:,} more.")
         raise DataError("\n".join(lines))
@@ -235,7 +235,7 @@ def values_of(name: str, column: Any, kind: str = "text") -> list[Any]:
     if isinstance(column, AbstractSet) or not hasattr(column, "__iter__"):
         raise DataError(
             f"{name}: a list, an array or another column with an order is needed. "
-            f"Received: {column!r:.{_SHOWN}}"
+            f"Received: {column!r:.{_SHOWN}}. Pass a list: [{kind}]."
         )
     if isinstance(column, list | tuple):
         return list(cast("Sequence[Any]", column))
@@ -261,7 +261,9 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return _decoded(value)
     _require_value(value)
-    raise _Unfit(f"is no str but {type(value).__name__}", "Make it a str, or drop the row.")
+    raise _Unfit(
+        f"is of type {type(value).__name__}, not str", "Convert it to str, or drop the row."
+    )
 
 
 def _label(value: Any) -> Any:
@@ -283,8 +285,8 @@ def _label(value: Any) -> Any:
     if isinstance(value, list | tuple | np.ndarray) or _is_foreign(value):
         return tuple(map(_label, values_of("labels", value)))
     raise _Unfit(
-        f"is no label but {type(value).__name__}",
-        "A label is a str or a number; a row of several labels is a list of them.",
+        f"is of type {type(value).__name__}, which cannot be a label",
+        "Pass a str or a number for a row of one label, and a list of them for several labels.",
     )
 
 
@@ -297,7 +299,7 @@ def _decoded(value: bytes) -> str:
 
 def _require_value(value: Any) -> None:
     if _is_missing(value):
-        raise _Unfit("is missing", "Drop such rows, or fill them.")
+        raise _Unfit("is missing", "Drop the rows without a value, or fill them.")
 
 
 def _is_missing(value: Any) -> bool:
@@ -361,7 +363,8 @@ def class_names(num_classes: int | None, labels: Sequence[str] | None) -> list[s
     names = [_name(label) for label in labels]
     if len(names) != num_classes or len(set(names)) != num_classes or None in names:
         raise ValueError(
-            f"`labels` must be {num_classes} different names. Received: labels={labels!r}"
+            f"`labels` must be {num_classes} different names, one for each class. "
+            f"Received: labels={labels!r}"
         )
     return [name for name in names if name is not None]
 

@@ -72,11 +72,14 @@ class Corpus:
         ):
             if (starts[0], starts[-1]) != (0, end):
                 raise ArtifactError(
-                    f"{folder / name}: must go from 0 to {end}. Received: {starts[0]} to "
-                    f"{starts[-1]}. Prepare the corpus again."
+                    f"{folder / name}: the offsets must go from 0 to {end}. Received: {starts[0]} "
+                    f"to {starts[-1]}. Prepare the corpus again."
                 )
             if verify and not (np.diff(starts) > 0).all():
-                raise ArtifactError(f"{folder / name}: must ascend. Prepare the corpus again.")
+                raise ArtifactError(
+                    f"{folder / name}: every offset must be greater than the one before it, and "
+                    "one is not. Prepare the corpus again."
+                )
         return cls(tokens, sentence_starts, document_starts, manifest, folder)
 
     @classmethod
@@ -166,8 +169,11 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise ArtifactError(f"{error} Prepare the corpus again.") from None
     except OSError as error:
         inside = [store.parent.name for store in sorted(folder.glob(f"*/{MANIFEST}"))]
-        hint = f"Open one of those in it: {', '.join(inside)}." if inside else "Prepare one first."
-        raise ArtifactError(f"{path}: {error.strerror}, so this is no corpus. {hint}") from None
+        hint = f"Open one of the corpora in it: {', '.join(inside)}."
+        hint = hint if inside else "Write one first with bert_keras.data.write."
+        raise ArtifactError(
+            f"{path}: {error.strerror}, so the folder is not a corpus. {hint}"
+        ) from None
     is_object = file_io.is_object(manifest)
     found = [manifest.get(key) for key in ("format", "version")] if is_object else None
     if found != [_FORMAT, _VERSION]:
@@ -184,21 +190,25 @@ def _map(path: Path, manifest: dict[str, Any], verify: bool) -> np.ndarray:
         expected, counts = manifest["files"][path.name], manifest["counts"]
         size, digest = int(expected["size"]), str(expected["sha256"])
         if manifest["dtype"] not in _TOKEN_DTYPES:  # an object's bytes would be a pointer
-            raise ValueError(f"dtype {manifest['dtype']!r}")
+            raise ValueError(f"dtype must be one of {_TOKEN_DTYPES}, not {manifest['dtype']!r}")
         dtype = np.dtype(manifest["dtype"]) if path.name == TOKENS else OFFSET
         length = int(counts[path.name.removesuffix(".bin")]) + (path.name != TOKENS)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(
-            f"{path.with_name(MANIFEST)}: damaged: {error!r}. Prepare the corpus again."
+            f"{path.with_name(MANIFEST)}: the manifest is damaged. Received: {error!r}. "
+            "Prepare the corpus again."
         ) from None
     found = path.stat().st_size if path.is_file() else None
     if not found == size == length * dtype.itemsize:
         raise ArtifactError(
-            f"{path}: must have {size:,} bytes, {length:,} {dtype} numbers. Received: "
+            f"{path}: must have {size:,} bytes, for {length:,} numbers of dtype {dtype}. Received: "
             f"{'no such file' if found is None else f'{found:,} bytes'}. Prepare the corpus again."
         )
     if verify:
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                raise ArtifactError(f"{path}: sha256 is not the manifest's. Prepare it again.")
+                raise ArtifactError(
+                    f"{path}: the sha256 of the file differs from the one in {MANIFEST}, so the "
+                    "file was changed or damaged. Prepare the corpus again."
+                )
     return np.memmap(path, dtype, "r") if size else np.empty(0, dtype)

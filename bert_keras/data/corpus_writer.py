@@ -123,8 +123,9 @@ def encode_blocks(
             yield block, encoded.result()
     except BrokenProcessPool as error:
         raise ResourceError(
-            "A worker process was killed, perhaps for want of memory, or could not start "
-            '(a script needs `if __name__ == "__main__":`). Try fewer workers.'
+            "A worker process was killed, perhaps because memory ran out, or could not start "
+            f'(a script needs `if __name__ == "__main__":`). Received: workers={workers}. '
+            "Pass a smaller number of workers."
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
@@ -217,9 +218,9 @@ def write(
         for name in names:
             if not stores[name].counts["documents"]:
                 raise DataError(
-                    f"No document for {name!r}. Received: {done} documents, "
-                    f"validation_split={validation_split}. Put blank lines between "
-                    "documents, add text, or take validation_split=0."
+                    f"No document with text is left for the part {name!r}. Received: {done} "
+                    f"documents, validation_split={validation_split}. Put blank lines between "
+                    "documents, add text, or pass validation_split=0."
                 )
             stores[name].finish(
                 store.token_dtype(tokenizer.vocab_size),
@@ -259,10 +260,14 @@ def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -
     others = set(found) - {TRAIN, HELD_OUT, *TOKENIZER_FILES}
     if others or not (folder / TRAIN / store.MANIFEST).is_file():
         raise UsageError(
-            f"{folder}: not a folder for a corpus, it holds {', '.join(found[:5])}. Name another."
+            f"{folder}: the folder for a corpus must be new, empty or hold a corpus. "
+            f"Received: a folder with {', '.join(found[:5])}. Name another folder."
         )
     if not overwrite:
-        raise UsageError(f"{folder}: holds a corpus. Name another folder, or give overwrite=true.")
+        raise UsageError(
+            f"{folder}: the folder holds a corpus already. Name another folder, or pass "
+            "overwrite=true to replace the corpus."
+        )
 
 
 class _Store:
@@ -327,4 +332,7 @@ def _new_folder(target: Path, overwrite: bool) -> Generator[Path]:
             with file_io.new_folder(target) as folder:
                 yield folder
     except OSError as error:
-        raise ResourceError(f"{target}: cannot be written: {error}.") from error
+        raise ResourceError(
+            f"{target}: the corpus cannot be written: {error}. Free space on the disk, or name a "
+            "folder that you may write to."
+        ) from error

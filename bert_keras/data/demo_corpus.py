@@ -130,8 +130,8 @@ def _texts() -> Iterator[list[str]]:
     sources = list(_sources(root))
     if not sources:
         raise DataError(
-            f"{root} holds no source files of the standard library, which the demo corpus is made "
-            "of. Give a text of your own: corpus=<file or folder>."
+            f"{root}: the folder has no source files of Python's standard library, from which the "
+            "demo corpus is made. Pass a text of your own: corpus=<file or folder>."
         )
     if importlib.util.find_spec("pydoc_data") is not None:  # some distributions leave it out
         from pydoc_data.topics import topics

@@ -59,11 +59,11 @@ def find_files(source: Source | Iterable[Source]) -> list[Path]:
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     files = [file for item in sources for file in _find(item)]
     if not files:
-        raise DataError(f"No files were named. Received: {source!r}")
+        raise DataError(f"No file is named. Received: {source!r}. Pass a file, a folder or a glob.")
     seen: dict[Path, Path] = {}
     for file in files:
         if (other := seen.setdefault(file.resolve(), file)) is not file:
-            raise DataError(f"{file}: named twice, before as {other}. Name every file once.")
+            raise DataError(f"{file}: this file is also named as {other}. Name every file once.")
     return files
 
 
@@ -93,19 +93,18 @@ def _find(source: Source) -> list[Path]:
         files = [file for file, name in named if name.endswith(ENDINGS) and "/." not in f"/{name}"]
         if not files:
             raise DataError(
-                f"{path}: a folder without text. Received: {len(below)} files, none that ends in "
-                f"{', '.join(ENDINGS)}. A glob such as {path / '**' / '*'} takes any ending."
+                f"{path}: the folder has no text files. Received: {len(below)} files, none "
+                f"with {', '.join(ENDINGS)}. A glob such as {path / '**' / '*'} takes any ending."
             )
         return files
     if path.is_file():
         return [path]
     if path.exists() or not glob.has_magic(str(path)):
-        raise DataError(
-            f"{path}: {'not a regular' if path.exists() else 'no such'} file or folder."
-        )
+        found = "not a regular file or folder" if path.exists() else "no such file or folder"
+        raise DataError(f"{path}: {found}. Check the path.")
     matches = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207
     if not matches:
-        raise DataError(f"{path}: no file matches.")
+        raise DataError(f"{path}: no file matches this glob. Check the pattern and its folder.")
     files = [match for match in matches if match.is_file()]
     return files or [file for match in matches for file in _find(match)]
 
@@ -124,12 +123,14 @@ def strict_lines(file: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str
     try:
         "".encode(encoding)
     except LookupError as error:
-        raise ValueError(f"encoding must name a text encoding: {error}.") from None
+        raise ValueError(
+            f'encoding must name a text encoding, such as "utf-8". Received: {encoding!r} ({error})'
+        ) from None
     for number, line in numbered_lines(file, encoding=encoding):
         if "\0" in line:
             raise DataError(
-                f"{file}:{number}: a NUL character, number {line.index(chr(0)) + 1} of the line. "
-                'The file is damaged, or no text in this encoding: perhaps encoding="utf-16".'
+                f"{file}:{number}: character {line.index(chr(0)) + 1} of the line is NUL, which is "
+                'not text. If the file is not damaged, pass its encoding: perhaps "utf-16".'
             )
         yield number, line
 
@@ -148,7 +149,9 @@ def text_value(value: Any, what: str) -> str:
         raise DataError(f"{what} must be text. Received: {value!r:.200}")
     if bad := "\0" in value or _SURROGATE.search(value):
         kind = "NUL" if bad is True else "half of a surrogate pair"
-        raise DataError(f"{what} must be text, without {kind}. Received: {value!r:.200}")
+        raise DataError(
+            f"{what} must be text without {kind}. Received: {value!r:.200}. Remove that character."
+        )
     return value
 
 
@@ -173,8 +176,8 @@ def numbered_lines(
                 number += 1
                 if len(line) > MAX_LINE:
                     raise DataError(
-                        f"{file}:{number}: a line of more than {MAX_LINE:,} characters. "
-                        "End lines at least between paragraphs."
+                        f"{file}:{number}: the line has more than {MAX_LINE:,} characters. "
+                        "Put a line end at least between paragraphs."
                     )
                 yield number, line
                 if report and number % _REPORT_EVERY == 0:
@@ -183,7 +186,8 @@ def numbered_lines(
         raise _encoding_error(file, encoding, error) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
-            f"{file}:{number + 1}: the gzip data end or are damaged here: {error}. Get it anew."
+            f"{file}:{number + 1}: the gzip data end early or are damaged here: {error}. "
+            "Download or compress the file again."
         ) from error
     except OSError as error:
         raise DataError(f"{file}: cannot be read: {error.strerror or error}.") from error
@@ -204,7 +208,10 @@ def _is_utf8(encoding: str | None) -> bool:
 def _encoding_error(file: Path, encoding: str | None, error: UnicodeError) -> DataError:
     """Reads the file once more to find the line and the bytes that are not in the encoding."""
     if not _is_utf8(encoding):
-        return DataError(f"{file}:{_first_replaced(file, encoding)}: not {encoding}: {error}.")
+        return DataError(
+            f"{file}:{_first_replaced(file, encoding)}: not {encoding}: {error}. "
+            "Pass the encoding of the file."
+        )
     with file.open("rb") as raw:
         kind = next((kind for magic, kind in _FOREIGN.items() if raw.peek().startswith(magic)), "")
         text = _decoded(raw, encoding, "surrogateescape")
@@ -236,7 +243,6 @@ def _first_replaced(file: Path, encoding: str | None) -> int:
 # === Documents and sentences ===
 # Nothing is guessed or skipped: what cannot be read is a `DataError` that names file and line.
 # Memory is bounded by the longest document, at most `MAX_DOCUMENT`, and never by the files.
-
 
 LAYOUTS = ("text", "sentences")
 MAX_SENTENCE = 4_096  # characters, more than a model reads at once
@@ -307,7 +313,10 @@ class Documents:
         report(done, total, "bytes")
         if not found:
             more = f" and {len(self.files) - 1} more files" if self.files[1:] else ""
-            raise DataError(f"{self.files[0]}{more}: no text. Received: {total:,} bytes.")
+            raise DataError(
+                f"{self.files[0]}{more}: no text. Received: {total:,} bytes. "
+                "Pass files with at least one sentence."
+            )
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -380,8 +389,9 @@ def _text_of(line: str, key: str, place: str) -> str:
         raise DataError(f"{place}: not JSON: {error}. Received: {line[:80]!r}") from None
     if not file_io.is_object(record) or key not in record:
         found = f"the keys {list(record)}" if file_io.is_object(record) else repr(record)
-        raise DataError(f"{place}: not an object with the key {key!r}. Received: {found:.200}")
+        text = f"the line must be an object with the key {key!r}. Received: {found:.200}"
+        raise DataError(f"{place}: {text}. Pass the key of the text as `field`.")
     text = record[key]
     if not isinstance(text, str) or _SURROGATE.search(text):
-        raise DataError(f"{place}: {key!r} must be text in Unicode. Received: {text!r:.200}")
+        raise DataError(f"{place}: {key!r} must be valid Unicode text. Received: {text!r:.200}")
     return text

@@ -44,7 +44,10 @@ class Texts:
 
     def __post_init__(self) -> None:
         if isinstance(self.targets, str):
-            raise DataError(f"targets: one per row, not one str. Received: {self.targets!r}")
+            raise DataError(
+                "targets must be a list with one target for each row, not one str. "
+                f"Received: {self.targets!r}"
+            )
         _set(
             self,
             texts=_texts("texts", self.texts, self.places),
@@ -83,10 +86,15 @@ class TaggedWords:
         for i, words in enumerate(self.words):
             place = _place(self.places, i)
             if not words or not all(words):
-                raise DataError(f"{place}an empty sentence or an empty word. Received: {words!r}")
+                raise DataError(
+                    f"{place}a sentence or a word is empty. Received: {words!r}. Remove it."
+                )
             if self.tags is not None:
                 if not all(self.tags[i]):
-                    raise DataError(f"{place}an empty tag. Received: {list(self.tags[i])!r}")
+                    raise DataError(
+                        f"{place}a tag is empty. Received: {list(self.tags[i])!r}. "
+                        'Use "O" for a word outside every span.'
+                    )
                 if len(self.tags[i]) != len(words):
                     raise DataError(
                         f"{place}every word needs one tag. Received: {len(words)} words and "
@@ -149,8 +157,8 @@ class Question:
         place = f"{self.place}: " if self.place else ""
         if self.is_impossible and (self.answers or self.lost):
             raise DataError(
-                f"{place}question {self.id!r} is impossible and has answers. Received: "
-                f"{self.answers!r}. Leave the answers out, or is_impossible."
+                f"{place}question {self.id!r} is marked as impossible, but has answers. Received: "
+                f"{self.answers!r}. Remove the answers, or pass is_impossible=False."
             )
         for answer in self.answers:
             start, end = max(0, answer.start), max(0, answer.start + len(answer.text))
@@ -158,7 +166,8 @@ class Question:
             if not answer.text or answer.start < 0 or found != answer.text:
                 raise DataError(
                     f"{place}question {self.id!r}: the answer {answer.text!r} is not at character "
-                    f"{answer.start} of the context; there is {found!r}."
+                    f"{answer.start} of the context. Received: {found!r} at this place. Correct "
+                    "`start`, which counts characters from 0."
                 )
 
 
@@ -191,10 +200,13 @@ class Choices:
         for i, options in enumerate(self.options):
             place = _place(self.places, i)
             if len(options) < 2:
-                raise DataError(f"{place}a choice needs two options or more. Received: {options!r}")
+                raise DataError(
+                    f"{place}a row needs at least two options. Received: {options!r}. "
+                    "Add options, or remove the row."
+                )
             if self.answers is not None and not _is_index(self.answers[i], len(options)):
                 raise DataError(
-                    f"{place}the answer is the index of an option, 0 to {len(options) - 1}. "
+                    f"{place}the answer must be the index of an option, 0 to {len(options) - 1}. "
                     f"Received: {self.answers[i]!r}"
                 )
 
@@ -248,7 +260,7 @@ def _require_equal(**columns: Sequence[Any] | None) -> None:
     }
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{count} {name}" for name, count in lengths.items())
-        raise DataError(f"Columns of one length are needed. Received: {found}.")
+        raise DataError(f"All columns must have the same length. Received: {found}.")
 
 
 def _tag_rows(tags: Any, places: Sequence[str]) -> Any:
@@ -259,9 +271,9 @@ def _tag_rows(tags: Any, places: Sequence[str]) -> Any:
         first = next(iter(row), None) if is_row else None
         if isinstance(first, Integral):
             raise DataError(
-                f"{_place(places, number)}tags are names here, and the first tag is the number "
-                f"{first}. Pass tags=[[names[tag] for tag in row] for row in tags]; of a "
-                "`datasets.Dataset` the names are features[column].feature.names."
+                f"{_place(places, number)}tags must be names. Received: the number {first} as the "
+                "first tag. Pass tags=[[names[tag] for tag in row] for row in tags]; a "
+                "`datasets.Dataset` has the names in features[column].feature.names."
             )
     return _rows("tags", tags if isinstance(tags, list | tuple) else rows, places)
 
@@ -288,12 +300,18 @@ def label_names(examples: Texts | TaggedWords) -> list[str]:
     if isinstance(examples, TaggedWords):
         tags = {tag for tags in examples.tags or () for tag in tags}
         if not tags:
-            raise DataError("No sentence has tags.")
+            raise DataError(
+                f"No sentence has tags. Received: {len(examples)} sentences. Pass `tags`, one for "
+                "each word, to train on."
+            )
         return [OUTSIDE, *sorted(tags - {OUTSIDE})]
     rows = labels_of_rows(examples)
     labels = {label for row in rows for label in row}
     if not labels:
-        raise DataError("No example has a label, so that there is nothing to learn.")
+        raise DataError(
+            f"No example has a label. Received: {len(examples)} examples. Pass `targets`, one "
+            "label for each text, to train on."
+        )
     if all(isinstance(label, str) and _NUMBER.fullmatch(label) for label in labels):
         _refuse_fractions(examples, rows)
     return list(map(str, sorted(labels)))
@@ -341,8 +359,8 @@ def labels_of_rows(examples: Texts) -> list[tuple[Any, ...]]:
                     )
             if kind is int and len(set(row)) < len(row):
                 raise DataError(
-                    f"{place}: a label is said twice. Received: {target!r}. Give the numbers of "
-                    "the labels that a row has, not 0 or 1 for every class."
+                    f"{place}: a row must name each label once. Received: {target!r}. Pass the "
+                    "numbers of the labels that the row has, not a 0 or 1 for every class."
                 )
     faults.check()
     return rows

@@ -78,7 +78,10 @@ class Masking:
         self._predictable[list(tokenizer.special_ids)] = False
         self._replacements = np.flatnonzero(self._predictable).astype(np.int32)
         if not len(self._replacements):
-            raise ValueError("The vocabulary has special tokens only: nothing can be predicted.")
+            raise ValueError(
+                "The vocabulary has only special tokens, which are never predicted. Received: "
+                f"{tokenizer!r}. Pass a tokenizer whose vocabulary has words."
+            )
 
     def width(self, length: int) -> int:
         """Random words that a row of `length` tokens needs."""

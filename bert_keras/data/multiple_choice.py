@@ -82,7 +82,10 @@ def read_choices(
             named = [(f"{options}[{i}]", text) for i, text in enumerate(_list(rest[0], place))]
         texts = [_option(text, f"{place}: {name!r}") for name, text in named]
         if len(texts) < 2:
-            raise DataError(f"{place}: two options or more are needed. Received: {texts!r:.200}")
+            raise DataError(
+                f"{place}: a row needs at least two options. Received: {texts!r:.200}. "
+                "Add options, or remove the row."
+            )
         if lead is not None and (words := text_value(found[lead], f"{place}: {lead!r}").strip()):
             texts = [f"{words} {text}" for text in texts]
         prompts.append("" if prompt is None else text_value(found[prompt], f"{place}: {prompt!r}"))
@@ -127,8 +130,8 @@ def read_swag(path: Source, *, has_answers: bool = True) -> Choices:
 def _list(value: Any, place: str) -> list[Any]:
     if not is_array(value):
         raise DataError(
-            f"{place}: a list of options is needed. Received: {value!r:.200}. Where every option "
-            "has a column, name them all in options."
+            f"{place}: a list of options is needed. Received: {value!r:.200}. If every option has "
+            "a column of its own, pass the names of all these columns as options."
         )
     return value
 
@@ -136,7 +139,7 @@ def _list(value: Any, place: str) -> list[Any]:
 def _option(value: Any, what: str) -> str:
     text = text_value(value, what)
     if not text.strip():
-        raise DataError(f"{what} is empty. Received: {value!r}. Leave out the row or the option.")
+        raise DataError(f"{what} is empty. Received: {value!r}. Remove the option or the row.")
     return text
 
 
@@ -151,7 +154,7 @@ def _index(value: Any, count: int, what: str) -> int:
     if not 0 <= found < count:
         last = _LETTERS[count - 1] if count <= len(_LETTERS) else "Z"
         raise DataError(
-            f"{what} is the index of an option, 0 to {count - 1}, or a letter, A to {last}. "
+            f"{what} must be the index of an option, 0 to {count - 1}, or a letter, A to {last}. "
             f"Received: {value!r:.100}"
         )
     return found
@@ -169,7 +172,10 @@ def choice_examples(
         DataError: no answers, or questions of unequally many choices.
     """
     if examples.answers is None or not len(examples):
-        raise DataError("The choices have no answers to train on.")
+        raise DataError(
+            f"The choices have no answers to train on. Received: {len(examples)} rows without "
+            "answers. Pass `answers`, the index of the right option for each row."
+        )
     rows, size = choice_rows(tokenizer, examples, max_length=max_length)
     labels = {CHOICE: np.array(examples.answers, np.int32)}
     return SupervisedExamples(rows, labels, group=size, max_length=max_length, **options)
@@ -189,8 +195,9 @@ def choice_rows(
     for index, options in enumerate(examples.options):
         if len(options) != size:
             raise DataError(
-                f"{place_of(examples.places, index)}: {len(options)} choices, where others have "
-                f"{size}: all need equally many."
+                f"{place_of(examples.places, index)}: all rows need the same number of options. "
+                f"Received: {len(options)} options, and {size} in the first row. Add or remove "
+                "options."
             )
     choices = [option for options in examples.options for option in options]
     prompts = [prompt for prompt in examples.prompts for _ in range(size)]

@@ -103,9 +103,10 @@ class PretrainingExamples(BaseExamples[EpochPlan]):
         made_by = corpus.manifest.get("tokenizer")
         if made_by and made_by["fingerprint"] != tokenizer.fingerprint:
             raise DataError(
-                "The corpus was made by another tokenizer. "
-                f"Received: {corpus!r} made by one of {made_by.get('vocab_size')} entries, and "
-                f"{tokenizer!r}. Take the tokenizer beside the corpus, or prepare it again."
+                "The corpus was encoded by another tokenizer. "
+                f"Received: {corpus!r}, encoded by one of {made_by.get('vocab_size')} tokens, and "
+                f"{tokenizer!r}. Pass the tokenizer that is saved beside the corpus, or prepare "
+                "the corpus again with this one."
             )
         self._draws = partial(Draws, seed)
         self._draws(0)  # raises for a seed out of range
@@ -145,8 +146,8 @@ class PretrainingExamples(BaseExamples[EpochPlan]):
                 raise DataError(
                     f"The corpus gives fewer examples than one batch. Received: {self.corpus!r}, "
                     f"{examples} examples of sequence_length={self.sequence_length}, "
-                    f"batch_size={self.batch_size}. "
-                    "Take a smaller batch, shorter rows or more text."
+                    f"batch_size={self.batch_size}. Pass a smaller batch_size, a smaller "
+                    "sequence_length, or a corpus with more text."
                 )
             self._counts[epoch] = examples // self.batch_size
         return self._counts[epoch]

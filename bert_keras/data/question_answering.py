@@ -24,13 +24,13 @@ from bert_keras.errors import DataError
 from bert_keras.features import END, START
 from bert_keras.tokenizers import Tokenizer
 
-DUPLICATE_ID = "id said before: left out"
-EMPTY_CONTEXT = "empty context: left out"
+DUPLICATE_ID = "id of an earlier question: question left out"
+EMPTY_CONTEXT = "empty context: question left out"
 EMPTY_QUESTION = "empty question: kept"
 ANSWERED_IMPOSSIBLE = "answers to an impossible question: ignored"
-MOVED_ANSWER = "answer not at its place, found elsewhere: moved"
-LOST_ANSWER = "answer not in the context: measured with, not learned from"
-NO_ANSWER = "possible, but no answer is given: kept without"
+MOVED_ANSWER = "answer not at answer_start, but elsewhere in the context: moved"
+LOST_ANSWER = "answer not in the context: used in the metrics, not in training"
+NO_ANSWER = "no answer, and not marked as impossible: kept without an answer"
 
 _EXAMPLES = 5  # of every problem
 # The keys of the original files of CMRC 2018, and those of SQuAD.
@@ -129,7 +129,7 @@ class _Reader:
             impossible = entry.get("is_impossible", False)
             if not isinstance(impossible, bool):
                 raise DataError(
-                    f"{inner}: is_impossible is true or false. Received: {impossible!r}"
+                    f"{inner}: is_impossible must be true or false. Received: {impossible!r}"
                 )
             if name in self.ids or not context.strip():
                 self._count(DUPLICATE_ID if name in self.ids else EMPTY_CONTEXT, named)
@@ -159,7 +159,8 @@ class _Reader:
             start = item.get("answer_start")
             if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
                 raise DataError(
-                    f"{place}.answers[{i}]: answer_start is a whole number. Received: {start!r}"
+                    f"{place}.answers[{i}]: answer_start must be a whole number. "
+                    f"Received: {start!r}"
                 )
             at = _nearest(context, text, start or 0) if text.strip() else None
             if at is None:
@@ -184,10 +185,13 @@ def _parse(path: Source) -> Any:
         data = json.loads("".join(line for _, line in numbered_lines(file)))
     except json.JSONDecodeError as error:
         raise DataError(
-            f"{path}:{error.lineno}: not JSON: {error.msg}, at character {error.colno} of the line."
+            f"{path}:{error.lineno}: not JSON: {error.msg}, at character {error.colno} of the "
+            "line. Correct the file, or pass one in SQuAD's format."
         ) from None
     except RecursionError:
-        raise DataError(f"{path}: not SQuAD: nested too deep.") from None
+        raise DataError(
+            f"{path}: not SQuAD: the JSON is nested too deeply. Pass a file in SQuAD's format."
+        ) from None
     # The original files of CMRC 2018 are the list itself.
     return {"data": data} if file_io.is_array(data) else data
 
@@ -199,7 +203,10 @@ def _value(holder: Any, key: str, place: str) -> Any:
         )
     other = next((cmrc for cmrc, squad in _CMRC.items() if squad == key and cmrc in holder), key)
     if other not in holder:
-        raise DataError(f"{place}: no key {key!r}. Received: {list(holder)!r:.200}.")
+        raise DataError(
+            f"{place}: no key {key!r}. Received: the keys {list(holder)!r:.200}. "
+            "Pass a file in SQuAD's format."
+        )
     return holder[other]
 
 
@@ -290,7 +297,10 @@ def question_examples(
     """
     questions = [each for each in questions if each.answers or each.is_impossible]
     if not questions:
-        raise DataError("The questions have no answers to train on.")
+        raise DataError(
+            "The questions have no answers to train on. Pass at least one question that has "
+            "`answers` or is_impossible=True."
+        )
     rows, windows, pieces = question_rows(
         tokenizer, questions, max_length=max_length, stride=stride, max_question=max_question
     )

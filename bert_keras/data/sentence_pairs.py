@@ -40,7 +40,9 @@ def check_sentences(corpus: Corpus, text: Sentences, loss: str) -> None:
     """Raises DataError where the sentences of a corpus cannot be examples of that kind."""
     received = f"Received: {corpus!r}."
     if len(text.offsets) < 2:
-        raise DataError(f"The corpus has no text. {received} Prepare it again, from text.")
+        raise DataError(
+            f"The corpus has no text. {received} Prepare it again from files with sentences."
+        )
     if loss not in PAIR_LOSSES:
         return
     if np.diff(text.documents).max() < 2:
@@ -50,7 +52,8 @@ def check_sentences(corpus: Corpus, text: Sentences, loss: str) -> None:
         )
     if loss == NSP and len(text.documents) < 3:
         raise DataError(
-            f'loss="nsp" takes half of its second segments from other documents. {received} '
+            'loss="nsp" needs at least two documents: half of the second segments come from '
+            f"another document. {received} "
             'Put blank lines between documents; or use loss="sop" or "mlm".'
         )
 

@@ -54,10 +54,14 @@ def pair_examples(
             f"loss must be one of {', '.join(SENTENCE_PAIR_LOSSES)}. Received: loss={loss!r}"
         )
     if examples.pairs is None:
-        raise DataError("The examples are texts without a second one to compare with.")
+        raise DataError(
+            f"Every text needs a second text to compare with. Received: {len(examples)} texts "
+            "without pairs. Pass `pairs`, or name the column of the second text."
+        )
     if loss != "classification" and (class_weights or (labels is not None and len(labels))):
         raise ValueError(
-            f"labels and class_weights are for loss='classification'. Received: loss={loss!r}"
+            "labels and class_weights are for loss='classification'. "
+            f"Received: loss={loss!r}. Leave them out, or pass that loss."
         )
     weights = None
     if loss == SIMILARITY:
@@ -80,9 +84,9 @@ def _cosines(examples: Texts, max_score: float) -> np.ndarray:
         score = float(cosines[index]) * max_score
         faults.add(
             DataError(
-                f"{place_of(examples.places, index)}: the score {score:g}, where texts that are as "
-                f"like as can be have max_score={max_score:g}. Give the highest "
-                "score that there is."
+                f"{place_of(examples.places, index)}: a score must be from {-max_score:g} to "
+                f"max_score={max_score:g}. Received: {score:g}. Pass the highest score of the "
+                "scale as max_score."
             )
         )
     faults.check()

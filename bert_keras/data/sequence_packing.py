@@ -64,7 +64,8 @@ def fill_rows(lengths: np.ndarray, row_length: int, most_examples: int | None = 
     if shortest < 1 or longest > row_length:
         wrong = shortest if shortest < 1 else longest
         raise ValueError(
-            f"Examples must have 1 to {row_length} tokens, those of a row. Received: one of {wrong}"
+            f"Every example must have 1 to {row_length} tokens, to fit in a row. Received: an "
+            f"example of {wrong} tokens. Pass a larger sequence_length, or cut the examples."
         )
     counts = np.bincount(lengths)
     places = _places(_filled(counts, row_length, most_examples or row_length))

@@ -97,8 +97,8 @@ def question_windows(
         raise ValueError(f"stride must be at least 1. Received: stride={stride}")
     if room < 1:
         raise ValueError(
-            f"max_length={max_length} leaves no room for the text behind a question of "
-            f"{len(question)} pieces: raise max_length, or lower max_question."
+            f"max_length={max_length} leaves no room for the context after a question of "
+            f"{len(question)} pieces. Pass a larger max_length, or a smaller max_question."
         )
     starts = list(_starts(len(context), room, stride))
     best = _most_context(len(context), starts, room)
@@ -170,7 +170,10 @@ def word_windows(
     owners = np.searchsorted(ends, pieces.starts, side="right")
     room = max_length - tokenizer.scheme.num_added(1)
     if room < 1:
-        raise ValueError(f"max_length={max_length} leaves {room} pieces for words.")
+        raise ValueError(
+            f"max_length={max_length} leaves no room for words. Pass max_length of at least "
+            f"{max_length - room + 1}: a piece and the special tokens."
+        )
     windows: list[WordWindow] = []
     begin = 0
     while begin < len(pieces) or not windows:

@@ -39,8 +39,8 @@ def validation_split(
         raise ValueError(f"validation_split must be above 0 and below 1. Received: {share}")
     if count < 2:
         raise DataError(
-            f"{count} rows cannot be split: nothing would be left to learn from. Pass validation "
-            "data of its own."
+            f"At least two rows are needed to split off validation data. Received: {count}. Pass "
+            "more rows, or validation data of its own."
         )
     keys = Draws(seed, epoch=1).keys(Stream.PLAN, count)
     if firsts is not None:
@@ -141,13 +141,14 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         )
         if stray:
             raise ValueError(
-                f"Weights without labels. Received: {', '.join(sorted(stray))}. "
+                f"Weights must have the name of a label. Received: {', '.join(sorted(stray))}. "
                 f"The labels are: {', '.join([*self._labels, *self._token_labels])}"
             )
         if wrong or left or not self.num_examples:
             raise ValueError(
-                f"{len(rows)} rows in groups of {group or 1}, {len(rows.token_ids)} tokens, do not "
-                f"fit labels and weights, or there are none. Received: {wrong or dict(sizes)}"
+                "Labels and weights need one value for each example, token labels one for each "
+                f"token, and at least one example is needed. Received: {wrong or dict(sizes)} for "
+                f"{len(rows)} rows in groups of {group or 1}, {len(rows.token_ids)} tokens."
             )
         lengths = rows.lengths.reshape(self.num_examples, -1).max(axis=1)
         self.lengths: np.ndarray = lengths
@@ -173,8 +174,8 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
             )
         if (unfit := np.flatnonzero(~(np.isfinite(factors) & (factors >= 0)))).size:
             raise DataError(
-                f"sample_weight: row {unfit[0]} is no weight. Received: {factors[unfit[0]]}. Pass "
-                "a finite number of at least 0 for each row."
+                f"sample_weight: the weight of row {unfit[0]} must be a finite number of at least "
+                f"0. Received: {factors[unfit[0]]}. Correct it, or drop the row."
             )
         for name in self._labels:
             self._weights[name] = self._weights.get(name, 1.0) * factors
@@ -207,8 +208,8 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         del epoch
         if self.group is not None:
             raise ValueError(
-                "Examples of several rows cannot share a row. "
-                f"Received: examples with group={self.group}"
+                "Examples of several rows, such as multiple choice, cannot be packed. "
+                f"Received: examples with group={self.group}. Train them without packing."
             )
         return self.lengths
 

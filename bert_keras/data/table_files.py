@@ -38,14 +38,15 @@ def column_position(place: str, column: Column, names: list[str] | None, width: 
             raise ValueError(f"Without a header, columns are numbers from 0. Received: {column!r}")
         if not -width <= int(column) < width:
             raise DataError(
-                f"{place}: no column {column}. Received: {width} columns, counted from 0."
+                f"{place}: no column {column}. Received: {width} columns, counted from 0. Pass a "
+                f"number from 0 to {width - 1}."
             )
         return int(column) % width
     if names.count(column) != 1:
         found = "several columns" if column in names else "no column"
         raise DataError(
             f"{place}: {found} {column!r}. Received: {names!r:.500}. Name one of these; for a file "
-            "without a header say so (header=false) and number the columns from 0."
+            "without a header, pass header=false and the number of the column, from 0."
         )
     return names.index(column)
 
@@ -72,9 +73,12 @@ def _record(line: str, keys: Sequence[Column], place: str) -> dict[Any, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not JSON: {error}. Received: {line[:80]!r}") from None
     if not is_object(record):
-        raise DataError(f"{place}: an object is needed in every line. Received: {line[:80]!r}")
+        raise DataError(f"{place}: every line must be a JSON object. Received: {line[:80]!r}")
     if missing := [key for key in keys if key not in record]:
-        raise DataError(f"{place}: no key {missing[0]!r}. Received: {list(record)!r:.500}.")
+        raise DataError(
+            f"{place}: no key {missing[0]!r}. Received: the keys {list(record)!r:.500}. "
+            "Name one of these."
+        )
     return record
 
 
@@ -101,7 +105,8 @@ def parquet_rows(file: Path, columns: Sequence[Column]) -> Iterator[Row]:
     except (arrow.ArrowException, OSError) as error:
         reason = f"{error}".rstrip(".")
         raise DataError(
-            f"{file}: cannot be read as Parquet after row {number}: {reason}."
+            f"{file}: cannot be read as Parquet after row {number}: {reason}. Write the file "
+            "again, or pass its format."
         ) from error
 
 
@@ -181,8 +186,8 @@ def read_rows(
         quoting = kind == "csv" if quoting is None else quoting
         if not separator or (quoting and (len(separator) != 1 or separator in '"\r\n')):
             raise ValueError(
-                "separator must be text, and with quoting one character that is no quote. "
-                f"Received: {separator!r}"
+                "separator must be at least one character; with quoting exactly one, and neither a "
+                f"quote nor a line end. Received: separator={separator!r}"
             )
         fields = (_quoted if quoting else _unquoted)(file, separator, encoding)
         fields = _without_blanks(file, fields, None if blank_lines else faults)
@@ -192,7 +197,10 @@ def read_rows(
         empty = False
         yield row
     if empty and not faults:
-        raise DataError(f"{file}: no rows. Received: {file.stat().st_size:,} bytes.")
+        raise DataError(
+            f"{file}: no rows. Received: {file.stat().st_size:,} bytes. Pass a file with at least "
+            "one row, beside a header."
+        )
 
 
 def format_of(file: Path, format: str | None) -> str:  # noqa: A002
@@ -201,7 +209,8 @@ def format_of(file: Path, format: str | None) -> str:  # noqa: A002
         ending = Path(file.name.lower().removesuffix(".gz")).suffix
         if ending not in _ENDINGS:
             raise ValueError(
-                f"{file}: the ending {ending!r} names no format. Give format, one of {FORMATS}."
+                f"{file}: the ending {ending!r} stands for no known format. Pass format, one of "
+                f"{FORMATS}."
             )
         return _ENDINGS[ending]
     if format not in FORMATS:
@@ -315,7 +324,7 @@ def _select(
             faults.add(
                 DataError(
                     f"{file}:{number}: too {'few' if few else 'many'} fields. Expected: {width}, "
-                    f"as in line {first}. Received: {len(fields)}: {fields!r:.200}. {hint}; see "
+                    f"as in line {first}. Received: {len(fields)}: {fields!r:.200}. {hint}; check "
                     "quoting and separator."
                 )
             )

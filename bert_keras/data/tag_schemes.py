@@ -91,7 +91,7 @@ def to_bio(
             own.add(
                 DataError(
                     f"{place(i)}: {tag!r} cannot stand {before} in the scheme {scheme!r}. Correct "
-                    "the tags, name their scheme, or read broken spans with repair."
+                    "the tags, pass their scheme, or pass repair=true to read broken spans."
                 )
             )
         elif not goes_on:
@@ -103,8 +103,8 @@ def to_bio(
         own.add(
             DataError(
                 f"{place(len(tags) - 1)}: the sentence ends within the span of {tags[-1]!r} in the "
-                f"scheme {scheme!r}. Correct the tags, name their scheme, or read broken spans "
-                "with repair."
+                f"scheme {scheme!r}. Correct the tags, pass their scheme, or pass repair=true to "
+                "read broken spans."
             )
         )
     if faults is None:
@@ -149,8 +149,9 @@ def _parse(tag: str, scheme: str, letters: str, place: str) -> tuple[str, str]:
     outside = tag == OUTSIDE
     if not outside and (len(letter) != 1 or letter not in letters or (dash and not kind)):
         raise DataError(
-            f"{place}: unknown tag {tag!r}. The scheme {scheme!r} has {OUTSIDE!r} and types behind "
-            f"{', '.join(repr(f'{known}-') for known in letters)}."
+            f"{place}: unknown tag {tag!r}. A tag of the scheme {scheme!r} is {OUTSIDE!r}, or a "
+            f"type after one of {', '.join(repr(f'{known}-') for known in letters)}. Correct the "
+            "tag, or pass another scheme."
         )
     return letter, kind
 

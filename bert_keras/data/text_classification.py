@@ -77,11 +77,14 @@ def read_table(
     if problem not in PROBLEMS:
         raise ValueError(f"problem must be one of {tuple(PROBLEMS)}. Received: {problem!r}")
     if problem == "regression" and known_labels is not None:
-        raise ValueError("known_labels are for labels. Received: problem='regression'")
+        raise ValueError(
+            "known_labels cannot be used with scores. Received: problem='regression'. "
+            "Leave known_labels out."
+        )
     if isinstance(known_labels, str) or not label_separator:
         raise ValueError(
-            "known_labels must be several, label_separator one character or more. Received: "
-            f"{known_labels!r}, {label_separator!r}"
+            "known_labels must be a list of names, and label_separator at least one character. "
+            f"Received: {known_labels=}, {label_separator=}"
         )
     columns = [column for column in (text, pair, label) if column is not None]
     faults = ErrorCollector()
@@ -134,14 +137,20 @@ def _reader_of_targets(
         if known is not None and name not in known:
             shown = ", ".join(map(repr, list(known)[:_SHOWN]))
             more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-            raise DataError(f"{what}: unknown label {name!r}. Known: {shown}{more}.")
+            raise DataError(
+                f"{what}: unknown label {name!r}. Known: {shown}{more}. Correct the label, or add "
+                "it to known_labels."
+            )
         return name
 
     def several(value: Any, what: str) -> tuple[str, ...]:
         if isinstance(value, str):
             value = value.split(separator) if value.strip() else []
         if not is_array(value):
-            raise DataError(f"{what}: several labels are a list or text. Received: {value!r:.200}")
+            raise DataError(
+                f"{what}: several labels must be a list, or text with {separator!r} between them. "
+                f"Received: {value!r:.200}"
+            )
         return tuple(dict.fromkeys(single(item, what) for item in value))
 
     return several if problem == "multi_label" else single
@@ -153,11 +162,14 @@ def _label(value: Any, what: str) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, str) and not value.strip():
-        raise DataError(f"{what}: no label. Received: {value!r}")
+        raise DataError(
+            f"{what}: the label is empty. Received: {value!r}. Write a label, or remove the row."
+        )
     if not isinstance(value, str):
         raise DataError(
-            f"{what}: a label is text or a whole number. Received: {value!r:.200}. Numbers are for "
-            "regression (the task of scores), lists for several labels (multi_label)."
+            f"{what}: a label must be text or a whole number. Received: {value!r:.200}. To predict "
+            'numbers, use problem="regression" (in recipes task=text_regression); for a list of '
+            'labels, use problem="multi_label".'
         )
     return text_value(value, what).strip()
 
@@ -170,7 +182,10 @@ def _number(value: Any, what: str) -> float:
         with suppress(ValueError, OverflowError):
             number = float(value)
     if not math.isfinite(number):
-        raise DataError(f"{what}: a finite number is needed. Received: {value!r:.200}")
+        raise DataError(
+            f"{what}: a finite number is needed. Received: {value!r:.200}. "
+            "Correct it, or remove the row."
+        )
     return number
 
 
@@ -182,7 +197,7 @@ PROBLEMS = {
         "one label, a name or a whole number; to predict numbers, use "
         'problem="regression" (in recipes task=text_regression)'
     ),
-    "multi_label": "labels, or one",
+    "multi_label": "a tuple of labels, or one label",
     "regression": "a number",
 }
 
@@ -237,7 +252,7 @@ def weights_of(
     names = [] if labels is None else names_of(labels)
     if problem != "single_label" or not names or class_weights.keys() - set(names):
         raise ValueError(
-            "class_weights are for the labels of a single-label problem. Received: "
+            "class_weights must name `labels` of the problem 'single_label'. Received: "
             f"class_weights={dict(class_weights)}, labels={labels}, problem={problem!r}"
         )
     by_class = np.array([class_weights.get(name, 1.0) for name in names], np.float32)
@@ -263,14 +278,17 @@ def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> n
     if problem not in PROBLEMS:
         raise ValueError(f"problem must be one of {', '.join(PROBLEMS)}. Received: {problem!r}")
     if examples.targets is None or not len(examples):
-        raise DataError("The examples have no labels to train on or to compare with.")
+        raise DataError(
+            "The examples have no labels to train on or to compare with. Received: "
+            f"{len(examples)} texts without targets. Pass `targets`, one for each text."
+        )
     faults = ErrorCollector()
     for index, target in enumerate(examples.targets):
         if not _fits(target, problem):
             faults.add(
                 DataError(
-                    f"{place_of(examples.places, index)}: a target of the problem {problem!r} is "
-                    f"{PROBLEMS[problem]}. Received: {target!r}"
+                    f"{place_of(examples.places, index)}: a target of the problem {problem!r} must "
+                    f"be {PROBLEMS[problem]}. Received: {target!r}"
                 )
             )
     faults.check()
@@ -283,12 +301,15 @@ def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> n
         numbers = class_numbers(names) if are_numbers else {n: i for i, n in enumerate(names)}
         known = f"The labels are {', '.join(names)}."
         if are_numbers:
-            known += f" Whole numbers from {min(numbers)} to {max(numbers)} mean them."
+            known += f" Whole numbers from {min(numbers)} to {max(numbers)} stand for them."
     elif problem == "single_label" and are_numbers:
         numbers = {label: label for (label,) in rows if 0 <= label < _MOST_CLASSES}
-        known = "Without labels= they are the indices of classes, from 0."
+        known = "Without labels=, every label must be the index of a class, from 0."
     else:
-        raise DataError("The labels have no numbers yet: pass labels=label_names(examples).")
+        raise DataError(
+            "The labels are names, and labels=None does not say which class each of them is. "
+            "Pass labels=label_names(examples), or the labels of the model."
+        )
     for index, row in enumerate(rows):
         if unknown := [label for label in row if label not in numbers]:
             place = place_of(examples.places, index)

@@ -83,7 +83,7 @@ def read_conll(
             if tag_column is not None:
                 tags.append([fields[tag_column] for fields in rows])
     if not words:
-        raise DataError(f"{path}: no sentences.")
+        raise DataError(f"{path}: no sentences. Pass a file with a word and its tag in each line.")
     places = tuple(_place(path, start) for start in starts)
     if tag_column is None:
         return TaggedWords(tuple(words), None, places)
@@ -190,19 +190,23 @@ def _require_columns(
     for what, column in (("word", word_column), ("tag", tag_column)):
         if column is not None and not -width <= column < width:
             raise DataError(
-                f"{place}: no column {column} for the {what}. Received: {width} columns: {fields}"
+                f"{place}: no column {column} for the {what}. Received: {width} columns: {fields}. "
+                f"Pass another {what}_column."
             )
     if tag_column is not None and tag_column % width == word_column % width:
         raise DataError(
-            f"{place}: a word without a tag: column {tag_column} is that of the words too. "
-            f"Received: {fields}. Name another column for the tags."
+            f"{place}: words and tags must be in two columns. Received: {fields}, with both in "
+            f"column {tag_column}. Pass another tag_column."
         )
 
 
 def _character(word: str, place: str) -> str:
     if match := _NUMBERED.fullmatch(word):
         return match[1]
-    raise DataError(f"{place}: a character and its number are needed. Received: {word!r}")
+    raise DataError(
+        f"{place}: numbered_characters needs a character and its number, such as 'a0'. "
+        f"Received: {word!r}. For whole words pass numbered_characters=false."
+    )
 
 
 def _require_writable(text: str, separator: str, place: str) -> None:
@@ -250,7 +254,10 @@ def tag_examples(
         DataError: unknown tags, or none at all; names the words.
     """
     if examples.tags is None or not len(examples):
-        raise DataError("The sentences have no tags to train on.")
+        raise DataError(
+            f"The sentences have no tags to train on. Received: {len(examples)} sentences without "
+            "tags. Pass `tags`, one for each word."
+        )
     names = texts_of("labels", labels)
     numbers = {name: number for number, name in enumerate(names)}
     later = np.array([numbers.get(_continued(name), numbers[name]) for name in names])

@@ -264,10 +264,12 @@ def test_all_bad_rows_are_named_together() -> None:
     with pytest.raises(DataError) as caught:
         texts_of("texts", column)
     lines = str(caught.value).split("\n")
-    assert lines[0] == "33 faults:"
-    assert lines[1] == "texts: row 1 is missing. Received: None. Drop such rows, or fill them."
+    assert lines[0] == "33 errors:"
+    assert lines[1] == (
+        "texts: row 1 is missing. Received: None. Drop the rows without a value, or fill them."
+    )
     assert lines[2] == (
-        "texts: row 2 is no str but int. Received: 5. Make it a str, or drop the row."
+        "texts: row 2 is of type int, not str. Received: 5. Convert it to str, or drop the row."
     )
     assert lines[3].startswith("texts: row 4 is not UTF-8")
     assert lines[-1] == "and 13 more."
@@ -279,7 +281,9 @@ def test_rows_have_the_names_of_their_places() -> None:
     for read in (texts_of, labels_of):
         with pytest.raises(DataError, match=r"column: a.tsv:5 is missing"):
             read("column", ["a", None], places)
-    with pytest.raises(DataError, match=r"a.tsv:5: words: item 1 is no str but int. Received: 3"):
+    with pytest.raises(
+        DataError, match=r"a.tsv:5: words: item 1 is of type int, not str. Received: 3"
+    ):
         words_of_rows("words", [["a"], ["b", 3]], places)
 
 
@@ -333,9 +337,11 @@ def test_labels_of_tensors_are_numbers() -> None:
 
 
 def test_other_objects_are_no_labels() -> None:
-    with pytest.raises(DataError, match=r"labels: row 1 is no label but dict. Received: {}"):
+    with pytest.raises(
+        DataError, match=r"labels: row 1 is of type dict, which cannot be a label. Received: {}"
+    ):
         labels_of("labels", ["a", {}])
-    with pytest.raises(DataError, match="labels: row 0 is no label but object"):
+    with pytest.raises(DataError, match="labels: row 0 is of type object"):
         labels_of("labels", [object()])
 
 

@@ -132,7 +132,8 @@ def test_too_few_documents(
     tmp_path: Path, documents: list[list[str]], validation_split: float, name: str
 ) -> None:
     with pytest.raises(
-        DataError, match=f"No document for '{name}'. Received: {len(documents)} doc"
+        DataError,
+        match=f"No document with .* part '{name}'. Received: {len(documents)} doc",
     ):
         write(tmp_path / "c", documents, TOKENIZER, validation_split=validation_split)
     assert list(tmp_path.iterdir()) == []
@@ -164,7 +165,9 @@ def test_a_corpus_is_never_written_over_unless_asked(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "corpus"
     write(folder, [["a"]], TOKENIZER, validation_split=0)
     before = _files(folder)
-    with pytest.raises(UsageError, match=r"corpus: holds a corpus. Name another folder"):
+    with pytest.raises(
+        UsageError, match=r"corpus: the folder holds a corpus already. Name another folder"
+    ):
         write(folder, [["b"]], TOKENIZER, validation_split=0)
     with pytest.raises(DataError):
         write(folder, [], TOKENIZER, validation_split=0, overwrite=True)
@@ -186,7 +189,7 @@ def test_other_things_are_never_written_over(tmp_path: Path, overwrite: bool) ->
     (tmp_path / "file").write_text("mine")
     before = _files(tmp_path)
     for name in (*cases, "both", "file"):
-        with pytest.raises(UsageError, match=f"{name}: not a folder for a corpus, it holds"):
+        with pytest.raises(UsageError, match=f"{name}: the folder for a corpus must be new"):
             write(tmp_path / name, [["a"]], TOKENIZER, validation_split=0, overwrite=overwrite)
         with pytest.raises(UsageError):
             require_vacant(tmp_path / name, overwrite)
@@ -233,7 +236,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
         with pytest.raises(
-            ResourceError, match=r"c: cannot be written: .*File too large"
+            ResourceError, match=r"c: the corpus cannot be written: .*File too large"
         ) as caught:
             write(tmp_path / "c", [["a b c d"] * 10_000], TOKENIZER, validation_split=0)
     finally:
@@ -322,7 +325,7 @@ def test_killed_at_any_point(tmp_path: Path, place: str, replaced: bool, left: s
     states = {None: {}, "old": old, "new": _files(tmp_path / "expected")}
     assert _files(folder) == states[left]
     if replaced and left is None:  # nothing that was there is lost
-        with pytest.raises(UsageError, match="holds a corpus"):
+        with pytest.raises(UsageError, match="holds a corpus already"):
             write(folder, [["e"], ["f"]], TOKENIZER)
         assert _files(folder) == old
     write(folder, [["e"], ["f"]], TOKENIZER, overwrite=True)

@@ -78,7 +78,7 @@ def test_no_source_files_is_an_error(library: Path, tmp_path: Path) -> None:
     for path in library.rglob("*.py"):
         path.unlink()
 
-    with pytest.raises(DataError, match="holds no source files of the standard library"):
+    with pytest.raises(DataError, match="no source files of Python's standard library"):
         write_demo_corpus(tmp_path / "demo.txt")
     assert not (tmp_path / "demo.txt").exists()
 

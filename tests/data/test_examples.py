@@ -42,32 +42,35 @@ def test_columns_that_fit() -> None:
     [
         (lambda: Texts("ab"), "texts: a sequence of str is needed, not one str"),
         (lambda: Texts(["a"], "b"), "pairs: a sequence of str"),
-        (lambda: Texts(["a"], targets="b"), "targets: one per row, not one str"),
+        (lambda: Texts(["a"], targets="b"), "targets must be a list with one target for each row"),
         (lambda: Texts(["a", None], places=["f:1", "f:7"]), "f:7 is missing"),  # pyright: ignore[reportArgumentType]
-        (lambda: Texts(["a", 1]), "texts: row 1 is no str"),  # pyright: ignore[reportArgumentType]
-        (lambda: Texts(["a", "b"], ["c"]), "one length.*2 texts, 1 pairs"),
+        (lambda: Texts(["a", 1]), "texts: row 1 is of type int"),  # pyright: ignore[reportArgumentType]
+        (lambda: Texts(["a", "b"], ["c"]), "same length.*2 texts, 1 pairs"),
         (lambda: Texts(["a", "b"], targets=["c"]), "2 texts, 1 targets"),
         (lambda: Texts(["a", "b"], places=["c"]), "2 texts, 1 places"),
         (lambda: TaggedWords([["a"]], []), "1 words, 0 tags"),
-        (lambda: TaggedWords([["a"], []], places=["f:1", "f:3"]), "f:3: an empty sentence"),
-        (lambda: TaggedWords([["a", ""]]), "row 0: an empty sentence or an empty word"),
+        (
+            lambda: TaggedWords([["a"], []], places=["f:1", "f:3"]),
+            "f:3: a sentence or a word is empty",
+        ),
+        (lambda: TaggedWords([["a", ""]]), "row 0: a sentence or a word is empty"),
         (lambda: TaggedWords(["ab"]), "row 0: words: a sequence of str"),
         (lambda: TaggedWords([["a", "b"]], [["O"]]), "row 0: .*2 words and 1 tags"),
         (lambda: TaggedWords([["a"]], ["O"]), "row 0: tags: a sequence of str"),
         (lambda: TaggedWords([["a"]], [0]), "row 0: tags: a list, an array"),  # pyright: ignore[reportArgumentType]
-        (lambda: TaggedWords([["a"]], [[0]]), "row 0: tags are names here, .* number 0"),  # pyright: ignore[reportArgumentType]
-        (lambda: TaggedWords([["a"]], _Series([[1]]), ["f:3"]), "f:3: tags are names here"),  # pyright: ignore[reportArgumentType]
-        (lambda: Choices(["a"], [["x"]]), "row 0: a choice needs two options"),
+        (lambda: TaggedWords([["a"]], [[0]]), "row 0: tags must be names. .* number 0"),  # pyright: ignore[reportArgumentType]
+        (lambda: TaggedWords([["a"]], _Series([[1]]), ["f:3"]), "f:3: tags must be names"),  # pyright: ignore[reportArgumentType]
+        (lambda: Choices(["a"], [["x"]]), "row 0: a row needs at least two options"),
         (lambda: Choices(["a"], [["x", "y"]], [2], ["f:9"]), "f:9: .*0 to 1.*Received: 2"),
         (lambda: Choices(["a"], [["x", "y"]], [-1]), "0 to 1.*Received: -1"),
         (lambda: Choices(["a"], ["xy"]), "options: a sequence of str"),
         (lambda: Choices(["a"], [["x", "y"]], [0.5]), "index of an option.*Received: 0.5"),  # pyright: ignore[reportArgumentType]
         (lambda: Choices(["a"], [["x", "y"]], [True]), "index of an option.*Received: True"),
-        (lambda: TaggedWords([["a", "b"]], [["O", ""]]), "row 0: an empty tag"),
+        (lambda: TaggedWords([["a", "b"]], [["O", ""]]), "row 0: a tag is empty"),
         (lambda: Question("7", "", "abc", (Answer("b", 2),), place="f"), "f: question '7'.*'c'"),
         (lambda: Question("7", "", "abc", (Answer("c", -1),)), "not at character -1"),
         (lambda: Question("7", "", "abc", (Answer("", 0),)), "the answer '' is not at"),
-        (lambda: Question("7", "", "a", (Answer("a", 0),), True), "impossible and has answers"),
+        (lambda: Question("7", "", "a", (Answer("a", 0),), True), "impossible, but has answers"),
     ],
 )
 def test_columns_that_do_not(make: Callable[[], object], message: str) -> None:
@@ -125,7 +128,7 @@ def test_numbers_with_a_fraction_are_no_classes(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         label_names(data)
     lines = str(caught.value).split("\n")
-    assert lines[0] == "39 faults:"
+    assert lines[0] == "39 errors:"
     assert lines[1].startswith(f"{table}:2: the label '0.025' is a number with a fraction")
     assert 'problem="regression" (in recipes task=text_regression)' in lines[1]
     with pytest.raises(DataError, match=r"example 1: the label 0\.5 is a number with a fraction"):

@@ -263,5 +263,5 @@ def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
 
 
 def test_a_vocabulary_of_special_tokens_is_refused() -> None:
-    with pytest.raises(ValueError, match="special tokens only"):
+    with pytest.raises(ValueError, match="only special tokens"):
         Masking(Tokenizer(SPECIALS), unit="token", rate=0.15, max_predictions_per_seq=1)

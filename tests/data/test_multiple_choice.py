@@ -72,10 +72,10 @@ def test_lists_of_parquet(tmp_path: Path) -> None:
     [
         (_row(prompt=5), r"a\.jsonl:2: 'prompt' must be text\. Received: 5"),
         (_row(options="x"), r"a\.jsonl:2: a list of options is needed\. Received: 'x'"),
-        (_row(options=["x"]), r"a\.jsonl:2: two options or more are needed\. Received: \['x'\]"),
+        (_row(options=["x"]), r"a\.jsonl:2: a row needs at least two options\. Received: \['x'\]"),
         (_row(options=["x", None]), r"a\.jsonl:2: 'options\[1\]' must be text\. Received: None"),
         (_row(options=["x", " "]), r"a\.jsonl:2: 'options\[1\]' is empty"),
-        (_row(answer=2), r"a\.jsonl:2: 'answer' is the index .* 0 to 1, or a letter, A to B.* 2$"),
+        (_row(answer=2), r"a\.jsonl:2: 'answer' must be .* 0 to 1, or a letter, A to B.* 2$"),
         (_row(answer=-1), "0 to 1.*Received: -1"),
         (_row(answer="C"), "Received: 'C'"),
         (_row(answer=""), "Received: ''"),
@@ -95,7 +95,9 @@ def test_bad_rows(tmp_path: Path, row: Any, message: str) -> None:
 def test_bad_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("prompt,options,answer\np,x,0\n")
-    with pytest.raises(DataError, match=r"a\.csv:2: a list of options is needed.* name them all"):
+    with pytest.raises(
+        DataError, match=r"a\.csv:2: a list .* is needed.* names of all these columns"
+    ):
         read_choices(path)
     with pytest.raises(DataError, match=r"a\.csv:1: no column 'sent1'"):
         read_swag(path)

@@ -290,7 +290,7 @@ def test_a_corpus_smaller_than_a_batch_is_an_error_and_no_endless_loop() -> None
 def test_the_tokenizer_must_be_the_one_that_made_the_corpus() -> None:
     about = {"fingerprint": Tokenizer([*SPECIALS, "other"]).fingerprint, "vocab_size": 6}
     corpus = replace(CORPUS, manifest=CORPUS.manifest | {"tokenizer": about})
-    with pytest.raises(DataError, match=r"another tokenizer.*6 entries.*Tokenizer\("):
+    with pytest.raises(DataError, match=r"another tokenizer.*6 tokens.*Tokenizer\("):
         PretrainingExamples(corpus, TOKENIZER)
     about = {"fingerprint": TOKENIZER.fingerprint, "vocab_size": TOKENIZER.vocab_size}
     PretrainingExamples(replace(CORPUS, manifest={"tokenizer": about}), TOKENIZER)

@@ -78,7 +78,7 @@ def test_a_corpus_without_text_is_refused(loss: str) -> None:
         ([[4]], "nsp", "1 documents, 1 sentences.*blank lines.*mlm"),
         ([[4]], "sop", "1 documents, 1 sentences.*blank lines.*mlm"),
         ([[4], [3], [2]], "nsp", "3 documents, 3 sentences.*mlm"),
-        ([[4, 3, 2]], "nsp", "other documents.*1 documents, 3 sentences.*sop"),
+        ([[4, 3, 2]], "nsp", "another document.*1 documents, 3 sentences.*sop"),
     ],
 )
 def test_a_corpus_that_gives_no_pairs_says_what_to_do(

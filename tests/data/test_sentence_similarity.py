@@ -60,12 +60,12 @@ def test_weights_of_classes() -> None:
         ("similarity", None, {}, "no labels to train on"),
         ("similarity", [0.5, "x", 1.0], {}, "pairs.tsv:3: a target of the problem 'regression'"),
         ("classification", ["a", "b", "c"], {"labels": ["a", "b"]}, "pairs.tsv:5: unknown label"),
-        ("similarity", [0.5, 1.5, 1.0], {}, "pairs.tsv:3: the score 1.5, .* have max_score=1"),
+        ("similarity", [0.5, 1.5, 1.0], {}, "tsv:3: a score must be .* max_score=1. Received: 1.5"),
         (
             "similarity",
             [-5, 0, 5.5],
             {"max_score": 5},
-            "pairs.tsv:5: the score 5.5, .* max_score=5",
+            "pairs.tsv:5: a score must be .* max_score=5. Received: 5.5",
         ),
     ],
 )
@@ -75,7 +75,7 @@ def test_bad_targets_are_named(loss: str, targets: Any, options: dict, message: 
 
 
 def test_what_does_not_fit() -> None:
-    with pytest.raises(DataError, match="texts without a second one"):
+    with pytest.raises(DataError, match="Every text needs a second text"):
         pair_examples(TOKENIZER, Texts(FIRST), "in_batch")
     with pytest.raises(ValueError, match="must be one of similarity, classification, in_batch"):
         pair_examples(TOKENIZER, pairs(), "triplet")

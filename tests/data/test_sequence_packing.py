@@ -75,9 +75,9 @@ def test_few_examples() -> None:
 
 
 def test_what_cannot_be() -> None:
-    with pytest.raises(ValueError, match=r"1 to 8 tokens.* Received: one of 9"):
+    with pytest.raises(ValueError, match=r"1 to 8 tokens.* Received: an example of 9"):
         fill_rows(np.array([3, 9]), 8)
-    with pytest.raises(ValueError, match="Received: one of 0"):
+    with pytest.raises(ValueError, match="Received: an example of 0"):
         fill_rows(np.array([3, 0]), 8)
     with pytest.raises(ValueError, match=r"most_examples must be at least 1\. Received: 0"):
         fill_rows(np.array([3]), 8, 0)

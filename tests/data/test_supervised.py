@@ -244,17 +244,17 @@ def test_numbers_that_do_not_fit() -> None:
         options: dict[str, Any] = {name: 0}
         with pytest.raises(ValueError, match=f"{name} must be at least 1"):
             SupervisedExamples(rows, {"label": np.arange(3)}, **options)
-    with pytest.raises(ValueError, match=r"3 rows in groups of 1.*\{'label': 2\}"):
+    with pytest.raises(ValueError, match=r"\{'label': 2\} for 3 rows in groups of 1"):
         SupervisedExamples(rows, {"label": np.arange(2)})
     with pytest.raises(ValueError, match=r"\{'label': 4\}"):
         SupervisedExamples(rows, {"label": np.arange(3)}, weights={"label": np.ones(4)})
-    with pytest.raises(ValueError, match=r"6 tokens.*\{'tags': 5\}"):
+    with pytest.raises(ValueError, match=r"\{'tags': 5\}.* 6 tokens"):
         SupervisedExamples(rows, {}, token_labels={"tags": np.arange(5)})
     with pytest.raises(ValueError, match="3 rows in groups of 2"):
         SupervisedExamples(rows, {"label": np.arange(1)}, group=2)
-    with pytest.raises(ValueError, match="or there are none"):
+    with pytest.raises(ValueError, match="at least one example"):
         SupervisedExamples(rows_of([]), {"label": np.arange(0)})
-    with pytest.raises(ValueError, match=r"Weights without labels. Received: lable"):
+    with pytest.raises(ValueError, match=r"Weights must have the name of a label. Received: lable"):
         SupervisedExamples(rows, {"label": np.arange(3)}, weights={"lable": np.ones(3)})
     source = examples()
     for position in (-1, 7):
@@ -298,7 +298,7 @@ def test_rows_of_one_first_text_stay_together() -> None:
 
 
 def test_what_cannot_be_split_is_refused() -> None:
-    with pytest.raises(DataError, match="1 rows cannot be split"):
+    with pytest.raises(DataError, match=r"At least two rows .* Received: 1"):
         validation_split(1, 0.5)
     for share in (0.0, 1.0, -0.1):
         with pytest.raises(ValueError, match="above 0 and below 1"):

@@ -102,7 +102,7 @@ def test_broken_spans(tags: str, message: str, repaired: str, scheme: str) -> No
 @pytest.mark.parametrize(
     ("tag", "scheme", "message"),
     [
-        ("X-A", "bio", r"tag 1: unknown tag 'X-A'\. The scheme 'bio' has 'O' and .*'B-', 'I-'"),
+        ("X-A", "bio", r"tag 1: unknown tag 'X-A'\. .* scheme 'bio' is 'O', or .*'B-', 'I-'"),
         ("PER", "bio", "unknown tag 'PER'"),
         ("B-", "bio", "unknown tag 'B-'"),
         ("O-A", "bio", "unknown tag 'O-A'"),

@@ -78,12 +78,12 @@ _KNOWN = {"known_labels": ["good", "bad"]}
 @pytest.mark.parametrize(
     ("label", "options", "message"),
     [
-        ("", {}, r"a\.jsonl:2: 'y': no label\. Received: ''"),
-        (" ", {}, "no label"),
-        (None, {}, "a label is text or a whole number. Received: None"),
-        (1.0, {}, "a label is text or a whole number. Received: 1.0. .*regression"),
-        (["good"], {}, "a label is text .*multi_label"),
-        ("x\0", {}, r"a\.jsonl:2: 'y' must be text, without NUL"),
+        ("", {}, r"a\.jsonl:2: 'y': the label is empty\. Received: ''"),
+        (" ", {}, "the label is empty"),
+        (None, {}, "a label must be text or a whole number. Received: None"),
+        (1.0, {}, "a label must be text or a whole number. Received: 1.0. .*regression"),
+        (["good"], {}, "a label must be text .*multi_label"),
+        ("x\0", {}, r"a\.jsonl:2: 'y' must be text without NUL"),
         ("ugly", _KNOWN, r"a\.jsonl:2: 'y': unknown label 'ugly'\. Known: 'good', 'bad'\."),
         (
             "ugly",
@@ -91,9 +91,9 @@ _KNOWN = {"known_labels": ["good", "bad"]}
             r"Known: 'good', '0'.* and 11 more",
         ),
         (["good", "ugly"], {**_KNOWN, **_MANY}, "unknown label 'ugly'"),
-        ("good,,bad", _MANY, "no label"),
-        (1, _MANY, "several labels are a list or text. Received: 1"),
-        (None, _MANY, "several labels are a list or text. Received: None"),
+        ("good,,bad", _MANY, "the label is empty"),
+        (1, _MANY, "several labels must be a list, or text .* Received: 1"),
+        (None, _MANY, "several labels must be a list, or text .* Received: None"),
         (float("nan"), _SCORE, r"a\.jsonl:2: 'y': a finite number is needed\. Received: nan"),
         ("-inf", _SCORE, "finite number is needed. Received: '-inf'"),
         ("1e999", _SCORE, "finite number"),
@@ -125,8 +125,8 @@ def test_bad_targets(tmp_path: Path, label: Any, options: Any, message: str) -> 
         ),
         ('{"text": 5}\n', {"name": "a.jsonl"}, r"a\.jsonl:1: 'text' must be text\. Received: 5"),
         ('{"text": null}\n', {"name": "a.jsonl"}, "'text' must be text. Received: None"),
-        ('{"text": "a\\u0000"}\n', {"name": "a.jsonl"}, "'text' must be text, without NUL"),
-        ('{"text": "\\ud800"}\n', {"name": "a.jsonl"}, "'text' must be text, without half of a"),
+        ('{"text": "a\\u0000"}\n', {"name": "a.jsonl"}, "'text' must be text without NUL"),
+        ('{"text": "\\ud800"}\n', {"name": "a.jsonl"}, "'text' must be text without half of a"),
         ("text\tmore\nx\ty\n", {"label": "y"}, r"a\.tsv:1: no column 'y'"),
     ],
 )
@@ -139,9 +139,9 @@ def test_bad_texts(tmp_path: Path, data: str, options: Any, message: str) -> Non
     ("options", "message"),
     [
         ({"problem": "ranking"}, "problem must be one of"),
-        ({"known_labels": ["1"], **_SCORE}, "known_labels are for labels"),
-        ({"known_labels": "good"}, "known_labels must be several"),
-        ({"label_separator": "", **_MANY}, "label_separator one character or more"),
+        ({"known_labels": ["1"], **_SCORE}, "known_labels cannot be used with scores"),
+        ({"known_labels": "good"}, "known_labels must be a list of names"),
+        ({"label_separator": "", **_MANY}, "label_separator at least one character"),
     ],
 )
 def test_bad_arguments(tmp_path: Path, options: Any, message: str) -> None:

@@ -142,9 +142,9 @@ def test_choices(task, tokenizer) -> None:
 def test_choices_that_are_no_use(task, tokenizer) -> None:
     predictor = Predictor(task("choices"), tokenizer)
     assert predictor([], []) == []
-    with pytest.raises(DataError, match="row 1: a choice needs two options"):
+    with pytest.raises(DataError, match="row 1: a row needs at least two options"):
         predictor(["a", "b"], [["a", "b"], ["a"]])
-    with pytest.raises(DataError, match="Columns of one length"):
+    with pytest.raises(DataError, match="All columns must have the same length"):
         predictor(["a"], [])
     with pytest.raises(TypeError, match="`prompts` is one text or row"):
         predictor("a", [["a", "b"]])

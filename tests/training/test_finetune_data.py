@@ -67,7 +67,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     train = _rows(tmp_path / "t.jsonl", 1)
     with pytest.raises(DataError, match=r"t\.jsonl: too little .* name dev=FILE"):
         _read(train=train)
-    with pytest.raises(UsageError, match=r"the ending '.xyz' names no format"):
+    with pytest.raises(UsageError, match=r"the ending '.xyz' stands for no known format"):
         _read(train="a.xyz")
     with pytest.raises(UsageError, match="encoding must name"):
         _read(train=train, encoding="utf-9")

@@ -55,7 +55,8 @@ def test_the_program(text: Path, tmp_path: Path) -> None:
     assert again.returncode == 2
     assert (
         again.stderr
-        == f"error: {out}: holds a corpus. Name another folder, or give overwrite=true.\n"
+        == f"error: {out}: the folder holds a corpus already. Name another folder, or pass "
+        "overwrite=true to replace the corpus.\n"
     )
 
 
@@ -127,8 +128,8 @@ def _bad(*arguments: str) -> list[str]:
         (_bad("validation_split=nan"), UsageError, "validation_split must be"),
         (_bad("layout=lines"), UsageError, "layout must be one of text, sentences. Received"),
         (["corpus={text}", "out={tmp}/new", "workers=0"], UsageError, "workers must be at least 1"),
-        (["corpus={text}", "out={tmp}"], UsageError, "not a folder for a corpus"),
-        (["corpus={text}", "out={text}"], UsageError, "not a folder for a corpus"),
+        (["corpus={text}", "out={tmp}"], UsageError, "the folder for a corpus must be new"),
+        (["corpus={text}", "out={text}"], UsageError, "the folder for a corpus must be new"),
         (_bad("vocab={tmp}/none.txt"), UsageError, r"none\.txt: no such file"),
         (_bad("vocab={text}"), DataError, r"text\.txt:\d+: "),
         (_bad("vocab={tmp}/latin.txt"), DataError, r"latin\.txt:2: not UTF-8"),
@@ -136,12 +137,16 @@ def _bad(*arguments: str) -> list[str]:
         (["corpus={tmp}/none.txt", "out={tmp}/new"], DataError, "no such file"),
         (["corpus={tmp}/latin.txt", "out={tmp}/new"], DataError, r"latin\.txt:2: not UTF-8"),
         (["corpus={tmp}/empty.txt", "out={tmp}/new"], DataError, r"empty\.txt: no text"),
-        (["corpus={tmp}/folder", "out={tmp}/new"], DataError, "folder: a folder without text"),
+        (
+            ["corpus={tmp}/folder", "out={tmp}/new"],
+            DataError,
+            "folder: the folder has no text files",
+        ),
         (["corpus={tmp}/*.gz", "out={tmp}/new"], DataError, "no file matches"),
         (
             ["corpus={tmp}/one.txt", "out={tmp}/new", "vocab_size=10"],
             DataError,
-            "No document for 'held_out'. Received: 1 documents",
+            "No document with text is left for the part 'held_out'. Received: 1 documents",
         ),
     ],
 )
