@@ -280,7 +280,8 @@ class _SavesAdapters(FastCall):
             if tuple(saved[key].shape) != tuple(variable.shape):
                 raise ValueError(
                     f"{variable.path}: the file has a matrix of shape {tuple(saved[key].shape)}, "
-                    f"the layer one of {tuple(variable.shape)}. The ranks must be the same."
+                    f"the layer one of {tuple(variable.shape)}. The ranks must be the same: call "
+                    "encoder.enable_lora with the rank of the file."
                 )
             variable.assign(saved[key])
 

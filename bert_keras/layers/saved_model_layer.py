@@ -55,7 +55,10 @@ class SavedModelLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         self.folder, self.output_name = str(path), output
         if not Path(path, "saved_model.pb").is_file():
-            raise ValueError(f"{path}: not a SavedModel: there is no saved_model.pb in it.")
+            raise ValueError(
+                f"{path}: not a SavedModel: there is no saved_model.pb in it. Name the folder that "
+                "has this file."
+            )
         self._program: Any = _loaded(self.folder)
         if not callable(self._program):
             raise ValueError(

@@ -239,7 +239,10 @@ def _replace(owner: Any, old: Any, new: Any) -> None:
     attributes = {**vars(owner), **vars(owner).get("_modules", {})}
     names = [name for name, value in attributes.items() if value is old]
     if not names:
-        raise ValueError(f"{owner.name} has no attribute that is {old.name}.")
+        raise ValueError(
+            f"{owner.name} holds {old.name} in a list or dictionary, where shared weights cannot "
+            f"be put back after a copy or a load. Make {old.name} an attribute of {owner.name}."
+        )
     # Keras tracks parts in lists, whose order is that of the weights, and locks these after
     # `build`. Tracking has no public interface.
     tracker = owner._tracker
@@ -269,7 +272,8 @@ def _take_numbered_parts(layer: Any) -> None:
     if len(places) != len(numbers):
         raise ValueError(
             f"{layer.name}: the file lists {len(numbers)} parts, the layer has {len(places)}: the "
-            "file was written by another version of this layer."
+            "file was written by another version of this layer. Open it with that version, and "
+            "write it again."
         )
     changed = False
     for place, number in zip(places, numbers, strict=True):

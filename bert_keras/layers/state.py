@@ -125,7 +125,10 @@ def check_state(state: Mapping[str, Any]) -> None:
     is_good = is_good and _is_table(state.get("frozen_before_adapters", {}), _are_names)
     is_good = is_good and _is_table(state.get("quantization", {}), _is_quantization)
     if not is_good or not _are_names(state.get("checkpointed_gradients", [])):
-        raise ValueError(f"This is not the state of a layer. Received: {state!r}"[:500])
+        raise ValueError(
+            f"This is not the state of a layer, a dictionary with some of the keys "
+            f"{', '.join(KEYS)}. Take the file as it was written. Received: {state!r:.300}"
+        )
 
 
 def _is_table(values: Any, is_value: Any) -> bool:
@@ -211,7 +214,10 @@ def _join(name: str, last: str) -> str:
 
 def _find(values: Mapping[str, Any], name: str) -> Any:
     if name not in values:
-        raise ValueError(f"The state names {name!r}, which this model has not.")
+        raise ValueError(
+            f"The saved state names {name!r}, and this model has no layer or variable of this "
+            "name. The state and the config must come from one saved model."
+        )
     return values[name]
 
 

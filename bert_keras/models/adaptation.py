@@ -61,11 +61,15 @@ def enable_lora(
         raise ValueError(f"`alpha` must be above 0. Received: alpha={alpha}")
     if isinstance(layers, str) or not layers or set(layers) - set(LAYERS):
         raise ValueError(
-            f"`layers` must be some of {', '.join(LAYERS)}. Received: layers={layers!r}"
+            f"`layers` must be a tuple of some of {', '.join(LAYERS)}, such as ('query', 'value'). "
+            f"Received: layers={layers!r}"
         )
     rank, alpha = int(rank), alpha if alpha is None or isinstance(alpha, int) else float(alpha)
     if adapted(encoder):
-        raise ValueError("The encoder has adapters already: merge_lora() first.")
+        raise ValueError(
+            "The encoder has adapters already: merge_lora() adds them to their kernels. Call it "
+            "before enable_lora()."
+        )
     variables = state.variables_by_name(encoder)
     # Names, for the config of the encoder; `merge_lora` leaves these frozen.
     encoder.frozen_before_adapters = tuple(
@@ -90,11 +94,15 @@ def merge_lora(encoder: BertEncoder) -> None:
     """
     layers = adapted(encoder)
     if not layers:
-        raise ValueError("The encoder has no adapters: enable_lora(rank) adds them.")
+        raise ValueError(
+            "The encoder has no adapters: enable_lora(rank) makes them. Call it and train before "
+            "merge_lora()."
+        )
     if rounded := [layer.path for layer in layers if layer.quantization_mode is not None]:
         raise ValueError(
-            "A quantised kernel cannot hold an adapter without rounding again. `save_to_preset` "
-            f"writes both as floats. Received: {', '.join(rounded)}"
+            "An adapter cannot be added to a quantised kernel without rounding again. Write the "
+            "model with `save_to_preset`, and open the folder with plain=True: kernels are then "
+            f"floats with the adapters added. Received: quantised kernels in {', '.join(rounded)}"
         )
     for layer in layers:
         main_weight(layer).assign(PlainWeight(layer).value)
@@ -153,7 +161,8 @@ def prune_heads(
     config = encoder.config
     if unknown := sorted(set(heads) - set(range(config.unique_layers))):
         raise ValueError(
-            f"There are blocks 0 to {config.unique_layers - 1}. Received: heads of {unknown}"
+            f"`heads` must have block numbers from 0 to {config.unique_layers - 1} as keys. "
+            f"Received: {', '.join(map(repr, unknown))}"
         )
     before = config.pruned_heads or ((),) * config.unique_layers
     after = tuple((*old, *heads.get(block, ())) for block, old in enumerate(before))
@@ -191,13 +200,15 @@ def keep_layers(encoder: BertEncoder, layers: int | Sequence[int], **options: An
     is_good = bool(chosen) and chosen == sorted(set(chosen)) and chosen[-1] < config.num_layers
     if not is_good or chosen[0] < 0:
         raise ValueError(
-            f"`layers` must be a number from 1 to {config.num_layers}, or numbers from 0 to "
-            f"{config.num_layers - 1} that ascend. Received: layers={layers!r}"
+            f"`layers` must be a number from 1 to {config.num_layers}, or a list of ascending "
+            f"layer numbers from 0 to {config.num_layers - 1}. Received: layers={layers!r}"
         )
     if config.unique_layers != config.num_layers:
         raise ValueError(
-            "The layers share blocks: take fewer by config.replace(num_layers=…). Received: "
-            f"num_layers={config.num_layers}, num_unique_layers={config.num_unique_layers}"
+            "The layers share blocks, so a layer has no weights of its own. For fewer layers make "
+            "BertEncoder(encoder.config.replace(num_layers=…)) and call its "
+            f"set_weights(encoder.get_weights()). Received: num_layers={config.num_layers}, "
+            f"num_unique_layers={config.num_unique_layers}"
         )
     changes: dict[str, Any] = {"num_layers": len(chosen), "num_unique_layers": len(chosen)}
     if config.pruned_heads:

@@ -188,8 +188,9 @@ def with_class_weights(
         )
         return x.map(lambda *batch: tensors.batch(batch)), None
     raise ValueError(
-        "`class_weight` is for arrays, tf.data, PyDataset, DataLoader and generators. Pass sample "
-        f"weights. Received: x of {type(x).__name__}"
+        "`class_weight` needs `x` as arrays with `y`, or as a tf.data.Dataset, PyDataset, "
+        "DataLoader or generator of batches. For other data leave it out, and yield sample "
+        f"weights: (x, y, sample_weight). Received: x of {type(x).__name__}"
     )
 
 
@@ -232,9 +233,12 @@ class _Weights(NamedTuple):
         if isinstance(indices, list | tuple):
             indices = np.asarray(indices)
         if indices is None or not _are_indices(indices):
+            described = "no labels"
+            if indices is not None:
+                described = f"labels of the shape {indices.shape} and dtype {indices.dtype}"
             raise ValueError(
                 "`class_weight` needs labels that are class indices, int [batch] or [batch, 1]. "
-                "Pass sample weights instead."
+                f"For other labels pass `sample_weight` instead. Received: {described}"
             )
         if len(indices.shape) == 2:
             indices = indices[:, 0]
@@ -291,7 +295,8 @@ def compile_for(
     if task.compiled and not is_own:
         if learning_rate is not None:
             raise ValueError(
-                "The task has an optimizer of your own: set the rate there. "
+                "The task is compiled with an optimizer of your own, which has its learning rate. "
+                "Set the rate in the optimizer, or leave `compile` out. "
                 f"Received: learning_rate={learning_rate}"
             )
         _warn_of_an_ended_schedule(task.optimizer)

@@ -216,8 +216,10 @@ def _view(task: Task, name: str, hidden: float) -> keras.Model:
         return keras.Model(task.input, {**task.output, _STATE: _last_state(task)}, name=name)
     except (AttributeError, ValueError) as error:
         raise ValueError(
-            "`hidden` compares last layers, which this task does not read, or its encoder is that "
-            f"of another task as well. Received: {type(task).__name__}"
+            f"`hidden` compares the last hidden states of student and teacher, and the {name} does "
+            "not compute them: its head reads other layers, or its encoder belongs to another task "
+            f"too. Pass hidden=0.0. Received: a {type(task).__name__} with the options "
+            f"{task.options}"
         ) from error
 
 
@@ -239,7 +241,10 @@ def _last_state(task: Task) -> Any:
             if len(mask.shape) > 2:  # choices are rows of their own in there
                 mask = MergeChoices(name="mask_of_choices")(mask)
             return encoder.last_block(before, mask)
-    raise ValueError("The encoder's last layer is not read.")
+    raise ValueError(
+        f"The head of {task.name} does not read the output of the encoder's last layer. Use a task "
+        "with representation='last'."
+    )
 
 
 def _within_the_task(task: Task, model: keras.Model) -> dict[str, Any]:
@@ -260,25 +265,34 @@ def _check(student: Task, teacher: Task, temperature: float, alpha: float, hidde
     if type(student) is not type(teacher) or _shapes(student) != _shapes(teacher):
         raise ValueError(
             "Student and teacher must be tasks of one class and one shape of outputs. Received: "
-            f"a {type(student).__name__} with {_shapes(student)}, "
-            f"a {type(teacher).__name__} with {_shapes(teacher)}"
+            f"a student {type(student).__name__} with {_shapes(student)}, "
+            f"a teacher {type(teacher).__name__} with {_shapes(teacher)}. "
+            "Make the student with the teacher's class and labels."
         )
     for name in ("labels", "problem", "crf", "loss"):
-        told = [task.options.get(name) for task in (student, teacher)]
-        if told[0] != told[1]:
-            raise ValueError(f"Student and teacher differ in {name}. Received: {told}")
+        options = [task.options.get(name) for task in (student, teacher)]
+        if options[0] != options[1]:
+            raise ValueError(
+                f"Student and teacher differ in {name}. Make the student with the teacher's "
+                f"{name}. Received: {options[0]!r} of the student, {options[1]!r} of the teacher"
+            )
     if student.options.get("crf"):
-        raise ValueError("A conditional random field has no probabilities to compare.")
-    sizes = [task.encoder.config for task in (student, teacher)]
-    if sizes[0].vocab_size != sizes[1].vocab_size:
         raise ValueError(
-            "Student and teacher must read the same vocabulary. "
-            f"Received: {[size.vocab_size for size in sizes]} entries"
+            "A conditional random field has no probabilities of single tags to compare. Make "
+            "student and teacher with crf=False. Received: crf=True"
         )
-    if hidden and sizes[0].hidden_size != sizes[1].hidden_size:
+    configs = [task.encoder.config for task in (student, teacher)]
+    if configs[0].vocab_size != configs[1].vocab_size:
         raise ValueError(
-            "`hidden` compares states of one width. "
-            f"Received: {[size.hidden_size for size in sizes]}"
+            "Student and teacher must read the same vocabulary. Make the student with the "
+            f"teacher's vocab_size. Received: vocab_size={configs[0].vocab_size} of the student, "
+            f"{configs[1].vocab_size} of the teacher"
+        )
+    if hidden and configs[0].hidden_size != configs[1].hidden_size:
+        raise ValueError(
+            "`hidden` compares hidden states of one width. Pass hidden=0.0, or make the student "
+            f"with the teacher's hidden_size. Received: hidden_size={configs[0].hidden_size} of "
+            f"the student, {configs[1].hidden_size} of the teacher"
         )
 
 

@@ -138,7 +138,10 @@ class MaskedLM(MaskMethods, Task):
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts, whose tokens are masked anew in every epoch; see `FitsText.examples_of`."""
         if y is not None:
-            raise ValueError("A masked language model learns from texts alone. Received: y")
+            raise ValueError(
+                "A MaskedLM learns from texts alone: its labels are the tokens that it masks. "
+                f"Leave `y` out. Received: y of {type(y).__name__}"
+            )
         tokenizer = self.required_tokenizer()
         rows = encode(tokenizer, texts_of("text", columns[0]), max_length=options["max_length"])
         return MaskedTexts(tokenizer, rows, **options)

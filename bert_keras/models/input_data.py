@@ -100,7 +100,7 @@ class InputKeys:
             also = f" (other libraries' names: {_listed(aliases)})" if aliases else ""
             return (
                 f"The input {name!r} of model {self._model!r} is missing{also}. "
-                f"Received the keys: {_listed(batch)}"
+                f"Received the keys: {_listed(batch)}. Add the missing one."
             )
         last = _LAST_AXES.get(name, "length")
         axes = f"batch, {last}" if self._ranks[name] == 2 else f"batch, texts, {last}"

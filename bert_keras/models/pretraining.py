@@ -70,7 +70,8 @@ class Pretrainer(MaskMethods, PairMethods, Task):
             )
         if not encoder.config.pooler or encoder.config.num_segments < 2:
             raise ValueError(
-                "Sentence pairs need a pooler and two segments. Received: "
+                "Sentence pairs need a pooler and two segments: an encoder with pooler=True and "
+                "num_segments=2. For masked tokens alone use MaskedLM. Received: "
                 f"pooler={encoder.config.pooler}, num_segments={encoder.config.num_segments}"
             )
         # === Layers ===
@@ -222,8 +223,9 @@ class ElectraPretrainer(Task):
         plain = config.unique_layers == config.num_layers and not config.pruned_heads
         if not plain or not config.position_rows:
             raise ValueError(
-                "The encoder must have blocks of its own with all heads, and positions in a table. "
-                f"Received: {config}"
+                "ELECTRA's generator needs an encoder without shared blocks, without pruned heads, "
+                "and with a table of positions. Make such an encoder, or pretrain this one with "
+                f"MaskedLM. Received: {config}"
             )
         is_number = isinstance(rtd_weight, Real) and not isinstance(rtd_weight, bool)
         if not is_number or not 0 <= rtd_weight < math.inf:

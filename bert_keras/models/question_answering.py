@@ -38,7 +38,10 @@ def answers_from(y: Any, contexts: Sequence[str]) -> list[tuple[Answer, ...]]:
         raise DataError("The questions have no answers. Pass y, one answer for each question.")
     rows = list(y)
     if len(rows) != len(contexts):
-        raise DataError(f"y: {len(rows)} answers for {len(contexts)} questions.")
+        raise DataError(
+            f"y: {len(rows)} answers for {len(contexts)} questions. Pass one answer for each "
+            'question, "" where there is none.'
+        )
     return [
         _answers(value, context, row)
         for row, (value, context) in enumerate(zip(rows, contexts, strict=True))
@@ -53,13 +56,17 @@ def _answers(value: Any, context: str, row: int) -> tuple[Answer, ...]:
             return ()
         start = context.find(value)
         if start < 0:
-            raise DataError(f"y: row {row} has the answer {value!r}, which its context has not.")
+            raise DataError(
+                f"y: row {row} has the answer {value!r}, which its context does not contain. "
+                'Correct the answer, or pass "" for a question without an answer.'
+            )
         return (Answer(value, start),)
     if isinstance(value, Mapping) and {"text", "answer_start"} <= set(value):
         texts, starts = value["text"], value["answer_start"]
         if isinstance(texts, str) or not hasattr(starts, "__len__") or len(texts) != len(starts):
             raise DataError(
-                f"y: row {row} needs as many answers as places, in lists. Received: {value!r:.100}"
+                f"y: row {row} must have the lists `text` and `answer_start` of one length. "
+                f"Received: {value!r:.100}"
             )
         pairs = zip(texts, starts, strict=True)
         return tuple(_placed(text, start, context, row) for text, start in pairs)
@@ -69,7 +76,7 @@ def _answers(value: Any, context: str, row: int) -> tuple[Answer, ...]:
         return tuple(answer for each in value for answer in _answers(each, context, row))
     raise DataError(
         f"y: row {row} is no answer. Received: {value!r:.100}. Pass the text of the answer, or "
-        "(text, first character)."
+        "(text, index of its first character in the context)."
     )
 
 
@@ -78,15 +85,16 @@ def _placed(text: Any, start: Any, context: str, row: int) -> Answer:
     is_whole = isinstance(start, Integral) and not isinstance(start, bool)
     if not isinstance(text, str) or not is_whole:
         raise DataError(
-            f"y: row {row} needs an answer and its first character, a whole number. "
-            f"Received: {text!r:.100}, {start!r:.100}"
+            f"y: row {row} must have the text of an answer, and the index of its first character "
+            f"in the context, an int. Received: {text!r:.100}, {start!r:.100}"
         )
     begin = int(start)
     if begin < 0 or not text or not context.startswith(text, begin):
         there = context[max(0, begin) : max(0, begin) + len(text)]
         raise DataError(
             f"y: row {row} has the answer {text!r:.100} at character {begin}, where its context "
-            f"has {there!r:.100}."
+            f"has {there!r:.100}. Correct the index, or pass the text alone: it is then searched "
+            "for."
         )
     return Answer(text, begin)
 

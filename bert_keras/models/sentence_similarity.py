@@ -117,7 +117,10 @@ class SentenceEncoder(Task):
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts and the vectors that they are to have; see `FitsText.examples_of`."""
         if features.PROMPT_LENGTH in {tensor.name for tensor in self.inputs}:
-            raise ValueError("A model with include_prompt=False trains on features alone.")
+            raise ValueError(
+                "A SentenceEncoder with include_prompt=False trains on features alone. Pass "
+                "batches with the input `prompt_length`, or make it with include_prompt=True."
+            )
         texts = prompted(texts_of("text", columns[0]), prompt_of(self.options))
         rows = encode(self.required_tokenizer(), texts, max_length=options["max_length"])
         vectors = {features.SENTENCE_VECTOR: np.asarray(y, np.float32)}
@@ -207,8 +210,8 @@ class SentencePairs(LabelMethods, Task):
         is_labelled = loss == "classification"
         if is_labelled != (num_classes is not None or labels is not None):
             raise ValueError(
-                "loss='classification' needs `num_classes` or `labels`, and nothing else "
-                f"has labels. Received: {loss=}, {num_classes=}, {labels=}"
+                "loss='classification' needs `num_classes` or `labels`, and the other losses take "
+                f"neither. Received: {loss=}, {num_classes=}, {labels=}"
             )
         if not scale > 0:
             raise ValueError(f"`scale` must be above 0. Received: scale={scale}")
@@ -282,7 +285,7 @@ class SentencePairs(LabelMethods, Task):
             raise ValueError(
                 "loss='in_batch' learns from pairs that belong together, and reads no targets. "
                 "Make the task with loss='similarity' for scores, or with loss='classification' "
-                "and `labels`, or leave the targets out. Received: y"
+                f"and `labels`, or leave the targets out. Received: y of {type(y).__name__}"
             )
         firsts, seconds = self.two_columns(columns)
         labels = self.options.get("labels")

@@ -49,8 +49,8 @@ def token_vectors(encoder: BertEncoder, inputs: dict, representation: str = LAST
         return encoder(inputs)[features.SEQUENCE_OUTPUT]
     if representation == CONCAT and encoder.config.num_layers < _LAYERS:
         raise ValueError(
-            f"representation={representation!r} needs an encoder of {_LAYERS} layers or more. "
-            f"Received: num_layers={encoder.config.num_layers}"
+            f"representation={representation!r} needs an encoder of {_LAYERS} layers or more; "
+            f"{LAST!r} works with any. Received: num_layers={encoder.config.num_layers}"
         )
     encoded = encoder.with_outputs(hidden_states=True)(inputs)
     mix = ScalarMix(dtype=encoder.dtype_policy, name=MIX) if representation == MIX else None
@@ -170,8 +170,9 @@ class Task(EarlierNames, FitsText):
         """
         del inputs
         raise ValueError(
-            "Several examples in a row are for MaskedLM, Pretrainer, SequenceClassifier, and "
-            f"TokenClassifier without crf. Received: {type(self).__name__}"
+            "Sequence packing works with MaskedLM, Pretrainer, SequenceClassifier, and "
+            "TokenClassifier with crf=False. Train other tasks without `packed()`. "
+            f"Received: {type(self).__name__}"
         )
 
     @described

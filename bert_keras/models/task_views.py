@@ -163,7 +163,8 @@ class MeanOfExamples(keras.losses.Loss):
         """
         if sample_weight is None:
             raise ValueError(
-                "Slots of packed rows may be unused: give sample weights, 0 in such slots. "
+                "A packed row may have fewer examples than slots, so this loss needs sample "
+                "weights: 0 for an unused slot, as `data.PackedExamples` gives them. "
                 "Received: sample_weight=None"
             )
         weights = ops.convert_to_tensor(sample_weight, dtype=self.dtype)
@@ -208,11 +209,13 @@ class ChunkedTask(TaskView):
     def __init__(self, whole: Task | PackedTask, chunks: int):
         task = whole.task if isinstance(whole, PackedTask) else whole
         if not isinstance(chunks, Integral) or isinstance(chunks, bool) or chunks < 1:
-            raise ValueError(f"`chunks` must be at least 1. Received: chunks={chunks}")
+            raise ValueError(
+                f"`chunks` must be a whole number of at least 1. Received: chunks={chunks!r}"
+            )
         if not task.fills_masks:
             raise ValueError(
-                "A vocabulary in parts is for MaskedLM and Pretrainer. "
-                f"Received: {type(task).__name__}"
+                "A loss in chunks of the vocabulary needs a MaskedLM or a Pretrainer. Train other "
+                f"tasks without `loss_chunks()`. Received: {type(task).__name__}"
             )
         packed = whole is not task
         inputs = (packed_inputs if packed else encoder_inputs)(task.encoder.config)

@@ -78,7 +78,7 @@ def _names(target: Any, labels: Sequence[str], row: int) -> tuple[str, ...]:
         if isinstance(each, int) and each not in numbers:
             raise DataError(
                 f"y: row {row} has the label index {each}, and the labels are {min(numbers)} to "
-                f"{max(numbers)}."
+                f"{max(numbers)}. Correct the row, or make the task with more labels."
             )
     return tuple(labels[numbers[each]] if isinstance(each, int) else each for each in several)
 
@@ -129,7 +129,7 @@ def tags_of_rows(y: Any, num_classes: int) -> list[list[Any]]:
             if isinstance(tag, int) and not 0 <= tag < num_classes:
                 raise DataError(
                     f"y: row {number} has the tag index {tag}, and the labels are 0 to "
-                    f"{num_classes - 1}."
+                    f"{num_classes - 1}. Correct the row, or make the task with more labels."
                 )
     return rows
 
@@ -170,7 +170,9 @@ def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
             with columns that the task does not read.
     """
     if isinstance(x, list | tuple) and not x:
-        raise ValueError(f"No texts. Received: an empty {type(x).__name__}")
+        raise ValueError(
+            f"No texts. Received: an empty {type(x).__name__} as `x`. Pass one text at least."
+        )
     if is_a("tensorflow", "data.Dataset", x):
         return _read_dataset(x, names) if _is_of_strings(x) else None
     if hasattr(x, "columns") and hasattr(x, "iloc"):  # a pandas DataFrame
@@ -183,8 +185,8 @@ def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
         return TextColumns(tuple(x[name] for name in _order(x, names)))
     if len(names) > 1 and _is_rows(x):
         raise ValueError(
-            f"The task reads columns, {' and '.join(names)}, and not rows of both: pass "
-            f"`tuple(zip(*rows))`. Received: a {type(x).__name__} of rows"
+            f"The task reads `x` as columns, {' and '.join(names)}, not as rows with one entry of "
+            f"each. Pass `tuple(zip(*rows))`. Received: a {type(x).__name__} of rows"
         )
     if isinstance(x, tuple) and min(len(x), len(names)) > 1 and all(map(_is_column, x)):
         return TextColumns(x)
@@ -270,8 +272,8 @@ def _only(values: Any) -> Any:
         return values
     if len(values) != 1:
         raise ValueError(
-            "Targets and weights of text are one column. "
-            f"Received: {len(values)}, {', '.join(map(str, values))}"
+            "Targets and sample weights in a dataset of texts must be one column. "
+            f"Received: {len(values)}, {', '.join(map(str, values))}. Keep one of them."
         )
     return next(iter(values.values()))
 

@@ -20,6 +20,11 @@ from bert_keras.models.text_columns import TextColumns, find_text, weights_by_na
 from bert_keras.models.with_tokenizer import WithTokenizer, checked_length
 from bert_keras.task_names import FINETUNING
 
+_HOW_TO_MAKE_FEATURES = (
+    "Pass a dictionary of arrays by input name, or batches of them: bert_keras.data.encode and "
+    "bert_keras.data.PretrainingExamples make them from text."
+)
+
 
 class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
     """Mixin of tasks: text in `fit`, `evaluate` and `predict`, and a compiled model by default."""
@@ -40,14 +45,15 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         """
         del columns, y, options
         raise ValueError(
-            f"A {type(self).__name__} takes features, not text. See bert_keras.data for what makes "
-            "them."
+            f"A {type(self).__name__} takes features, not text. {_HOW_TO_MAKE_FEATURES}"
         )
 
     def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> Any:
         """Return the outputs for texts, in the order of the texts; see `predict`."""
         del columns, batch_size
-        raise ValueError(f"A {type(self).__name__} takes features, not text.")
+        raise ValueError(
+            f"A {type(self).__name__} takes features, not text. {_HOW_TO_MAKE_FEATURES}"
+        )
 
     def fit(
         self,
@@ -126,7 +132,10 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         }
         if found is None:
             if max_length is not None:
-                raise ValueError("`max_length` is for text. Received: features or a dataset")
+                raise ValueError(
+                    "`max_length` is for text: features have their length already. Leave it out. "
+                    f"Received: max_length={max_length} with features or a dataset"
+                )
             if class_weight is not None:
                 names = self._class_names()
                 x, sample_weight = with_class_weights(x, y, sample_weight, class_weight, names)
@@ -241,7 +250,10 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         if found is None:
             return super().predict(x, batch_size, verbose, steps, callbacks)
         if steps is not None or callbacks:
-            raise ValueError("`steps` and `callbacks` of `predict` are for features, not for text.")
+            raise ValueError(
+                "`steps` and `callbacks` of `predict` are for features, not for text. Leave them "
+                "out, or pass features."
+            )
         return self.logits_of(found.columns, batch_size)
 
     def two_columns(self, columns: Sequence[Any]) -> tuple[list[str], list[str]]:
@@ -254,7 +266,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         if len(columns) != 2:
             raise ValueError(
                 f"A {type(self).__name__} reads two columns, {first} and {second}: pass the tuple "
-                f"({first}s, {second}s). Received: {len(columns)}"
+                f"({first}s, {second}s). Received: {len(columns)} columns"
             )
         return texts_of(first, columns[0]), texts_of(second, columns[1])
 
@@ -276,8 +288,8 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             options["class_weights"] = weights_by_name(class_weight, self._class_names())
         if sample_weight is not None and not self.takes_sample_weight:
             raise ValueError(
-                f"A {type(self).__name__} takes no sample_weight with text. Pass features with "
-                "sample weights of your own."
+                f"A {type(self).__name__} takes no `sample_weight` with text, because one text may "
+                "take several rows. Pass features with sample weights of your own."
             )
         examples = self.examples_of(
             columns,
@@ -326,8 +338,8 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
 def _refuse_targets_of_a_generator(x: Any, y: Any) -> None:
     if isinstance(x, types.GeneratorType) and y is not None:
         raise ValueError(
-            "Targets beside a generator are not read. Pass text as a list, such as "
-            "`list(texts)`; a generator must yield batches of features with their targets."
+            "`y` is not read where `x` is a generator, which must yield batches of features with "
+            "their targets. Pass text as a list, such as `list(texts)`."
         )
 
 
@@ -341,8 +353,8 @@ def _with_targets(
     ):
         if own is not None and given is not None:
             raise ValueError(
-                f"The dataset has targets or weights, and `{name}` is given too. Leave one of them "
-                "out."
+                f"The dataset in `x` has a part that is read as `{name}`, and `{name}` is passed "
+                "too. Leave one of them out."
             )
     return (
         found.columns,

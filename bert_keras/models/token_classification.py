@@ -107,8 +107,9 @@ class TokenClassifier(TagMethods, Task):
         """
         if self.crf is not None:
             raise ValueError(
-                "A conditional random field goes from token to token: several examples in a row "
-                "are for crf=False. Received: crf=True"
+                "A conditional random field would chain the tags of all examples in a row, so "
+                "sequence packing needs crf=False. Train this task without `packed()`. "
+                "Received: crf=True"
             )
         return {features.TAGS: self.head(packed_vectors(self, inputs))}
 

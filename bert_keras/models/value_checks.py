@@ -49,7 +49,8 @@ _LENGTH = (
     "Shorten the texts, as with max_length={last}."
 )
 _PLACES = (
-    "{name} has {found} at {place}, but rows are {upper} tokens long: the last position is {last}."
+    "{name} has {found} at {place}, but rows are {upper} tokens long: the last position is {last}. "
+    "Count positions from 0 within the row."
 )
 _CLASSES = (
     "The labels of output {name!r} have {found} at {place}, but the output has {upper} classes: "

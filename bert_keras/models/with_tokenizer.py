@@ -81,7 +81,8 @@ class WithTokenizer(AnswersTexts, VectorMethods):
         if tokenizer is not None:
             if not isinstance(tokenizer, Tokenizer):
                 raise TypeError(
-                    "`tokenizer` must be a bert_keras.Tokenizer or None. "
+                    "`tokenizer` must be a bert_keras.Tokenizer or None: "
+                    "bert_keras.Tokenizer.from_preset(folder) opens one. "
                     f"Received: {type(tokenizer).__name__}"
                 )
             check_tokenizer(tokenizer, self.encoder.config)
@@ -176,7 +177,10 @@ def encoder_for(task: Any, tokenizer: Tokenizer) -> Any:
     encoder = getattr(task, "encoder", task)
     config = getattr(encoder, "config", None)
     if not isinstance(config, BertConfig):
-        raise TypeError(f"Expected a task or a BertEncoder. Received: {type(task).__name__}")
+        raise TypeError(
+            "Expected a task or a BertEncoder, such as BertEncoder.from_preset(folder) opens. "
+            f"Received: {type(task).__name__}"
+        )
     check_tokenizer(tokenizer, config)
     return encoder
 
@@ -186,7 +190,7 @@ def check_tokenizer(tokenizer: Tokenizer, config: BertConfig) -> None:
     if tokenizer.vocab_size > config.vocab_size:
         raise ValueError(
             f"The tokenizer has {tokenizer.vocab_size} entries, the model's token table "
-            f"{config.vocab_size} rows. Take the tokenizer that it was trained with."
+            f"{config.vocab_size} rows. Take the tokenizer that the model was trained with."
         )
 
 

@@ -335,7 +335,7 @@ def test_pruned_attention_looks_as_before(encoder: BertEncoder):
 
 @pytest.mark.parametrize("heads", [{3: [0]}, {-1: [0]}, {0: [3]}, {0: [0, 1, 2]}])
 def test_what_cannot_be_pruned(heads: dict[int, list[int]], encoder: BertEncoder):
-    with pytest.raises(ValueError, match=r"blocks 0 to 2|heads from 0 to 2"):
+    with pytest.raises(ValueError, match=r"block numbers from 0 to 2|heads from 0 to 2"):
         encoder.prune_heads(heads)
 
 

@@ -165,14 +165,14 @@ def _labels(task: Any, name: str, logits: np.ndarray) -> np.ndarray:
         (
             lambda: SequenceClassifier(BertEncoder(_SMALL.replace(vocab_size=40)), 3),
             {},
-            "the same vocabulary. Received: .40, 50. entries",
+            "the same vocabulary. .* Received: vocab_size=40 of the student, 50 of the teacher",
         ),
         (lambda: SequenceClassifier(BertEncoder(_SMALL), 3), {"alpha": 1.5}, "alpha=1.5"),
         (lambda: SequenceClassifier(BertEncoder(_SMALL), 3), {"temperature": 0}, "temperature=0"),
         (
             lambda: SequenceClassifier(BertEncoder(_SMALL.replace(hidden_size=4)), 3),
             {"hidden": 1.0},
-            "states of one width. Received: .4, 8.",
+            "states of one width. .* Received: hidden_size=4 of the student, 8 of the teacher",
         ),
     ],
 )
@@ -185,5 +185,5 @@ def test_refused(make: Any, options: dict[str, Any], message: str) -> None:
 def test_hidden_states_that_a_task_does_not_read() -> None:
     config = TINY.replace(num_layers=4)
     tasks = [TokenClassifier(BertEncoder(config), 3, representation="mix") for _ in range(2)]
-    with pytest.raises(ValueError, match="compares last layers"):
+    with pytest.raises(ValueError, match=r"compares the last hidden states .* Pass hidden=0\.0"):
         Distiller(*tasks, hidden=1.0)

@@ -169,9 +169,9 @@ def test_parts_open_from_the_whole(tmp_path):
     ("changes", "options", "message"),
     [
         ({}, {"generator_size": 0}, "must be above 0 and at most 1"),
-        ({"num_unique_layers": 1}, {}, "blocks of its own with all heads"),
-        ({"pruned_heads": ((1,), ())}, {}, "blocks of its own with all heads"),
-        ({"position_embedding": "relative_key"}, {}, "positions in a table"),
+        ({"num_unique_layers": 1}, {}, "without shared blocks, without pruned heads"),
+        ({"pruned_heads": ((1,), ())}, {}, "without shared blocks, without pruned heads"),
+        ({"position_embedding": "relative_key"}, {}, "with a table of positions"),
     ],
 )
 def test_what_cannot_be_is_refused(changes: dict, options: dict, message: str):

@@ -34,7 +34,7 @@ def test_every_form_is_read(value: Any, expected: list[Answer]) -> None:
 
 
 def test_bad_answers_are_named() -> None:
-    with pytest.raises(DataError, match=r"row 1 has the answer 'Cat', which its context has not"):
+    with pytest.raises(DataError, match=r"row 1 has the answer 'Cat', which its context does not"):
         answers_from(["Ann", "Cat"], [CONTEXT] * 2)
     with pytest.raises(DataError, match="row 0 is no answer"):
         answers_from([3], [CONTEXT])

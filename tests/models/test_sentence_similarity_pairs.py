@@ -113,8 +113,8 @@ def test_in_batch_loss_is_that_of_the_papers():
     [
         ({"loss": "triplet"}, "`loss` must be one of similarity, classif"),
         ({"loss": "classification"}, "needs `num_classes`"),
-        ({"num_classes": 3}, "nothing else has labels"),
-        ({"labels": ["a", "b"]}, "nothing else has labels"),
+        ({"num_classes": 3}, "the other losses take neither"),
+        ({"labels": ["a", "b"]}, "the other losses take neither"),
         ({"scale": 0.0}, "`scale` must be above 0"),
         ({"pooling": "sum"}, "`pooling` must be one of"),
     ],

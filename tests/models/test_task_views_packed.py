@@ -250,7 +250,7 @@ def test_tasks_that_cannot_be_packed() -> None:
         SentenceEncoder(BertEncoder(TINY)),
     ):
         name = type(task).__name__
-        with pytest.raises(ValueError, match=f"are for MaskedLM, .* Received: {name}"):
+        with pytest.raises(ValueError, match=f"works with MaskedLM, .* Received: {name}"):
             task.packed()
     with pytest.raises(ValueError, match=r"random field .* Received: crf=True"):
         TokenClassifier(BertEncoder(TINY), 3, crf=True).packed()
