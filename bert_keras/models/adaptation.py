@@ -1,8 +1,8 @@
 """Changes to a trained encoder: low-rank adapters (Hu et al., 2022), fewer heads, fewer layers.
 
-An adapter is Keras's own: a `Dense` computes with kernel + alpha / rank * A @ B. A begins at random
-and B at zero, so that at first nothing changes. A saved model keeps its adapters, and its frozen
-parts stay frozen (`layers.core`, `layers.state`).
+An adapter is Keras's own: a `Dense` computes with kernel + alpha / rank * A @ B. A has random
+initial values and B zeros, so the first outputs are those without adapters. A saved model keeps its
+adapters, and its frozen parts stay frozen (`layers.core`, `layers.state`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bert_keras.layers.state import PlainWeight, adapted, main_weight, plain_wei
 if TYPE_CHECKING:
     from bert_keras.models.encoder import BertEncoder
 
-# What can be adapted in each block, by name -> where it is.
+# Projections of a block that can have an adapter: name -> attributes on the way to the layer.
 LAYERS = {
     "query": ("attention", "query"),
     "key": ("attention", "key"),
@@ -40,20 +40,23 @@ def enable_lora(
     alpha: float | None = None,
     layers: Sequence[str] = ("query", "value"),
 ) -> None:
-    """Add adapters to every block, and freeze all else in the encoder, its pooler included.
+    """Add adapters to every block, and freeze all other weights of the encoder.
 
-    Compile the task afterwards: what is trained has changed. A pooler that is new, as in a
-    checkpoint that had none, must learn: `encoder.pooler.trainable = True`. Where layers share a
-    block, they share its adapters.
+    Compile the task afterwards, because its trainable variables have changed. The pooler is frozen
+    too. A pooler with new weights, as for a checkpoint without one, must be trained: set
+    `encoder.pooler.trainable = True`. Layers that share a block share its adapters.
 
     Args:
-        encoder: the encoder; the head of a task over it is trained as before.
-        rank: width between A and B.
-        alpha: of the scale alpha / rank; None for a scale of 1.
-        layers: which projections: names of `LAYERS`. Query and value are the paper's.
+        encoder: the encoder, which is changed in place; the head of a task over it is trained as
+            before.
+        rank: rank of A @ B, where A is float [inputs, rank] and B float [rank, outputs].
+        alpha: numerator of the scale alpha / rank of A @ B; None for a scale of 1.
+        layers: projections that get an adapter, by their names in `LAYERS`. The paper adapts query
+            and value.
 
     Raises:
-        ValueError: a bad rank or alpha, an unknown layer or none, or adapters that are there.
+        ValueError: `rank` or `alpha` is out of range, `layers` is empty or has an unknown name, or
+            the encoder has adapters already.
     """
     if not isinstance(rank, Integral) or isinstance(rank, bool) or rank < 1:
         raise ValueError(f"`rank` must be a whole number of at least 1. Received: rank={rank!r}")
@@ -71,7 +74,7 @@ def enable_lora(
             "before enable_lora()."
         )
     variables = state.variables_by_name(encoder)
-    # Names, for the config of the encoder; `merge_lora` leaves these frozen.
+    # `merge_lora` leaves these frozen. They are names, because the encoder's config has them too.
     encoder.frozen_before_adapters = tuple(
         name for name, variable in variables.items() if not variable.trainable
     )
@@ -79,18 +82,21 @@ def enable_lora(
         variable.trainable = False
     for block in encoder.blocks:
         for name in dict.fromkeys(layers):
-            brick, projection = LAYERS[name]
-            getattr(getattr(block, brick), projection).enable_lora(rank, lora_alpha=alpha)
+            sublayer, projection = LAYERS[name]
+            getattr(getattr(block, sublayer), projection).enable_lora(rank, lora_alpha=alpha)
     _forget_graphs(encoder)
 
 
 def merge_lora(encoder: BertEncoder) -> None:
-    """Fold the adapters into their kernels, and make trainable what they had frozen.
+    """Add the adapters to their kernels, and make trainable again what `enable_lora` froze.
 
-    The outputs stay as they are. Compile the task again to train on.
+    The outputs do not change. Compile the task again before further training.
+
+    Args:
+        encoder: the encoder, which is changed in place.
 
     Raises:
-        ValueError: there are no adapters, or a kernel with one is quantised.
+        ValueError: the encoder has no adapters, or a kernel with one is quantised.
     """
     layers = adapted(encoder)
     if not layers:
@@ -98,18 +104,18 @@ def merge_lora(encoder: BertEncoder) -> None:
             "The encoder has no adapters: enable_lora(rank) makes them. Call it and train before "
             "merge_lora()."
         )
-    if rounded := [layer.path for layer in layers if layer.quantization_mode is not None]:
+    if quantised := [layer.path for layer in layers if layer.quantization_mode is not None]:
         raise ValueError(
             "An adapter cannot be added to a quantised kernel without rounding again. Write the "
             "model with `save_to_preset`, and open the folder with plain=True: kernels are then "
-            f"floats with the adapters added. Received: quantised kernels in {', '.join(rounded)}"
+            f"floats with the adapters added. Received: quantised kernels in {', '.join(quantised)}"
         )
     for layer in layers:
         main_weight(layer).assign(PlainWeight(layer).value)
-        # A graph made before, with the adapters in it, stays right.
+        # A graph that was compiled with the adapter now adds zero to the merged kernel.
         layer.lora_kernel_b.assign(keras.ops.zeros(layer.lora_kernel_b.shape))
         layer.lora_enabled, layer.lora_rank, layer.lora_alpha = False, None, None
-        # `del` would do this and, each time, collect all garbage of the process.
+        # Not `del layer.lora_kernel_a`: Keras runs a full garbage collection after each.
         for name in ("lora_kernel_a", "lora_kernel_b"):
             layer._untrack_variable(getattr(layer, name))
             setattr(layer, name, None)
@@ -125,16 +131,21 @@ def merge_lora(encoder: BertEncoder) -> None:
 
 
 def _forget_graphs(model: keras.Model) -> None:
-    """Lets `fit`, `evaluate` and `predict` of the encoder itself be compiled anew."""
+    """Make the next `fit`, `evaluate` and `predict` of a model compile their steps again.
+
+    The compiled steps hold the variables that were there before the change.
+    """
     model.train_function = model.test_function = model.predict_function = None
 
 
 # === Pruning ===
-# Both give a new encoder and leave the old one as it is; weights are copied, adapters folded in.
+# Both functions return a new encoder with copied weights, and leave the old one as it is. Adapters
+# are added to the copied kernels.
 
 
 _BLOCK = re.compile(r"^block_(\d+)/")
-# Which axis of these holds the heads; those of the output are its input.
+# Axis of each variable that has num_heads * head_size entries. The output projection reads the
+# heads, so there it is the axis of the inputs.
 _HEADS = {
     **{f"attention/{name}/kernel": 1 for name in ("query", "key", "value")},
     **{f"attention/{name}/bias": 0 for name in ("query", "key", "value")},
@@ -145,18 +156,19 @@ _HEADS = {
 def prune_heads(
     encoder: BertEncoder, heads: Mapping[int, Sequence[int]], **options: Any
 ) -> BertEncoder:
-    """An encoder without some attention heads, their matrices really smaller (Michel et al., 2019).
+    """Return an encoder without some attention heads, with smaller matrices (Michel et al., 2019).
 
-    Its outputs are those of the old one with these heads' outputs set to zero.
+    Its outputs are those of the old encoder with the outputs of these heads set to zero.
 
     Args:
-        encoder: the encoder; what was pruned from it before stays so.
-        heads: block -> numbers of its heads, as they were before anything was pruned. Where layers
-            share a block, all of them lose its heads.
-        options: of `BertEncoder`.
+        encoder: the encoder; heads that were pruned from it before stay pruned.
+        heads: numbers of the heads to remove, by block: {0: [1, 3]} removes two heads of the first
+            block. Heads keep the numbers that they had before any pruning. Layers that share a
+            block all lose its heads.
+        options: arguments of `BertEncoder` that differ from those of `encoder`.
 
     Raises:
-        ValueError: no such block or head, or none would remain.
+        ValueError: a block or head does not exist, or a block would have no head left.
     """
     config = encoder.config
     if unknown := sorted(set(heads) - set(range(config.unique_layers))):
@@ -172,11 +184,11 @@ def prune_heads(
         values = old_weights[weight.path]
         block, rest = _split(weight.path)
         if rest in _HEADS:
-            gone = (smaller.config.pruned_heads or before)[block]
+            pruned = (smaller.config.pruned_heads or before)[block]
             kept = [
                 place
                 for place, head in enumerate(_remaining(config.num_heads, before[block]))
-                if head not in gone
+                if head not in pruned
             ]
             values = _take(values, _HEADS[rest], kept, config.head_size)
         weight.assign(values)
@@ -184,15 +196,16 @@ def prune_heads(
 
 
 def keep_layers(encoder: BertEncoder, layers: int | Sequence[int], **options: Any) -> BertEncoder:
-    """An encoder with some of the layers, in their order (Sajjad et al., 2023).
+    """Return an encoder with some of the layers, in their order (Sajjad et al., 2023).
 
     Args:
         encoder: the encoder; its layers share no blocks.
-        layers: how many of the first, or the numbers of those to keep.
-        options: of `BertEncoder`.
+        layers: number of layers to keep from the first on, or ascending numbers of the layers to
+            keep: [0, 2, 4] keeps every second layer of six.
+        options: arguments of `BertEncoder` that differ from those of `encoder`.
 
     Raises:
-        ValueError: no such layer, none at all, or layers that share a block.
+        ValueError: a layer does not exist, `layers` is empty, or layers share a block.
     """
     config = encoder.config
     numbers = range(int(layers)) if isinstance(layers, Integral) else layers
@@ -223,20 +236,35 @@ def keep_layers(encoder: BertEncoder, layers: int | Sequence[int], **options: An
 
 
 def _options(encoder: BertEncoder, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an encoder besides its config, with those of the caller in place."""
     return {"name": encoder.name, "dtype": encoder.dtype_policy, **encoder.options, **options}
 
 
 def _split(path: str) -> tuple[int, str]:
-    """The number of a variable's block, -1 for none, and the rest of its path."""
+    """Return the block number of a variable, -1 outside the blocks, and the rest of its path.
+
+    "block_3/attention/query/kernel" gives (3, "attention/query/kernel").
+    """
     match = _BLOCK.match(path)
     return (int(match[1]), path[match.end() :]) if match else (-1, path)
 
 
 def _remaining(num_heads: int, pruned: Sequence[int]) -> list[int]:
+    """Return the original numbers of the heads that a block still has, in order."""
     return [head for head in range(num_heads) if head not in pruned]
 
 
 def _take(values: Any, axis: int, heads: list[int], head_size: int) -> Any:
-    """The parts of some heads, along an axis of all of them."""
+    """Return the slices of some heads.
+
+    Args:
+        values: a variable, whose `axis` has one slice of `head_size` entries for each head.
+        axis: the axis of the heads.
+        heads: places of the heads along the axis, in slices.
+        head_size: entries of one head.
+
+    Returns:
+        A tensor like `values`, with len(heads) * head_size entries along `axis`.
+    """
     columns = [head * head_size + column for head in heads for column in range(head_size)]
     return ops.take(values, columns, axis=axis)

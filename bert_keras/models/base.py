@@ -21,9 +21,10 @@ _IS_EAGER = keras.backend.backend() == "torch"
 
 
 def _in_own_order(fit: Callable[..., Any]) -> Any:
-    """Return Keras's `fit`, which does not ask a dataset of `data.dataset` to be shuffled.
+    """Decorate `fit` so that `shuffle` is False for a dataset of `data.dataset`.
 
-    Keras asks for it by default, and warns with every `tf.data.Dataset` that it is not done.
+    Such a dataset has its own order in each epoch. With Keras's default, shuffle=True, every `fit`
+    on a `tf.data.Dataset` would warn that Keras does not shuffle it.
     """
     signature = inspect.signature(fit)
 
@@ -39,10 +40,17 @@ def _in_own_order(fit: Callable[..., Any]) -> Any:
 
 
 def _check_first_epoch(arguments: Mapping[str, Any]) -> None:
-    """Warn where the first epoch of a `fit` is not that of its dataset."""
+    """Warn where `fit` and its dataset begin with epochs of different numbers.
+
+    The number of an epoch decides its order and its random masks. A resumed training that begins
+    with the wrong one repeats those of an earlier epoch.
+
+    Args:
+        arguments: of `fit`; `x` is a dataset of `data.dataset`.
+    """
     passes, initial = arguments["x"].passes, arguments.get("initial_epoch", 0)
     if passes is None or arguments.get("steps_per_epoch") is not None:
-        return  # epochs of `fit` are not those of the examples
+        return  # an epoch of `fit` is not one pass over the examples
     if initial and passes.epoch not in (None, initial):
         warnings.warn(
             f"`fit` begins with epoch {initial}, the dataset with epoch {passes.epoch}, which is "
@@ -52,12 +60,17 @@ def _check_first_epoch(arguments: Mapping[str, Any]) -> None:
 
 
 def _checked(method: Callable[..., Any]) -> Any:
-    """Return a method of Keras that checks its data first; see `DataChecks`."""
+    """Return a method of `keras.Model` that checks its data first; see `DataChecks`.
+
+    Args:
+        method: `fit`, `evaluate`, `predict`, `train_on_batch` or `test_on_batch`. It is looked up
+            again by its name in each call, because tools that log trainings replace it.
+    """
     signature, name = inspect.signature(method), method.__name__
 
     @functools.wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        method = getattr(keras.Model, name)  # tools that log trainings replace it
+        method = getattr(keras.Model, name)
         if kwargs.get("_use_cached_eval_dataset") or self._input_keys is None:
             return method(self, *args, **kwargs)  # `fit` has checked what it evaluates on
         bound = signature.bind(self, *args, **kwargs)
@@ -73,7 +86,7 @@ def _checked(method: Callable[..., Any]) -> Any:
         except Exception:
             if checks.error is None:
                 raise
-        # TensorFlow raises an error of its own for one within a pipeline.
+        # TensorFlow replaces an error within a data pipeline by one without its message.
         raise checks.error
 
     return run
@@ -81,10 +94,11 @@ def _checked(method: Callable[..., Any]) -> Any:
 
 @contextmanager
 def _kept_state(model: keras.Model) -> Iterator[None]:
-    """Give the variables their values back if an error leaves them without.
+    """Restore the values of a model's variables after an error in a method of Keras.
 
-    On JAX Keras takes the values from the variables for as long as a method runs, and only `fit`
-    gives them back, if the first step succeeded (Keras 3.15).
+    On JAX, Keras empties the variables while such a method runs. After an error only `fit` fills
+    them again, and only if its first step succeeded (Keras 3.15). Without this context the model
+    would lose its weights.
     """
     if keras.backend.backend() != "jax":
         yield
@@ -109,8 +123,8 @@ class DirectModel(Sharing, keras.Model):
     `evaluate`, `predict` and the methods for one batch also check every number on the host; see
     `DataChecks`. Calling the model checks names and ranks alone.
 
-    Keras prepares a call of the model itself. Its layers are called without preparation where they
-    need none; see `layers.core.FastCall`.
+    Only the call of the model itself takes Keras's full path, with casts and masks. Its layers skip
+    that path where they do not need it, which is quicker; see `layers.core.FastCall`.
     """
 
     fit = _in_own_order(_checked(keras.Model.fit))
@@ -120,7 +134,7 @@ class DirectModel(Sharing, keras.Model):
     test_on_batch = _checked(keras.Model.test_on_batch)
 
     def predict_on_batch(self, x: Any) -> Any:
-        """Keras: the outputs for one batch."""
+        """Keras: return the outputs for one batch of inputs, as NumPy arrays by output name."""
         if self._input_keys is not None:
             x = self._input_keys.select(x)
             self._value_checks.check(x)
@@ -139,19 +153,19 @@ class DirectModel(Sharing, keras.Model):
         The file takes ids. `bert_keras.export.saved_model` and `runtime_model` write it with the
         tokenizer.
         """
-        given = {"input_signature": input_signature, **kwargs}
-        options = {name: value for name, value in given.items() if value is not None}
+        arguments = {"input_signature": input_signature, **kwargs}
+        options = {name: value for name, value in arguments.items() if value is not None}
         if not hooks.is_exported(self, filepath, format, options, verbose=verbose):
             super().export(filepath, format, verbose, **options)
 
     def checked(self, x: Any) -> Any:
         """Return data for a model of your own around this one, with the checks of this one's `fit`.
 
-        `fit` of your own model is Keras's and checks nothing:
-        `model.fit(encoder.checked(dataset))`. Batches keep their keys; ids and lengths under the
+        `fit` of your own model is Keras's and checks nothing. Use
+        `model.fit(encoder.checked(dataset))`. Batches keep their keys. Ids and lengths under the
         names of this model's inputs, or their aliases, are checked; labels are not. On JAX, Keras
-        3.15 loses the weights of a model of your own when a step fails, whatever the reason; arrays
-        are checked before any step.
+        3.15 loses the weights of your own model when a step fails, whatever the reason. Arrays are
+        therefore checked before any step.
 
         Args:
             x: a dictionary of arrays, a `tf.data.Dataset`, `keras.utils.PyDataset`, generator,
@@ -166,7 +180,7 @@ class DirectModel(Sharing, keras.Model):
         return DataChecks(keys.find, self._value_checks, keeps_keys=True).data(x)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Keras: calls the model, also on symbolic tensors."""
+        """Keras: call the model on inputs by name, tensors or symbolic tensors."""
         keys = self._input_keys
         if keys is not None and args:
             args = (keys.select(args[0]), *args[1:])
@@ -175,11 +189,11 @@ class DirectModel(Sharing, keras.Model):
         return super().__call__(*args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
-        """Keras: the outputs for inputs."""
+        """Keras: compute the outputs by name for a dictionary of input tensors."""
         if self._input_keys is not None:
             inputs = self._input_keys.select(inputs)  # JAX's trainer does not use `__call__`
         if _IS_EAGER and training is None:
-            training = False  # Keras passes it on, and layers that have it need no preparation
+            training = False  # an explicit mode lets `FastCall` skip Keras's search for it
         return super().call(inputs, training, mask, **kwargs)
 
     @functools.cached_property
@@ -188,11 +202,11 @@ class DirectModel(Sharing, keras.Model):
         inputs: Any = self.input
         if not isinstance(inputs, Mapping):
             return None
-        return InputKeys({name: len(each.shape) for name, each in inputs.items()}, self.name)
+        return InputKeys({name: len(tensor.shape) for name, tensor in inputs.items()}, self.name)
 
     @functools.cached_property
     def _value_checks(self) -> ValueChecks:
-        """The limits of the inputs."""
+        """The ranges of the ids, lengths and labels that this model can read."""
         return ValueChecks(self)
 
 
@@ -200,14 +214,15 @@ class DirectModel(Sharing, keras.Model):
 
 
 class WithoutUnused(DirectModel):
-    """A model that trains all but its `unused_variables`.
+    """A model that trains all its trainable variables but the `unused_variables`.
 
-    They would have no gradient: Keras warns of each, and on JAX, where it is zero, they would
-    decay. `trainable` of a variable stays as it is, for another model may share and read it.
+    An unused variable has no gradient. Keras would warn of each. On JAX its gradient is zero, and
+    weight decay would shrink it. `trainable` of the variable itself does not change, because
+    another model may share and train it.
     """
 
     def make_train_function(self, force: bool = False):
-        """Keras: compiles a step."""
+        """Keras: make the compiled training step."""
         _build_optimizer(self)
         return super().make_train_function(force)
 
@@ -218,17 +233,17 @@ class WithoutUnused(DirectModel):
 
     @property
     def trainable_variables(self) -> list[Any]:
-        """Keras: all trainable state."""
+        """Keras: the trainable variables, without the unused ones."""
         return _others(super().trainable_variables, self.unused_variables)
 
     @property
     def non_trainable_variables(self) -> list[Any]:
-        """Keras: all other state."""
+        """Keras: all other variables."""
         return _others(self.variables, self.trainable_variables)
 
     @property
     def trainable_weights(self) -> list[Any]:
-        """Keras: all trainable weights."""
+        """Keras: the trainable weights, without the unused ones."""
         return _others(super().trainable_weights, self.unused_variables)
 
     @property
@@ -238,9 +253,10 @@ class WithoutUnused(DirectModel):
 
 
 def _build_optimizer(model: keras.Model) -> None:
-    """Makes the variables of a model's optimizer.
+    """Make the variables of a compiled model's optimizer before the first step, on TensorFlow.
 
-    TensorFlow traces a step twice that makes variables: half of the time before the first batch.
+    TensorFlow traces a step twice if it makes variables. The second trace takes half of the time
+    before the first batch.
     """
     optimizer = model.optimizer
     if keras.backend.backend() == "tensorflow" and optimizer is not None and not optimizer.built:
@@ -249,5 +265,6 @@ def _build_optimizer(model: keras.Model) -> None:
 
 
 def _others(variables: Sequence[Any], left_out: Sequence[Any]) -> list[Any]:
-    numbers = {id(variable) for variable in left_out}  # variables are compared by value
-    return [variable for variable in variables if id(variable) not in numbers]
+    """Return the variables that are not among `left_out`, in order."""
+    left_out_ids = {id(variable) for variable in left_out}  # `==` of variables compares values
+    return [variable for variable in variables if id(variable) not in left_out_ids]

@@ -17,14 +17,15 @@ from bert_keras.models.text_columns import weights_by_name
 from bert_keras.optimization import WarmupDecay, optimizer
 from bert_keras.task_names import FINETUNING
 
-# Outputs that are logits wherever they are; "label" also may be numbers, "tags" potentials.
+# Outputs that are logits, except in models that name them in `not_logits`: "label" of a regression
+# is a number, and "tags" with a conditional random field are potentials.
 _LOGITS = frozenset(
     {
         *(features.LABEL, features.TAGS, features.CHOICE, features.START, features.END),
         *(features.MLM, features.NSP, features.SOP, features.RTD),
     }
 )
-# Losses of Keras that take probabilities unless they are told `from_logits=True`.
+# Losses of Keras that take probabilities unless they have `from_logits=True`.
 _OF_PROBABILITIES = frozenset(
     {
         *("binary_crossentropy", "bce", "categorical_crossentropy"),
@@ -33,7 +34,7 @@ _OF_PROBABILITIES = frozenset(
         *("dice", "tversky"),
     }
 )
-# Those of them that have no `from_logits`: logits are never right for them.
+# Losses of probabilities that have no `from_logits`, so that none of them can take logits.
 _NEVER_OF_LOGITS = (
     keras.losses.KLDivergence,
     keras.losses.CategoricalGeneralizedCrossEntropy,
@@ -57,7 +58,7 @@ class ChecksLosses:
 
     @property
     def not_logits(self) -> Sequence[str]:
-        """Names of outputs that other models have as logits, and this one has not."""
+        """Names of outputs in `_LOGITS` that are no logits in this model."""
         return ()
 
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, *args: Any, **kwargs: Any):
@@ -85,17 +86,16 @@ class ChecksLosses:
 def check_losses(loss: Any, outputs: Collection[str], not_logits: Collection[str] = ()) -> None:
     """Refuse a loss that expects probabilities for an output that is logits.
 
-    Such a loss clips logits to [0, 1]. The model then learns nothing, without a word: its loss
+    Such a loss clips logits to [0, 1]. The model then learns nothing and prints no error: its loss
     stays near that of chance.
 
     Args:
-        loss: as for `compile`: a name, function or object of Keras, a dictionary or list of
-            them.
+        loss: as for `compile`: a name, function or object of Keras, a dictionary or list of these.
         outputs: names of the model's outputs, in order.
         not_logits: outputs of this model that are no logits.
 
     Raises:
-        ValueError: such a loss; names the output and the loss.
+        ValueError: the loss expects probabilities; the message names the output and the loss.
     """
     if isinstance(loss, Mapping):
         named = loss.items()
@@ -103,36 +103,39 @@ def check_losses(loss: Any, outputs: Collection[str], not_logits: Collection[str
         named = zip(outputs, loss, strict=False)
     else:
         named = [(name, loss) for name in outputs]
-    for name, each in named:
-        if name in _LOGITS and name not in not_logits and _takes_probabilities(each):
+    for name, output_loss in named:
+        if name in _LOGITS and name not in not_logits and _takes_probabilities(output_loss):
             raise ValueError(
-                f"The output {name!r} is logits, and the loss {_name(each)} expects probabilities: "
-                "the model would learn nothing. Pass `**task.loss_and_metrics()` to `compile`, or "
-                "a loss with from_logits=True. "
-                f"Received: loss={loss!r:.200}"
+                f"The output {name!r} is logits, and the loss {_name(output_loss)} expects "
+                "probabilities: the model would learn nothing. Pass `**task.loss_and_metrics()` to "
+                f"`compile`, or a loss with from_logits=True. Received: loss={loss!r:.200}"
             )
 
 
 def _takes_probabilities(loss: Any) -> bool:
+    """Return True for a loss of Keras that expects probabilities; False for those of others.
+
+    The loss may be a name, a function, a `functools.partial`, an object, or a list of these.
+    """
     if isinstance(loss, list | tuple):
-        return any(_takes_probabilities(each) for each in loss)
+        return any(_takes_probabilities(element) for element in loss)
     if isinstance(loss, functools.partial):
         return not loss.keywords.get("from_logits") and _takes_probabilities(loss.func)
     if isinstance(loss, str):
-        is_class = any(loss == each.__name__ for each in _NEVER_OF_LOGITS)
+        is_class = any(loss == loss_class.__name__ for loss_class in _NEVER_OF_LOGITS)
         return is_class or _snake_case(loss) in _OF_PROBABILITIES
     if isinstance(loss, keras.losses.Loss):
         if type(loss).__module__.partition(".")[0] != "keras":
             return False
-        told = getattr(loss, "from_logits", None)
-        return told is False or isinstance(loss, _NEVER_OF_LOGITS)
+        from_logits = getattr(loss, "from_logits", None)
+        return from_logits is False or isinstance(loss, _NEVER_OF_LOGITS)
     module = getattr(loss, "__module__", None) or ""
     name = getattr(loss, "__name__", "")
     return module.partition(".")[0] == "keras" and name in _OF_PROBABILITIES
 
 
 def _snake_case(name: str) -> str:
-    """Return a name of Keras's in its other form: "BinaryCrossentropy" is "binary_crossentropy"."""
+    """Return a loss's function name: "BinaryCrossentropy" gives "binary_crossentropy"."""
     if not any(letter.isupper() for letter in name):
         return name
     if name in ("KLDivergence", "KLD"):
@@ -142,6 +145,7 @@ def _snake_case(name: str) -> str:
 
 
 def _name(loss: Any) -> str:
+    """Return the name of a loss for a message."""
     return loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
 
 
@@ -151,18 +155,21 @@ def _name(loss: Any) -> str:
 def with_class_weights(
     x: Any, y: Any, sample_weight: Any, class_weight: Mapping[Any, float], labels: Sequence[str]
 ) -> tuple[Any, Any]:
-    """Return data of `fit` whose sample weights are those of the classes as well.
+    """Return the data of `fit` with class weights multiplied into the sample weights.
+
+    Keras's own `class_weight` takes a single array of labels alone, and not {"label": array}.
 
     Args:
         x: arrays, a `tf.data.Dataset`, `PyDataset`, PyTorch `DataLoader` or generator of (x, y) or
             (x, y, sample_weight).
-        y: labels of arrays: class indices, or {"label": class indices}.
-        sample_weight: weights of arrays, in the form of `y`; None for 1.
+        y: labels of arrays: class indices, int [examples] or [examples, 1], or {"label": indices}.
+        sample_weight: weights of arrays, float [examples], in the form of `y`; None for 1 each.
         class_weight: weight of each class, by name or index; 1 for the others.
         labels: names of the classes.
 
     Returns:
-        `x` and `sample_weight` for `fit`.
+        `x` and `sample_weight` for `fit`. Where `x` yields batches, `sample_weight` is None and the
+        batches are (x, y, sample_weight).
 
     Raises:
         ValueError: an unknown class, labels that are no indices, or another kind of data.
@@ -195,17 +202,21 @@ def with_class_weights(
 
 
 def _as_array(values: Any) -> np.ndarray:
+    """Return values as a float32 array of the same shape."""
     return np.asarray(values, np.float32)
 
 
 class _LoaderWeights:
-    """The weights of a PyTorch batch; workers of a `DataLoader` copy it."""
+    """Adds sample weights to the batches of a `DataLoader`, by the class weights [classes].
+
+    It is a class, and not a closure, because worker processes pickle it.
+    """
 
     def __init__(self, table: np.ndarray):
         self._table = table
 
     def __call__(self, batch: Sequence[Any]) -> tuple[Any, Any, Any]:
-        """Return a batch with the weights of its classes."""
+        """Return (x, y, sample_weight) for a batch (x, y) or (x, y, sample_weight)."""
         import torch
 
         table = torch.from_numpy(self._table)
@@ -217,18 +228,22 @@ class _LoaderWeights:
 
 
 class _Weights(NamedTuple):
-    """Sample weights of batches, by the functions of a library."""
+    """Class weights as sample weights, by the functions of NumPy, PyTorch or TensorFlow."""
 
-    gather: Callable[[Any], Any]  # weights of class indices
-    cast: Callable[[Any], Any]  # to float32
+    gather: Callable[[Any], Any]  # class indices, int [batch], to class weights, float32 [batch]
+    cast: Callable[[Any], Any]  # any array or tensor of the library, to float32
 
     def batch(self, batch: Sequence[Any]) -> tuple[Any, Any, Any]:
-        """Return a batch with the weights of its classes."""
+        """Return (x, y, sample_weight) for a batch (x, y) or (x, y, sample_weight)."""
         x, y, *rest = batch
         return x, y, self.of(y, rest[0] if rest else None)
 
     def of(self, y: Any, sample_weight: Any) -> Any:
-        """Return the sample weights of labels, in the form of the labels."""
+        """Return sample weights, float [batch], multiplied by the class weights of the labels.
+
+        Labels are int [batch] or [batch, 1]. Where `y` is {"label": labels}, the result is
+        {"label": weights}.
+        """
         indices = y.get(features.LABEL) if isinstance(y, Mapping) else y
         if isinstance(indices, list | tuple):
             indices = np.asarray(indices)
@@ -243,16 +258,17 @@ class _Weights(NamedTuple):
         if len(indices.shape) == 2:
             indices = indices[:, 0]
         is_named = isinstance(sample_weight, Mapping)
-        given = sample_weight.get(features.LABEL) if is_named else sample_weight
-        product = self.gather(indices)
-        if given is not None:
-            product = product * self.cast(given)
+        own_weights = sample_weight.get(features.LABEL) if is_named else sample_weight
+        weights = self.gather(indices)
+        if own_weights is not None:
+            weights = weights * self.cast(own_weights)
         if not isinstance(y, Mapping):
-            return product
-        return {**(sample_weight if is_named else {}), features.LABEL: product}
+            return weights
+        return {**(sample_weight if is_named else {}), features.LABEL: weights}
 
 
 def _are_indices(values: Any) -> bool:
+    """Return whether an array or tensor has integers and the shape [batch] or [batch, 1]."""
     shape = values.shape
     dtype = getattr(values.dtype, "name", values.dtype)
     return "int" in str(dtype) and (len(shape) == 1 or (len(shape) == 2 and shape[1] == 1))
@@ -261,8 +277,8 @@ def _are_indices(values: Any) -> bool:
 # === Compiling ===
 
 
-# Name of the optimizer that `fit` makes: a saved model keeps it, so that the next `fit` makes a new
-# one, with a new schedule.
+# Name of the optimizer that `fit` makes. A saved model keeps the name, so that the next `fit`
+# recognises the optimizer and makes a new one, with a new schedule.
 _OWN_OPTIMIZER = "adamw_of_fit"
 _WARMUP_STEPS = 100  # where the number of steps is unknown
 _SETS_THE_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
@@ -282,14 +298,14 @@ def compile_for(
 
     Args:
         task: a task.
-        steps: batches of an epoch; None where they are not known.
-        epochs: of this `fit`.
-        callbacks: of this `fit`; one of them may set the learning rate.
-        verbose: of this `fit`; 0 prints nothing.
+        steps: number of batches in an epoch; None where it is not known.
+        epochs: number of epochs of this `fit`.
+        callbacks: those of this `fit`; one of them may set the learning rate.
+        verbose: `verbose` of this `fit`; 0 prints nothing.
         learning_rate: highest rate; None for the default of the task and its encoder.
 
     Raises:
-        ValueError: a rate for a task that the caller compiled.
+        ValueError: `learning_rate` for a task that the caller compiled.
     """
     is_own = task.compiled and task.optimizer.name == _OWN_OPTIMIZER
     if task.compiled and not is_own:
@@ -307,10 +323,10 @@ def compile_for(
         width = task.encoder.config.hidden_size
         rate = values.learning_rate_of(task.task_name, width)
     common: dict[str, Any] = {"weight_decay": values.weight_decay, "clip_norm": values.clip_norm}
-    setters = [each for each in _listed(callbacks) if isinstance(each, _SETS_THE_RATE)]
+    setters = [callback for callback in _listed(callbacks) if isinstance(callback, _SETS_THE_RATE)]
     if setters:
         rule = optimizer(rate, **common)
-        told = f"a constant rate of {rate:g} until {type(setters[0]).__name__} sets another"
+        summary = f"a constant rate of {rate:g} until {type(setters[0]).__name__} sets another"
     elif steps is None:
         rule = optimizer(
             rate,
@@ -319,7 +335,7 @@ def compile_for(
             schedule="constant",
             **common,
         )
-        told = (
+        summary = (
             f"a rate of {rate:g} after {_WARMUP_STEPS} steps of warm-up, then "
             "constant, because the number of steps is not known"
         )
@@ -332,15 +348,19 @@ def compile_for(
             schedule=values.schedule,
             **common,
         )
-        told = f"a rate of {rate:g} with warm-up and {values.schedule} decay over {total:,} steps"
+        decay = f"{values.schedule} decay over {total:,} steps"
+        summary = f"a rate of {rate:g} with warm-up and {decay}"
     rule.name = _OWN_OPTIMIZER
     task.compile(rule, **task.loss_and_metrics())
     if verbose != 0:
-        escaping.print_line(f"{type(task).__name__}: compiled with AdamW, {told}.")
+        escaping.print_line(f"{type(task).__name__}: compiled with AdamW, {summary}.")
 
 
 def _warn_of_an_ended_schedule(rule: Any) -> None:
-    """Warn where every step of a `fit` would have the rate 0."""
+    """Warn where the schedule of an optimizer has come to the rate 0, so that no step learns.
+
+    Only an optimizer with a `WarmupDecay` is looked at.
+    """
     schedule = getattr(rule, "_learning_rate", None)
     is_checked = isinstance(schedule, WarmupDecay) and schedule.learning_rate > 0
     updates = int(rule.iterations) if is_checked else 0
@@ -354,8 +374,14 @@ def _warn_of_an_ended_schedule(rule: Any) -> None:
 
 
 def steps_of(x: Any, batch_size: int | None, validation_split: float) -> int | None:
-    """Return the batches of an epoch of features; None where they are not known."""
-    leaves = [each for each in keras.tree.flatten(x) if getattr(each, "shape", None)]
+    """Return the number of batches in an epoch of features; None where it is not known.
+
+    Args:
+        x: a dictionary of arrays, an array, or a source of batches with or without a length.
+        batch_size: examples of a batch of arrays; None for Keras's 32.
+        validation_split: share of arrays that `fit` does not train on.
+    """
+    leaves = [leaf for leaf in keras.tree.flatten(x) if getattr(leaf, "shape", None)]
     if isinstance(x, Mapping | np.ndarray) and leaves:
         count = int(leaves[0].shape[0] * (1 - validation_split))
         return -(-count // (batch_size or 32))
@@ -366,7 +392,8 @@ def steps_of(x: Any, batch_size: int | None, validation_split: float) -> int | N
 
 
 def _listed(callbacks: Any) -> list[Any]:
+    """Return a list of the callbacks in one callback, a list, or a `CallbackList`."""
     if callbacks is None:
         return []
-    inner = getattr(callbacks, "callbacks", callbacks)
-    return list(inner) if isinstance(inner, list | tuple) else [inner]
+    members = getattr(callbacks, "callbacks", callbacks)
+    return list(members) if isinstance(members, list | tuple) else [members]

@@ -1,4 +1,4 @@
-"""A small model that learns from a large one."""
+"""Knowledge distillation: a small model, the student, learns the outputs of a large one."""
 
 from __future__ import annotations
 
@@ -19,32 +19,34 @@ from bert_keras.models.token_classification import TagLoss
 from bert_keras.models.value_checks import label_classes
 
 _STATE = "last_state"
-# What the logits of an output are; the others are one choice among the last axis.
+# Losses whose outputs are numbers, or logits of labels each on its own. For all other losses the
+# last axis has the logits of classes, of which one is right.
 _LINEAR = (keras.losses.MeanSquaredError,)
 _BINARY = (keras.losses.BinaryCrossentropy,)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class Distiller(TaskView):
-    """Trains a student on what a teacher answers (Hinton et al., 2015; Sanh et al., 2019).
+    """Trains a student on the outputs of a teacher (Hinton et al., 2015; Sanh et al., 2019).
 
-    Save `task`, the student, for use; a saved distiller rebuilds student and teacher. The teacher
-    runs on every batch, without dropout, and stays as it is; set `teacher.trainable` again to train
-    it later.
+    Save `task`, the student, for use. A saved distiller rebuilds student and teacher. The teacher
+    runs on every batch, without dropout, and is frozen: to train it later, set
+    `teacher.trainable = True`.
 
     Inputs: the student's.
-    Outputs: those of the student, each with the teacher's beside it: [..., 2].
+    Outputs: those of the student with one more axis, float32 [..., 2]: index 0 is the student's
+    output, index 1 the teacher's.
 
     Args:
-        student: a task.
+        student: the task to train.
         teacher: a task with the same outputs and labels, over the same vocabulary.
-        temperature: T, by which the logits of both are divided before they are compared; the
-            teacher's part of the loss counts T * T times, as its gradients shrink by that.
-        alpha: share of the loss that is the teacher's; the rest is that of the labels.
-        hidden: weight of one minus the cosine of both encoders' last states; 0 for none.
+        temperature: T, by which the logits of both are divided before they are compared. The
+            teacher's part of the loss is multiplied by T * T, because its gradients shrink by that.
+        alpha: weight of the teacher's part of the loss; the labels' part has 1 - alpha.
+        hidden: weight of one minus the cosine of both encoders' last hidden states; 0 for none.
 
     Raises:
-        ValueError: tasks of different outputs or widths, or values out of range.
+        ValueError: the tasks have different outputs or widths, or a value is out of range.
     """
 
     freezes_parts = True
@@ -66,15 +68,15 @@ class Distiller(TaskView):
         ]
         # === Functional model ===
         inputs = dict(student.input)
-        answers = views[0](inputs)
+        learned = views[0](inputs)
         wanted = _Fixed(views[1], name="fixed_teacher")(inputs)
         outputs = {
-            name: ops.stack([answers[name], wanted[name]], axis=-1) for name in student.output
+            name: ops.stack([learned[name], wanted[name]], axis=-1) for name in student.output
         }
         if hidden:
             name = next(iter(outputs))
             outputs[name] = HiddenDistance(hidden, name="distance")(
-                outputs[name], answers[_STATE], wanted[_STATE], inputs[features.PADDING_MASK]
+                outputs[name], learned[_STATE], wanted[_STATE], inputs[features.PADDING_MASK]
             )
         super().__init__(student, inputs, outputs, name="distiller")
         self.teacher = teacher
@@ -82,7 +84,7 @@ class Distiller(TaskView):
 
     @described
     def get_config(self) -> dict[str, Any]:
-        """Return what `from_config` rebuilds the distiller from: student, teacher, options."""
+        """Return the config for `from_config`: student, teacher, options."""
         return {
             "name": self.name,
             "student": keras.saving.serialize_keras_object(self.student),
@@ -99,15 +101,18 @@ class Distiller(TaskView):
 
     @property
     def fixed_variables(self) -> list[Any]:
-        """Those of the teacher, which training checkpoints leave out."""
+        """The variables of the teacher: they never change, so training checkpoints omit them."""
         return self.teacher.variables
 
     def trained_model(self) -> Task:
-        """Return the model to keep after training: that of the student's task."""
+        """Return the model to keep after training: the student, or the part of it to keep."""
         return self.task.trained_model()
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """Return the student's own losses, each with the teacher's part; no metrics."""
+        """Return the student's losses, each within a `DistillationLoss`; there are no metrics.
+
+        The labels are those of the student's own `loss_and_metrics`.
+        """
         own = self.student.loss_and_metrics()
         losses = {
             name: DistillationLoss(loss, temperature=self.temperature, alpha=self.alpha)
@@ -119,9 +124,12 @@ class Distiller(TaskView):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class _Fixed(SerializableLayer):
-    """A model as it answers, also while the one around it is trained.
+    """Layer that always runs its model in inference mode, without dropout.
 
-    Of a functional model in another one Keras forgets that it was called with `training=False`.
+    Keras does not keep `training=False` of a functional model that is called within another one.
+
+    Args:
+        model: a functional model with inputs and outputs by name.
     """
 
     def __init__(self, model: keras.Model, **kwargs):
@@ -132,7 +140,7 @@ class _Fixed(SerializableLayer):
 
     @property
     def layers(self) -> list[Any]:
-        """The model, for those who walk through a model's layers."""
+        """The model in a list, as code that searches a model's layers expects it."""
         return [self.model]
 
     def call(self, inputs):
@@ -147,13 +155,20 @@ class _Fixed(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class DistillationLoss(keras.losses.Loss):
-    """A loss of labels, and of a teacher's logits (Hinton et al., 2015, §2).
+    """Weighted sum of a loss of labels and a loss of a teacher's logits (Hinton et al., 2015, §2).
+
+    The class of `loss` decides how the outputs of student and teacher are compared:
+
+    - squared error: the outputs are numbers, and are compared by squared error;
+    - binary cross-entropy: each logit is a label on its own, compared as a probability;
+    - `InBatchLoss`: the outputs are vectors of pairs, compared by the softmax over the batch;
+    - all others: the logits are of classes, compared by the softmax over the last axis.
+
+    The comparison of probabilities is the Kullback-Leibler divergence in nats, times T * T.
 
     Args:
-        loss: of the labels. It tells what the logits are: of one label of several, of labels each
-            on its own (binary cross-entropy), numbers (squared error), or vectors of pairs, each
-            compared with all others of the batch (`InBatchLoss`).
-        temperature: see `Distiller`.
+        loss: the loss of the labels.
+        temperature: T; see `Distiller`.
         alpha: see `Distiller`.
     """
 
@@ -162,7 +177,7 @@ class DistillationLoss(keras.losses.Loss):
         self.loss, self.temperature, self.alpha = loss, temperature, alpha
 
     def get_config(self) -> dict[str, Any]:
-        """Return what `from_config` rebuilds the loss from."""
+        """Return the config for `from_config`."""
         loss = keras.saving.serialize_keras_object(self.loss)
         return {"loss": loss, "temperature": self.temperature, "alpha": self.alpha}
 
@@ -177,22 +192,32 @@ class DistillationLoss(keras.losses.Loss):
         """Return the number of classes of the labels.
 
         Args:
-            shape: of the output, [..., 2]: logits of the student and of the teacher.
+            shape: shape of the output, [..., 2]: logits of the student and of the teacher.
         """
         return label_classes(self.loss, shape[:-1])
 
     def call(self, y_true, y_pred):
-        """The loss of each example, or token.
+        """Return the loss of each example, or token, in the shape that `loss` gives.
 
         Args:
-            y_true: labels, as the loss takes them.
-            y_pred: [..., 2], logits of the student and of the teacher.
+            y_true: labels, as the loss of labels takes them.
+            y_pred: float [..., 2], logits of the student and of the teacher.
         """
         student, teacher = (ops.cast(y_pred[..., side], "float32") for side in (0, 1))
         labels = self.loss.call(y_true, student)
         return (1.0 - self.alpha) * labels + self.alpha * self._soft(student, teacher)
 
     def _soft(self, student, teacher):
+        """Return the distance of the student's outputs from the teacher's.
+
+        Args:
+            student: float32 [..., classes], outputs of the student; for `InBatchLoss`
+                [batch, 2, size].
+            teacher: the teacher's, in the same shape.
+
+        Returns:
+            float32 [...], one number for each example or token; for `InBatchLoss` [batch].
+        """
         if isinstance(self.loss, _LINEAR):
             return ops.mean(ops.square(student - teacher), axis=-1)
         if isinstance(self.loss, InBatchLoss):
@@ -200,16 +225,28 @@ class DistillationLoss(keras.losses.Loss):
         t = self.temperature
         if isinstance(self.loss, _BINARY):
             chances = ops.sigmoid(teacher / t)
-            crossed = ops.binary_crossentropy(chances, student / t, from_logits=True)
-            own = ops.binary_crossentropy(chances, teacher / t, from_logits=True)
-            return t * t * ops.mean(crossed - own, axis=-1)
-        wanted, found = ops.log_softmax(teacher / t), ops.log_softmax(student / t)
-        losses = t * t * ops.sum(ops.exp(wanted) * (wanted - found), axis=-1)
+            cross_entropy = ops.binary_crossentropy(chances, student / t, from_logits=True)
+            entropy = ops.binary_crossentropy(chances, teacher / t, from_logits=True)
+            return t * t * ops.mean(cross_entropy - entropy, axis=-1)
+        wanted, learned = ops.log_softmax(teacher / t), ops.log_softmax(student / t)
+        losses = t * t * ops.sum(ops.exp(wanted) * (wanted - learned), axis=-1)
         return self.loss.of_a_text(losses) if isinstance(self.loss, TagLoss) else losses
 
 
 def _view(task: Task, name: str, hidden: float) -> keras.Model:
-    """The task under another name, for two are in one model; with its encoder's last state."""
+    """Return a task as a model of its own name, with its encoder's last hidden states if needed.
+
+    Student and teacher may have the same name, and Keras refuses two layers of one name.
+
+    Args:
+        task: student or teacher.
+        name: "student" or "teacher".
+        hidden: weight of the hidden states in the loss; above 0 adds the output `_STATE`,
+            [batch, length, hidden_size].
+
+    Raises:
+        ValueError: `hidden` is above 0 and the task does not compute the last hidden states.
+    """
     if not hidden:
         return keras.Model(task.input, task.output, name=name)
     try:
@@ -224,23 +261,28 @@ def _view(task: Task, name: str, hidden: float) -> keras.Model:
 
 
 def _last_state(task: Task) -> Any:
-    """Return the encoder's output for all tokens, in the graph of the task.
+    """Return the last hidden states of all tokens, in the graph of the task.
+
+    A task that reads [CLS] alone does not compute those of the other tokens. Then the last block is
+    added to the graph once more, for all tokens.
+
+    Returns:
+        A symbolic tensor [batch, length, hidden_size].
 
     Raises:
-        ValueError: the task reads something else.
-        AttributeError: the encoder was called elsewhere too.
+        ValueError: the task reads other outputs of the encoder.
+        AttributeError: the encoder was called in another task too.
     """
     encoder = task.encoder
     for view in task.layers:
         if view is encoder:
             return _within_the_task(task, encoder)[features.SEQUENCE_OUTPUT]
         if isinstance(view, EncoderView) and features.BEFORE_LAST in view.output:
-            # It makes the first token's vector alone: the last block runs once more, for all.
-            before = _within_the_task(task, view)[features.BEFORE_LAST]
+            before_last = _within_the_task(task, view)[features.BEFORE_LAST]
             mask = task.input[features.PADDING_MASK]
-            if len(mask.shape) > 2:  # choices are rows of their own in there
+            if len(mask.shape) > 2:  # [batch, choices, length]: the encoder has a row per choice
                 mask = MergeChoices(name="mask_of_choices")(mask)
-            return encoder.last_block(before, mask)
+            return encoder.last_block(before_last, mask)
     raise ValueError(
         f"The head of {task.name} does not read the output of the encoder's last layer. Use a task "
         "with representation='last'."
@@ -248,7 +290,10 @@ def _last_state(task: Task) -> Any:
 
 
 def _within_the_task(task: Task, model: keras.Model) -> dict[str, Any]:
-    """Return the outputs of a model's call within the task; its own `output` is another call's."""
+    """Return the outputs by name of the call of `model` in the graph of the task.
+
+    `model.output` is of no use here: it belongs to the graph in which the model was made.
+    """
     # Keras has no public way from a graph to the calls in it.
     by_depth: Any = task._nodes_by_depth
     nodes = {id(node) for level in by_depth.values() for node in level}
@@ -257,6 +302,7 @@ def _within_the_task(task: Task, model: keras.Model) -> dict[str, Any]:
 
 
 def _check(student: Task, teacher: Task, temperature: float, alpha: float, hidden: float) -> None:
+    """Raise `ValueError` where the arguments of a `Distiller` do not fit each other."""
     if not temperature > 0 or not 0 <= alpha <= 1 or not hidden >= 0:
         raise ValueError(
             "`temperature` must be above 0, `alpha` from 0 to 1, `hidden` at least 0. "
@@ -297,4 +343,5 @@ def _check(student: Task, teacher: Task, temperature: float, alpha: float, hidde
 
 
 def _shapes(task: Task) -> dict[str, tuple[int | None, ...]]:
+    """Return the shape of each output of a task, by name."""
     return {name: tuple(tensor.shape) for name, tensor in task.output.items()}

@@ -18,13 +18,20 @@ from bert_keras.models.base import DirectModel
 from bert_keras.models.encoder_layers import EncoderLayers, encoder_inputs, packed_inputs
 from bert_keras.models.with_tokenizer import AnswersTexts
 
-# The methods of `BertEncoder` that make a view. A config may name no other one.
+# The methods of `BertEncoder` that make a view. `from_config` calls no other one, because a config
+# may come from an untrusted file.
 VIEWS = ("with_outputs", "first_token", "at_positions", "packed")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Origin:
-    """The encoder that a view was made from, and the call that made it."""
+    """The encoder that a view was made from, and the call that made it, for the view's config.
+
+    Attributes:
+        encoder: the encoder.
+        method: the name of its method in `VIEWS`.
+        options: the keyword arguments of the call.
+    """
 
     encoder: BertEncoder
     method: str
@@ -33,20 +40,21 @@ class _Origin:
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class EncoderView(DirectModel):
-    """Some outputs of an encoder's layers, by the same weights.
+    """A model over the layers of an encoder that has other inputs or outputs, and the same weights.
 
     `BertEncoder.with_outputs`, `first_token`, `at_positions` and `packed` make views. A view is
     saved with the config of its encoder, and made again from the rebuilt encoder.
     """
 
-    # Not an attribute that Keras sees: its layers would be layers of the view.
+    # A dataclass hides the encoder from Keras, which would make it a layer of the view.
     _origin: _Origin | None = None
 
     def include_unused(self) -> EncoderView:
-        """Count all weights of the encoder as weights of this view, also those it does not use.
+        """Make all weights of the encoder weights of this view, also those that it does not use.
 
-        A task has all weights of its encoder. So its view must have them too, or a clone of the
-        task, which is made of the layers in its graph, would have fewer.
+        A task has all weights of its encoder, also of an unused pooler. A clone of a task is made
+        of the layers in its graph. Without this call it would lack the weights that the view does
+        not use.
 
         Returns:
             This view.
@@ -57,8 +65,8 @@ class EncoderView(DirectModel):
 
     @described
     def get_config(self) -> dict[str, Any]:
-        """Return what `from_config` rebuilds the view from: its encoder, and which view it is."""
-        if self._origin is None:  # made by Keras from layers
+        """Return the config for `from_config`: the encoder, and the method that makes the view."""
+        if self._origin is None:  # Keras rebuilt it from a config of single layers
             return super().get_config()
         return {
             "name": self.name,
@@ -75,7 +83,7 @@ class EncoderView(DirectModel):
         """Rebuild a view and the encoder that it is made from, with new weights.
 
         Raises:
-            ValueError: there is no view of this name.
+            ValueError: the config names a method that is not in `VIEWS`.
         """
         if "layers" in config:
             return super().from_config(config, custom_objects)
@@ -93,7 +101,11 @@ class EncoderView(DirectModel):
         return view
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
-        """As at inference where nothing is trained: a frozen encoder drops nothing."""
+        """Keras: compute the outputs by name for a dictionary of input tensors.
+
+        Where no variable is trainable, dropout is off also in training, so that a frozen encoder
+        gives the same vectors as in inference.
+        """
         is_fixed = bool(training) and not self.trainable_variables
         with in_training(bool(training)):
             return super().call(inputs, False if is_fixed else training, mask, **kwargs)
@@ -105,11 +117,11 @@ class BertEncoder(AnswersTexts, EncoderView):
 
     Inputs, int32 [batch, length]: `token_ids`, `segment_ids` (0 first, 1 second segment; absent
     when the config has fewer than two segments) and `padding_mask` (1 = a real token).
-    Outputs: `sequence_output` [batch, length, hidden_size], and `pooled_output`
-    [batch, hidden_size] when the config has a pooler.
+    Outputs, floats of the compute dtype: `sequence_output` [batch, length, hidden_size], and
+    `pooled_output` [batch, hidden_size] when the config has a pooler.
 
     Inputs may have the names of Hugging Face or TensorFlow Hub (`features.INPUT_ALIASES`). Labels
-    and other keys of `features.IGNORED_KEYS` are ignored; a key that is unknown, missing or there
+    and other keys of `features.IGNORED_KEYS` are ignored. A key that is unknown, missing or there
     twice is an error. `fit`, `evaluate` and `predict` refuse ids and lengths that no table has.
 
     In a functional model of your own, the encoder reads its inputs by name, but Keras pairs your
@@ -121,13 +133,13 @@ class BertEncoder(AnswersTexts, EncoderView):
     Keras otherwise leaves active in a layer that is frozen. Set it before `compile`.
 
     Args:
-        config: the sizes.
+        config: architecture and sizes.
         hidden_states: also output `hidden_states`, a tuple of num_layers + 1 tensors
-            [batch, length, hidden_size]: the embeddings' and every block's.
+            [batch, length, hidden_size]: the output of the embeddings and of every layer.
         attentions: also output `attentions`, a tuple of num_layers tensors
-            [batch, num_heads, length, length].
+            [batch, num_heads, length, length]: the attention probabilities of every layer.
         dtype: a Keras dtype policy; None for the global one.
-        name: of the Keras model.
+        name: name of the Keras model.
     """
 
     task_name = "feature_extraction"
@@ -149,7 +161,7 @@ class BertEncoder(AnswersTexts, EncoderView):
         inputs = encoder_inputs(config)
         outputs = layers.outputs(inputs, config, hidden_states, attentions)
         super().__init__(inputs=inputs, outputs=outputs, name=name)
-        # Attributes come after: the PyTorch backend takes layers only from here on.
+        # On PyTorch, layers can be attributes only after the constructor of the base class.
         self.embeddings, self.blocks, self.final_norm, self.pooler = layers
         # === Config ===
         self.config = config
@@ -159,28 +171,40 @@ class BertEncoder(AnswersTexts, EncoderView):
         self.frozen_before_adapters: tuple[str, ...] | None = None  # see `adaptation.enable_lora`
 
     def with_outputs(self, *, hidden_states: bool = False, attentions: bool = False) -> EncoderView:
-        """The same layers, so the same weights, with more outputs: a view for looking inside."""
+        """Return a view that also outputs hidden states or attention probabilities.
+
+        Inputs: the encoder's.
+        Outputs: the encoder's, and `hidden_states` and `attentions` as in the constructor.
+        """
         inputs = encoder_inputs(self.config)
         outputs = self._stack.outputs(inputs, self.config, hidden_states, attentions)
         options = {"hidden_states": hidden_states, "attentions": attentions}
         return self._view(inputs, outputs, "outputs", _Origin(self, "with_outputs", options))
 
     def first_token(self) -> EncoderView:
-        """The same layers for those who read [CLS] alone: a view that computes no other vector.
+        """Return a view whose last block computes the vector of [CLS] alone, to save time.
 
+        Inputs: the encoder's.
         Outputs: `sequence_output` [batch, 1, hidden_size], the encoder's `pooled_output`, and
-        `before_last` [batch, length, hidden_size], what the last block is given.
+        `before_last` [batch, length, hidden_size], the input of the last block.
         """
         inputs = encoder_inputs(self.config)
         outputs = self._stack.first_token(inputs, self.config)
         return self._view(inputs, outputs, "first_token", _Origin(self, "first_token", {}))
 
     def at_positions(self, *, packed: bool = False, pooled: bool = False) -> EncoderView:
-        """The same layers for those who read masked tokens alone: a view without other vectors.
+        """Return a view whose last block computes the vectors of masked tokens alone, to save time.
 
-        Inputs: the encoder's, or those of `packed`; and `mask_positions`, int32 [batch, tokens].
-        Outputs: `sequence_output` [batch, tokens, hidden_size]; `before_last`, as of `first_token`;
-        with `pooled` also `pooled_output`, of the encoder, or of each example.
+        Inputs: the encoder's, or with `packed` those of `BertEncoder.packed`; and
+        `mask_positions`, int32 [batch, predictions], the places of the masked tokens in their rows.
+        Outputs: `sequence_output` [batch, predictions, hidden_size], the vectors at these
+        positions; `before_last` [batch, length, hidden_size], the input of the last block; with
+        `pooled` also `pooled_output` [batch, hidden_size], or [rows, examples, hidden_size] of
+        packed rows.
+
+        Args:
+            packed: True for rows of several examples.
+            pooled: True to compute the vector of [CLS] too, and from it the pooled output.
         """
         inputs = packed_inputs(self.config) if packed else encoder_inputs(self.config)
         name = features.MASK_POSITIONS
@@ -191,18 +215,20 @@ class BertEncoder(AnswersTexts, EncoderView):
         return self._view(inputs, outputs, "at_positions", origin)
 
     def packed(self, *, hidden_states: bool = False) -> EncoderView:
-        """The same layers for rows of several examples: a view, and no example sees another.
+        """Return a view for sequence packing: several examples in each row.
+
+        Each token attends to the tokens of its own example alone.
 
         Inputs, int32: `token_ids`, `segment_ids` (absent as in the encoder), `position_ids` (from 0
         within each example) and `example_ids` (from 1 within each row, 0 = padding): [rows,
         length]; `first_positions` [rows, examples], where each example begins, 0 in unused slots.
         `data.PackedExamples` makes them.
         Outputs: `sequence_output` [rows, length, hidden_size]; `first_output` and, with a pooler,
-        `pooled_output` [rows, examples, hidden_size], those of each example's [CLS], meaningless in
-        unused slots; on request `hidden_states`.
+        `pooled_output` [rows, examples, hidden_size], from the [CLS] of each example, without
+        meaning in unused slots; on request `hidden_states`, as in the constructor.
 
-        Rows may be longer than `max_positions`, which is about the examples, but for relative
-        positions.
+        `max_positions` limits the length of an example, not of a row. With relative positions it
+        limits the row too.
         """
         inputs = packed_inputs(self.config)
         outputs = self._stack.packed(inputs, self.config, hidden_states)
@@ -210,15 +236,20 @@ class BertEncoder(AnswersTexts, EncoderView):
         return self._view(inputs, outputs, "packed", origin)
 
     def last_block(self, hidden_states: Any, padding_mask: Any) -> Any:
-        """Return the encoder's last vectors, from the output of the layer before the last.
+        """Run the last block alone, for a view that gave the vectors of few tokens.
 
         Args:
-            hidden_states: [batch, length, hidden_size], such as `before_last` of a view.
-            padding_mask: [batch, length].
+            hidden_states: input of the last block, float [batch, length, hidden_size], such as
+                `before_last` of a view.
+            padding_mask: int32 [batch, length], 1 for real tokens.
+
+        Returns:
+            The last hidden states of all tokens, [batch, length, hidden_size].
         """
         return self._stack.last_block(hidden_states, padding_mask, self.config)
 
     def _view(self, inputs: dict, outputs: dict, name: str, origin: _Origin) -> EncoderView:
+        """Make a view of symbolic inputs and outputs by name; `origin` goes into its config."""
         view = EncoderView(inputs, outputs, name=f"{self.name}_{name}")
         view._origin = origin
         view.dtype_policy = self.dtype_policy
@@ -226,14 +257,15 @@ class BertEncoder(AnswersTexts, EncoderView):
 
     @property
     def _stack(self) -> EncoderLayers:
+        """The layers of this encoder, to apply them to other inputs."""
         return EncoderLayers(self.embeddings, self.blocks, self.final_norm, self.pooler)
 
     def prune_heads(self, heads: Mapping[int, Sequence[int]], **options: Any) -> BertEncoder:
-        """A smaller encoder without some attention heads; see `adaptation.prune_heads`."""
+        """Return an encoder without some attention heads; see `adaptation.prune_heads`."""
         return adaptation.prune_heads(self, heads, **options)
 
     def keep_layers(self, layers: int | Sequence[int], **options: Any) -> BertEncoder:
-        """A shallower encoder with some of the layers; see `adaptation.keep_layers`."""
+        """Return an encoder with some of the layers; see `adaptation.keep_layers`."""
         return adaptation.keep_layers(self, layers, **options)
 
     def enable_lora(
@@ -247,23 +279,22 @@ class BertEncoder(AnswersTexts, EncoderView):
         adaptation.enable_lora(self, rank, alpha=alpha, layers=layers)
 
     def merge_lora(self) -> None:
-        """Fold the adapters into their kernels; see `adaptation.merge_lora`."""
+        """Add the adapters to their kernels; see `adaptation.merge_lora`."""
         adaptation.merge_lora(self)
 
     def checkpoint_gradients(self, on: bool = True) -> None:
-        """Lets training keep each block's input alone, and compute the rest again.
+        """Switch gradient checkpointing on or off (Chen et al., 2016), to save memory in training.
 
-        Chen et al., 2016. Memory grows with the width of a block instead of with all that it
-        computes; a step has one more forward pass. Outputs and gradients stay the same, and
-        dropout drops the same. Say it before `fit`; it is saved with the model. On JAX on a
-        processor it saves memory where XLA orders operations for it
-        (`training.machine.order_for_memory`).
+        The forward pass keeps the input of each block alone, and the backward pass computes the
+        rest again. A step costs one more forward pass. Outputs, gradients and dropout masks stay
+        the same. Call it before `fit`; it is saved with the model. On JAX on a CPU it saves memory
+        only where XLA orders operations for it (`training.machine.order_for_memory`).
         """
         for block in self.blocks:
             block.checkpoints_gradients = on
 
     def describe_kernels(self) -> dict[str, str]:
-        """Return the attention kernels of "inference" and "training" here, with the reasons."""
+        """Return a sentence on the attention kernel in use, for "inference" and for "training"."""
         dtype = self.dtype_policy.compute_dtype
         if self.config.attention_dropout:
             training = (
@@ -278,7 +309,7 @@ class BertEncoder(AnswersTexts, EncoderView):
 
     @described
     def get_config(self) -> dict[str, Any]:
-        """Return what `from_config` rebuilds the encoder from."""
+        """Return the config for `from_config`: the `BertConfig` as JSON values, and the options."""
         return {
             "config": self.config.to_dict(),
             "name": self.name,
@@ -317,15 +348,15 @@ class BertEncoder(AnswersTexts, EncoderView):
                 checkpoint may lack; they keep new weights. One name or several.
             allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there
                 are no safetensors files.
-            trust: also read a SavedModel of TensorFlow Hub or Kaggle, one of Google's encoders, of
-                which none is run; what its variables do not tell: see `Task.from_preset`. One that
-                `export.tf_hub` wrote tells everything and needs no trust.
+            trust: also read a SavedModel of one of Google's encoders from TensorFlow Hub or Kaggle.
+                Its variables are read, and its program is not run. `Task.from_preset` lists the
+                values that it lacks. A SavedModel of `export.tf_hub` needs no trust.
             options: `hidden_states`, `attentions`, `dtype`, `name`; and `plain`: with
                 plain=True adapters are merged, quantised weights are floats and nothing is frozen,
                 as other libraries read the folder. Without it the model is as it was saved.
 
         Raises:
-            ArtifactError: the folder cannot be read, or its tensors are not the model's.
+            ArtifactError: the folder cannot be read, or its tensors do not fit the model.
         """
         from bert_keras.checkpoints import folders
 

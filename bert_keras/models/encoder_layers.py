@@ -22,16 +22,24 @@ from bert_keras.layers import (
 
 
 def encoder_inputs(config: BertConfig) -> dict[str, keras.KerasTensor]:
-    """New symbolic inputs of an encoder with this config."""
+    """Make the symbolic inputs of an encoder, int32 [batch, length] each.
+
+    These are `token_ids`, `segment_ids` if the config has two segments, and `padding_mask`.
+    """
     return _inputs(config, features.PADDING_MASK)
 
 
 def packed_inputs(config: BertConfig) -> dict[str, keras.KerasTensor]:
-    """New symbolic inputs of its view for rows of several examples."""
+    """Make the symbolic inputs of the view for sequence packing; see `BertEncoder.packed`.
+
+    These are, int32 [rows, length]: `token_ids`, `segment_ids` if the config has two segments,
+    `position_ids` and `example_ids`; and `first_positions`, int32 [rows, examples].
+    """
     return _inputs(config, features.POSITION_IDS, features.EXAMPLE_IDS, features.FIRST_POSITIONS)
 
 
 def _inputs(config: BertConfig, *more: str) -> dict[str, keras.KerasTensor]:
+    """Make the inputs for tokens and segments, and those of the names in `more`."""
     names = [features.TOKEN_IDS, *more]
     if config.num_segments > 1:
         names.insert(1, features.SEGMENT_IDS)
@@ -45,10 +53,12 @@ class BlockKind(NamedTuple):
     """A kind of transformer block.
 
     Attributes:
-        make: makes the block of a number, for a config and a dtype policy. A block is called with
-            the hidden states and the attention mask. One with `reads_positions` also gets
+        make: makes a block from a config, the number of the block and a dtype policy. A block is
+            called with the hidden states [batch, length, hidden_size] and the attention mask
+            [batch, length] or [batch, length, length]. A block with `reads_positions` also gets
             `position_ids`: int32 [batch, length], or None for 0, 1, 2 and so on.
-        make_final_norm: makes the normalisation behind the last block; None for a kind without.
+        make_final_norm: makes the normalisation after the last block, for pre-norm blocks; None for
+            a kind without it.
     """
 
     make: Callable[[BertConfig, int, keras.DTypePolicy], Any]
@@ -56,6 +66,7 @@ class BlockKind(NamedTuple):
 
 
 def _post_norm_block(config: BertConfig, index: int, policy: keras.DTypePolicy) -> TransformerBlock:
+    """Make BERT's block of the number `index`, which normalises after each residual sum."""
     return TransformerBlock(
         config.hidden_size,
         config.heads_of(index),
@@ -75,12 +86,13 @@ BLOCKS = {"post_norm": BlockKind(_post_norm_block)}
 
 
 def transformer_blocks(config: BertConfig, policy: keras.DTypePolicy) -> list[Any]:
-    """Make the blocks of an encoder with this config."""
+    """Make the blocks of an encoder: one for each layer, or fewer where layers share blocks."""
     make = BLOCKS[config.block].make
     return [make(config, index, policy) for index in range(config.unique_layers)]
 
 
 def _constants(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, Any]:
+    """Return the arguments that embeddings and blocks have in common."""
     return {
         "layer_norm_epsilon": config.layer_norm_epsilon,
         "dropout": config.dropout,
@@ -90,7 +102,17 @@ def _constants(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, Any]:
 
 
 class EncoderLayers(NamedTuple):
-    """Embeddings and blocks, and where there are such, the last normalisation and the pooler."""
+    """The layers of an encoder, and the ways to apply them to symbolic inputs.
+
+    In the methods, `inputs` are the tensors by name of `encoder_inputs` or `packed_inputs`. The
+    outputs are tensors by name. B is the batch, L the length, D the hidden_size.
+
+    Attributes:
+        embeddings: the sum of the token, position and segment tables.
+        blocks: the transformer blocks; layers may share them.
+        final_norm: the normalisation after the last block; None for a kind of block without it.
+        pooler: the dense layer over [CLS]; None for a config without a pooler.
+    """
 
     embeddings: BertEmbeddings
     blocks: list[Any]
@@ -124,21 +146,21 @@ class EncoderLayers(NamedTuple):
     def outputs(
         self, inputs: dict, config: BertConfig, hidden_states: bool, attentions: bool
     ) -> dict:
-        """The encoder's outputs for its inputs; hidden states and attentions on request."""
+        """Return the outputs of `BertEncoder`; hidden states and attentions on request."""
         x, padding_mask = self._embedded(inputs)
         states, probabilities = [x], []
         for index in range(config.num_layers):
             block = self._block(index, config)
-            before, x = x, self._apply(block, x, padding_mask, inputs)
-            # After the block, which is what builds (and so names) the attention's variables.
+            block_input, x = x, self._apply(block, x, padding_mask, inputs)
+            # After the block, because the call of the block builds and names the variables.
             if attentions:
-                look = AttentionProbabilities(
+                probabilities_of = AttentionProbabilities(
                     block.attention, block.norm_before_attention, name=f"attentions_{index}"
                 )
                 positions = self._positions(block, inputs)
-                probabilities.append(look(before, padding_mask, **positions))
+                probabilities.append(probabilities_of(block_input, padding_mask, **positions))
             states.append(x)
-        outputs = self._read(self._normed(x))
+        outputs = self._last_outputs(self._normed(x))
         if hidden_states:
             outputs[features.HIDDEN_STATES] = tuple(states)
         if attentions:
@@ -146,36 +168,40 @@ class EncoderLayers(NamedTuple):
         return outputs
 
     def first_token(self, inputs: dict, config: BertConfig) -> dict:
-        """The outputs with the first token alone in the last layer, and what that is given."""
+        """Return the outputs of `BertEncoder.first_token`: `sequence_output` is [B, 1, D]."""
         x, mask = self._before_last(inputs, config)
         block = self._block(-1, config)
-        read = FirstToken(block, name="first_token")
-        first = read(x, mask, **self._positions(block, inputs))
-        return {**self._read(self._normed(first)), features.BEFORE_LAST: x}
+        apply_to_first = FirstToken(block, name="first_token")
+        first = apply_to_first(x, mask, **self._positions(block, inputs))
+        return {**self._last_outputs(self._normed(first)), features.BEFORE_LAST: x}
 
     def at_positions(self, inputs: dict, config: BertConfig, pooled: bool) -> dict:
-        """The outputs with the masked tokens, and perhaps [CLS], alone in the last layer.
+        """Return the outputs of `BertEncoder.at_positions`.
 
-        Of rows of several examples too.
+        Args:
+            inputs: those of the encoder or of packed rows, and `mask_positions`, int32
+                [B, predictions].
+            config: the config of the encoder.
+            pooled: True to compute the vectors of [CLS] too, and from them the pooled output.
         """
         x, mask = self._before_last(inputs, config)
         pooler = self.pooler if pooled else None
         block = self._block(-1, config)
-        read = TokensOf(block, pooler is not None, name="tokens")
+        apply_to_tokens = TokensOf(block, pooler is not None, name="tokens")
         first = inputs.get(features.FIRST_POSITIONS)
         positions = self._positions(block, inputs)
-        found = read(x, inputs[features.MASK_POSITIONS], mask, first, **positions)
+        vectors = apply_to_tokens(x, inputs[features.MASK_POSITIONS], mask, first, **positions)
         outputs = {features.BEFORE_LAST: x}
         if pooler is None:
-            outputs[features.SEQUENCE_OUTPUT] = self._normed(found)
+            outputs[features.SEQUENCE_OUTPUT] = self._normed(vectors)
         else:
-            tokens, first_tokens = map(self._normed, found)
+            tokens, first_tokens = map(self._normed, vectors)
             outputs[features.SEQUENCE_OUTPUT] = tokens
             outputs[features.POOLED_OUTPUT] = pooler(first_tokens, every=first is not None)
         return outputs
 
     def packed(self, inputs: dict, config: BertConfig, hidden_states: bool) -> dict:
-        """The outputs of rows of several examples, who do not see each other."""
+        """Return the outputs of `BertEncoder.packed`; hidden states on request."""
         x, mask = self._embedded(inputs)
         states = [x]
         for index in range(config.num_layers):
@@ -195,11 +221,21 @@ class EncoderLayers(NamedTuple):
         return outputs
 
     def last_block(self, x: Any, mask: Any, config: BertConfig) -> Any:
-        """Return the encoder's last vectors, from what the last block reads."""
+        """Return the last hidden states, [B, L, D].
+
+        Args:
+            x: input of the last block, [B, L, D].
+            mask: attention mask of the last block, [B, L].
+            config: the config of the encoder.
+        """
         return self._normed(self._apply(self._block(-1, config), x, mask, {}))
 
     def _embedded(self, inputs: dict) -> tuple[Any, Any]:
-        """Return the embeddings that the first block reads, and the attention mask."""
+        """Return the embeddings, [B, L, D], and the attention mask.
+
+        The mask is the padding mask, [B, L]; of packed rows [B, L, L], so that each token attends
+        to its own example alone.
+        """
         positions = inputs.get(features.POSITION_IDS)
         x = self.embeddings(
             inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS), position_ids=positions
@@ -209,32 +245,37 @@ class EncoderLayers(NamedTuple):
         return x, ExampleMask(name="example_mask")(inputs[features.EXAMPLE_IDS])
 
     def _before_last(self, inputs: dict, config: BertConfig) -> tuple[Any, Any]:
-        """Return the hidden states that the last block reads, and the attention mask."""
+        """Return the input of the last block, [B, L, D], and the attention mask of `_embedded`."""
         x, mask = self._embedded(inputs)
         for index in range(config.num_layers - 1):
             x = self._apply(self._block(index, config), x, mask, inputs)
         return x, mask
 
     def _apply(self, block: Any, x: Any, mask: Any, inputs: dict) -> Any:
+        """Return the output of one block for hidden states, both [B, L, D]."""
         return block(x, mask, **self._positions(block, inputs))
 
     def _positions(self, block: Any, inputs: dict) -> dict[str, Any]:
-        """Return the positions of the tokens, as an argument of a block that reads them."""
+        """Return {"position_ids": …} for a block that reads positions, and {} for others."""
         if not block.reads_positions:
             return {}
         return {features.POSITION_IDS: inputs.get(features.POSITION_IDS)}
 
     def _normed(self, x: Any) -> Any:
+        """Return the output of the final normalisation, or `x` where there is none."""
         return x if self.final_norm is None else self.final_norm(x)
 
-    def _read(self, x: Any) -> dict:
-        """Return the outputs by name: the last hidden states, and the pooled vector."""
+    def _last_outputs(self, x: Any) -> dict:
+        """Return the last hidden states [B, L, D], and with a pooler its output [B, D], by name."""
         outputs = {features.SEQUENCE_OUTPUT: x}
         if self.pooler is not None:
             outputs[features.POOLED_OUTPUT] = self.pooler(x)
         return outputs
 
     def _block(self, layer: int, config: BertConfig) -> Any:
-        # Fewer blocks than layers: neighbouring layers share one (ALBERT's groups).
+        """Return the block of a layer; -1 is the last layer.
+
+        With fewer blocks than layers, neighbouring layers share one, as ALBERT's groups do.
+        """
         layer %= config.num_layers
         return self.blocks[layer * len(self.blocks) // config.num_layers]

@@ -1,4 +1,4 @@
-"""Masked language modelling alone: continued pretraining, filling in masks."""
+"""Masked language modelling without sentence pairs: continued pretraining, filling in masks."""
 
 from __future__ import annotations
 
@@ -22,42 +22,47 @@ from bert_keras.tokenizers import Tokenizer
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class TokenLoss(keras.losses.Loss):
-    """Mean negative log-likelihood, in nats, of labels that are whole numbers, from logits.
+    """Mean negative log-likelihood, in nats, of class indices, from logits.
 
-    As `keras.losses.SparseCategoricalCrossentropy`, but that the mean is over the weights, so that
-    what has weight 0 does not count, and in fewer passes over the logits.
+    It differs from `keras.losses.SparseCategoricalCrossentropy` in two ways. The sum of the losses
+    is divided by the sum of the sample weights, so that unused predictions, of weight 0, do not
+    count. And it takes fewer passes over the logits, the largest tensor of pretraining.
     """
 
     def __init__(self, reduction: str = "mean_with_sample_weight", name: str = "token_loss"):
-        # Whatever Keras's `floatx`: it casts labels too, and half precision has few whole numbers.
+        # Not Keras's `floatx`: Keras casts labels too, and half precision has few whole numbers.
         super().__init__(name=name, reduction=reduction, dtype="float32")
 
     def label_classes(self, shape: tuple[int | None, ...]) -> int | None:
-        """Return the number of classes of the labels, from the shape of the output."""
+        """Return the number of classes, from the shape of the output, [..., classes]."""
         return shape[-1]
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Labels [...] and logits [..., classes] -> losses [...]."""
+        """Return the losses, float32 [...], of labels [...] and logits [..., classes]."""
         return kernels.token_losses(ops.cast(y_true, "int32"), y_pred)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Return the config for `from_config`."""
         return {"reduction": self.reduction, "name": self.name}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class TokenAccuracy(keras.metrics.MeanMetricWrapper):
-    """The share of labels, whole numbers, whose logit is the highest."""
+    """The share of labels whose logit is the highest, for labels that are class indices.
+
+    Labels are int [...], logits float [..., classes]; sample weights [...] weight the mean.
+    """
 
     def __init__(self, name: str = "accuracy", dtype: Any = None):
         super().__init__(_matches, name=name, dtype=dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Return the config for `from_config`."""
         return {"name": self.name, "dtype": self.dtype}
 
 
 def _matches(labels: Any, logits: Any) -> Any:
+    """Return whether each label, int [...], has the highest of its logits, [..., classes]."""
     return kernels.is_highest(ops.cast(labels, "int32"), ops.convert_to_tensor(logits))
 
 
@@ -67,7 +72,13 @@ def _matches(labels: Any, logits: Any) -> Any:
 def masked_lm_head(
     encoder: BertEncoder, activation: str | None = None, layer_norm_epsilon: float | None = None
 ) -> MaskedLMHead:
-    """The MLM head that fits this encoder, tied to its token table."""
+    """Make the MLM head for an encoder; its output matrix is the encoder's token table.
+
+    Args:
+        encoder: the encoder.
+        activation: of the head's dense layer; None for the encoder's.
+        layer_norm_epsilon: of the head's normalisation; None for the encoder's.
+    """
     config = encoder.config
     return MaskedLMHead(
         encoder.embeddings.token,
@@ -82,7 +93,10 @@ def masked_lm_head(
 
 
 def mask_positions(inputs: dict) -> keras.KerasTensor:
-    """A further input, added to these: which tokens are predicted, int32 [batch, predictions]."""
+    """Make the input `mask_positions`, int32 [batch, predictions], and add it to `inputs`.
+
+    It has the positions of the masked tokens in their rows; unused entries are 0.
+    """
     positions = keras.Input((None,), dtype="int32", name=features.MASK_POSITIONS)
     inputs[features.MASK_POSITIONS] = positions
     return positions
@@ -97,11 +111,13 @@ class MaskedLM(MaskMethods, Task):
     Output: {"mlm": float32 logits [batch, predictions, vocab_size]}.
 
     Args:
-        encoder: the encoder; its token table is also the output layer's.
-        activation: of the head; None for the encoder's (RoBERTa and ELECTRA: always "gelu").
-        layer_norm_epsilon: of the head; None for the encoder's (KerasHub: always 1e-5).
-        name: of the Keras model.
-        tokenizer: of the encoder; None for a task that takes features alone.
+        encoder: the encoder; its token table is also the matrix of the output layer.
+        activation: activation of the head; None for the encoder's (RoBERTa and ELECTRA always have
+            "gelu").
+        layer_norm_epsilon: epsilon of the head's normalisation; None for the encoder's (KerasHub
+            always has 1e-5).
+        name: name of the Keras model.
+        tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
     """
 
     head_layers = (features.MLM,)
@@ -128,15 +144,24 @@ class MaskedLM(MaskMethods, Task):
         self.mlm = head
 
     def packed_outputs(self, inputs: dict) -> dict:
-        """Those of the masked tokens of a row, whichever example they are of."""
+        """Return the logits of the masked tokens of packed rows; see `Task.packed_outputs`.
+
+        Output: {"mlm": [rows, predictions, vocab_size]}, of all examples of a row in one list.
+        """
         return self.outputs_by(self.mlm, inputs, packed=True)
 
     def outputs_by(self, head: keras.layers.Layer, inputs: dict, *, packed: bool = False) -> dict:
-        """Those of another layer than the head; see `ChunkedTask`."""
+        """Return the outputs with another layer in place of the head; see `ChunkedTask`.
+
+        Args:
+            head: layer that is called with the vectors [batch, predictions, hidden_size].
+            inputs: those of the encoder, to which `mask_positions` is added.
+            packed: True for the inputs of packed rows.
+        """
         return _outputs(self.encoder, inputs, head, packed)
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
-        """Encode texts, whose tokens are masked anew in every epoch; see `FitsText.examples_of`."""
+        """Encode texts, with other masked tokens in every epoch; see `FitsText.examples_of`."""
         if y is not None:
             raise ValueError(
                 "A MaskedLM learns from texts alone: its labels are the tokens that it masks. "
@@ -147,11 +172,15 @@ class MaskedLM(MaskMethods, Task):
         return MaskedTexts(tokenizer, rows, **options)
 
     def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> list[np.ndarray]:
-        """Return the logits of the [MASK] of each text: float32 [masks, vocab_size] each."""
+        """Return the logits of every [MASK] in each text: one float32 [masks, vocab_size] each."""
         return mask_logits(self._runner(batch_size), texts_of("text", columns[0]))
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """Cross-entropy of the masked tokens; labels {"mlm": int32 [batch, predictions]}."""
+        """Return the cross-entropy and the accuracy of the masked tokens.
+
+        Labels are {"mlm": int32 [batch, predictions]}, the original ids; sample weights have the
+        same shape, 0 for unused predictions.
+        """
         return {
             "loss": {features.MLM: TokenLoss()},
             "weighted_metrics": {features.MLM: [TokenAccuracy(name="mlm_accuracy")]},
@@ -159,7 +188,8 @@ class MaskedLM(MaskMethods, Task):
 
 
 def _outputs(encoder: BertEncoder, inputs: dict, head: Any, packed: bool = False) -> dict:
+    """Return {"mlm": output of `head`}, and add `mask_positions` to the inputs."""
     mask_positions(inputs)
-    # The clone of a task has the weights that its layers have: also those of an unused pooler.
+    # With an unused pooler too, because a clone of the task has the weights of its layers alone.
     encoded = encoder.at_positions(packed=packed).include_unused()(inputs)
     return {features.MLM: head(encoded[features.SEQUENCE_OUTPUT])}

@@ -18,13 +18,13 @@ _LAST_AXES = {features.MASK_POSITIONS: "predictions", features.FIRST_POSITIONS: 
 
 
 class InputKeys:
-    """The inputs of one model.
+    """The names and ranks of the inputs of one model.
 
     Keras flattens a dictionary in the order of its sorted keys and pairs the values with the
-    inputs by place. One key more would shift all later inputs, so other keys must not reach Keras.
+    inputs by place. An additional key would shift all later inputs, so it must not reach Keras.
 
     Args:
-        ranks: number of axes of each input by name.
+        ranks: number of axes of each input, by name: 2 for [batch, length].
         model: the model's name, for messages.
     """
 
@@ -39,8 +39,8 @@ class InputKeys:
                 `features.INPUT_ALIASES`. Keys of `features.IGNORED_KEYS` are dropped.
 
         Raises:
-            ValueError: the batch is not a dictionary; an input is missing, has two names or another
-                rank than expected; or a key is neither an input nor known to be irrelevant.
+            ValueError: the batch is not a dictionary; an input is missing, is there under two
+                names, or has another rank; or a key is neither an input nor known to be irrelevant.
         """
         if not isinstance(batch, Mapping):
             hint = (
@@ -60,14 +60,17 @@ class InputKeys:
         return dict(selected)
 
     def find(self, batch: Any) -> dict[str, Any]:
-        """Return the inputs that a batch of another model has, under this model's names."""
+        """Return the inputs of this model in a batch for another model, under this model's names.
+
+        Inputs that the batch lacks are left out. A batch that is not a dictionary has none.
+        """
         if not isinstance(batch, Mapping):
             return {}
         names = {key: features.INPUT_ALIASES.get(key, key) for key in batch}
         return {name: batch[key] for key, name in names.items() if name in self._ranks}
 
     def _renamed(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values that the model takes, by the model's names."""
+        """Return the inputs of a batch under the model's names; refuse keys that are unknown."""
         key_of: dict[str, str] = {}
         unknown = []
         for key, value in batch.items():
@@ -94,7 +97,7 @@ class InputKeys:
         return {name: batch[key_of[name]] for name in self._ranks if name in key_of}
 
     def _explain(self, name: str, value: Any, batch: Mapping[str, Any]) -> str:
-        """Return the message for a value that is missing or has another rank."""
+        """Return the message about an input that is missing (None) or has another rank."""
         if value is None:
             aliases = [key for key, ours in features.INPUT_ALIASES.items() if ours == name]
             also = f" (other libraries' names: {_listed(aliases)})" if aliases else ""
@@ -111,17 +114,19 @@ class InputKeys:
 
 
 def _has_rank(shape: Any, rank: int) -> bool:
+    """Return whether a shape has `rank` axes, or one more of one element, which Keras removes."""
     if getattr(shape, "rank", 0) is None:
-        return True  # a TensorFlow tensor of unknown rank: Keras sees to it
-    # Keras removes a last axis of one element.
+        return True  # a TensorFlow tensor of unknown rank, which Keras checks
     return len(shape) == rank or (len(shape) == rank + 1 and shape[-1] == 1)
 
 
 def _listed(names: Any) -> str:
+    """Return names for a message: 'a', 'b'."""
     return ", ".join(repr(name) for name in names) or "none"
 
 
 def _described(value: Any) -> str:
+    """Return the class and shape of a value for a message."""
     shape = getattr(value, "shape", None)
     kind = type(value).__name__
     return f"a {kind} of shape {tuple(shape)}" if shape is not None else f"a {kind}"
@@ -139,12 +144,12 @@ class DataChecks:
 
     Args:
         select: returns the inputs of a model from a batch, under the model's names.
-        values: the limits of the model's numbers.
-        keeps_keys: return each batch with its own keys, for a model that has other inputs as well.
+        values: the ranges of ids, lengths and labels that the model can read.
+        keeps_keys: True to return each batch with its own keys, for a model with more inputs.
 
     Attributes:
-        error: the error of a batch. A backend that reads batches in threads of its own may raise
-            another one in its place.
+        error: the first error of a batch; None before. TensorFlow reads batches in threads, and
+            raises an error of its own in place of this one.
     """
 
     def __init__(self, select: Select, values: ValueChecks, *, keeps_keys: bool = False):
@@ -152,18 +157,21 @@ class DataChecks:
         self.error: Exception | None = None
 
     def arguments(self, arguments: dict[str, Any]) -> None:
-        """Check arrays among the arguments of a method of Keras, and wrap sources of batches."""
+        """Check arrays among the arguments of a method of Keras, and wrap sources of batches.
+
+        `x` and `validation_data` are replaced in the dictionary.
+        """
         x, y = arguments.get("x"), arguments.get("y")
         if x is not None:
             arguments["x"] = self.data(x, y)
-        held_out = arguments.get("validation_data")
-        if isinstance(held_out, tuple | list):
-            arguments["validation_data"] = self.batch(tuple(held_out))
-        elif held_out is not None:
-            arguments["validation_data"] = self.data(held_out)
+        validation_data = arguments.get("validation_data")
+        if isinstance(validation_data, tuple | list):
+            arguments["validation_data"] = self.batch(tuple(validation_data))
+        elif validation_data is not None:
+            arguments["validation_data"] = self.data(validation_data)
 
     def data(self, x: Any, y: Any = None) -> Any:
-        """Return inputs by the model's names, or a source of such batches.
+        """Return checked inputs by the model's names, or a source that checks each batch.
 
         Args:
             x: a dictionary of arrays or tensors, a `tf.data.Dataset`, `keras.utils.PyDataset`,
@@ -187,13 +195,14 @@ class DataChecks:
         return x
 
     def batch(self, batch: Any) -> Any:
-        """Return a batch, inputs alone or (x, y, sample_weight), by the model's names."""
+        """Return a checked batch, inputs alone or (x, y, sample_weight), by the model's names."""
         if isinstance(batch, tuple | list):
             x, *rest = batch
             return type(batch)((self._checked(x, rest[0] if rest else None), *rest))
         return self._checked(batch)
 
     def _checked(self, x: Any, y: Any = None) -> Any:
+        """Return the inputs of one batch after the checks, and keep an error in `error`."""
         try:
             selected = self._select(x)
             self._values.check(selected, y)
@@ -225,12 +234,15 @@ class DataChecks:
         )
 
     def _mapped(self, dataset: Any) -> Any:
-        """Return a `tf.data.Dataset` with the check: reductions, and Python for the message."""
+        """Return a `tf.data.Dataset` that checks each batch.
+
+        The check is part of the dataset's graph. Python runs for a bad batch alone, to raise.
+        """
         import tensorflow as tf
 
         def check(*elements: Any) -> Any:
             x, *rest = elements
-            if isinstance(x, tuple):  # an element that is one tuple is not taken apart
+            if isinstance(x, tuple):  # `map` passes an element ((x, y),) as one tuple
                 x, *rest = x
             y = rest[0] if rest else None
             selected = self._select(x)
@@ -238,20 +250,20 @@ class DataChecks:
             failures = [_fails(limit) for limit in limits if _is_dense_number(limit.values)]
             x = x if self._keeps_keys else selected
             if failures:
-                inputs = {name: each for name, each in x.items() if isinstance(each, tf.Tensor)}
+                inputs = {name: value for name, value in x.items() if isinstance(value, tf.Tensor)}
                 is_valid = tf.cond(
                     tf.reduce_any(tf.stack(failures)),
                     lambda: self._raised_in_python(inputs, y),
                     lambda: tf.constant(True),
                 )
                 with tf.control_dependencies([is_valid]):
-                    x = {**x, **{name: tf.identity(each) for name, each in inputs.items()}}
+                    x = {**x, **{name: tf.identity(value) for name, value in inputs.items()}}
             return (x, *rest) if rest else x
 
         return dataset.map(tf.autograph.experimental.do_not_convert(check))
 
     def _raised_in_python(self, x: dict[str, Any], y: Any) -> Any:
-        """Return an operation that raises the error of a batch."""
+        """Return a boolean TensorFlow operation that runs `_checked` in Python, which raises."""
         import tensorflow as tf
 
         leaves = tf.nest.flatten((x, y))
@@ -267,13 +279,18 @@ class DataChecks:
 
 
 class MappedDataset(keras.utils.PyDataset):
-    """A dataset with a function of its batches; all else is the dataset's own."""
+    """A `PyDataset` whose batches are the results of a function of another one's batches.
+
+    Args:
+        dataset: the other one; all other attributes are read from it.
+        function: takes a batch and returns the new one.
+    """
 
     def __init__(self, dataset: Any, function: Callable[[Any], Any]):
         super().__init__()
         self._dataset, self._function = dataset, function
 
-    # Keras reads each of these when it needs it, and a dataset may count on that.
+    # Properties, because a dataset may change these values while Keras reads from it.
 
     @property
     def workers(self) -> int:
@@ -313,16 +330,16 @@ class MappedDataset(keras.utils.PyDataset):
 
 
 def mapped_loader(loader: Any, function: Callable[[Any], Any]) -> Any:
-    """Return a PyTorch `DataLoader` with a function of its batches."""
-    mapped = copy.copy(loader)  # the user's own one keeps its function
+    """Return a copy of a PyTorch `DataLoader` whose batches go through a function."""
+    mapped = copy.copy(loader)  # the user's own loader stays as it is
     mapped.collate_fn = _Collate(loader.collate_fn, function)
-    if getattr(loader, "_iterator", None) is not None:  # workers that live on know the old one
+    if getattr(loader, "_iterator", None) is not None:  # persistent workers have the old function
         mapped._iterator = None
     return mapped
 
 
 class _Collate:
-    """The function of a `DataLoader` that makes a batch, and its check; its workers copy it."""
+    """The `collate_fn` of a `DataLoader`, followed by a check; worker processes pickle it."""
 
     def __init__(self, collate: Callable[[Any], Any], check: Callable[[Any], Any]):
         self._collate, self._check = collate, check
@@ -332,6 +349,7 @@ class _Collate:
 
 
 def _dynamic_size(tensor: Any, axis: int) -> Any:
+    """Return the size of an axis: an int where it is known, else a TensorFlow scalar."""
     import tensorflow as tf
 
     size = tensor.shape[axis]
@@ -339,6 +357,7 @@ def _dynamic_size(tensor: Any, axis: int) -> Any:
 
 
 def _is_dense_number(values: Any) -> bool:
+    """Return whether values are an int or a dense TensorFlow tensor of numbers."""
     import tensorflow as tf
 
     if isinstance(values, int):
@@ -347,7 +366,7 @@ def _is_dense_number(values: Any) -> bool:
 
 
 def _fails(limit: Limit) -> Any:
-    """Return a boolean scalar: whether a number is out of its range."""
+    """Return a boolean TensorFlow scalar: True if a number of the limit is out of its range."""
     import tensorflow as tf
 
     if isinstance(limit.values, int):  # a length that is known before a batch is read
@@ -368,8 +387,11 @@ def _fails(limit: Limit) -> Any:
 
 
 def is_a(module: str, name: str, value: Any) -> bool:
-    """Return whether a value is of a class of a library, which nobody needs to have imported."""
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return isinstance(found, type) and isinstance(value, found)
+    """Return whether a value is an instance of a class of a library, without importing it.
+
+    A library that was not imported has no instances: `is_a("tensorflow", "data.Dataset", x)`.
+    """
+    member: Any = sys.modules.get(module)
+    for attribute in name.split("."):
+        member = getattr(member, attribute, None)
+    return isinstance(member, type) and isinstance(value, member)

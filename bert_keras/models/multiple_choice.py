@@ -1,4 +1,4 @@
-"""The best of several endings or answers."""
+"""Multiple choice: the best of several endings or answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bert_keras.tokenizers import Tokenizer
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
 class MultipleChoice(ChoiceMethods, Task):
-    """Chooses among texts: each is scored on its own (Devlin et al., 2019, §4.4).
+    """Chooses among texts, each of which is scored on its own (Devlin et al., 2019, §4.4).
 
     Inputs: the encoder's, with an axis for the choices: int32 [batch, choices, length].
     Output: {"choice": float32 logits [batch, choices]}.
@@ -31,13 +31,13 @@ class MultipleChoice(ChoiceMethods, Task):
     Args:
         encoder: the encoder.
         hidden_activation: as for `SequenceClassifier`.
-        dropout: share dropped before each layer of the head; None for the encoder's.
+        dropout: dropout rate before each layer of the head; None for the encoder's.
         hidden_dropout: as for `SequenceClassifier`.
-        name: of the Keras model.
-        tokenizer: of the encoder; None for a task that takes features alone.
+        name: name of the Keras model.
+        tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
 
     Raises:
-        ValueError: the encoder has no pooler, and no activation is given.
+        ValueError: the encoder has no pooler, and `hidden_activation` is None.
     """
 
     head_layers = (features.CHOICE,)
@@ -76,15 +76,15 @@ class MultipleChoice(ChoiceMethods, Task):
 
     @property
     def reads_pooler(self) -> bool:
-        """Unless the head has a layer of its own."""
+        """True unless the head has a dense layer of its own over [CLS]."""
         return self.options["hidden_activation"] is None
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode prompts and their options to examples.
 
         Args:
-            columns: the prompts, and the options of each: lists of str.
-            y: indices of the right options; None for none.
+            columns: the prompts, list of str, and the options of each prompt, list of lists of str.
+            y: index of the right option of each prompt, int [prompts]; None for no labels.
             options: arguments of `choice_examples`; see `FitsText.examples_of`.
         """
         prompts, choices = texts_of("prompt", columns[0]), words_of_rows("options", columns[1])
@@ -98,7 +98,10 @@ class MultipleChoice(ChoiceMethods, Task):
         return choice_logits(self._runner(batch_size), prompts, choices)
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """Cross-entropy of the right choice; labels {"choice": int [batch]}."""
+        """Return the cross-entropy and accuracy of the right choice.
+
+        Labels are {"choice": int [batch]}, the index of the right choice.
+        """
         accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         return {
             "loss": {features.CHOICE: keras.losses.SparseCategoricalCrossentropy(from_logits=True)},

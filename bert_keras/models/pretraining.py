@@ -31,19 +31,19 @@ from bert_keras.tokenizers import Tokenizer
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
 class Pretrainer(MaskMethods, PairMethods, Task):
-    """Predicts masked tokens and how two segments belong together.
+    """Predicts masked tokens and the relation of two segments, BERT's two pretraining tasks.
 
     Inputs: the encoder's, and `mask_positions` int32 [batch, predictions].
     Outputs: {"mlm": float32 logits [batch, predictions, vocab_size], and
     "nsp" or "sop": float32 logits [batch, 2]}.
 
     Args:
-        encoder: the encoder, with a pooler; its token table is also the output layer's.
+        encoder: the encoder, with a pooler; its token table is also the matrix of the output layer.
         loss: "nsp", next sentence prediction (Devlin et al., 2019, §3.1, task 2): 0 = the
             second segment follows the first, 1 = it is from elsewhere; or "sop", sentence order
             prediction (Lan et al., 2020, §3.1): 0 = in order, 1 = swapped.
-        name: of the Keras model.
-        tokenizer: of the encoder; None for a task that takes features alone.
+        name: name of the Keras model.
+        tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
 
     Raises:
         ValueError: the encoder has no pooler or one segment only, or the loss is unknown.
@@ -99,15 +99,24 @@ class Pretrainer(MaskMethods, PairMethods, Task):
 
     @property
     def reads_pooler(self) -> bool:
-        """Always."""
+        """True: the sentence pair head reads the pooled output."""
         return True
 
     def packed_outputs(self, inputs: dict) -> dict:
-        """Of the masked tokens of a row, and of each of its pairs: [rows, examples, 2]."""
+        """Return the logits of packed rows; see `Task.packed_outputs`.
+
+        Outputs: {"mlm": [rows, predictions, vocab_size], "nsp" or "sop": [rows, examples, 2]}.
+        """
         return self.outputs_by(self.mlm, inputs, packed=True)
 
     def outputs_by(self, head: keras.layers.Layer, inputs: dict, *, packed: bool = False) -> dict:
-        """Those of another layer than the head; see `ChunkedTask`."""
+        """Return the outputs with another layer in place of the MLM head; see `ChunkedTask`.
+
+        Args:
+            head: layer that is called with the vectors [batch, predictions, hidden_size].
+            inputs: those of the encoder, to which `mask_positions` is added.
+            packed: True for the inputs of packed rows.
+        """
         mask_positions(inputs)
         encoded = self.encoder.at_positions(packed=packed, pooled=True)(inputs)
         return {
@@ -116,7 +125,10 @@ class Pretrainer(MaskMethods, PairMethods, Task):
         }
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """The sum of both mean cross-entropies, as in the paper; labels by output name."""
+        """Return the two cross-entropies, whose sum is the loss as in the paper, and accuracies.
+
+        Labels are {"mlm": int32 [batch, predictions], "nsp" or "sop": int32 [batch]}.
+        """
         pair = self.options["loss"]
         pair_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         return {
@@ -131,15 +143,15 @@ class Pretrainer(MaskMethods, PairMethods, Task):
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
 class ReplacedTokenDetector(Task):
-    """Tells for every token whether it was replaced (Clark et al., 2020, §2).
+    """Classifies every token as original or replaced: ELECTRA's discriminator (Clark et al., 2020).
 
     Inputs: the encoder's.
     Output: {"rtd": float32 logits [batch, length, 1]}, above 0 for a token that was replaced.
 
     Args:
         encoder: the encoder.
-        name: of the Keras model.
-        tokenizer: of the encoder; None for a task that takes features alone.
+        name: name of the Keras model.
+        tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
     """
 
     task_name = "replaced_token_detection"
@@ -162,10 +174,10 @@ class ReplacedTokenDetector(Task):
         self.head = head
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """Mean cross-entropy of the real tokens.
+        """Return the mean binary cross-entropy and the accuracy of the real tokens.
 
-        Labels {"rtd": [batch, length, 1]}: 1 for a token that was replaced; sample weights
-        [batch, length]: 0 for padding.
+        Labels are {"rtd": [batch, length, 1]}, 1 for a token that was replaced; sample weights
+        [batch, length], 0 for padding.
         """
         loss = keras.losses.BinaryCrossentropy(
             from_logits=True, reduction="mean_with_sample_weight"
@@ -183,27 +195,31 @@ GENERATOR = "generator"
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
 class ElectraPretrainer(Task):
-    """Replaced token detection (Clark et al., 2020): both models are trained together.
+    """ELECTRA's pretraining: generator and discriminator train together (Clark et al., 2020).
 
-    The generator, a smaller encoder over the same embeddings, predicts the masked tokens; what it
-    draws takes their places; the encoder, the discriminator, tells which tokens were replaced. The
-    encoder is what is kept: `BertEncoder.from_preset(folder)` opens it.
+    The generator is a smaller encoder over the same embeddings. It predicts the masked tokens, and
+    tokens drawn from its predictions take the masked places. The discriminator, the encoder,
+    classifies every token as original or replaced. The encoder is the model to keep:
+    `BertEncoder.from_preset(folder)` opens it.
 
     Inputs: the encoder's, and `mask_positions` int32 [batch, predictions].
-    Outputs: {"mlm": the generator's float32 logits [batch, predictions, vocab_size], and "rtd":
-    float32 [batch, length, 2]: logits, above 0 for a token that was replaced, and the ids that the
-    encoder saw, which the loss compares with the original ones}.
+    Outputs:
+
+    - "mlm": the generator's logits, float32 [batch, predictions, vocab_size];
+    - "rtd": float32 [batch, length, 2]. Index 0 is the discriminator's logit, above 0 for a token
+      that was replaced. Index 1 is the id that the discriminator read, as a float. The loss
+      compares it with the original id, because the replaced tokens are drawn within the model.
 
     Args:
-        encoder: the discriminator, without a pooler or with one that nothing trains.
+        encoder: the discriminator. A pooler is allowed, and is not trained.
         generator_size: width of the generator, as a share of the encoder's (§3.2: 1/4 to 1/2).
-        rtd_weight: of the discriminator's loss in the sum (§3.1: 50).
-        name: of the Keras model.
-        tokenizer: of the encoder; None for a task that takes features alone.
+        rtd_weight: weight of the discriminator's loss in the sum (§3.1: 50).
+        name: name of the Keras model.
+        tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
 
     Raises:
-        ValueError: a size out of range, or an encoder with shared blocks, pruned heads or relative
-            positions, which the generator has not.
+        ValueError: `generator_size` or `rtd_weight` is out of range, or the encoder has shared
+            blocks, pruned heads or relative positions, which the generator cannot have.
     """
 
     task_name = "electra_pretraining"
@@ -259,18 +275,19 @@ class ElectraPretrainer(Task):
         seen = replacement(inputs[features.TOKEN_IDS], logits, positions)
         encoded = encoder({**texts, features.TOKEN_IDS: seen})[features.SEQUENCE_OUTPUT]
         # Ids are exact in float32, up to 16 million.
-        found = ops.concatenate([head(encoded), ops.cast(seen, "float32")[:, :, None]], axis=-1)
-        outputs = {features.MLM: logits, features.RTD: found}
+        detected = ops.concatenate([head(encoded), ops.cast(seen, "float32")[:, :, None]], axis=-1)
+        outputs = {features.MLM: logits, features.RTD: detected}
         rtd_weight = rtd_weight if isinstance(rtd_weight, int) else float(rtd_weight)
         options = {"generator_size": generator_size, "rtd_weight": rtd_weight}
         super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.generator, self.mlm, self.head = generator, mlm, head
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """The generator's mean cross-entropy, and `rtd_weight` times the discriminator's.
+        """Return the generator's loss plus `rtd_weight` times the discriminator's, and metrics.
 
-        Labels {"mlm": int32 [batch, predictions], "rtd": the original ids, int32 [batch, length]};
-        sample weights of the same shapes, 0 in unused slots and for padding.
+        Both are mean cross-entropies in nats. Labels are {"mlm": int32 [batch, predictions], "rtd":
+        int32 [batch, length]}, original ids in both. Sample weights have the same shapes, 0 for
+        unused predictions and padding.
         """
         rtd = keras.metrics.MeanMetricWrapper(replaced_token_accuracy, "accuracy", "float32")
         share = keras.metrics.MeanMetricWrapper(replaced_token_share, "share", "float32")
@@ -281,13 +298,19 @@ class ElectraPretrainer(Task):
         }
 
     def to_discriminator(self) -> ReplacedTokenDetector:
-        """The encoder, shared, and a copy of the head: what the published discriminators are."""
+        """Return the discriminator: the same encoder, and a copy of the head.
+
+        The published ELECTRA discriminators have this form.
+        """
         task = ReplacedTokenDetector(self.encoder)
         _copy(self, task)
         return task
 
     def to_generator(self) -> MaskedLM:
-        """A copy of the generator, a model of its own: what the published generators are."""
+        """Return a copy of the generator with embeddings of its own.
+
+        The published ELECTRA generators have this form.
+        """
         config = self.encoder.config.narrowed(self.options["generator_size"])
         with to_be_filled():
             encoder = BertEncoder(config.replace(pooler=False), dtype=self.encoder.dtype_policy)
@@ -297,29 +320,29 @@ class ElectraPretrainer(Task):
 
 
 def _copy(source: Task, target: Task, generated: Mapping[str, str] | None = None) -> None:
-    """Assigns weights by path.
+    """Assign the weights of a task to those of another one, by path.
 
     Args:
-        source: where they come from.
-        target: where they go.
-        generated: beginnings of the target's paths that are within the source's generator, and
-            what they are called there.
+        source: the task whose weights are read.
+        target: the task whose weights are assigned; weights that both share are left alone.
+        generated: beginnings of paths in the target, with the beginnings of the same weights
+            within the source's generator.
     """
-    found = {weight.path: weight for weight in source.weights}
+    sources = {weight.path: weight for weight in source.weights}
     for weight in target.weights:
         path = weight.path
-        for start, theirs in (generated or {}).items():
+        for start, source_start in (generated or {}).items():
             if path.startswith(start):
-                path = f"{GENERATOR}/{theirs}{path.removeprefix(start)}"
-        if weight is not found[path]:
-            weight.assign(found[path])
+                path = f"{GENERATOR}/{source_start}{path.removeprefix(start)}"
+        if weight is not sources[path]:
+            weight.assign(sources[path])
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class ReplacedTokenLoss(keras.losses.Loss):
-    """Cross-entropy, in nats, of whether a token was replaced (Clark et al., 2020, §2).
+    """Binary cross-entropy, in nats, of replaced tokens (Clark et al., 2020, §2).
 
-    A token that the generator got right is an original one.
+    A masked token that the generator predicted rightly counts as original.
     """
 
     def __init__(self, name: str = "replaced_token_loss", **kwargs):
@@ -328,7 +351,12 @@ class ReplacedTokenLoss(keras.losses.Loss):
         super().__init__(name=name, **options, **kwargs)
 
     def call(self, y_true, y_pred):
-        """Original ids [batch, length], "rtd" [batch, length, 2] -> [batch, length]."""
+        """Return the losses, float32 [batch, length].
+
+        Args:
+            y_true: original ids, [batch, length].
+            y_pred: the output "rtd" of `ElectraPretrainer`, float32 [batch, length, 2].
+        """
         logits, replaced = y_pred[:, :, 0], _replaced(y_true, y_pred)
         return ops.binary_crossentropy(replaced, logits, from_logits=True)
 
@@ -339,7 +367,10 @@ class ReplacedTokenLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 def replaced_token_accuracy(y_true, y_pred):
-    """Return 1 for each token that was told apart rightly: float32 [batch, length]."""
+    """Return 1 for each token that was classified rightly: float32 [batch, length].
+
+    Arguments are those of `ReplacedTokenLoss.call`.
+    """
     return ops.cast((y_pred[:, :, 0] > 0) == (_replaced(y_true, y_pred) > 0), "float32")
 
 
@@ -347,10 +378,11 @@ def replaced_token_accuracy(y_true, y_pred):
 def replaced_token_share(y_true, y_pred):
     """Return 1 for each token that was replaced: float32 [batch, length].
 
-    One minus the mean is the accuracy of finding no token at all.
+    One minus the mean is the accuracy of a model that calls every token original.
     """
     return _replaced(y_true, y_pred)
 
 
 def _replaced(y_true, y_pred):
+    """Return 1 where the id that the discriminator read is not the original: [batch, length]."""
     return ops.cast(ops.cast(y_true, "float32") != y_pred[:, :, 1], "float32")

@@ -1,4 +1,4 @@
-"""Question answering: answers as spans of a text."""
+"""Extractive question answering: an answer is a span of its context."""
 
 from __future__ import annotations
 
@@ -22,17 +22,21 @@ from bert_keras.tokenizers import Tokenizer
 
 
 def answers_from(y: Any, contexts: Sequence[str]) -> list[tuple[Answer, ...]]:
-    """Return the answers of each question; () where it has none.
+    """Return the answers of each question, with their places in the context.
 
     Args:
-        y: for each question its answer: the text, which is looked for in the context; a pair
-            (text, first character); a `data.Answer`; {"text": [...], "answer_start": [...]} of
-            Hugging Face's SQuAD; a list of these; or "" for none.
-        contexts: of the questions.
+        y: for each question its answer: the text, of which the first occurrence in the context
+            counts; a pair (text, index of its first character); a `data.Answer`;
+            {"text": [...], "answer_start": [...]} of Hugging Face's SQuAD; a list of these; or ""
+            for none.
+        contexts: the context of each question.
+
+    Returns:
+        A tuple of answers for each question; () where it has none.
 
     Raises:
-        DataError: no answers, not one for each question, or one that is not in its context at its
-            place; names the row.
+        DataError: `y` is None or has another length than `contexts`, or an answer is not in its
+            context at its place; the message names the row.
     """
     if y is None:
         raise DataError("The questions have no answers. Pass y, one answer for each question.")
@@ -49,6 +53,7 @@ def answers_from(y: Any, contexts: Sequence[str]) -> list[tuple[Answer, ...]]:
 
 
 def _answers(value: Any, context: str, row: int) -> tuple[Answer, ...]:
+    """Return the answers in one entry of `y`, whose forms `answers_from` lists."""
     if isinstance(value, Answer):
         return (_placed(value.text, value.start, context, row),)
     if isinstance(value, str):
@@ -73,7 +78,7 @@ def _answers(value: Any, context: str, row: int) -> tuple[Answer, ...]:
     if isinstance(value, tuple) and len(value) == 2 and not isinstance(value[1], str | tuple):
         return (_placed(*value, context, row),)
     if isinstance(value, Sequence):
-        return tuple(answer for each in value for answer in _answers(each, context, row))
+        return tuple(answer for entry in value for answer in _answers(entry, context, row))
     raise DataError(
         f"y: row {row} is no answer. Received: {value!r:.100}. Pass the text of the answer, or "
         "(text, index of its first character in the context)."
@@ -81,7 +86,14 @@ def _answers(value: Any, context: str, row: int) -> tuple[Answer, ...]:
 
 
 def _placed(text: Any, start: Any, context: str, row: int) -> Answer:
-    """Return an answer that stands in its context at its place."""
+    """Return an answer after checking that its context has its text at its place.
+
+    Args:
+        text: text of the answer.
+        start: index of its first character in the context.
+        context: the context.
+        row: number of the question, for messages.
+    """
     is_whole = isinstance(start, Integral) and not isinstance(start, bool)
     if not isinstance(text, str) or not is_whole:
         raise DataError(
@@ -90,11 +102,11 @@ def _placed(text: Any, start: Any, context: str, row: int) -> Answer:
         )
     begin = int(start)
     if begin < 0 or not text or not context.startswith(text, begin):
-        there = context[max(0, begin) : max(0, begin) + len(text)]
+        text_there = context[max(0, begin) : max(0, begin) + len(text)]
         raise DataError(
             f"y: row {row} has the answer {text!r:.100} at character {begin}, where its context "
-            f"has {there!r:.100}. Correct the index, or pass the text alone: it is then searched "
-            "for."
+            f"has {text_there!r:.100}. Correct the index, or pass the text alone, which is then "
+            "searched for."
         )
     return Answer(text, begin)
 
@@ -105,16 +117,17 @@ def _placed(text: Any, start: Any, context: str, row: int) -> Answer:
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
 class QuestionAnswerer(AnswerMethods, Task):
-    """Finds where an answer starts and ends (Devlin et al., 2019, §4.2).
+    """Finds where an answer starts and ends in its context (Devlin et al., 2019, §4.2).
 
-    Inputs: the encoder's; the question is the first segment, the text the second.
-    Outputs: {"start", "end": float32 logits [batch, length]}.
+    Inputs: the encoder's; the question is the first segment, the context the second.
+    Outputs: {"start": float32 logits [batch, length], "end": the same}. They score each token as
+    the first, and as the last, of the answer. [CLS] scores no answer.
 
     Args:
         encoder: the encoder.
-        dropout: share dropped before the head.
-        name: of the Keras model.
-        tokenizer: of the encoder; None for a task that takes features alone.
+        dropout: dropout rate before the head.
+        name: name of the Keras model.
+        tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
     """
 
     head_layers = ("span",)
@@ -145,32 +158,39 @@ class QuestionAnswerer(AnswerMethods, Task):
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode questions, contexts and answers; see `FitsText.examples_of`.
 
-        An answer is its text, a pair (text, first character), a `data.Answer`, the dictionary of
-        Hugging Face's SQuAD, a list of these, of which the first counts, or "" for none.
+        `answers_from` lists the forms of an answer. Of several answers to a question the first one
+        is learned.
         """
         questions, contexts = self.two_columns(columns)
-        told = answers_from(y, contexts)
-        asked = [
+        all_answers = answers_from(y, contexts)
+        examples = [
             Question(str(row), question, context, answers, is_impossible=not answers)
             for row, (question, context, answers) in enumerate(
-                zip(questions, contexts, told, strict=True)
+                zip(questions, contexts, all_answers, strict=True)
             )
         ]
-        return question_examples(self.required_tokenizer(), asked, **options)
+        return question_examples(self.required_tokenizer(), examples, **options)
 
     def logits_of(
         self, columns: Sequence[Any], batch_size: int | None = None
     ) -> list[dict[str, list[np.ndarray]]]:
-        """Return the logits of each question: {"start", "end": one array for each row it took}."""
+        """Return the logits of each question.
+
+        A long context is split into several rows of the model. The dictionary of a question,
+        {"start": [...], "end": [...]}, has one float32 array [length] for each row.
+        """
         questions, contexts = self.two_columns(columns)
         return row_logits(self._runner(batch_size), questions, contexts)
 
     def split_together(self, columns: Sequence[Any]) -> Sequence[str]:
-        """Return the contexts: questions of one context stay together."""
+        """Return the contexts, so that questions of one context stay in one part of a split."""
         return texts_of("context", columns[1])
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """The mean of both cross-entropies; labels {"start", "end": int [batch]}."""
+        """Return the mean of the cross-entropies of start and end, and their accuracies.
+
+        Labels are {"start": int [batch], "end": int [batch]}, positions of tokens in the row.
+        """
         names = (features.START, features.END)
         return {
             "loss": {

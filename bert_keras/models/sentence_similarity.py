@@ -1,4 +1,4 @@
-"""Texts as vectors, and training on pairs of texts."""
+"""Sentence embeddings, and their training on pairs of texts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from bert_keras.tokenizers import Tokenizer
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
 class SentenceEncoder(Task):
-    """Makes a vector of a text; texts that mean the same have similar ones.
+    """Makes one vector of a text (Reimers & Gurevych, 2019, §3).
 
-    Reimers & Gurevych, 2019, §3. Inputs: the encoder's; without `include_prompt` also
-    `prompt_length`, int32 [batch, 1]: how many tokens at the beginning are not pooled, [CLS]
-    counted. `Predictor` fills it in.
-    Output: {"sentence_vector": float32 [batch, size]}; the size is the encoder's hidden_size times
+    Texts of similar meaning have similar vectors.
+
+    Inputs: the encoder's; without `include_prompt` also `prompt_length`, int32 [batch, 1]: the
+    number of tokens at the beginning that are not pooled, [CLS] included. `Predictor` sets it.
+    Output: {"sentence_vector": float32 [batch, size]}. The size is the encoder's hidden_size times
     the number of poolings, or that of the last dense layer, cut to `truncate_dim`.
 
     Args:
@@ -42,16 +43,16 @@ class SentenceEncoder(Task):
             later tokens count more.
         normalize: whether vectors have length 1, so that their product is the cosine.
         include_prompt: whether the tokens of a prompt are pooled with the others.
-        dense: dense layers behind the pooling, such as {"units": 512, "activation": "tanh"}; see
+        dense: dense layers after the pooling, such as {"units": 512, "activation": "tanh"}; see
             `SentencePooling`.
-        truncate_dim: keep that many of a vector's first numbers, after the normalisation; None
+        truncate_dim: number of a vector's first dimensions to keep, after the normalisation; None
             for all.
-        similarity: how two vectors are compared, a name of `features.SIMILARITIES`: "cosine",
+        similarity: measure between two vectors, a name of `features.SIMILARITIES`: "cosine",
             "dot", or the negative distance, "euclidean" or "manhattan".
-        prompts: texts that stand before the user's own, by name, such as {"query": "query: "}.
-        default_prompt_name: the one that is used where none is asked for; None for none.
-        name: of the Keras model.
-        tokenizer: of the encoder; None for a task that takes features alone.
+        prompts: texts to put before the user's own, by name, such as {"query": "query: "}.
+        default_prompt_name: name of the prompt to use where the user names none; None for none.
+        name: name of the Keras model.
+        tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
 
     Raises:
         ValueError: an unknown pooling, activation or similarity, or another value that is out of
@@ -103,7 +104,7 @@ class SentenceEncoder(Task):
             "truncate_dim": (head.truncate_dim, None),
             "similarity": (similarity, features.COSINE),
         }
-        # What is as usual is not written, so that earlier versions open the folder.
+        # Options with default values are not written, so that earlier versions open the folder.
         options |= {name: value for name, (value, usual) in unusual.items() if value != usual}
         options |= prompt_options(prompts, default_prompt_name)
         outputs = {features.SENTENCE_VECTOR: vectors}
@@ -111,11 +112,14 @@ class SentenceEncoder(Task):
         self.head = head
 
     def vector_model(self) -> SentenceEncoder:
-        """The sentence encoder itself."""
+        """Return the model that makes vectors: the sentence encoder itself."""
         return self
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
-        """Encode texts and the vectors that they are to have; see `FitsText.examples_of`."""
+        """Encode texts and their target vectors; see `FitsText.examples_of`.
+
+        `y` has the vectors of a teacher, float [texts, size].
+        """
         if features.PROMPT_LENGTH in {tensor.name for tensor in self.inputs}:
             raise ValueError(
                 "A SentenceEncoder with include_prompt=False trains on features alone. Pass "
@@ -131,9 +135,9 @@ class SentenceEncoder(Task):
         return self._vectors(texts_of("text", columns[0]), batch_size=batch_size)
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """Mean squared error to the vectors of a teacher (Reimers & Gurevych, 2020).
+        """Return the mean squared error to the vectors of a teacher (Reimers & Gurevych, 2020).
 
-        Labels {"sentence_vector": float [batch, size]}.
+        Labels are {"sentence_vector": float [batch, size]}.
         """
         similarity = keras.metrics.CosineSimilarity(name="cosine_similarity")
         return {
@@ -150,35 +154,35 @@ class SentenceEncoder(Task):
 class SentencePairs(LabelMethods, Task):
     """Trains one encoder on two texts at a time (Reimers & Gurevych, 2019, §3).
 
-    What is kept is `sentence_encoder`, a `SentenceEncoder` with the same weights: save that one.
+    After the training save `sentence_encoder`, a `SentenceEncoder` with the same weights.
 
     Inputs: the encoder's, with an axis for the two texts: int32 [batch, 2, length].
     Output, by loss:
 
     - "similarity": {"similarity": the cosine of the two vectors, float32 [batch, 1]}.
-    - "classification": {"label": float32 logits [batch, num_classes]} of (u, v, |u - v|), the
-      vectors as they are pooled, of any length.
-    - "in_batch": {"match": float32 [batch, 2, size], vectors of length 1}.
+    - "classification": {"label": float32 logits [batch, num_classes]} of (u, v, |u - v|), where u
+      and v are the two pooled vectors, not normalised.
+    - "in_batch": {"match": float32 [batch, 2, size]}, the two vectors, normalised to length 1.
 
     Args:
         encoder: the encoder.
-        loss: "similarity", the cosine is to be a given score; "classification", the pair
-            has a label; "in_batch", each first text is to find its second one among all second
-            texts of the batch (Henderson et al., 2017, §4.4). Texts that come twice in a batch are
-            then wrong answers to each other.
-        pooling: of `sentence_encoder`, which is trained so.
-        normalize: of `sentence_encoder`.
-        num_classes: how many labels, for "classification" only; None for the number of `labels`.
-        labels: their names; None for "LABEL_0", "LABEL_1" and so on.
-        scale: of the cosines of "in_batch", before the softmax over them.
-        name: of the Keras model.
-        tokenizer: of the encoder; None for a task that takes features alone.
+        loss: "similarity" trains the cosine towards a score; "classification" trains labels of
+            pairs; "in_batch" trains each first text to find its second text among all second texts
+            of the batch (Henderson et al., 2017, §4.4). A text that comes twice in a batch is then
+            a wrong answer for its copy.
+        pooling: pooling of `sentence_encoder`.
+        normalize: `normalize` of `sentence_encoder`.
+        num_classes: number of labels, for "classification" only; None for that of `labels`.
+        labels: names of the labels; None for "LABEL_0", "LABEL_1" and so on.
+        scale: factor of the cosines of "in_batch", before the softmax over them.
+        name: name of the Keras model.
+        tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
         vectors: more options of `sentence_encoder`, such as `dense`, whose layers are trained too,
-            or `prompts`, which are kept for it: no prompt is put before the texts here.
+            or `prompts`, which are saved with it. No prompt is put before the texts here.
 
     Raises:
-        ValueError: an unknown loss or pooling, no number of labels where one is needed, labels
-            where none are, or a scale that is not above 0.
+        ValueError: an unknown loss or pooling, "classification" without a number of labels, labels
+            for another loss, or a scale that is not above 0.
     """
 
     head_layers = (features.LABEL,)
@@ -251,24 +255,24 @@ class SentencePairs(LabelMethods, Task):
 
     @classmethod
     def head_layers_for(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return `head_layers` for "classification": no other loss has a head."""
+        """Return `head_layers` for loss="classification", and () for the losses without a head."""
         return cls.head_layers if options.get("loss") == "classification" else ()
 
     def attach_to_parts(self) -> None:
-        """Give tokenizer and settings to the sentence encoder, which is what is kept."""
-        if hasattr(self, "sentence_encoder"):  # not yet in the constructor
+        """Give tokenizer and settings to the sentence encoder, which is saved for use."""
+        if hasattr(self, "sentence_encoder"):  # the base class calls this before it exists
             self.sentence_encoder.take_attachments(self)
 
     def vector_model(self) -> SentenceEncoder:
-        """Return the sentence encoder that is trained."""
+        """Return the model that makes vectors: the sentence encoder that is trained."""
         return self.sentence_encoder
 
     def trained_model(self) -> Task:
-        """Return the sentence encoder; of a classification the task with its head."""
+        """Return the model to keep: the sentence encoder, or a classification with its head."""
         return self if self.head is not None else self.sentence_encoder
 
     def answer_method(self, is_paired: bool = False) -> str:
-        """`predict_labels` of a classification; else the vectors, or the similarity of pairs."""
+        """Return "predict_labels" for a classification, else "encode", or "similarity" of pairs."""
         if features.LABEL in self.output:
             return "predict_labels"
         return super().answer_method(is_paired)
@@ -276,10 +280,8 @@ class SentencePairs(LabelMethods, Task):
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode pairs, and their scores or labels; see `FitsText.examples_of`.
 
-        Of "in_batch" there are no targets: the second texts belong to the first ones.
-
         Raises:
-            ValueError: targets for "in_batch".
+            ValueError: targets for "in_batch", whose targets are the second texts.
         """
         if y is not None and features.MATCH in self.output:
             raise ValueError(
@@ -299,9 +301,10 @@ class SentencePairs(LabelMethods, Task):
         )
 
     def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> np.ndarray:
-        """Return the output for pairs: float32, logits [pairs, classes] or similarities [pairs, 1].
+        """Return the outputs for pairs, float32.
 
-        Of "in_batch" the vectors, [pairs, 2, size].
+        By loss: similarities [pairs, 1], logits [pairs, num_classes], or for "in_batch" vectors
+        [pairs, 2, size].
         """
         runner = self._runner(batch_size)
         rows = runner.encode_apart(*self.two_columns(columns))
@@ -309,10 +312,10 @@ class SentencePairs(LabelMethods, Task):
         return runner.per_example(output, rows, group=2)
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """Return the loss and metrics of `loss`.
+        """Return the loss and metric of the option `loss`.
 
-        Labels {"similarity": float [batch], in [-1, 1] or [0, 1]}, {"label": int [batch]}, or
-        {"match": [batch], anything}: there the right answer is the one in the same row.
+        Labels are {"similarity": float [batch], in [-1, 1] or [0, 1]}, {"label": int [batch]}, or
+        {"match": [batch]}, whose values are not read: the right answer is in the same row.
         """
         output, loss, metric = {
             "similarity": (
@@ -338,11 +341,11 @@ class SentencePairs(LabelMethods, Task):
 class InBatchLoss(keras.losses.Loss):
     """Cross-entropy, in nats, of finding a text's own answer in the batch (Henderson et al., 2017).
 
-    A row of sample weight 0 asks nothing, but its second text is still an answer to the others.
+    A row of sample weight 0 has no loss, but its second text is a wrong answer for other rows.
 
     Args:
-        scale: of the cosines before the softmax over them.
-        name: of the loss.
+        scale: factor of the cosines before the softmax over them.
+        name: name of the loss.
     """
 
     def __init__(self, scale: float = 20.0, name: str = "in_batch_loss", **kwargs):
@@ -351,13 +354,13 @@ class InBatchLoss(keras.losses.Loss):
         self.scale = scale
 
     def call(self, y_true, y_pred):
-        """Anything, and vectors of length 1 [batch, 2, size] -> [batch]."""
+        """Return the losses, [batch], of vectors of length 1, [batch, 2, size]."""
         del y_true
         own = ops.sum(y_pred[:, 0] * y_pred[:, 1], axis=-1)
         return ops.logsumexp(self.logits(y_pred), axis=-1) - self.scale * own
 
     def logits(self, y_pred):
-        """Of each first text (row) and each second one (column): [batch, batch]."""
+        """Return the scaled cosines [batch, batch]: first texts in rows, second in columns."""
         return self.scale * _cosines(y_pred)
 
     def get_config(self) -> dict[str, Any]:
@@ -367,7 +370,10 @@ class InBatchLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 def in_batch_accuracy(y_true, y_pred):
-    """Return 1 where a first text is nearest to its own second one: float32 [batch]."""
+    """Return 1 for each first text that is nearest to its own second text: float32 [batch].
+
+    `y_pred` has vectors of length 1, [batch, 2, size]; `y_true` is not read.
+    """
     del y_true
     cosines = _cosines(y_pred)
     rows = ops.arange(ops.shape(cosines)[0], dtype="int32")
@@ -375,5 +381,8 @@ def in_batch_accuracy(y_true, y_pred):
 
 
 def _cosines(pairs):
-    """Of each first text (row) and each second one (column): [batch, batch]."""
+    """Return the cosines [batch, batch] of pairs [batch, 2, size] of vectors of length 1.
+
+    Rows are first texts, columns second texts.
+    """
     return ops.matmul(pairs[:, 0], ops.transpose(pairs[:, 1]))

@@ -106,7 +106,7 @@ def test_another_form_is_refused(bad: Any) -> None:
 
 @pytest.mark.parametrize("key", ["trainable", "trainable_variables"])
 def test_a_name_that_the_model_has_not(key: str) -> None:
-    with pytest.raises(ValueError, match="names 'block_7', which"):
+    with pytest.raises(ValueError, match="names 'block_7', and this model has no layer"):
         state.set_state(BertEncoder(TINY), {key: {"block_7": False}})
 
 

@@ -97,8 +97,8 @@ def test_memorises_eight_sentences():
     ("family", "loss", "message"),
     [
         ("bert", "mlm", "must be 'nsp' or 'sop'. Received: loss='mlm'.* use MaskedLM"),
-        ("no_pooler", "nsp", "need a pooler and two segments. Received: pooler=False"),
-        ("one_segment", "nsp", "need a pooler and two segments. Received: .*num_segments=1"),
+        ("no_pooler", "nsp", "need a pooler and two segments: .* Received: pooler=False"),
+        ("one_segment", "nsp", "need a pooler and two segments: .* Received: .*num_segments=1"),
     ],
 )
 def test_what_cannot_be_is_refused(family: str, loss: str, message: str):

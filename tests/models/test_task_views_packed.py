@@ -272,7 +272,7 @@ def test_the_mean_is_of_examples() -> None:
     for weights, expected in (([1, 1, 0], 1.0), ([1, 3, 0], 2.0), ([0, 0, 0], 0.0)):
         found = numpy(loss(labels, logits, np.array([weights], "float32")))
         np.testing.assert_allclose(found, expected * np.log(2), rtol=1e-6)
-    with pytest.raises(ValueError, match="give sample weights"):
+    with pytest.raises(ValueError, match="this loss needs sample weights"):
         loss(labels, logits)
     rebuilt = MeanOfExamples.from_config(loss.get_config())
     assert rebuilt.get_config() == loss.get_config()

@@ -57,7 +57,7 @@ def test_text_is_found(x: Any, count: int) -> None:
     [
         ([], "No texts. Received: an empty list"),
         ((), "No texts. Received: an empty tuple"),
-        (list(zip(TEXTS, SECONDS, strict=True)), r"reads columns, text and pair, .*zip\(\*rows\)"),
+        (list(zip(TEXTS, SECONDS, strict=True)), r"as columns, text and pair, .*zip\(\*rows\)"),
         ([list(TEXTS)], "Received: a list of rows"),
         (np.array([TEXTS, SECONDS]).T, "Received: a ndarray of rows"),
     ],
