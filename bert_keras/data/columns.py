@@ -1,4 +1,4 @@
-"""Columns of texts, labels and words from any container, and their errors told together."""
+"""Columns of texts, labels and words from any container, with one message for all bad rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ _SHOWN_ERRORS = 20
 
 
 class ErrorCollector:
-    """Gathers the bad rows of a file, so that one message names them all.
+    """Collection of the errors of a file or column, so that one message names all bad rows.
 
-    The first 20 are named, the others counted: a file read in the wrong way has one in every row.
+    The message has the first 20 errors and the number of the others: a file that is read with a
+    wrong option has an error in every row. For example, `with errors.whole():` around a loop over
+    lines, and `with errors.row():` in the loop, raise one `DataError` after the last line.
     """
 
     def __init__(self) -> None:
@@ -29,14 +31,14 @@ class ErrorCollector:
         return self._count > 0
 
     def add(self, error: DataError) -> None:
-        """Notes what is wrong with a row, which is then passed over."""
+        """Collect the error of one row. The caller leaves the row out and reads on."""
         self._count += 1
         if self._count <= _SHOWN_ERRORS:
             self._first.append(error)
 
     @contextmanager
     def row(self) -> Generator[None]:
-        """One row: its fault is noted, and reading goes on."""
+        """Return a context for reading one row: a `DataError` in it is collected, not raised."""
         try:
             yield
         except DataError as error:
@@ -44,20 +46,21 @@ class ErrorCollector:
 
     @contextmanager
     def whole(self) -> Generator[ErrorCollector]:
-        """The reading of a whole file.
+        """Return a context for reading a whole file.
 
         Raises:
-            DataError: of all faults, at the end; what ended the reading before comes last.
+            DataError: with all collected errors, when the context ends. A `DataError` that ended
+                the reading early comes last.
         """
         with self.row():
             yield self
         self.check()
 
     def check(self) -> None:
-        """Ends the reading.
+        """Raise the collected errors as one; do nothing if there are none.
 
         Raises:
-            DataError: of all faults that there were.
+            DataError: with all collected errors.
         """
         if not self._count:
             return
@@ -107,12 +110,13 @@ def texts_of(name: str, column: Any, places: Sequence[str] = ()) -> list[str]:
     """Return a column as a list of plain str; a plain list is returned as it is.
 
     Args:
-        name: of the column, for messages.
+        name: name of the column, for messages.
         column: any iterable of str. Bytes are decoded as UTF-8.
         places: "file:line" of every row, for messages; () names rows by their number from 0.
 
     Raises:
-        DataError: one str, or no column; rows that are missing or no str, the first 20 by name.
+        DataError: `column` is one str or no column, or rows are missing or not str. The message
+            names the first 20 of these rows.
     """
     return _converted(_text, name, column, places, "text")
 
@@ -121,39 +125,41 @@ def words_of_rows(name: str, column: Any, places: Sequence[str] = ()) -> list[li
     """Return a column of lists of words, tags or options as lists of plain str.
 
     Args:
-        name: of the column, for messages.
-        column: any iterable of what `texts_of` takes.
+        name: name of the column, for messages.
+        column: any iterable of rows, each an iterable of str as `texts_of` takes it.
         places: "file:line" of every row, for messages; () names rows by their number from 0.
 
     Raises:
-        DataError: one str, or no column; rows that hold something else, the first 20 by name.
+        DataError: `column` is one str or no column, or rows hold something other than str. The
+            message names the first 20 of these.
     """
     faults = ErrorCollector()
-    found: list[list[str]] = []
-    row_name = _namer(places)
+    rows: list[list[str]] = []
+    row_name = _row_names(places)
     for number, row in enumerate(values_of(name, column)):
         if is_plain(row):
-            found.append(list(row))
+            rows.append(list(row))
             continue
         with faults.row():
             name_of_row = f"{row_name(number)}: {name}"
             words = values_of(name_of_row, row)
-            found.append(_each(_text, name_of_row, words, "item {}".format, faults))
+            rows.append(_convert_all(_text, name_of_row, words, "item {}".format, faults))
     faults.check()
-    return found
+    return rows
 
 
 def labels_of(name: str, column: Any, places: Sequence[str] = ()) -> list[Any]:
     """Return a column of labels or numbers as a list of plain Python values.
 
     Args:
-        name: of the column, for messages.
+        name: name of the column, for messages.
         column: any iterable of str, int, bool or float, of Python or NumPy; or of lists, sets or
             arrays of these, which become tuples. A set is sorted.
         places: "file:line" of every row, for messages; () names rows by their number from 0.
 
     Raises:
-        DataError: one str, or no column; rows that are missing or no label, the first 20 by name.
+        DataError: `column` is one str or no column, or rows are missing or cannot be labels. The
+            message names the first 20 of these rows.
     """
     return _converted(_label, name, column, places, "label")
 
@@ -161,64 +167,74 @@ def labels_of(name: str, column: Any, places: Sequence[str] = ()) -> list[Any]:
 def _converted(
     convert: Callable[[Any], Any], name: str, column: Any, places: Sequence[str], kind: str
 ) -> list[Any]:
-    """The converted values of a column; a plain list is returned as it is."""
+    """Convert every value of a column; return a list of plain str as it is, without a copy.
+
+    Args:
+        convert: converts one value; raises `_Unfit` for a value that the column cannot hold.
+        name: name of the column, for messages.
+        column: the column, in any container.
+        places: "file:line" of every row, or ().
+        kind: what one value is, for messages: "text" or "label".
+    """
     if is_plain(column):
         return cast("list[Any]", column) if isinstance(column, list) else list(column)
     faults = ErrorCollector()
-    found = _each(convert, name, values_of(name, column, kind), _namer(places), faults)
+    values = values_of(name, column, kind)
+    converted = _convert_all(convert, name, values, _row_names(places), faults)
     faults.check()
-    return found
+    return converted
 
 
-def _each(
+def _convert_all(
     convert: Callable[[Any], Any],
     name: str,
     values: Iterable[Any],
     row_name: Callable[[int], str],
     faults: ErrorCollector,
 ) -> list[Any]:
-    """The converted values; those that cannot be converted are faults, and are left out."""
-    found: list[Any] = []
+    """Convert values. Leave out those that raise `_Unfit`, and add an error for each of them."""
+    converted: list[Any] = []
     for number, value in enumerate(values):
         try:
-            found.append(convert(value))
+            converted.append(convert(value))
         except _Unfit as reason:
             shown = f"{value!r:.{_SHOWN}}"
-            faults.add(DataError(f"{name}: {row_name(number)} {reason.found(shown)}"))
-    return found
+            faults.add(DataError(f"{name}: {row_name(number)} {reason.message(shown)}"))
+    return converted
 
 
-def _namer(places: Sequence[str]) -> Callable[[int], str]:
+def _row_names(places: Sequence[str]) -> Callable[[int], str]:
+    """Return a function from a row's number to its name in messages ("data.csv:4" or "row 3")."""
     return lambda row: places[row] if row < len(places) else f"row {row}"
 
 
 class _Unfit(Exception):  # noqa: N818
-    """A value that a column cannot hold.
+    """Error of a value that a column cannot hold.
 
     Args:
-        verdict: the end of a sentence about the row.
-        cure: a sentence.
+        reason: end of a sentence that begins with the name of the row, such as "is missing".
+        remedy: sentence that tells the user what to do.
     """
 
-    def __init__(self, verdict: str, cure: str):
-        super().__init__(verdict)
-        self.verdict, self.cure = verdict, cure
+    def __init__(self, reason: str, remedy: str):
+        super().__init__(reason)
+        self.reason, self.remedy = reason, remedy
 
-    def found(self, value: str) -> str:
-        """The rest of the message, with the value."""
-        return f"{self.verdict}. Received: {value}. {self.cure}"
+    def message(self, value: str) -> str:
+        """Return the message after the name of the row. `value` is the shown value."""
+        return f"{self.reason}. Received: {value}. {self.remedy}"
 
 
 def values_of(name: str, column: Any, kind: str = "text") -> list[Any]:
-    """Return all values of a column, as its own library gives them.
+    """Return all values of a column as a list, converted as the column's own library does it.
 
     Args:
-        name: of the column, for messages.
+        name: name of the column, for messages.
         column: a list, an array, a column of another library, or another iterable with an order.
-        kind: what one value is, for messages.
+        kind: what one value is, for messages: "text" or "label".
 
     Raises:
-        DataError: one str, a table, or something without an order.
+        DataError: `column` is one str, a table, or something without an order, such as a set.
     """
     if _is_array(column) and not column.ndim:
         column = column.item()
@@ -256,6 +272,7 @@ def _is_array(value: Any) -> TypeGuard[np.ndarray]:
 
 
 def _text(value: Any) -> str:
+    """Return a str, or bytes of UTF-8, as plain str. Raise `_Unfit` for any other value."""
     if isinstance(value, str):
         return str.__str__(value)  # the text itself, of NumPy's str and of an enumeration too
     if isinstance(value, bytes):
@@ -267,6 +284,7 @@ def _text(value: Any) -> str:
 
 
 def _label(value: Any) -> Any:
+    """Return a label as plain str, bool, int or float, or several labels as a tuple of these."""
     if getattr(value, "shape", None) == () and hasattr(value, "__array__"):
         # A scalar of NumPy, or a tensor of one number; tensors of TensorFlow have no `item`.
         value = value.item() if hasattr(value, "item") else np.asarray(value).item()
@@ -310,6 +328,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _first_is_text(values: Iterable[Any]) -> bool:
+    """Return whether the first value that is not missing is text."""
     for value in values:
         plain = value.as_py() if hasattr(value, "as_py") else value  # a scalar of pyarrow
         if not _is_missing(plain):
@@ -318,10 +337,12 @@ def _first_is_text(values: Iterable[Any]) -> bool:
 
 
 def _is_foreign(x: Any) -> bool:
+    """Return whether an object is of one of `_LIBRARIES`, which are never imported here."""
     return any(base.__module__.partition(".")[0] in _LIBRARIES for base in type(x).__mro__)
 
 
 def _is_table(x: Any) -> bool:
+    """Return whether an object has several columns: a mapping, or a data frame."""
     if isinstance(x, Mapping):
         return True
     return _is_foreign(x) and (hasattr(x, "columns") or hasattr(x, "column_names"))
@@ -370,7 +391,7 @@ def class_names(num_classes: int | None, labels: Sequence[str] | None) -> list[s
 
 
 def _name(label: Any) -> str | None:
-    """A label as plain str; None for what is no name."""
+    """Return a str or a whole number as plain str, and None for any other value."""
     if isinstance(label, str):
         return str.__str__(label)  # the text itself, of NumPy's str too
     is_whole = not isinstance(label, bool) and isinstance(label, Integral)

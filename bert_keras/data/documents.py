@@ -1,7 +1,7 @@
 """Files of text, their lines, documents and sentences.
 
-UTF-8, or another encoding that is named, is read strictly, gzipped or not, by the bytes and
-whatever the ending says.
+Files are read as UTF-8 or another named encoding, and bytes that are not valid in it are an error.
+The first bytes tell if a file is gzipped, whatever its ending.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_LINE = 2**27  # characters
 Source = str | os.PathLike[str]
 
 _GZIP = b"\x1f\x8b"
-# How files begin that are no text in UTF-8, for the message.
+# First bytes of files that are not text in UTF-8, so that the message can name their format.
 _FOREIGN = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
@@ -51,10 +51,10 @@ _REPORT_EVERY = 256  # lines
 
 
 def find_files(source: Source | Iterable[Source]) -> list[Path]:
-    """The files of a path, a glob, a folder, or a list of these. See `bert_keras.data.read`.
+    """Return the files of a path, a glob, a folder, or a list of these. See `bert_keras.data.read`.
 
     Raises:
-        DataError: a file is missing or named twice, a glob or a folder gives none.
+        DataError: a file is missing or named twice, or a glob or a folder has no text files.
     """
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     files = [file for item in sources for file in _find(item)]
@@ -70,7 +70,7 @@ def find_files(source: Source | Iterable[Source]) -> list[Path]:
 def names_as_given(files: Iterable[Path], source: Source | Iterable[Source]) -> tuple[str, ...]:
     """Return the names of the files that `find_files` found, with "~" where the source had it.
 
-    What is written down does not tell where the home folder of a user is.
+    A manifest that is given to others then does not tell the home folder of the user.
     """
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     firsts = {Path(item).parts[0] for item in sources if str(item).startswith("~")}
@@ -86,6 +86,7 @@ def names_as_given(files: Iterable[Path], source: Source | Iterable[Source]) -> 
 
 
 def _find(source: Source) -> list[Path]:
+    """Return the files of one path, glob or folder; those of a glob or folder sorted by path."""
     path = file_io.expanded(source)
     if path.is_dir():
         below = sorted(file for file in path.rglob("*") if file.is_file())
@@ -110,15 +111,15 @@ def _find(source: Source) -> list[Path]:
 
 
 def strict_lines(file: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """`numbered_lines` of a table or a tagged text: a NUL character is refused.
+    """Yield (number, line) of a table or a tagged text, as `numbered_lines`, but refuse NUL.
 
     Args:
         file: the file.
-        encoding: what it is written in; a byte order mark at the start of UTF-8 is left out.
+        encoding: encoding of the file; a byte order mark at the start of UTF-8 is left out.
 
     Raises:
-        ValueError: Python knows no such encoding.
-        DataError: as `numbered_lines`, or a line with NUL.
+        ValueError: Python has no such encoding.
+        DataError: an error of `numbered_lines`, or a line with a NUL character.
     """
     try:
         "".encode(encoding)
@@ -136,14 +137,14 @@ def strict_lines(file: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str
 
 
 def text_value(value: Any, what: str) -> str:
-    """A value of JSON, Parquet or a table as text.
+    """Return a value of JSON, Parquet or a table, checked to be valid text.
 
     Args:
-        value: what was found.
-        what: its place and name, for messages.
+        value: value in the file.
+        what: place and name of the value, for messages, such as "data.jsonl:3: 'text'".
 
     Raises:
-        DataError: it is no text, or has characters that no text has: NUL, halves of a pair.
+        DataError: the value is not a str, or has NUL or half of a surrogate pair.
     """
     if not isinstance(value, str):
         raise DataError(f"{what} must be text. Received: {value!r:.200}")
@@ -158,16 +159,15 @@ def text_value(value: Any, what: str) -> str:
 def numbered_lines(
     file: Path, report: Callable[[int], object] | None = None, *, encoding: str | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Yields number, from 1, and text of each line. LF, CRLF and CR end one, and nothing else.
+    """Yield the number, from 1, and the text of each line. Only LF, CRLF and CR end a line.
 
     Args:
         file: the file.
-        report: called now and then with the position in it, in bytes.
-        encoding: None for UTF-8; else messages say that another one can be named.
+        report: called every 256 lines with the position in the file, in bytes on the disk.
+        encoding: encoding of the file; None for UTF-8 if the user cannot pass another one.
 
     Raises:
-        DataError: a line that is not in the encoding or longer than `MAX_LINE`, damaged gzip data,
-            no access.
+        DataError: bytes not in the encoding, a line longer than `MAX_LINE`, or an unreadable file.
     """
     number = 0
     try:
@@ -182,7 +182,7 @@ def numbered_lines(
                 yield number, line
                 if report and number % _REPORT_EVERY == 0:
                     report(raw.tell())
-    except UnicodeError as error:  # of which one is no UnicodeDecodeError: UTF-16 without its mark
+    except UnicodeError as error:  # UTF-16 without a byte order mark is no UnicodeDecodeError
         raise _encoding_error(file, encoding, error) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
@@ -196,6 +196,7 @@ def numbered_lines(
 def _decoded(
     raw: io.BufferedReader, encoding: str | None, errors: str = "strict"
 ) -> io.TextIOWrapper:
+    """Return a reader of text from an open file, unpacked if its first bytes are those of gzip."""
     data: Any = gzip.GzipFile(fileobj=raw) if raw.peek(2).startswith(_GZIP) else raw
     codec = "utf-8-sig" if _is_utf8(encoding) else encoding
     return io.TextIOWrapper(data, codec, errors, newline=None)
@@ -206,7 +207,7 @@ def _is_utf8(encoding: str | None) -> bool:
 
 
 def _encoding_error(file: Path, encoding: str | None, error: UnicodeError) -> DataError:
-    """Reads the file once more to find the line and the bytes that are not in the encoding."""
+    """Read the file once more, and return an error with the line and bytes not in the encoding."""
     if not _is_utf8(encoding):
         return DataError(
             f"{file}:{_first_replaced(file, encoding)}: not {encoding}: {error}. "
@@ -230,7 +231,7 @@ def _encoding_error(file: Path, encoding: str | None, error: UnicodeError) -> Da
 
 
 def _first_replaced(file: Path, encoding: str | None) -> int:
-    """The first line in which something cannot be decoded; 1 where the decoder gives up at once."""
+    """Return the first line that cannot be decoded, from 1; 1 if the decoder reads no line."""
     try:
         with file.open("rb") as raw:
             text = _decoded(raw, encoding, "replace")
@@ -241,8 +242,8 @@ def _first_replaced(file: Path, encoding: str | None) -> int:
 
 
 # === Documents and sentences ===
-# Nothing is guessed or skipped: what cannot be read is a `DataError` that names file and line.
-# Memory is bounded by the longest document, at most `MAX_DOCUMENT`, and never by the files.
+# No line is skipped: one that cannot be read is a `DataError` that names the file and the line.
+# Memory grows with the longest document, at most `MAX_DOCUMENT`, and not with the files.
 
 LAYOUTS = ("text", "sentences")
 MAX_SENTENCE = 4_096  # characters, more than a model reads at once
@@ -260,7 +261,7 @@ def read(
     field: str = "text",
     progress: Progress | None = None,
 ) -> Documents:
-    """Finds the files of a corpus; iterating over the result reads them.
+    """Find the files of a corpus. A loop over the result reads their documents.
 
     Args:
         source: a file, a glob, a folder (the .txt, .jsonl and .gz files below it, hidden ones left
@@ -270,10 +271,10 @@ def read(
             are those of its text.
         language: ISO code, for the splitting of running text.
         field: key of the text in .jsonl files.
-        progress: called with (bytes read, bytes in all, "bytes"), as they lie on the disk.
+        progress: called with (bytes read, bytes in all, "bytes"); gzipped files count packed.
 
     Raises:
-        DataError: a file is missing or named twice, a glob or a folder gives none.
+        DataError: a file is missing or named twice, or a glob or a folder has no text files.
     """
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {LAYOUTS}. Received: {layout!r}")
@@ -285,11 +286,10 @@ def read(
 
 @dataclasses.dataclass(frozen=True)
 class Documents:
-    """The documents of some files, each a list of sentences, never empty. Made by `read`.
+    """Documents of text files, as an iterable of lists of sentences. Made by `read`.
 
-    Every iteration reads the files anew. It raises `DataError` where they are not UTF-8 (or not
-    JSON), gzipped or not, and at the end if there was no text at all. A document of more than
-    `MAX_DOCUMENT` characters goes on as another one.
+    No document and no sentence is empty. Every loop reads the files anew, and raises `DataError` at
+    invalid bytes or JSON, or if there is no text. Documents over `MAX_DOCUMENT` characters are cut.
     """
 
     files: tuple[Path, ...]
@@ -320,7 +320,7 @@ class Documents:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """Facts for a manifest: the files of the sentences, and the options that shape them."""
+        """Facts for the manifest of a corpus: the files, and the options that cut sentences."""
         names = self.names or [file.as_posix() for file in self.files]
         return {
             "layout": self.layout,
@@ -333,6 +333,7 @@ class Documents:
         }
 
     def _from_lines(self, lines: Iterable[tuple[int, str]]) -> Iterator[list[str]]:
+        """Yield the documents of a plain text file, which are separated by blank lines."""
         document: list[str] = []
         size = 0
         for _, line in lines:
@@ -346,6 +347,7 @@ class Documents:
             yield document
 
     def _from_json(self, file: Path, lines: Iterable[tuple[int, str]]) -> Iterator[list[str]]:
+        """Yield the documents of a file of JSON lines, one in each line; skip empty texts."""
         for number, line in lines:
             if record := line.strip():
                 text = _text_of(record, self.field, f"{file}:{number}")
@@ -358,10 +360,10 @@ class Documents:
 
 
 def sentences_of(text: str, language: str | None = "en") -> list[str]:
-    """The sentences of a paragraph, stripped, none empty; language None: it is one sentence.
+    """Return the sentences of a paragraph, stripped and not empty. Language None: it is one.
 
-    One of more than `MAX_SENTENCE` characters is cut, at white space where there is any. The time
-    grows with the length of the text, which the splitter alone does not promise.
+    A sentence of more than `MAX_SENTENCE` characters is cut, if possible at white space. The text
+    is split window by window, so that the time grows only in proportion to its length.
     """
     sentences: list[str] = []
     start = 0
@@ -383,6 +385,7 @@ def sentences_of(text: str, language: str | None = "en") -> list[str]:
 
 
 def _text_of(line: str, key: str, place: str) -> str:
+    """Return the value of a key in a line of JSON. `place` is "file:line", for messages."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:

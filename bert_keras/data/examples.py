@@ -1,9 +1,9 @@
 """Supervised examples as plain Python values, and the names of their labels.
 
 Every class checks on creation that its columns fit together. Columns may be lists, NumPy arrays, or
-columns of pandas, pyarrow and `datasets`; afterwards they are lists or tuples of plain Python
-values, which a caller's later changes of an array do not reach. `places` names, for every row, the
-file and line it comes from ("file:line"), for messages; it is empty for Python lists.
+columns of pandas, pyarrow and `datasets`. They become lists or tuples of plain Python values, so
+that a caller's later change of an array does not change them. `places` names the file and line of
+every row ("file:line") for messages; it is empty for data that comes from no file.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Answer:
 
     Attributes:
         text: the answer as it stands in the context.
-        start: where it begins, in characters (code points) of the context, from 0.
+        start: index of its first character (code point) in the context, from 0.
     """
 
     text: str
@@ -130,13 +130,13 @@ class Question:
     """A question on a context.
 
     Attributes:
-        id: names the question; predictions are stored under it.
-        question: the question.
-        context: the text that holds the answer.
-        answers: the accepted answers; () where there is none or it is not known.
+        id: name of the question, under which predictions are stored.
+        question: text of the question.
+        context: the text that has the answer.
+        answers: the accepted answers; () if there is none or it is not known.
         is_impossible: whether the context does not answer the question (SQuAD 2.0).
-        place: file, article and paragraph it comes from, or "".
-        lost: accepted answers that the context has not: nothing is learned from them, but the
+        place: file, article and paragraph of the question, or "".
+        lost: accepted answers that are not in the context. A model cannot learn them, but the
             official metrics compare with them too.
     """
 
@@ -162,22 +162,22 @@ class Question:
             )
         for answer in self.answers:
             start, end = max(0, answer.start), max(0, answer.start + len(answer.text))
-            found = self.context[start:end]
-            if not answer.text or answer.start < 0 or found != answer.text:
+            text_there = self.context[start:end]
+            if not answer.text or answer.start < 0 or text_there != answer.text:
                 raise DataError(
                     f"{place}question {self.id!r}: the answer {answer.text!r} is not at character "
-                    f"{answer.start} of the context. Received: {found!r} at this place. Correct "
-                    "`start`, which counts characters from 0."
+                    f"{answer.start} of the context. Received: {text_there!r} at this place. "
+                    "Correct `start`, which counts characters from 0."
                 )
 
 
 @dataclass(frozen=True)
 class Choices:
-    """A prompt and several ways to go on, one of them right.
+    """Prompts with several options each, of which one is right.
 
     Attributes:
-        prompts: one per row; "" where the options stand alone.
-        options: the options of every row, at least two, as many in each row as it has.
+        prompts: one per row; "" for options without a prompt.
+        options: the options of every row, at least two. Their number may differ between rows.
         answers: the index of the right option of every row, from 0, or None.
         places: "file:line" of every row, or ().
     """
@@ -215,27 +215,29 @@ class Choices:
 
 
 def _is_index(value: Any, size: int) -> bool:
+    """Return whether a value is a whole number from 0 to size - 1."""
     is_whole = not isinstance(value, bool) and isinstance(value, Integral)
     return is_whole and 0 <= int(value) < size
 
 
 def _place(places: Sequence[str], row: int) -> str:
+    """Return the beginning of a message about a row: "file:line: " or "row 3: "."""
     return f"{places[row]}: " if places else f"row {row}: "
 
 
 def _set(examples: Any, **columns: Any) -> None:
-    """Replace columns of a frozen dataclass."""
+    """Replace columns of a frozen dataclass, whose attributes cannot be assigned."""
     for name, column in columns.items():
         object.__setattr__(examples, name, column)
 
 
 def _texts(name: str, column: Any, places: Sequence[str]) -> Any:
-    """A column of plain str. What is one already is not copied."""
+    """Return a column as plain str, without a copy if it is a list or tuple of these already."""
     return column if is_plain(column) else texts_of(name, column, places)
 
 
 def _rows(name: str, column: Any, places: Sequence[str]) -> Any:
-    """A column of lists of plain str. What is one already is not copied."""
+    """Return a column of lists of str as plain str, without a copy if it is such already."""
     if isinstance(column, list | tuple):
         rows = cast("Sequence[Any]", column)
         if all(map(is_plain, rows)):
@@ -244,7 +246,7 @@ def _rows(name: str, column: Any, places: Sequence[str]) -> Any:
 
 
 def _labels(name: str, column: Any, places: Sequence[str]) -> Any:
-    """A column of plain labels or numbers; a tuple stays one."""
+    """Return a column of labels or scores as plain Python values; a tuple stays a tuple."""
     if column is None or is_plain(column):
         return column
     labels = labels_of(name, column, places)
@@ -252,19 +254,19 @@ def _labels(name: str, column: Any, places: Sequence[str]) -> Any:
 
 
 def _require_equal(**columns: Sequence[Any] | None) -> None:
-    """All columns but absent `places` and None have one length."""
+    """Raise a `DataError` if columns differ in length. None and empty `places` do not count."""
     lengths = {
         name: len(column)
         for name, column in columns.items()
         if column is not None and not (name == "places" and not column)
     }
     if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{count} {name}" for name, count in lengths.items())
-        raise DataError(f"All columns must have the same length. Received: {found}.")
+        received = ", ".join(f"{count} {name}" for name, count in lengths.items())
+        raise DataError(f"All columns must have the same length. Received: {received}.")
 
 
 def _tag_rows(tags: Any, places: Sequence[str]) -> Any:
-    """Return rows of names of tags; the indices that `datasets` has are refused with the cure."""
+    """Return the tags of every row as plain str. Refuse the indices that `datasets` has instead."""
     rows = values_of("tags", tags)
     for number, row in enumerate(rows):
         is_row = hasattr(row, "__iter__") and not isinstance(row, str)
@@ -288,14 +290,14 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def label_names(examples: Texts | TaggedWords) -> list[str]:
-    """Return the names of all labels, sorted; of tags with "O" first.
+    """Return the names of all labels in the examples, sorted; for tags, "O" comes first.
 
-    Whole numbers are named by their digits ("0", "1", "10") and sorted as numbers. Truth values
+    Whole numbers are named by their digits ("0", "1", "10") and sorted as numbers. False and True
     are 0 and 1.
 
     Raises:
-        DataError: there are none, names and numbers are mixed, or the labels are numbers with a
-            fraction, as in a regression.
+        DataError: no example has a label, names and numbers are mixed, or labels are numbers with
+            a fraction, as in a regression.
     """
     if isinstance(examples, TaggedWords):
         tags = {tag for tags in examples.tags or () for tag in tags}
@@ -318,15 +320,15 @@ def label_names(examples: Texts | TaggedWords) -> list[str]:
 
 
 def names_of(labels: Sequence[Any]) -> list[str]:
-    """Return names of classes as plain str; whole numbers are named by their digits."""
+    """Return the names of classes as plain str. The name of a whole number is its digits."""
     return [str(_whole(label)) for label in labels_of("labels", labels)]
 
 
 def class_numbers(names: Sequence[str]) -> dict[int, int]:
-    """Return the classes that whole numbers mean as labels, by these numbers.
+    """Return the index of the class for each whole number that may be a label.
 
-    A number is the index of a class. Where all names are whole numbers ("1" to "5"), it is the
-    class of that name: so the labels of `label_names` mean the same classes as its examples.
+    A number is the index of a class, unless all names are whole numbers: for the names "1" to "5"
+    the label 1 is class 0. So labels that `label_names` named keep their classes.
     """
     if all(map(_INTEGER.fullmatch, names)):
         return {int(name): number for number, name in enumerate(names)}
@@ -334,11 +336,11 @@ def class_numbers(names: Sequence[str]) -> dict[int, int]:
 
 
 def labels_of_rows(examples: Texts) -> list[tuple[Any, ...]]:
-    """Return the labels of every row: all of them str, or all of them int.
+    """Return the labels of every row as a tuple: all labels are str, or all are int.
 
     Raises:
-        DataError: names and numbers are mixed, a number has a fraction, or a row has a number
-            twice.
+        DataError: names and numbers are mixed, a number has a fraction, or a row has the same
+            number twice.
     """
     faults = ErrorCollector()
     rows: list[tuple[Any, ...]] = []
@@ -367,21 +369,20 @@ def labels_of_rows(examples: Texts) -> list[tuple[Any, ...]]:
 
 
 def place_of(places: Sequence[str], index: int) -> str:
-    """Return the name of an example for messages."""
+    """Return the name of an example for messages: "file:line", or "example 3" without places."""
     return places[index] if places else f"example {index}"
 
 
 def _whole(label: Any) -> Any:
-    """A truth value or a whole float as an int; any other label itself."""
+    """Return a bool or a whole float as an int, and any other label as it is."""
     is_whole = isinstance(label, float) and label.is_integer()
     return int(label) if is_whole or isinstance(label, bool) else label
 
 
 def _refuse_fractions(examples: Texts, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Refuse the numbers with a fraction among labels in text that are all numbers.
+    """Raise a `DataError` for labels such as "0.5": texts that are all numbers, with a fraction.
 
-    Raises:
-        DataError: there is one.
+    A file of scores has these. As labels they would be a class for every score.
     """
     faults = ErrorCollector()
     for index, row in enumerate(rows):
@@ -391,6 +392,7 @@ def _refuse_fractions(examples: Texts, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def _fraction(place: str, label: Any) -> DataError:
+    """Return the error of a label that is a number with a fraction."""
     return DataError(
         f"{place}: the label {label!r} is a number with a fraction: to predict numbers, use "
         'problem="regression" (in recipes task=text_regression); to keep such labels as names of '

@@ -1,4 +1,4 @@
-"""A prompt and several options: reading files such as SWAG's, and encoding choices."""
+"""Multiple choice: reading prompts with options, such as SWAG's, and encoding them."""
 
 from __future__ import annotations
 
@@ -36,34 +36,38 @@ def read_choices(
     separator: str | None = None,
     encoding: str = "utf-8",
 ) -> Choices:
-    """Reads prompts with options.
+    """Read prompts with options, and the answers, from a table.
 
     Args:
-        path: the file, see `table_rows.read_rows`.
-        prompt: the column or key of the prompt, which may be empty; None: there is none.
-        options: the key of a list of texts, two or more (JSON lines, Parquet), or the columns that
-            hold one option each.
-        answer: the column of the right option: its index from 0, or its letter ("A" or "a" is the
+        path: the file, see `table_files.read_rows`.
+        prompt: column or key of the prompt, which may be empty; None for options without prompts.
+        options: key of a list of at least two texts (JSON lines, Parquet), or the columns with one
+            option each.
+        answer: column of the right option: its index from 0, or its letter ("A" or "a" is the
             first). None for rows to predict.
-        lead: the column of the words with which every option begins, or None.
-        format: see `read_table`, as are the arguments below.
-        header: see there.
-        quoting: see there.
-        separator: see there.
-        encoding: see there.
+        lead: column of a text that is put before every option of the row, such as the beginning
+            of the sentence; None for no such text.
+        format: format of the file, as in `read_table`.
+        header: whether a first row names the columns, as in `read_table`.
+        quoting: whether quotes hold fields together, as in `read_table`.
+        separator: text between fields, as in `read_table`.
+        encoding: encoding of text files.
+
+    Returns:
+        The rows in the order of the file, with "file:line" of each as `places`.
 
     Raises:
         ValueError: arguments that do not fit together.
-        DataError: rows that cannot be used: names file, line and what was found, of each.
+        DataError: rows that cannot be used. The message has file, line and value of each.
         ImportError: Parquet without pyarrow.
     """
     is_list = isinstance(options, str | int)
-    many: list[Column] = [options] if isinstance(options, str | int) else list(options)
-    front = [column for column in (prompt, lead, answer) if column is not None]
+    option_columns: list[Column] = [options] if isinstance(options, str | int) else list(options)
+    other_columns = [column for column in (prompt, lead, answer) if column is not None]
     faults = ErrorCollector()
     rows = read_rows(
         path,
-        [*front, *many],
+        [*other_columns, *option_columns],
         faults,
         format=format,
         header=header,
@@ -76,46 +80,47 @@ def read_choices(
     answers: list[int] = []
     places: list[str] = []
 
-    def take(place: str, found: dict[Column, Any], rest: list[Any]) -> None:
-        named = list(zip(many, rest, strict=True))
+    def add_row(place: str, others: dict[Column, Any], in_columns: list[Any]) -> None:
+        named = list(zip(option_columns, in_columns, strict=True))
         if is_list:
-            named = [(f"{options}[{i}]", text) for i, text in enumerate(_list(rest[0], place))]
+            in_list = _list(in_columns[0], place)
+            named = [(f"{options}[{i}]", text) for i, text in enumerate(in_list)]
         texts = [_option(text, f"{place}: {name!r}") for name, text in named]
         if len(texts) < 2:
             raise DataError(
                 f"{place}: a row needs at least two options. Received: {texts!r:.200}. "
                 "Add options, or remove the row."
             )
-        if lead is not None and (words := text_value(found[lead], f"{place}: {lead!r}").strip()):
+        if lead is not None and (words := text_value(others[lead], f"{place}: {lead!r}").strip()):
             texts = [f"{words} {text}" for text in texts]
-        prompts.append("" if prompt is None else text_value(found[prompt], f"{place}: {prompt!r}"))
+        prompts.append("" if prompt is None else text_value(others[prompt], f"{place}: {prompt!r}"))
         choices.append(tuple(texts))
         places.append(place)
         if answer is not None:
-            answers.append(_index(found[answer], len(texts), f"{place}: {answer!r}"))
+            answers.append(_index(others[answer], len(texts), f"{place}: {answer!r}"))
 
     with faults.whole():
         for number, values in rows:
             with faults.row():
-                found = dict(zip(front, values, strict=False))
-                take(f"{path}:{number}", found, values[len(front) :])
+                others = dict(zip(other_columns, values, strict=False))
+                add_row(f"{path}:{number}", others, values[len(other_columns) :])
     return Choices(
         tuple(prompts), tuple(choices), None if answer is None else tuple(answers), tuple(places)
     )
 
 
 def read_swag(path: Source, *, has_answers: bool = True) -> Choices:
-    """Reads a CSV file of SWAG (Zellers et al. 2018, arXiv:1808.05326).
+    """Read a CSV file of SWAG (Zellers et al. 2018, arXiv:1808.05326).
 
-    The prompt is `sent1`; an option is `sent2`, the beginning of the next sentence, and one of
-    `ending0` to `ending3`; the answer is `label`.
+    The prompt is `sent1`. An option is `sent2`, the beginning of the next sentence, followed by
+    one of `ending0` to `ending3`. The answer is `label`.
 
     Args:
         path: the file.
         has_answers: False for the test file, which has no labels.
 
     Raises:
-        DataError: see `read_choices`.
+        DataError: rows that cannot be used, as in `read_choices`.
     """
     return read_choices(
         path,
@@ -128,6 +133,7 @@ def read_swag(path: Source, *, has_answers: bool = True) -> Choices:
 
 
 def _list(value: Any, place: str) -> list[Any]:
+    """Return the value of a key `options`, which must be a list."""
     if not is_array(value):
         raise DataError(
             f"{place}: a list of options is needed. Received: {value!r:.200}. If every option has "
@@ -137,6 +143,7 @@ def _list(value: Any, place: str) -> list[Any]:
 
 
 def _option(value: Any, what: str) -> str:
+    """Return an option, which must be text and not empty. `what` is its place and column."""
     text = text_value(value, what)
     if not text.strip():
         raise DataError(f"{what} is empty. Received: {value!r}. Remove the option or the row.")
@@ -144,20 +151,21 @@ def _option(value: Any, what: str) -> str:
 
 
 def _index(value: Any, count: int, what: str) -> int:
-    found = -1
+    """Return the index of the right one of `count` options, from an index or a letter."""
+    index = -1
     if isinstance(value, int) and not isinstance(value, bool):
-        found = value
+        index = value
     elif isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
-        found = int(value)
+        index = int(value)
     elif isinstance(value, str) and len(value.strip()) == 1:
-        found = _LETTERS.find(value.strip().upper())
-    if not 0 <= found < count:
+        index = _LETTERS.find(value.strip().upper())
+    if not 0 <= index < count:
         last = _LETTERS[count - 1] if count <= len(_LETTERS) else "Z"
         raise DataError(
             f"{what} must be the index of an option, 0 to {count - 1}, or a letter, A to {last}. "
             f"Received: {value!r:.100}"
         )
-    return found
+    return index
 
 
 # === Examples for training ===
@@ -166,10 +174,18 @@ def _index(value: Any, count: int, what: str) -> int:
 def choice_examples(
     tokenizer: Tokenizer, examples: Choices, *, max_length: int = 128, **options: Any
 ) -> SupervisedExamples:
-    """For a `MultipleChoice`: {"choice": int [B]}; inputs [B, choices, T].
+    """Encode prompts and options as batches for a `MultipleChoice`.
+
+    The inputs of a batch are int32 [B, choices, T], the targets {"choice": int32 [B]}.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        examples: prompts and options with answers; all rows have the same number of options.
+        max_length: maximum number of tokens in a row of prompt and option.
+        options: options of `SupervisedExamples`.
 
     Raises:
-        DataError: no answers, or questions of unequally many choices.
+        DataError: no answers, or rows with different numbers of options.
     """
     if examples.answers is None or not len(examples):
         raise DataError(
@@ -184,12 +200,16 @@ def choice_examples(
 def choice_rows(
     tokenizer: Tokenizer, examples: Choices, *, max_length: int
 ) -> tuple[EncodedTexts, int]:
-    """A row for every choice, and how many there are for each question, of which there is one.
+    """Encode each prompt with each of its options: "[CLS] prompt [SEP] option [SEP]".
 
-    Without a prompt ("") the choice stands alone, not behind an empty text.
+    With an empty prompt the option is the only text: "[CLS] option [SEP]".
+
+    Returns:
+        The encoded rows, with the options of a prompt one after another, and the number of options
+        of each prompt.
 
     Raises:
-        DataError: questions of unequally many choices.
+        DataError: rows with different numbers of options.
     """
     size = len(examples.options[0])
     for index, options in enumerate(examples.options):

@@ -1,8 +1,8 @@
-"""Questions on contexts: reading SQuAD and CMRC 2018 files, and encoding answers.
+"""Question answering: reading SQuAD and CMRC 2018 files, and encoding answers.
 
 Rajpurkar et al. 2016, arXiv:1606.05250; Rajpurkar et al. 2018, arXiv:1806.03822; Cui et al. 2019,
-arXiv:1810.07366. What is wrong with single questions is counted, and reading goes on; a file that
-is built in another way is an error.
+arXiv:1810.07366. Problems of single questions are counted in a report, and reading goes on. A file
+that does not have this format is an error.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ MOVED_ANSWER = "answer not at answer_start, but elsewhere in the context: moved"
 LOST_ANSWER = "answer not in the context: used in the metrics, not in training"
 NO_ANSWER = "no answer, and not marked as impossible: kept without an answer"
 
-_EXAMPLES = 5  # of every problem
-# The keys of the original files of CMRC 2018, and those of SQuAD.
+_EXAMPLES = 5  # number of questions that the report names for a kind of problem
+# The keys of the original files of CMRC 2018, and the same keys in SQuAD.
 _CMRC = {"context_text": "context", "query_id": "id", "query_text": "question"}
 
 
 @dataclass(frozen=True)
 class SquadReport:
-    """Counts of a SQuAD file: questions, and those left out with the reason.
+    """Counts of a SQuAD file, and the problems of its questions.
 
     Attributes:
-        articles: in the file.
-        paragraphs: in the file.
-        questions: that were kept.
-        impossible: questions among these that are marked as impossible.
-        answers: of the questions that were kept.
-        problems: how often each kind of problem occurred.
-        examples: of each kind, the first few: file, article, paragraph and id.
+        articles: number of articles in the file.
+        paragraphs: number of paragraphs in the file.
+        questions: number of questions that were read, without those left out.
+        impossible: number of these that are marked as impossible.
+        answers: number of answers to these.
+        problems: number of questions or answers with each kind of problem, by its description.
+        examples: the first few of each kind: file, article, paragraph and id.
     """
 
     articles: int
@@ -71,12 +71,12 @@ class SquadReport:
 
 
 def read_squad(path: Source) -> tuple[tuple[Question, ...], SquadReport]:
-    """Reads the questions of a file, and counts what is wrong with them.
+    """Read the questions of a SQuAD file, and report the problems in it.
 
-    An answer that is not at its place is moved to where its text stands nearest to it; where the
-    context has no such text, it is among the `lost`. Places count code points. Of questions with
-    one id the first stays. Answers may be missing, as in a file to predict, and be plain texts
-    without a place, as in the original files of CMRC 2018.
+    If an answer is not at its `answer_start` (which counts code points), the nearest place of its
+    text in the context is taken. If the context does not have the text, the answer is `lost`. Of
+    questions with the same id only the first is kept. Answers may be missing, as in a file to
+    predict, or be texts without a place, as in the original files of CMRC 2018.
 
     Args:
         path: a JSON file in UTF-8, gzipped or not.
@@ -85,7 +85,8 @@ def read_squad(path: Source) -> tuple[tuple[Question, ...], SquadReport]:
         The questions in the order of the file, and the report.
 
     Raises:
-        DataError: no JSON, or not built as SQuAD is: names file, article and paragraph, from 0.
+        DataError: the file is not JSON, or not in SQuAD's format. The message has the indices of
+            article and paragraph, from 0.
     """
     reader = _Reader(path)
     questions = tuple(reader.questions())
@@ -102,6 +103,8 @@ def read_squad(path: Source) -> tuple[tuple[Question, ...], SquadReport]:
 
 
 class _Reader:
+    """Reader of one SQuAD file, with the counts for its report."""
+
     def __init__(self, path: Source):
         self.path = path
         self.articles = self.paragraphs = 0
@@ -109,6 +112,7 @@ class _Reader:
         self.ids: set[str] = set()
 
     def questions(self) -> Iterator[Question]:
+        """Yield the questions of all articles, and count articles, paragraphs and problems."""
         data = _parse(self.path)
         for a, article in enumerate(_list(data, "data", str(self.path))):
             self.articles += 1
@@ -120,6 +124,7 @@ class _Reader:
                 yield from self._paragraph(paragraph, f"{place}.paragraphs[{p}]")
 
     def _paragraph(self, paragraph: Any, place: str) -> Iterator[Question]:
+        """Yield the questions of one paragraph. `place` is its name in messages."""
         qas = _list(paragraph, "qas", place)
         context = _text(paragraph, "context", place)
         for q, entry in enumerate(qas):
@@ -136,24 +141,32 @@ class _Reader:
                 continue
             self.ids.add(name)
             answers, lost = self._answers(entry, context, inner, named, impossible)
-            for problem, found in (
+            for problem, occurs in (
                 (EMPTY_QUESTION, not question.strip()),
                 (NO_ANSWER, not (answers or lost or impossible)),
             ):
-                if found:
+                if occurs:
                     self._count(problem, named)
             yield Question(name, question, context, answers, impossible, place, lost)
 
     def _answers(
         self, entry: dict[str, Any], context: str, place: str, named: str, impossible: bool
     ) -> tuple[tuple[Answer, ...], tuple[str, ...]]:
-        """Those that the context has, and the texts of the others."""
-        given = _list(entry, "answers", place) if entry.get("answers") is not None else []
-        found: list[Answer] = []
+        """Return the answers in the context, and the texts of those that are not in it.
+
+        Args:
+            entry: the question in the file.
+            context: text of the paragraph.
+            place: place of the question, for messages.
+            named: paragraph and id of the question, for the report.
+            impossible: whether the question is marked as impossible; its answers are then ignored.
+        """
+        entries = _list(entry, "answers", place) if entry.get("answers") is not None else []
+        answers: list[Answer] = []
         lost: list[str] = []
-        if impossible and given:
+        if impossible and entries:
             self._count(ANSWERED_IMPOSSIBLE, named)
-        for i, item in enumerate([] if impossible else given):
+        for i, item in enumerate([] if impossible else entries):
             item = {"text": item, "answer_start": None} if isinstance(item, str) else item
             text = _text(item, "text", f"{place}.answers[{i}]")
             start = item.get("answer_start")
@@ -169,10 +182,11 @@ class _Reader:
                 continue
             if start is not None and at != start:
                 self._count(MOVED_ANSWER, f"{named}: {text!r:.100} from {start} to {at}")
-            found.append(Answer(text, at))
-        return tuple(found), tuple(lost)
+            answers.append(Answer(text, at))
+        return tuple(answers), tuple(lost)
 
     def _count(self, problem: str, example: str) -> None:
+        """Count a problem, and keep the name of its question if it is one of the first five."""
         count, examples = self.problems.get(problem, (0, []))
         if count < _EXAMPLES:
             examples.append(example)
@@ -180,6 +194,7 @@ class _Reader:
 
 
 def _parse(path: Source) -> Any:
+    """Return the parsed JSON of a file in SQuAD's form, {"data": [...]}."""
     file = file_io.expanded(path)
     try:
         data = json.loads("".join(line for _, line in numbered_lines(file)))
@@ -197,6 +212,7 @@ def _parse(path: Source) -> Any:
 
 
 def _value(holder: Any, key: str, place: str) -> Any:
+    """Return the value of a key of SQuAD in an object, which may have CMRC's name of it."""
     if not file_io.is_object(holder):
         raise DataError(
             f"{place}: an object with the key {key!r} is needed. Received: {holder!r:.100}"
@@ -211,6 +227,7 @@ def _value(holder: Any, key: str, place: str) -> Any:
 
 
 def _list(holder: Any, key: str, place: str) -> list[Any]:
+    """Return the value of a key, which must be a list."""
     value = _value(holder, key, place)
     if not file_io.is_array(value):
         raise DataError(f"{place}: {key!r} must be a list. Received: {value!r:.100}")
@@ -218,6 +235,7 @@ def _list(holder: Any, key: str, place: str) -> list[Any]:
 
 
 def _text(holder: Any, key: str, place: str) -> str:
+    """Return the value of a key, which must be text. An id may also be a whole number."""
     value = _value(holder, key, place)
     if key == "id" and isinstance(value, int):
         value = str(value)
@@ -225,7 +243,7 @@ def _text(holder: Any, key: str, place: str) -> str:
 
 
 def _nearest(context: str, text: str, start: int) -> int | None:
-    """Return the begin of the occurrence nearest to `start`; None for an empty or missing text."""
+    """Return the start of the occurrence of `text` nearest to `start`, or None if there is none."""
     if text and start >= 0 and context.startswith(text, start):
         return start
     at = context.find(text) if text else -1
@@ -247,10 +265,17 @@ def question_rows(
     stride: int,
     max_question: int,
 ) -> tuple[EncodedTexts, list[Window], list[Pieces]]:
-    """Questions before the parts of their texts.
+    """Encode each question with each window of its context: "[CLS] question [SEP] window [SEP]".
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        questions: questions on contexts. A context that is used again is tokenized once.
+        max_length: maximum number of tokens in a row.
+        stride: number of pieces from the start of a window to the start of the next.
+        max_question: maximum number of pieces of a question; the rest of it is cut.
 
     Returns:
-        The rows, what each of them shows, and the pieces of each question's text.
+        The encoded rows, the window of each row, and the pieces of each question's context.
     """
     pieces: dict[str, Pieces] = {}
     windows: list[Window] = []
@@ -280,22 +305,25 @@ def question_examples(
     max_question: int = 64,
     **options: Any,
 ) -> SupervisedExamples:
-    """For a `QuestionAnswerer`: {"start", "end": int [B]}, 0 ([CLS]) where a row has no answer.
+    """Encode questions and answers as batches for a `QuestionAnswerer`.
+
+    The targets of a batch are {"start": int32 [B], "end": int32 [B]}, the columns of the first and
+    the last token of the answer. Both are 0 ([CLS]) for a row without the answer.
 
     Args:
-        tokenizer: the model's.
-        questions: with answers, of which the first counts. One without that is not impossible
-            says nothing, and is left out.
-        max_length: tokens of a row at most; a longer text becomes several rows.
-        stride: pieces from one part of a text to the next.
-        max_question: a longer question is cut.
-        options: those of `SupervisedExamples`.
+        tokenizer: the tokenizer of the model.
+        questions: questions with answers, of which the first is learned. A question that has no
+            answer and is not impossible is left out, because its right answer is unknown.
+        max_length: maximum number of tokens in a row; a longer context becomes several rows.
+        stride: number of pieces from the start of a window to the start of the next.
+        max_question: maximum number of pieces of a question; the rest of it is cut.
+        options: options of `SupervisedExamples`.
 
     Raises:
         DataError: no question has an answer or is impossible.
-        ValueError: a question leaves no room for the text.
+        ValueError: a question leaves no room for its context.
     """
-    questions = [each for each in questions if each.answers or each.is_impossible]
+    questions = [question for question in questions if question.answers or question.is_impossible]
     if not questions:
         raise DataError(
             "The questions have no answers to train on. Pass at least one question that has "
@@ -314,11 +342,14 @@ def question_examples(
 
 
 def _span(window: Window, pieces: Pieces, question: Question) -> tuple[int, int]:
-    """Return the place of the answer in the row; (0, 0) where not all of it is there."""
+    """Return the columns of the first and last token of the answer in a row.
+
+    They are (0, 0) if the window does not have all of the answer.
+    """
     for answer in question.answers:
         stop = answer.start + len(answer.text)
         within = np.flatnonzero((pieces.ends > answer.start) & (pieces.starts < stop))
-        if len(within):  # else it has only what the tokenizer leaves out
+        if len(within):  # else the answer has only characters that the tokenizer drops
             break
     else:
         return 0, 0

@@ -1,4 +1,4 @@
-"""From pairs of texts, each read for itself, to what `SentencePairs` trains on."""
+"""Sentence similarity: encoding pairs of texts, each in a row of its own, for `SentencePairs`."""
 
 from __future__ import annotations
 
@@ -30,24 +30,29 @@ def pair_examples(
     max_length: int = 128,
     **options: Any,
 ) -> SupervisedExamples:
-    """For a `SentencePairs`: two rows for each pair.
+    """Encode pairs of texts as batches for a `SentencePairs`, with two rows for each pair.
+
+    The inputs of a batch are int32 [B, 2, T]. The targets are, by loss:
+        "similarity": {"similarity": float32 [B]}, the score of each pair divided by `max_score`.
+        "classification": {"label": int32 [B]}, the class of each pair.
+        "in_batch": {"match": float32 [B]} of zeros, because the right second text for each first
+            text is the one of its own pair.
 
     Args:
-        tokenizer: the model's.
-        examples: pairs; with scores for "similarity", with labels for "classification".
-        loss: the model's `loss`: {"similarity": float32 [B]}, {"label": int32 [B]}
-            for "classification", {"match": zeros [B]} for "in_batch", whose second texts belong to
-            their first ones.
+        tokenizer: the tokenizer of the model.
+        examples: pairs, with scores for "similarity" and labels for "classification".
+        loss: the `loss` of the model.
         labels: the names of the classes in the model's order.
-        class_weights: what a pair of a class counts, by its name; 1 for the others.
-        max_score: the score of texts that are as like as can be; the cosine's is 1.
-        max_length: tokens of a row at most; longer texts are cut.
-        options: those of `SupervisedExamples`.
+        class_weights: weight of the pairs of a class, by its name; 1 for the others.
+        max_score: the score of two texts with the same meaning, such as 5 on a scale from 0 to 5.
+            The model learns cosines, which are 1 for these.
+        max_length: maximum number of tokens in a row; longer texts are cut.
+        options: options of `SupervisedExamples`.
 
     Raises:
         DataError: texts without a second one, an unknown label, a score above `max_score`, or no
-            targets; names the row.
-        ValueError: an unknown loss, or labels or weights of classes that there are not.
+            targets. The message names the row.
+        ValueError: an unknown loss, or labels or weights for another loss or unknown classes.
     """
     if loss not in SENTENCE_PAIR_LOSSES:
         raise ValueError(
@@ -77,7 +82,7 @@ def pair_examples(
 
 
 def _cosines(examples: Texts, max_score: float) -> np.ndarray:
-    """The scores as cosines: float32 [pairs]."""
+    """Return the scores as cosines, divided by `max_score`: float32 [pairs], from -1 to 1."""
     cosines = targets_of(examples, None, "regression")[:, 0] / max_score
     faults = ErrorCollector()
     for index in np.flatnonzero(np.abs(cosines) > 1.0).tolist():

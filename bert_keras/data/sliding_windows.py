@@ -1,4 +1,4 @@
-"""Long texts in parts that fit, and the way back from tokens to characters and words."""
+"""Sliding windows over long texts, with the characters and words that their tokens come from."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from bert_keras.tokenizers import Tokenizer
 
 @dataclass(frozen=True)
 class Pieces:
-    """A text without special tokens.
+    """Pieces of a text, without special tokens, and their places in characters.
 
     Attributes:
-        ids: int32 [pieces].
-        starts: int64 [pieces], the first character of each, white space left out;
-        ends: and the one behind its last, accents included that the tokenizer takes away.
+        ids: token id of each piece: int32 [pieces].
+        starts: index of the first character of each piece, without white space: int64 [pieces].
+        ends: index after its last character: int64 [pieces]. Accents that the tokenizer removes
+            belong to the piece before them.
     """
 
     ids: np.ndarray
@@ -28,11 +29,12 @@ class Pieces:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> Pieces:
-        """Special tokens in the text are text."""
-        found = tokenizer.encode(text, add_special_tokens=False, special_tokens_in_text=False)
-        offsets = np.array(found.offsets, np.int64).reshape(-1, 2)
+        """Tokenize a text. A text such as "[SEP]" in it is text, and no special token."""
+        encoding = tokenizer.encode(text, add_special_tokens=False, special_tokens_in_text=False)
+        offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
         starts, ends = offsets[:, 0], offsets[:, 1]
-        for index, (start, end) in enumerate(found.offsets):  # byte-level pieces hold the space
+        # Byte-level pieces begin with the space before the word.
+        for index, (start, end) in enumerate(encoding.offsets):
             part = text[start:end]
             starts[index] += len(part) - len(part.lstrip())
             ends[index] -= len(part) - len(part.rstrip()) if part.strip() else 0
@@ -41,7 +43,7 @@ class Pieces:
             for index, stop in enumerate(stops.tolist()):
                 while ends[index] < stop and category(text[ends[index]]).startswith("M"):
                     ends[index] += 1
-        return cls(np.array(found.ids, np.int32), starts, ends)
+        return cls(np.array(encoding.ids, np.int32), starts, ends)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -49,16 +51,19 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a text in a row.
+    """Row of a question and a part of its context, which is `count` pieces from piece `first` on.
+
+    Piece `first + i` of the context is in column `offset + i` of the row.
 
     Attributes:
-        source: number of the text, or question.
-        ids: the row's, special tokens included;
-        segments: and its segments.
-        offset: where the part begins in the row.
-        first: number of its first piece in the text;
-        count: how many pieces there are.
-        central: bool [count], whether no other window shows a piece with more context around it.
+        source: index of the question.
+        ids: token ids of the row, including special tokens.
+        segments: segment ids of the row, as many.
+        offset: column of the first piece of the context.
+        first: index of this piece in the context.
+        count: number of pieces of the context in the row.
+        central: bool [count], whether no other window has more context around the piece. Every
+            piece is central in one window.
     """
 
     source: int
@@ -79,18 +84,18 @@ def question_windows(
     max_length: int,
     stride: int,
 ) -> list[Window]:
-    """A question before each part of its context (Devlin et al., 2019, §4.2, and its code).
+    """Return a question with each window of its context (Devlin et al., 2019, §4.2, and its code).
 
     Args:
-        tokenizer: for the special tokens.
-        source: number of the question.
-        question: its ids.
-        context: the pieces of the text.
-        max_length: of a row.
-        stride: pieces from the beginning of a part to that of the next.
+        tokenizer: tokenizer with the special tokens.
+        source: index of the question, for `Window.source`.
+        question: token ids of the question: int32 [pieces].
+        context: pieces of the context.
+        max_length: maximum number of tokens in a row.
+        stride: number of pieces from the start of a window to the start of the next.
 
     Raises:
-        ValueError: the question leaves no room.
+        ValueError: a stride below 1, or a question that leaves no room for the context.
     """
     room = max_length - len(question) - tokenizer.scheme.num_added(2)
     if stride < 1:
@@ -112,6 +117,10 @@ def question_windows(
 
 
 def _starts(length: int, room: int, stride: int) -> Iterator[int]:
+    """Yield the first piece of each window of `room` pieces, until one has the last piece.
+
+    A stride above `room` counts as `room`, so that no piece is left out.
+    """
     start = 0
     while True:
         yield start
@@ -121,7 +130,11 @@ def _starts(length: int, room: int, stride: int) -> Iterator[int]:
 
 
 def _most_context(length: int, starts: Sequence[int], room: int) -> np.ndarray:
-    """For each piece the number of the window that shows the most around it; of equals the 1st."""
+    """Return the window with the most context around each piece: int64 [length].
+
+    The context of a piece is the smaller number of pieces on its left and right, plus 0.01 for
+    every piece of the window, as in BERT's code. Of windows with equal context it is the first.
+    """
     pieces = np.arange(length)
     best, owner = np.full(length, -np.inf), np.zeros(length, np.int64)
     for number, first in enumerate(starts):
@@ -135,12 +148,12 @@ def _most_context(length: int, starts: Sequence[int], room: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class WordWindow:
-    """Whole words of a sentence in a row.
+    """Row of whole words of a sentence.
 
     Attributes:
-        source: number of the sentence.
-        ids: the row's, special tokens included.
-        words: int64 [len(ids)], the number of the word that a piece belongs to; -1 for none.
+        source: index of the sentence.
+        ids: token ids of the row, including special tokens.
+        words: index of the word of each token, -1 for special tokens: int64 [len(ids)].
     """
 
     source: int
@@ -149,20 +162,26 @@ class WordWindow:
 
     @property
     def is_first(self) -> np.ndarray:
-        """Flags of pieces that begin a word: bool [len(ids)]."""
+        """Flags of the tokens that begin a word: bool [len(ids)]."""
         return (self.words >= 0) & (np.diff(self.words, prepend=-1) != 0)
 
 
 def word_windows(
     tokenizer: Tokenizer, source: int, words: Sequence[str], *, max_length: int
 ) -> list[WordWindow]:
-    """A sentence as rows of whole words, as many as it takes: no word is lost but for its end.
+    """Return a sentence as rows of whole words, as many rows as it needs.
 
-    A word of more pieces than a row holds is cut. A word without pieces (a control character) is
-    in no row.
+    A word with more pieces than a row has room for is in a row of its own, and its last pieces are
+    cut. A word without pieces, such as a control character, is in no row.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        source: index of the sentence, for `WordWindow.source`.
+        words: words of the sentence.
+        max_length: maximum number of tokens in a row.
 
     Raises:
-        ValueError: no room for a piece.
+        ValueError: a row has no room for a piece beside the special tokens.
     """
     text = " ".join(words)
     ends = np.cumsum([len(word) + 1 for word in words])

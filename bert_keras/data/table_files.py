@@ -21,17 +21,17 @@ Row = tuple[int, list[Any]]
 
 
 def column_position(place: str, column: Column, names: list[str] | None, width: int) -> int:
-    """Return the position of a column.
+    """Return the index of a column, from 0.
 
     Args:
-        place: of the row that names the columns, for messages.
-        column: its name or number.
-        names: of the columns; None where they have none.
-        width: how many there are.
+        place: file and line of the header or the first row, for messages.
+        column: name or number of the column; a negative number counts from the end.
+        names: names of all columns; None for a file without a header.
+        width: number of columns.
 
     Raises:
-        ValueError: a name where columns have none.
-        DataError: no such column, or several.
+        ValueError: a name for a file without a header.
+        DataError: no such column, or several columns with this name.
     """
     if names is None or isinstance(column, int):
         if isinstance(column, str) and not column.removeprefix("-").isdecimal():
@@ -43,9 +43,9 @@ def column_position(place: str, column: Column, names: list[str] | None, width: 
             )
         return int(column) % width
     if names.count(column) != 1:
-        found = "several columns" if column in names else "no column"
+        count = "several columns" if column in names else "no column"
         raise DataError(
-            f"{place}: {found} {column!r}. Received: {names!r:.500}. Name one of these; for a file "
+            f"{place}: {count} {column!r}. Received: {names!r:.500}. Name one of these; for a file "
             "without a header, pass header=false and the number of the column, from 0."
         )
     return names.index(column)
@@ -54,7 +54,10 @@ def column_position(place: str, column: Column, names: list[str] | None, width: 
 def json_rows(
     file: Path, keys: Sequence[Column], encoding: str, faults: ErrorCollector
 ) -> Iterator[Row]:
-    """The values of some keys of every line; see `table_rows.read_rows`."""
+    """Yield the line number and the values of `keys` of every JSON line; see `read_rows`.
+
+    A line that cannot be used is left out, and its error is added to `faults`.
+    """
     for number, line in strict_lines(file, encoding):
         if line.strip():
             try:
@@ -66,6 +69,7 @@ def json_rows(
 
 
 def _record(line: str, keys: Sequence[Column], place: str) -> dict[Any, Any]:
+    """Return the object in a line of JSON, which must have all `keys` and none twice."""
     try:
         record = json.loads(line, object_pairs_hook=unique_keys(place, DataError))
     except DataError:  # a ValueError too
@@ -83,7 +87,7 @@ def _record(line: str, keys: Sequence[Column], place: str) -> dict[Any, Any]:
 
 
 def parquet_rows(file: Path, columns: Sequence[Column]) -> Iterator[Row]:
-    """The values of some columns of every row; see `table_rows.read_rows`."""
+    """Yield the row number and the values of some columns of a Parquet file; see `read_rows`."""
     try:
         import pyarrow  # pyright: ignore[reportMissingTypeStubs]
         import pyarrow.parquet as parquet  # pyright: ignore[reportMissingTypeStubs]
@@ -126,7 +130,7 @@ _ENDINGS = {
     ".tsv": "tsv",
     ".txt": "tsv",
 }
-_FIELD_LIMIT = threading.Lock()  # the limit is that of the process
+_FIELD_LIMIT = threading.Lock()  # the `csv` module has one limit for the whole process
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
@@ -142,34 +146,33 @@ def read_rows(
     encoding: str = "utf-8",
     blank_lines: bool = True,
 ) -> Iterator[Row]:
-    """Yields line and values of every row.
+    """Yield the line number and the values of every row of a table.
 
     Args:
-        path: a file, of text gzipped or not.
-        columns: the columns to take, by name or by number from 0 (a negative one counts from the
-            end). Keys in JSON lines.
-        faults: takes the rows that cannot be read, which are passed over.
+        path: the file. Text files may be gzipped.
+        columns: columns to read, by name or by number from 0 (a negative one counts from the end).
+            Keys in JSON lines.
+        faults: collects the errors of rows that cannot be read; these rows are left out.
         format: one of `FORMATS`; None takes it from the ending of the file. "label_text" is the
-            form of TREC, "label:finer text": its columns are "label", "fine" (the whole first
+            format of TREC, "label:finer text", with the columns "label", "fine" (the whole first
             word) and "text".
         header: whether the first row of a TSV or CSV file names its columns.
-        quoting: whether quotes hold a field together, by RFC 4180: they may hold separators and
-            line ends (LF then, whatever the file has), and a doubled quote stands for one. None:
-            in CSV yes, in TSV no. A field may have `MAX_FIELD` characters with it.
-        separator: what stands between fields; None: a comma in CSV, a tab in TSV.
-        encoding: of text files. JSON lines and Parquet are UTF-8 by their definition, but what is
-            named here is used for the former.
-        blank_lines: whether those of TSV and CSV files are passed over; else one before a row is a
-            fault, as where rows are counted.
+        quoting: whether quotes hold a field together (RFC 4180). A quoted field may have separators
+            and line ends, which become LF, and two quotes in it are one quote. It has at most
+            `MAX_FIELD` characters. None: True for CSV, False for TSV.
+        separator: text between fields. None: a comma in CSV, a tab in TSV.
+        encoding: encoding of text files, JSON lines too.
+        blank_lines: whether blank lines in TSV and CSV files are skipped. False makes a blank line
+            before a row an error, so that rows can be counted by line.
 
     Yields:
-        The number, from 1, of the line at which the row begins (in Parquet: of the row), and the
-        value of each of the columns: str in text files, what the file has in the others.
+        The number of the line, from 1, at which the row begins (in Parquet, of the row), and the
+        value of each column: str in text files, and any type of JSON or Parquet in these.
 
     Raises:
         ValueError: arguments that do not fit together.
-        DataError: what ends the reading: no such file or column, bad quotes, bytes that are not in
-            the encoding, NUL, no row at all; names file and line.
+        DataError: an error that ends the reading: no such file or column, an open quote, bytes that
+            are not in the encoding, NUL, or a file without rows. The message has file and line.
         ImportError: Parquet without pyarrow.
     """
     file = file_io.expanded(path)
@@ -204,7 +207,10 @@ def read_rows(
 
 
 def format_of(file: Path, format: str | None) -> str:  # noqa: A002
-    """The format that is named, or that the ending of a file stands for."""
+    """Return the format that is passed, or else the format of the file's ending, one of `FORMATS`.
+
+    The ending ".gz" is left out: "rows.csv.gz" is "csv".
+    """
     if format is None:
         ending = Path(file.name.lower().removesuffix(".gz")).suffix
         if ending not in _ENDINGS:
@@ -219,12 +225,14 @@ def format_of(file: Path, format: str | None) -> str:  # noqa: A002
 
 
 def _unquoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the fields of every line, in which quotes are plain characters."""
     for number, line in strict_lines(file, encoding):
         text = line.removesuffix("\n")
         yield number, text.split(separator) if text else []
 
 
 def _quoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line number and the fields of every row, in which quotes hold a field."""
     lines = (line for _, line in strict_lines(file, encoding))
     reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
@@ -245,7 +253,7 @@ def _quoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, li
 
 @contextmanager
 def _long_fields() -> Generator[None]:
-    """Fields of up to `MAX_FIELD` characters in the `csv` module, which has one limit for all."""
+    """Allow fields of `MAX_FIELD` characters in the `csv` module, and restore its limit after."""
     with _FIELD_LIMIT:
         before = csv.field_size_limit(MAX_FIELD)
         try:
@@ -257,7 +265,8 @@ def _long_fields() -> Generator[None]:
 def _without_blanks(
     file: Path, fields: Iterator[tuple[int, list[str]]], faults: ErrorCollector | None
 ) -> Iterator[tuple[int, list[str]]]:
-    blank = 0
+    """Yield rows without blank lines. With `faults`, a blank line before a row is an error."""
+    blank = 0  # number of the first of the blank lines before this row; 0: none
     for number, values in fields:
         if not values:
             blank = blank or number
@@ -271,6 +280,10 @@ def _without_blanks(
 def _label_text(
     file: Path, encoding: str, faults: ErrorCollector
 ) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and [label, fine label, text] of every line, such as "NUM:date Who".
+
+    A line without a label or a text is left out, and its error is added to `faults`.
+    """
     for number, line in strict_lines(file, encoding):
         if words := line.strip(" \t\n"):
             fine, _, text = words.partition(" ")
@@ -292,7 +305,7 @@ def _headed(
     columns: Sequence[Column],
     faults: ErrorCollector,
 ) -> Iterator[Row]:
-    """The rows below one that names the columns."""
+    """Yield the values of the columns in the rows below the first row, which has their names."""
     for number, names in rows:
         return _select(file, rows, columns, faults, [name.strip() for name in names], number)
     return iter(())
@@ -306,7 +319,19 @@ def _select(
     names: list[str] | None = None,
     line: int = 1,
 ) -> Iterator[Row]:
-    """The values of the columns; every row has as many fields as the names, or as the first row."""
+    """Yield the line number and the values of the columns of every row.
+
+    All rows must have as many fields as there are names, or else as the first row. A row that has
+    not is left out, and its error is added to `faults`.
+
+    Args:
+        file: the file, for messages.
+        rows: line number and fields of every row below the header.
+        columns: names or numbers of the columns.
+        faults: collects errors.
+        names: names of all columns; None for a file without a header.
+        line: line number of the header, for messages.
+    """
     positions: list[int] = []
     width = len(names) if names else 0
     first = line

@@ -1,4 +1,4 @@
-"""Texts with labels, scores or several labels: reading tables, and encoding targets."""
+"""Text classification and regression: reading tables of texts, and encoding their targets."""
 
 from __future__ import annotations
 
@@ -45,33 +45,36 @@ def read_table(
     label_separator: str = ",",
     known_labels: Collection[str] | None = None,
 ) -> Texts:
-    """Reads texts, or pairs of texts, and what is to be predicted of them.
+    """Read texts, or pairs of texts, and their labels or scores from a table.
 
-    Texts stay as they are. A row without any text, in the pair neither, is refused: remove it; so
-    is a blank line among rows to predict. One side of a pair may be empty.
+    Texts stay as they are. A row without text is an error, and so is a blank line before a row to
+    predict, because predictions are numbered as rows are. One text of a pair may be empty.
 
     Args:
-        path: the file, see `table_rows.read_rows`; gzipped or not, but for Parquet.
+        path: the file, see `table_files.read_rows`. All formats but Parquet may be gzipped.
         text: the column of the text: its name, or its number from 0 where `header` is False.
         pair: the column of the second text, or None.
         label: the column of the label, score or labels; None for rows to predict.
         problem: "single_label": one label, kept as text; a whole number or truth value of JSON or
-            Parquet becomes the text JSON has for it ("1", "true"). "regression": a finite number.
-            "multi_label": any number of labels, a list in JSON and Parquet, or text with
-            `label_separator` between them, empty for none; one that is said twice counts once.
-            White space around labels in text is left out.
+            Parquet becomes its text in JSON ("1", "true"). "regression": a finite number.
+            "multi_label": any number of labels, as a list in JSON and Parquet, or as text with
+            `label_separator` between them, which is empty for no label. A repeated label counts
+            once. White space around labels is removed.
         format: "tsv", "csv", "jsonl", "parquet" or "label_text" (TREC: "label:finer text", with
             the columns "label", "fine" and "text"); None takes it from the ending of the file.
         header: whether the first row of a TSV or CSV file names its columns.
-        quoting: whether quotes hold fields together (RFC 4180); None: in CSV yes, in TSV no.
-        separator: what stands between fields; None: a comma in CSV, a tab in TSV.
-        encoding: of text files.
-        label_separator: what stands between several labels.
-        known_labels: if given, all other labels are refused.
+        quoting: whether quotes hold fields together (RFC 4180). None: in CSV yes, in TSV no.
+        separator: text between fields. None: a comma in CSV, a tab in TSV.
+        encoding: encoding of the file, for text files.
+        label_separator: text between the labels of a row.
+        known_labels: names of all labels, so that any other label is an error. None allows all.
+
+    Returns:
+        The rows in the order of the file, with "file:line" of each as `places`.
 
     Raises:
         ValueError: arguments that do not fit together.
-        DataError: rows that cannot be used: names file, line and what was found, of each.
+        DataError: rows that cannot be used. The message has file, line and value of each.
         ImportError: Parquet without pyarrow.
     """
     if problem not in PROBLEMS:
@@ -113,8 +116,10 @@ def read_table(
                 if pair is not None:
                     pairs.append(text_value(values[1], f"{place}: {pair!r}"))
                 if not (texts[-1].strip() or (pair is not None and pairs[-1].strip())):
-                    found = "no text" if pair is None else "neither text nor pair"
-                    raise DataError(f"{place}: {found}. Received: {values!r:.200}. Remove the row.")
+                    reason = "no text" if pair is None else "neither text nor pair"
+                    raise DataError(
+                        f"{place}: {reason}. Received: {values!r:.200}. Remove the row."
+                    )
                 if label is not None:
                     targets.append(target_of(values[-1], f"{place}: {label!r}"))
     return Texts(
@@ -128,7 +133,17 @@ def read_table(
 def _reader_of_targets(
     problem: str, separator: str, known: Collection[str] | None
 ) -> Callable[[Any, str], Any]:
-    """The function that makes a target of (value, place and column)."""
+    """Return the function that converts a value in a table to a target.
+
+    Its arguments are the value and, for messages, the place and column ("data.csv:4: 'label'").
+    It returns a str, a tuple of str for "multi_label", or a float for "regression". It raises a
+    `DataError` for a value that is no such target.
+
+    Args:
+        problem: "single_label", "multi_label" or "regression".
+        separator: text between the labels of "multi_label".
+        known: names of all labels, or None to allow any.
+    """
     if problem == "regression":
         return _number
 
@@ -157,6 +172,7 @@ def _reader_of_targets(
 
 
 def _label(value: Any, what: str) -> str:
+    """Return a label in a table as text. `what` is its place and column, for messages."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -175,6 +191,7 @@ def _label(value: Any, what: str) -> str:
 
 
 def _number(value: Any, what: str) -> float:
+    """Return a score in a table as a finite float. `what` is its place and column."""
     number = math.nan
     is_truth = isinstance(value, bool)
     # float() takes underscores, which no table means.
@@ -191,8 +208,8 @@ def _number(value: Any, what: str) -> float:
 
 # === Examples for training ===
 
-_MOST_CLASSES = 2**31  # as int32 has them
-PROBLEMS = {
+_MOST_CLASSES = 2**31  # targets are int32
+PROBLEMS = {  # the end of "a target must be ..." in a message
     "single_label": (
         "one label, a name or a whole number; to predict numbers, use "
         'problem="regression" (in recipes task=text_regression)'
@@ -212,22 +229,25 @@ def text_examples(
     max_length: int = 128,
     **options: Any,
 ) -> SupervisedExamples:
-    """For a `SequenceClassifier`: {"label": int [B], or float32 [B, classes]}.
+    """Encode texts and targets as batches for a `SequenceClassifier`.
+
+    The targets of a batch are {"label": int32 [B]} for "single_label", {"label": float32 [B,
+    classes]} of 0 and 1 for "multi_label", and {"label": float32 [B, 1]} for "regression".
 
     Args:
-        tokenizer: the model's.
+        tokenizer: the tokenizer of the model.
         examples: texts or pairs with targets.
-        labels: the names of the classes in the model's order; None for numbers. Targets that are
-            whole numbers are read as `targets_of` says.
+        labels: the names of the classes in the model's order; None for a regression, or if all
+            targets are indices of classes. See `targets_of` for whole numbers.
         problem: "single_label", "multi_label" or "regression".
-        class_weights: what an example of a class counts, by its name; 1 for the others. Of a single
-            label only.
-        max_length: tokens of a row at most; the longer text is cut.
-        options: those of `SupervisedExamples`.
+        class_weights: weight of the examples of a class, by its name; 1 for the others. For
+            "single_label" only.
+        max_length: maximum number of tokens in a row. Tokens of the longer text are cut.
+        options: options of `SupervisedExamples`.
 
     Raises:
-        DataError: an unknown label, or no targets; names the row.
-        ValueError: an unknown problem, or weights of classes that there are not.
+        DataError: an unknown label, or no targets. The message names the row.
+        ValueError: an unknown problem, or weights for unknown classes.
     """
     targets = targets_of(examples, labels, problem)
     weights = weights_of(targets, labels, class_weights, problem)
@@ -242,10 +262,19 @@ def weights_of(
     class_weights: Mapping[str, float] | None,
     problem: str,
 ) -> dict[str, np.ndarray] | None:
-    """Return the weight of every example by its class; None where all weigh alike.
+    """Return the weight of every example by its class, or None without `class_weights`.
+
+    Args:
+        targets: int32 [rows], the class of every row, from `targets_of`.
+        labels: the names of the classes in the model's order.
+        class_weights: weight by name of the class; classes without one have a weight of 1.
+        problem: "single_label", the only one with weights of classes.
+
+    Returns:
+        {"label": float32 [rows]}, as `SupervisedExamples` takes it.
 
     Raises:
-        ValueError: weights of classes that there are not.
+        ValueError: weights for unknown classes, or another problem.
     """
     if not class_weights:
         return None
@@ -260,19 +289,24 @@ def weights_of(
 
 
 def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> np.ndarray:
-    """Return the targets as numbers: int32 [rows], or float32 [rows, classes].
+    """Return the targets as numbers.
 
-    A whole number as a label is the index of a class, from 0. Where all `labels` are whole numbers
-    themselves ("1" to "5"), it is the class of that name.
+    A whole number as a label is the index of a class, from 0. If all `labels` are whole numbers
+    themselves ("1" to "5"), it is the name of a class: the label 1 is then class 0.
 
     Args:
         examples: texts with targets.
-        labels: the names of the classes in the model's order; None for a regression, or where all
+        labels: the names of the classes in the model's order; None for a regression, or if all
             targets are indices of classes.
         problem: "single_label", "multi_label" or "regression".
 
+    Returns:
+        int32 [rows], the class of every row, for "single_label"; float32 [rows, classes] of 0 and
+        1 for "multi_label"; float32 [rows, 1] for "regression".
+
     Raises:
-        DataError: an unknown label, a target of another kind, or no targets; names the row.
+        DataError: an unknown label, a target of another kind, or no targets. The message names
+            the row.
         ValueError: an unknown problem.
     """
     if problem not in PROBLEMS:
@@ -317,13 +351,14 @@ def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> n
     faults.check()
     if problem == "single_label":
         return np.array([numbers[label] for (label,) in rows], np.int32)
-    found = np.zeros((len(examples), len(numbers)), np.float32)
+    targets = np.zeros((len(examples), len(numbers)), np.float32)
     for index, row in enumerate(rows):
-        found[index, [numbers[label] for label in row]] = 1.0
-    return found
+        targets[index, [numbers[label] for label in row]] = 1.0
+    return targets
 
 
 def _fits(target: Any, problem: str) -> bool:
+    """Return whether a target has the type that the problem needs; see `PROBLEMS`."""
     if problem == "regression":
         return isinstance(target, Real) and math.isfinite(target)
     if isinstance(target, tuple):

@@ -1,4 +1,4 @@
-"""Tagged words: reading columns of the CoNLL shared tasks, and encoding tags."""
+"""Token classification: reading and writing CoNLL files, and encoding tagged words."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from bert_keras.tokenizers import Tokenizer
 DOCUMENT_START = "-DOCSTART-"
 
 _SPACE = re.compile("[ \t]+")
-# A character (or what is left of one that was cut into several) and its number in its word.
+# A character (several code points, if the corpus cut it apart) and its number in the word.
 _NUMBERED = re.compile(r"(.\D*)\d+", re.DOTALL)
-# What reading takes as the end of a line, refuses, or drops at the start of a file.
+# Characters that reading takes as the end of a line, refuses, or drops at the start of a file.
 _UNWRITABLE = re.compile("[\n\r\0\ufeff\ud800-\udfff]")
 
 
@@ -41,29 +41,32 @@ def read_conll(
     numbered_characters: bool = False,
     encoding: str = "utf-8",
 ) -> TaggedWords:
-    """Reads sentences of words with tags, which become BIO whatever the file has.
+    """Read sentences of tagged words, and convert the tags from the file's scheme to BIO.
 
-    A line holds a word and its tag in columns, a blank line ends a sentence, and lines that begin
-    with "-DOCSTART-" are passed over. Where a line has a tab, tabs alone part its columns (a word
-    may then hold, or be, a space); else spaces do. All lines have as many columns as the first.
+    A line has a word and its tag in columns, and a blank line ends a sentence. Lines that begin
+    with "-DOCSTART-" are skipped. If a line has a tab, only tabs separate its columns, and a word
+    may have spaces; otherwise spaces do. All lines have as many columns as the first.
 
     Args:
         path: the file, gzipped or not.
         word_column: number of the column of the words, from 0; a negative one counts from the end.
-        tag_column: that of the tags; None reads words only.
-        scheme: "iob1", "bio", "bioes", "bilou", "bmes", or "auto", which goes by the letters of
-            all tags in the file. See `tag_schemes`.
-        repair: what becomes of a broken span in the schemes that mark ends: an error, or, if True,
-            what conlleval reads. "iob1" and "bio" have no broken spans: an I that no span of its
-            type comes before begins one.
-        numbered_characters: whether every word is a character and its number in its word ("科0"),
-            as in Weibo NER; the number is left out.
-        encoding: of the file.
+        tag_column: number of the column of the tags; None reads words only.
+        scheme: "iob1", "bio", "bioes", "bilou", "bmes", or "auto", which detects the scheme from
+            the letters of all tags in the file. See `tag_schemes`.
+        repair: False makes a broken span an error; True reads it as conlleval does. Only schemes
+            that mark the end of a span have broken ones. In "iob1" and "bio", an I without a span
+            of its type before it begins a span.
+        numbered_characters: whether every word is a character and its number in the word ("科0"),
+            as in Weibo NER. The number is removed.
+        encoding: encoding of the file.
+
+    Returns:
+        The sentences in the order of the file; `places` has "file:line" of their first words.
 
     Raises:
-        ValueError: no such scheme or encoding.
-        DataError: names file and line of each fault: another number of columns, a word without a
-            tag or a tag without a word, an unknown tag, a broken span; or no sentence at all.
+        ValueError: an unknown scheme or encoding.
+        DataError: lines with another number of columns, without a word or a tag, with an unknown
+            tag or a broken span, each named by file and line; or a file without sentences.
     """
     if scheme not in ("auto", *SCHEMES):
         raise ValueError(f"scheme must be 'auto' or one of {SCHEMES}. Received: {scheme!r}")
@@ -73,12 +76,12 @@ def read_conll(
     faults = ErrorCollector()
     with faults.whole():
         for start, rows in _sentences(path, encoding, word_column, tag_column, faults):
-            found = [fields[word_column] for fields in rows]
+            sentence_words = [fields[word_column] for fields in rows]
             with faults.row():
                 if numbered_characters:
-                    places = (_place(path, start, i) for i in range(len(found)))
-                    found = list(map(_character, found, places))
-            words.append(tuple(found))
+                    places = (_place(path, start, i) for i in range(len(sentence_words)))
+                    sentence_words = list(map(_character, sentence_words, places))
+            words.append(tuple(sentence_words))
             starts.append(start)
             if tag_column is not None:
                 tags.append([fields[tag_column] for fields in rows])
@@ -105,19 +108,19 @@ def write_conll(
     scheme: str = "bio",
     separator: str = "\t",
 ) -> None:
-    """Writes sentences so that `read_conll` gives them back: a word and its tag per line.
+    """Write tagged words as a CoNLL file that `read_conll` reads back: a word and tag per line.
 
     Args:
-        path: the file, replaced as a whole when all is written.
-        words: of every sentence.
-        tags: BIO tags, one per word.
-        scheme: what the tags are written in, one of `tag_schemes.SCHEMES`.
-        separator: a tab, or a space, which no word may then hold.
+        path: the file. It is replaced as a whole, after the last line is written.
+        words: words of every sentence.
+        tags: BIO tags of every sentence, one for each word.
+        scheme: scheme of the tags in the file, one of `tag_schemes.SCHEMES`.
+        separator: a tab, or a space if no word has one.
 
     Raises:
         ValueError: another separator or scheme.
-        DataError: a sentence or word that would be read as something else; words and tags differ
-            in number.
+        DataError: a word that would be read as something else, or unequal numbers of words and
+            tags.
     """
     if separator not in ("\t", " "):
         raise ValueError(f"separator must be a tab or a space. Received: {separator!r}")
@@ -135,7 +138,13 @@ def write_conll(
 def _sentences(
     path: Source, encoding: str, word_column: int, tag_column: int | None, faults: ErrorCollector
 ) -> Iterator[tuple[int, list[list[str]]]]:
-    """The number of the first line, and the columns of every line, of each sentence."""
+    """Yield the first line number of each sentence, and the columns of each of its lines.
+
+    A line with an error is left out, and its error is added to `faults`.
+
+    Raises:
+        DataError: the first line does not have the columns.
+    """
     sentence: list[list[str]] = []
     start, width, first = 0, 0, 0
     for number, line in strict_lines(file_io.expanded(path), encoding):
@@ -149,18 +158,18 @@ def _sentences(
         if not width:
             width, first = len(fields), number
             _require_columns(place, fields, word_column, tag_column)
-        wrong = ""
+        reason = ""
         if len(fields) != width:
-            wrong = (
+            reason = (
                 f"{len(fields)} columns, where line {first} has {width}: a word without a tag, or "
                 "a tag without a word?"
             )
         elif not fields[word_column]:
-            wrong = "a tag without a word."
+            reason = "a tag without a word."
         elif tag_column is not None and not fields[tag_column]:
-            wrong = "a word without a tag."
-        if wrong:
-            faults.add(DataError(f"{place}: {wrong} Received: {line.rstrip()!r:.200}"))
+            reason = "a word without a tag."
+        if reason:
+            faults.add(DataError(f"{place}: {reason} Received: {line.rstrip()!r:.200}"))
             continue
         start = start if sentence else number
         sentence.append(fields)
@@ -169,23 +178,25 @@ def _sentences(
 
 
 def _place(path: Source, start: int, index: int = 0) -> str:
+    """Return "file:line" of a word, from the first line of its sentence and its index in it."""
     return f"{path}:{start + index}"
 
 
 def _fields(line: str) -> list[str]:
-    """The columns; none in a blank line."""
+    """Return the columns of a line, or an empty list for a blank line."""
     line = line.removesuffix("\n")
     if not line.strip(" \t"):
         return []
     if "\t" not in line:
         return _SPACE.split(line.strip(" "))
-    # Of a field that is nothing but spaces these are the word.
+    # A field of nothing but spaces is a word of spaces.
     return [field.strip(" ") or field for field in line.split("\t")]
 
 
 def _require_columns(
     place: str, fields: list[str], word_column: int, tag_column: int | None
 ) -> None:
+    """Raise a `DataError` if a line has no such columns, or both are the same column."""
     width = len(fields)
     for what, column in (("word", word_column), ("tag", tag_column)):
         if column is not None and not -width <= column < width:
@@ -201,6 +212,7 @@ def _require_columns(
 
 
 def _character(word: str, place: str) -> str:
+    """Return the character of a word such as "科0", without its number."""
     if match := _NUMBERED.fullmatch(word):
         return match[1]
     raise DataError(
@@ -210,6 +222,7 @@ def _character(word: str, place: str) -> str:
 
 
 def _require_writable(text: str, separator: str, place: str) -> None:
+    """Raise a `DataError` if `read_conll` would not read a word or tag back as it is."""
     inner = text if separator == " " else text.strip(" ") or text
     bad = _UNWRITABLE.search(text) or "\t" in text or inner != text
     if not text or bad or text == DOCUMENT_START or (separator == " " and " " in text):
@@ -222,7 +235,9 @@ def _require_writable(text: str, separator: str, place: str) -> None:
 # === Examples for training ===
 
 
-_WINDOW_OF_TAGS = 4  # batches; how tags stand differs by a sentence's length
+# Batches. Long sentences have other tags than short ones. A small window of lengths keeps the
+# tags of the batches more alike.
+_WINDOW_OF_TAGS = 4
 
 
 def tag_examples(
@@ -235,23 +250,25 @@ def tag_examples(
     window: int = _WINDOW_OF_TAGS,
     **options: Any,
 ) -> SupervisedExamples:
-    """For a `TokenClassifier`: {"tags": int [B, T]}, with a weight where a token counts.
+    """Encode tagged words as batches for a `TokenClassifier`.
 
-    The weight is one for all: on average those of a row sum to 1, so that a text's loss is about
-    as large as a token's. A sentence of more pieces than a row holds becomes several rows.
+    The targets of a batch are {"tags": int32 [B, T]}, and the weights float32 [B, T]. Tokens that
+    do not count (special tokens, later pieces of a word, padding) have a weight of 0. The others
+    have the same weight, such that the weights of a row sum to 1 on average: the loss of a row is
+    then about as large as that of a token. A sentence too long for a row becomes several rows.
 
     Args:
-        tokenizer: the model's.
+        tokenizer: the tokenizer of the model.
         examples: words with tags.
         labels: the names of the tags in the model's order.
-        all_pieces: every piece of a word has its tag (the later ones of B-X have I-X), not only
-            the first (Devlin et al., 2019, §5.3).
-        max_length: tokens of a row at most.
-        window: as of `SupervisedExamples`.
-        options: those of `SupervisedExamples`.
+        all_pieces: True gives every piece of a word its tag (I-X for the later ones of B-X); False
+            only the first one (Devlin et al., 2019, §5.3).
+        max_length: maximum number of tokens in a row.
+        window: number of batches that are sorted by length together, as in `SupervisedExamples`.
+        options: options of `SupervisedExamples`.
 
     Raises:
-        DataError: unknown tags, or none at all; names the words.
+        DataError: unknown tags, or examples without tags. The message names the words.
     """
     if examples.tags is None or not len(examples):
         raise DataError(
@@ -298,4 +315,5 @@ def tag_examples(
 
 
 def _continued(tag: str) -> str:
+    """Return the tag of the later pieces of a word: I-X for B-X, otherwise the same tag."""
     return f"I-{tag[2:]}" if tag.startswith("B-") else tag

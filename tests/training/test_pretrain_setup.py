@@ -154,7 +154,7 @@ def test_a_damaged_prepared_corpus(recipe: PretrainRecipe, prepared: Path, tmp_p
     folder = shutil.copytree(prepared, tmp_path / "corpus")
     tokens = folder / "train" / "tokens.bin"
     tokens.write_bytes(b"\x01" + tokens.read_bytes()[1:])
-    with pytest.raises(ArtifactError, match=r"tokens\.bin: sha256"):
+    with pytest.raises(ArtifactError, match=r"tokens\.bin: the sha256"):
         _open(recipe, corpus=str(folder))
 
 
