@@ -99,7 +99,7 @@ for name, task in exports:
     for start in range(0, len(texts), 50):
         inputs = {key: ready[f"{task}/{start}/{key}"] for key in told["inputs"]}
         keep(start, inputs)
-        if task == "text_classification":
+        if task == "labels":
             keep(f"text{start}", tokenized(path, told, texts[start : start + 50]))
     for row in range(32):
         keep(f"alone{row}", {key: values[row : row + 1] for key, values in inputs.items()})
@@ -183,7 +183,7 @@ def test_it_answers_as_predict_does(name: str, task: str, results, tasks, inputs
             kept = is_token if LENGTH_AXIS in axes[key] else ...
             found = results[f"{name}/{task}/{start}/{key}"]
             np.testing.assert_allclose(found[kept], values[kept], atol=1e-5, rtol=0)
-            if task == "text_classification":  # its tokenizer.json gives the same ids
+            if task == "labels":  # its tokenizer.json gives the same ids
                 alike = results[f"{name}/{task}/text{start}/{key}"]
                 np.testing.assert_allclose(alike, values, atol=1e-5, rtol=0)
 
