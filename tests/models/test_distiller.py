@@ -133,6 +133,25 @@ def test_the_teacher_drops_nothing_in_training() -> None:
     assert (np.abs(outputs[..., 0] - expected) > 1e-3).any()  # as the student does
 
 
+@pytest.mark.parametrize("make", [SequenceClassifier, TokenClassifier])
+def test_hidden_states_are_compared(make: Any) -> None:
+    """`hidden` adds so many times one minus the cosine of both encoders' last states."""
+    tasks = [contracts.as_trained(make(BertEncoder(TINY), 3), seed) for seed in range(2)]
+    x = contracts.inputs_of(tasks[0])
+    y = {name: np.zeros(values.shape[:-1], "int32") for name, values in tasks[0](x).items()}
+    losses = []
+    for hidden in (0.0, 0.5):
+        distiller = Distiller(*tasks, hidden=hidden)
+        distiller.compile("sgd", **distiller.loss_and_metrics())
+        losses.append(distiller.evaluate(x, y, batch_size=len(x["token_ids"]), verbose=0))
+    states = [contracts.numpy(task.encoder(x))["sequence_output"] for task in tasks]
+    first, second = (state / np.linalg.norm(state, axis=-1, keepdims=True) for state in states)
+    distances = 1.0 - (first * second).sum(-1)
+    expected = 0.5 * distances[x["padding_mask"].astype(bool)].mean()
+    assert expected > 0.1
+    np.testing.assert_allclose(losses[1] - losses[0], expected, atol=1e-5)
+
+
 def _gap(task: Any, name: str, found: np.ndarray, wanted: np.ndarray) -> float:
     """Of what the logits mean: those of one label of several may be shifted together."""
     loss = task.loss_and_metrics()["loss"][name]

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import bert_keras as bk
 from bert_keras.errors import ResourceError
 from bert_keras.export.graph import signatures
+from bert_keras.predictor import Predictor
 from bert_keras.task_names import FINETUNED, PRETRAINED
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
+from tests.answering import PAIRS, VOCABULARY, columns_of, new_tasks, texts_with
+from tests.export.test_clients import CHECKS
 
 tf = pytest.importorskip("tensorflow")
 
@@ -40,3 +46,23 @@ def test_every_task_that_answers_texts_has_signatures() -> None:
     }
     names = (answering - {"retrieval"}) | {bk.BertEncoder.task_name}
     assert signatures.SIGNATURES.keys() == names
+
+
+@pytest.fixture(scope="module")
+def tasks() -> dict[str, Any]:
+    return new_tasks()
+
+
+@pytest.mark.parametrize("name", ["pairs", "vectors", "numbers", "several", "cosines", "encoder"])
+def test_functions_answer_as_the_predictor(name: str, tasks: dict[str, Any]) -> None:
+    """With prompts, all poolings and other similarities; test_clients.py exports these seldom."""
+    tokenizer = Tokenizer(VOCABULARY)
+    predictor = Predictor(tasks[name], tokenizer, pairs=name in PAIRS)
+    functions = signatures.text_functions(predictor, InGraphTokenizer(tokenizer, portable=True))
+    columns = columns_of(name, texts_with([], 64))
+    outputs = functions[signatures.DEFAULT](**{key: tf.constant(columns[key]) for key in columns})
+
+    def found(output: str, row: int) -> Any:
+        return outputs[output][row].numpy()
+
+    CHECKS[name](found, predictor, list(columns.values()))
