@@ -51,15 +51,15 @@ class Corpus:
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str], verify: bool = False) -> Corpus:
-        """Opens a store; the files are mapped, not read.
+        """Open the store in a folder. The files are mapped to memory, and not read.
 
         Args:
             directory: the folder.
-            verify: read everything: compare every byte with the manifest (sha256), not only sizes
-                and counts, and look whether offsets ascend.
+            verify: True also reads all files, compares their sha256 with the manifest, and checks
+                that offsets ascend. False compares sizes and counts only.
 
         Raises:
-            ArtifactError: no store, or a damaged one; names the file.
+            ArtifactError: the folder has no store, or a damaged one. The message names the file.
         """
         folder = Path(directory)
         manifest = _read_manifest(folder)
@@ -84,7 +84,10 @@ class Corpus:
 
     @classmethod
     def from_ids(cls, documents: Iterable[Iterable[Sequence[int]]]) -> Corpus:
-        """A corpus in memory: documents of sentences of ids, the empty ones dropped."""
+        """Build a corpus in memory from documents, each a sequence of sentences of token ids.
+
+        Empty sentences and documents are dropped.
+        """
         kept = [[list(ids) for ids in sentences if len(ids)] for sentences in documents]
         kept = [sentences for sentences in kept if sentences]
         flat = list(chain.from_iterable(kept))
@@ -102,22 +105,22 @@ class Corpus:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens; special ones are not stored."""
+        """Number of tokens. Special tokens are not stored."""
         return len(self.tokens)
 
     @property
     def num_sentences(self) -> int:
-        """Sentences of all documents."""
+        """Number of sentences in all documents."""
         return len(self.sentence_starts) - 1
 
     @property
     def num_documents(self) -> int:
-        """Documents."""
+        """Number of documents."""
         return len(self.document_starts) - 1
 
     @property
     def fingerprint(self) -> str:
-        """A sha256 that is equal where the arrays and the tokenizer are."""
+        """A sha256 of the arrays and the tokenizer, which tells if two corpora are the same."""
         digests = {name: file["sha256"] for name, file in self.manifest["files"].items()}
         identity = json.dumps([digests, self.manifest.get("tokenizer")], sort_keys=True)
         return hashlib.sha256(identity.encode()).hexdigest()
@@ -135,20 +138,20 @@ class Corpus:
 
 
 def token_dtype(vocab_size: int) -> np.dtype:
-    """Return the dtype in which the ids of a vocabulary are stored."""
+    """Return the dtype of stored token ids: uint16, or int32 for more than 65,535 tokens."""
     return np.dtype(_TOKEN_DTYPES[vocab_size > 65_535])
 
 
 def make_manifest(
     dtype: np.dtype, counts: Mapping[str, int], files: Mapping[str, tuple[int, str]], **about: Any
 ) -> dict[str, Any]:
-    """A manifest.
+    """Return the manifest of a store.
 
     Args:
-        dtype: of the tokens.
-        counts: of tokens, sentences, documents and whatever else was counted.
-        files: size and sha256 of each.
-        about: more of it, such as the tokenizer.
+        dtype: dtype of the tokens.
+        counts: number of "tokens", "sentences", "documents" and other things.
+        files: size in bytes and sha256 of each file, by its name.
+        about: further entries, such as the tokenizer.
     """
     return {
         "format": _FORMAT,
@@ -161,10 +164,11 @@ def make_manifest(
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a store, with format and version checked."""
     path = folder / MANIFEST
     try:
-        path.open("rb").close()  # for the reason why it cannot be opened
-        manifest = file_io.read_json(path, file_io.LARGE)  # it names every file of the corpus
+        path.open("rb").close()  # raises the OSError that the message below needs
+        manifest = file_io.read_json(path, file_io.LARGE)  # large: it names every source file
     except ArtifactError as error:
         raise ArtifactError(f"{error} Prepare the corpus again.") from None
     except OSError as error:
@@ -175,21 +179,27 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             f"{path}: {error.strerror}, so the folder is not a corpus. {hint}"
         ) from None
     is_object = file_io.is_object(manifest)
-    found = [manifest.get(key) for key in ("format", "version")] if is_object else None
-    if found != [_FORMAT, _VERSION]:
+    identity = [manifest.get(key) for key in ("format", "version")] if is_object else None
+    if identity != [_FORMAT, _VERSION]:
         raise ArtifactError(
-            f"{path}: format and version must be {[_FORMAT, _VERSION]}. Received: {found}. "
+            f"{path}: format and version must be {[_FORMAT, _VERSION]}. Received: {identity}. "
             "Prepare the corpus again with this version."
         )
     return manifest
 
 
 def _map(path: Path, manifest: dict[str, Any], verify: bool) -> np.ndarray:
-    """Maps a file of a store, once it is what the manifest says."""
+    """Return a file of a store as a memory map, if it has the size that the manifest says.
+
+    Args:
+        path: the file.
+        manifest: the manifest of its store.
+        verify: whether to compare the sha256 too, for which the file is read.
+    """
     try:
         expected, counts = manifest["files"][path.name], manifest["counts"]
         size, digest = int(expected["size"]), str(expected["sha256"])
-        if manifest["dtype"] not in _TOKEN_DTYPES:  # an object's bytes would be a pointer
+        if manifest["dtype"] not in _TOKEN_DTYPES:  # dtype object would read bytes as pointers
             raise ValueError(f"dtype must be one of {_TOKEN_DTYPES}, not {manifest['dtype']!r}")
         dtype = np.dtype(manifest["dtype"]) if path.name == TOKENS else OFFSET
         length = int(counts[path.name.removesuffix(".bin")]) + (path.name != TOKENS)
@@ -198,11 +208,12 @@ def _map(path: Path, manifest: dict[str, Any], verify: bool) -> np.ndarray:
             f"{path.with_name(MANIFEST)}: the manifest is damaged. Received: {error!r}. "
             "Prepare the corpus again."
         ) from None
-    found = path.stat().st_size if path.is_file() else None
-    if not found == size == length * dtype.itemsize:
+    size_on_disk = path.stat().st_size if path.is_file() else None
+    if not size_on_disk == size == length * dtype.itemsize:
         raise ArtifactError(
             f"{path}: must have {size:,} bytes, for {length:,} numbers of dtype {dtype}. Received: "
-            f"{'no such file' if found is None else f'{found:,} bytes'}. Prepare the corpus again."
+            f"{'no such file' if size_on_disk is None else f'{size_on_disk:,} bytes'}. "
+            "Prepare the corpus again."
         )
     if verify:
         with path.open("rb") as file:

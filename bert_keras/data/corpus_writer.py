@@ -1,6 +1,7 @@
-"""Writing token stores in bounded memory: the same bytes for any number of workers.
+"""Writing token stores in bounded memory, with the same bytes for any number of workers.
 
-Only a few blocks are in memory at a time, and their borders do not depend on who tokenises them.
+Text is tokenised in blocks, of which only a few are in memory at a time. The number of workers does
+not change the blocks.
 """
 
 from __future__ import annotations
@@ -34,39 +35,45 @@ from bert_keras.tokenizers.files import FILES as TOKENIZER_FILES
 if TYPE_CHECKING:
     from bert_keras.tokenizers import Tokenizer
 
-if TYPE_CHECKING:
-    from bert_keras.tokenizers import Tokenizer
-
 BLOCK = 2**20  # characters of text that are tokenised at once
-WINDOW = 8  # blocks per worker that are on their way: while the first is slow the others go on
-_WAITING = 6  # of them per worker process, which must not wait while this one tokenises a block
+# Blocks per worker that are submitted and not yet written: if the first one is slow, the workers
+# go on with the others.
+WINDOW = 8
+# Blocks per worker process that wait for it, so that it has work while this process tokenises one.
+_WAITING = 6
 
 
 @dataclass
 class TextBlock:
-    """Sentences that follow each other in one split of the documents."""
+    """Block of sentences that follow each other in one split of the documents.
+
+    Attributes:
+        split: name of the split: "train" or "held_out".
+        texts: the sentences.
+        ends: number of sentences of the block before the end of each document that ends in it.
+    """
 
     split: str
     texts: list[str] = field(default_factory=list[str])
-    ends: list[int] = field(default_factory=list[int])  # sentences before the ends of documents
+    ends: list[int] = field(default_factory=list[int])
 
 
 class EncodedBlock(NamedTuple):
-    """The token ids of a block."""
+    """Token ids of a block of sentences."""
 
-    tokens: np.ndarray  # of token_dtype [tokens]
-    lengths: np.ndarray  # int64 [sentences], in tokens
-    text_bytes: int  # in UTF-8
+    tokens: np.ndarray  # ids of all sentences, of dtype `token_dtype`: [tokens]
+    lengths: np.ndarray  # tokens of each sentence: int64 [sentences]
+    text_bytes: int  # size of the text in UTF-8
 
 
 def text_blocks(
     documents: Iterable[Iterable[str]], split_of: Callable[[int], str]
 ) -> Iterator[TextBlock]:
-    """Packs documents into blocks of about `BLOCK` characters, each split on its own.
+    """Yield the sentences of documents in blocks of about `BLOCK` characters, by split.
 
     Args:
-        documents: of sentences. A long one goes on in the next block of its split.
-        split_of: the split of a document, from its index.
+        documents: documents of sentences. A long one goes on in the next block of its split.
+        split_of: returns the split of a document, from its index.
     """
     open_blocks: dict[str, TextBlock] = {}
     sizes: dict[str, int] = defaultdict(int)
@@ -75,7 +82,7 @@ def text_blocks(
         block = open_blocks.setdefault(split, TextBlock(split))
         for text in document:
             block.texts.append(text)
-            sizes[split] += len(text) + 1  # empty ones take room too
+            sizes[split] += len(text) + 1  # empty sentences take memory too
             if sizes[split] >= BLOCK:
                 yield open_blocks.pop(split)
                 block = open_blocks[split] = TextBlock(split)
@@ -85,7 +92,7 @@ def text_blocks(
 
 
 def encode_block(tokenizer: Tokenizer, texts: list[str]) -> EncodedBlock:
-    """The ids of a block's sentences."""
+    """Tokenise the sentences of a block."""
     ids, lengths = tokenizer.ragged_ids(texts)
     tokens = ids.astype(token_dtype(tokenizer.vocab_size))
     return EncodedBlock(tokens, lengths, len("".join(texts).encode(errors="surrogatepass")))
@@ -94,9 +101,10 @@ def encode_block(tokenizer: Tokenizer, texts: list[str]) -> EncodedBlock:
 def encode_blocks(
     source: Iterable[TextBlock], tokenizer: Tokenizer, workers: int
 ) -> Generator[tuple[TextBlock, EncodedBlock]]:
-    """Tokenises blocks in `workers` processes, of which this is one; yields them in order.
+    """Tokenise blocks in `workers` processes, including this one, and yield them in order.
 
-    This one reads, and takes what the others, which take a while to start, have no time for.
+    This process reads the text. It also tokenises a block if the others have enough waiting, for
+    example while they start.
 
     Raises:
         ResourceError: a worker was killed or could not start.
@@ -105,7 +113,7 @@ def encode_blocks(
         for block in source:
             yield block, encode_block(tokenizer, block.texts)
         return
-    # Spawned: a fork of a process that runs a framework's threads may hang.
+    # Processes are spawned, because a fork of a process with a framework's threads may hang.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers - 1, context, _start_worker, (tokenizer,))
     pending: deque[tuple[TextBlock, Future[EncodedBlock]]] = deque()
@@ -132,6 +140,7 @@ def encode_blocks(
 
 
 def _done(encoded: EncodedBlock) -> Future[EncodedBlock]:
+    """Return a future of a block that is tokenised already."""
     future: Future[EncodedBlock] = Future()
     future.set_result(encoded)
     return future
@@ -141,6 +150,7 @@ _tokenizer: Tokenizer | None = None  # of a worker process
 
 
 def _start_worker(tokenizer: Tokenizer) -> None:
+    """Prepare a worker process: keep the tokenizer, and end with the parent process."""
     global _tokenizer
     _tokenizer = tokenizer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
@@ -148,19 +158,20 @@ def _start_worker(tokenizer: Tokenizer) -> None:
 
 
 def _end_with_parent() -> None:
-    """A killed parent cannot end its workers, and they would wait for work for ever."""
+    """End this worker when its parent ends. A killed parent cannot end it, and it would wait."""
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)
 
 
 def _encode_in_worker(texts: list[str]) -> EncodedBlock:
+    """Tokenise a block in a worker process, with the tokenizer that it keeps."""
     assert _tokenizer is not None
     return encode_block(_tokenizer, texts)
 
 
 # === Writing ===
-# The folder of a corpus appears under its name complete and on the disk, or not at all.
+# The folder of a corpus gets its name when all files are complete and on the disk.
 
 
 TRAIN, HELD_OUT = "train", "held_out"
@@ -176,28 +187,28 @@ def write(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, store.Corpus]:
-    """Tokenises documents into a new folder: `train`, `held_out` and the tokenizer's files.
+    """Tokenise documents into a new folder: `train`, `held_out` and the tokenizer's files.
 
     Sentences and documents without tokens are dropped, and counted in the manifests.
 
     Args:
         directory: the folder to make.
         documents: documents of sentences, read once; see `read`.
-        tokenizer: makes the ids.
-        validation_split: share of the documents that become `held_out`, rounded to one of every
-            `stride(validation_split)`; 0: none.
-        workers: processes that tokenise, this one included. The others are started afresh: a
-            script must call this below `if __name__ == "__main__":`.
-        overwrite: replace a corpus that is there, once the new one is complete.
+        tokenizer: tokenizer that encodes the sentences.
+        validation_split: share of the documents in `held_out`. It is rounded to one of every
+            `stride(validation_split)` documents. 0 writes no `held_out`.
+        workers: number of processes that tokenise, including this one. The others are spawned, so
+            a script must call this below `if __name__ == "__main__":`.
+        overwrite: whether to replace a corpus in the folder, once the new one is complete.
         progress: called with (documents written, None, "documents").
 
     Returns:
-        The corpora by name.
+        The corpora by name: "train", and "held_out" unless `validation_split` is 0.
 
     Raises:
-        DataError: too few documents: none to train on, or none to hold out.
-        UsageError: the folder is taken.
-        ResourceError: the disk is full, a worker was killed, another process writes this folder.
+        DataError: too few documents, so that a part has none.
+        UsageError: the folder has a corpus already, or other files.
+        ResourceError: the disk is full, a worker was killed, or another process writes the folder.
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1. Received: {workers}")
@@ -232,36 +243,41 @@ def write(
 
 
 def stride(validation_split: float) -> int:
-    """Of how many documents one is held out; 0: of none."""
+    """Return n if one of every n documents is held out, and 0 if none is. 0.02 gives 50."""
     if not 0 <= validation_split <= 0.5:
         raise ValueError(f"validation_split must be from 0 to 0.5. Received: {validation_split}")
     return round(1 / validation_split) if validation_split else 0
 
 
 def split_of(index: int, validation_split: float) -> str:
-    """Return the part of a document: the second of every `stride(validation_split)` is held out.
+    """Return the split of a document: "held_out" for the second of every n documents, or "train".
+
+    n is `stride(validation_split)`.
 
     Args:
-        index: of the document as it was read, from 0. Nothing else decides.
-        validation_split: share of the documents.
+        index: number of the document in the order of reading, from 0.
+        validation_split: share of the documents that are held out.
     """
     step = stride(validation_split)
     return HELD_OUT if step and index % step == 1 else TRAIN
 
 
 def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -> None:
-    """Raises the `UsageError` of `write` where the folder is taken."""
+    """Raise a `UsageError` if `write` cannot write to a folder.
+
+    The folder must be new, empty or, with `overwrite`, hold a corpus and nothing else.
+    """
     folder = Path(directory)
     if not folder.exists():
         return
-    found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
-    if not found:
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
+    if not names:
         return
-    others = set(found) - {TRAIN, HELD_OUT, *TOKENIZER_FILES}
+    others = set(names) - {TRAIN, HELD_OUT, *TOKENIZER_FILES}
     if others or not (folder / TRAIN / store.MANIFEST).is_file():
         raise UsageError(
             f"{folder}: the folder for a corpus must be new, empty or hold a corpus. "
-            f"Received: a folder with {', '.join(found[:5])}. Name another folder."
+            f"Received: a folder with {', '.join(names[:5])}. Name another folder."
         )
     if not overwrite:
         raise UsageError(
@@ -271,7 +287,13 @@ def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -
 
 
 class _Store:
-    """A store in the making. However large it gets, only counts are kept in memory."""
+    """Writer of one token store. It keeps only counts in memory, and writes arrays as they come.
+
+    Args:
+        folder: folder to make for the store.
+        unk_id: token id of [UNK], which is counted for the manifest.
+        files: closes the open files of the store.
+    """
 
     def __init__(self, folder: Path, unk_id: int, files: ExitStack):
         folder.mkdir()
@@ -281,12 +303,12 @@ class _Store:
             for name in (store.TOKENS, store.SENTENCES, store.DOCUMENTS)
         }
         self.counts: Counter[str] = Counter()
-        self._last_end = 0  # of a document, in sentences
+        self._last_end = 0  # end of the last complete document, in sentences of the store
         for name in (store.SENTENCES, store.DOCUMENTS):
             self._files[name].write(np.zeros(1, store.OFFSET).tobytes())
 
     def append(self, block: EncodedBlock, ends: list[int]) -> None:
-        """Adds the sentences of a block; documents end before those in `ends`."""
+        """Add the sentences of a block. See `TextBlock` for the ends of its documents."""
         counts, filled = self.counts, block.lengths > 0
         sentence_ends = counts["tokens"] + np.cumsum(block.lengths[filled])
         before = np.concatenate(([0], np.cumsum(filled)))
@@ -309,7 +331,7 @@ class _Store:
             counts[name] += int(number)
 
     def finish(self, dtype: np.dtype, **about: Any) -> None:
-        """Writes the manifest."""
+        """Close the files and write the manifest. See `make_manifest` for the arguments."""
         files: dict[str, tuple[int, str]] = {}
         for name, file in self._files.items():
             file.close()
@@ -323,7 +345,7 @@ class _Store:
 
 @contextmanager
 def _new_folder(target: Path, overwrite: bool) -> Generator[Path]:
-    """Yields a folder to fill, which becomes `target` when the block ends without error."""
+    """Return a context with a new folder, which becomes `target` if the context has no error."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with one_writer(target):

@@ -1,7 +1,7 @@
-"""Random draws that are pure functions of (seed, epoch, stream, row): NumPy's counter-based Philox.
+"""Random draws that are pure functions of (seed, epoch, stream, row), from counter-based Philox.
 
-Only raw 64-bit words are used: NumPy keeps the words of a bit generator the same for ever, but not
-what its `Generator` methods make of them. Philox: Salmon et al. 2011, "Parallel random numbers: as
+Only raw 64-bit words are used. NumPy guarantees the words of a bit generator for all versions, but
+not the numbers of its `Generator` methods. Philox: Salmon et al. 2011, "Parallel random numbers: as
 easy as 1, 2, 3".
 """
 
@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-_WORDS_PER_BLOCK = 4
+_WORDS_PER_BLOCK = 4  # words that Philox draws for each value of its counter
 
 
 class Stream(IntEnum):
@@ -44,9 +44,10 @@ class Draws:
                 raise ValueError(f"{name} must be in [0, 2**64). Received: {getattr(self, name)}")
 
     def rows(self, stream: Stream, first: int, count: int, width: int) -> np.ndarray:
-        """Rows `first` to `first + count` of a stream: uint64 [count, width].
+        """Return the rows from `first` up to `first + count` of a stream: uint64 [count, width].
 
-        A row depends on its number and on `width`, never on which rows are drawn with it.
+        A row is `width` random words. It depends on its number and on `width`, and not on the rows
+        that are drawn with it.
         """
         blocks = -(-width // _WORDS_PER_BLOCK)
         philox = np.random.Philox(
@@ -57,29 +58,41 @@ class Draws:
         return words.reshape(count, blocks * _WORDS_PER_BLOCK)[:, :width]
 
     def rows_at(self, stream: Stream, numbers: np.ndarray, width: int) -> np.ndarray:
-        """The rows with these numbers, in their order: uint64 [numbers, width]."""
+        """Return the rows with these numbers, in this order: uint64 [len(numbers), width]."""
         ends = np.flatnonzero(np.diff(numbers) != 1) + 1
-        parts = np.split(numbers, ends)  # of neighbours, which are drawn at once
-        found = [self.rows(stream, int(part[0]), len(part), width) for part in parts if len(part)]
-        if len(found) == 1:  # as in most batches: nothing to put together
-            return found[0]
-        return np.concatenate(found or [np.zeros((0, width), np.uint64)])
+        parts = np.split(numbers, ends)  # runs of consecutive numbers, which are drawn at once
+        drawn = [self.rows(stream, int(part[0]), len(part), width) for part in parts if len(part)]
+        if len(drawn) == 1:  # most batches are one run, and need no copy
+            return drawn[0]
+        return np.concatenate(drawn or [np.zeros((0, width), np.uint64)])
 
     def keys(self, stream: Stream, count: int) -> np.ndarray:
-        """The first `count` words of a stream, to sort by: uint64 [count]."""
+        """Return the first `count` words of a stream, as random sort keys: uint64 [count]."""
         blocks = -(-count // _WORDS_PER_BLOCK)
         return self.rows(stream, 0, blocks, _WORDS_PER_BLOCK).ravel()[:count]
 
 
 def below(raw: np.ndarray, bound: np.ndarray | int) -> np.ndarray:
-    """Uniform integers in [0, bound) from the high half of raw words: int64, bound < 2**31.
+    """Return uniform integers in [0, bound), from the high half of random words.
 
-    No integer is more likely than another by more than bound / 2**32.
+    The probability of an integer is 1 / bound, with a relative error of at most bound / 2**32.
+
+    Args:
+        raw: random words: uint64 [...].
+        bound: number of integers, below 2**31; one for all, or one for each word.
+
+    Returns:
+        int64 of the shape of `raw`.
     """
     high = raw >> np.uint64(32)
     return ((high * np.asarray(bound, np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
 def chance(raw: np.ndarray, probability: float) -> np.ndarray:
-    """True with the given probability, to 53 bits: bool of raw's shape."""
+    """Return True for each random word with a probability, exact to 53 bits: bool [...].
+
+    Args:
+        raw: random words: uint64 [...].
+        probability: probability of True, from 0 to 1.
+    """
     return (raw >> np.uint64(11)) < np.uint64(round(probability * 2**53))

@@ -1,9 +1,9 @@
-"""The English that ships inside every CPython, as a text corpus: a demonstration needs no download.
+"""Demo corpus of the English texts in every CPython, so that a demonstration needs no download.
 
-Documents are the help topics (`pydoc_data.topics`) and the docstrings of the standard library,
-one document per module, read from its source files by `ast`: nothing of it is imported or run.
-What is not prose (code, doctests, grammar, headings, signatures) is left out, and so is every
-paragraph that was seen before, so that held-out documents repeat nothing of the others.
+Documents are the help topics (`pydoc_data.topics`) and the docstrings of the standard library, one
+document for each module. They are read from the source files by `ast`, and no module is imported
+or run. Code, doctests, grammar, headings and signatures are left out. So is every paragraph that
+came before, so that held-out documents repeat nothing of the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from bert_keras import file_io
 from bert_keras.errors import DataError
 
-# Tests, programs and bundled packages rather than the library.
+# Folders of tests, programs and bundled packages, which are not the library.
 _SKIPPED = frozenset(
     (
         *("test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo", "pydoc_data"),
@@ -27,7 +27,7 @@ _SKIPPED = frozenset(
         "__pycache__",
     )
 )
-# Fewer are hardly two sentences: the generated codecs are a hundred such files.
+# Words of a document at least. The hundred generated codecs have hardly two sentences each.
 _MIN_WORDS = 40
 
 _MARKUP = (
@@ -78,20 +78,24 @@ def write_demo_corpus(path: str | os.PathLike[str]) -> Path:
 
 
 def prose(text: str) -> list[str]:
-    """The paragraphs of a docstring or help topic that read as English, each on one line."""
+    """Return the paragraphs of English prose in a docstring or help topic, each as one line."""
     for pattern, replacement in _MARKUP:
         text = pattern.sub(replacement, text)
-    found: list[str] = []
+    paragraphs: list[str] = []
     for block, indented in _blocks(text):
         item = _ITEM.match(block)
         paragraph = block[item.end(1) :] if item else block
         if _is_prose(paragraph, strict=indented and not item):
-            found.append(paragraph[0].upper() + paragraph[1:] + "." * paragraph[-1].isalnum())
-    return found
+            full_stop = "." * paragraph[-1].isalnum()
+            paragraphs.append(paragraph[0].upper() + paragraph[1:] + full_stop)
+    return paragraphs
 
 
 def _blocks(text: str) -> Iterator[tuple[str, bool]]:
-    """Yields (block, is it indented): runs of lines between blank lines, items and headings."""
+    """Yield the blocks of a text as one line each, and whether they are indented.
+
+    A block ends at a blank line, a list item, a heading or a line with less indentation.
+    """
     lines: list[str] = []
     indent = 0
     dropping = False
@@ -125,7 +129,7 @@ def _is_prose(text: str, *, strict: bool) -> bool:
 
 
 def _texts() -> Iterator[list[str]]:
-    """Yields the texts of each document: the help topics by name, then the modules by path."""
+    """Yield the texts of each document: the help topics by name, then the modules by path."""
     root = Path(sysconfig.get_path("stdlib"))
     sources = list(_sources(root))
     if not sources:
@@ -146,7 +150,7 @@ def _texts() -> Iterator[list[str]]:
 
 
 def _sources(folder: Path) -> Iterator[Path]:
-    """Yields the library's modules under `folder`, in the order of their names."""
+    """Yield the library's modules under `folder`, in the order of their names."""
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
         if entry.name in _SKIPPED:
             continue
@@ -157,7 +161,7 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 
 def _docstrings(node: ast.AST) -> Iterator[str]:
-    """Yields the docstrings of a module, its classes and functions, in the order of the source."""
+    """Yield the docstrings of a module, its classes and functions, in the order of the source."""
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         text = ast.get_docstring(node)
         if text:

@@ -1,15 +1,17 @@
 """Masked language modelling: choice of masked tokens, and batches with new masks every epoch.
 
-15 % of the text is predicted; of it 80 % become [MASK], 10 % another token, 10 % stay (Devlin et
-al., 2019, §3.1). Chosen are tokens, whole words, or spans of words (Joshi et al., 2020, SpanBERT).
-Special tokens are neither predicted nor put in. [UNK] counts among them: unlike the original,
-which would teach the model to answer [UNK]. Names: B batch, T row length, P predictions.
+15 % of the tokens are predicted: 80 % of these become [MASK], 10 % become another token, and 10 %
+stay as they are (Devlin et al., 2019, §3.1). Tokens, whole words, or spans of words are chosen
+(Joshi et al., 2020, SpanBERT). Special tokens are not predicted, and do not replace other tokens.
+Unlike in BERT's code this includes [UNK], so that a model does not learn to predict [UNK].
+
+Names in shapes: B rows of a batch, T tokens of a row, P predictions of a row.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,41 +22,39 @@ from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.features import MASK_POSITIONS, MLM, PADDING_MASK, TOKEN_IDS
 from bert_keras.tokenizers import Tokenizer
 
-if TYPE_CHECKING:
-    from bert_keras.tokenizers import Tokenizer
-
 UNITS = ("token", "whole_word", "span")
-# Of 32 bits: below the first [MASK], below the second another token.
+# Bounds for 32 random bits: [MASK] below the first, another token below the second.
 _MASKED, _REPLACED = (np.uint64(math.ceil(share * 2**32)) for share in (0.8, 0.9))
-_SPAN_END = 0.2  # SpanBERT, §3.1: lengths are geometric, at most ten words, 3.8 in the mean
+# SpanBERT, §3.1: the lengths of spans are geometric, at most ten words, and 3.8 words on average.
+_SPAN_END = 0.2
 _LONGEST_SPAN = 10
 _HALF = np.uint64(32)
-_COLUMN = np.uint64(0xFFFF)  # low bits of a key: where it stands in its row
-_LAST = ~np.uint64(0)
+_COLUMN = np.uint64(0xFFFF)  # low bits of a sort key, which hold its column
+_LAST = ~np.uint64(0)  # sort key of columns that are never chosen
 
 
 class Masked(NamedTuple):
-    """A batch with masks; in unused slots positions, labels and weights are 0."""
+    """Batch with masked tokens. Unused predictions have position, label and weight 0."""
 
     token_ids: np.ndarray  # int32 [B, T]
-    positions: np.ndarray  # int32 [B, P], ascending
-    labels: np.ndarray  # int32 [B, P]
+    positions: np.ndarray  # columns of the predictions: int32 [B, P], ascending
+    labels: np.ndarray  # their tokens before masking: int32 [B, P]
     weights: np.ndarray  # float32 [B, P]
 
 
 class Masking:
-    """Masks batches; a pure function of tokens and random words.
+    """Masking of batches, as a pure function of tokens and random words.
 
-    A row gets max(1, round(rate * tokens)) predictions, at most `max_predictions_per_seq`; none
-    where it has no token to predict. Whole words: a word that would exceed that number is passed
-    over, as in the original, so a row may get fewer. Spans: the last one is cut at that number,
-    between words, as in SpanBERT.
+    A row gets max(1, round(rate * tokens)) predictions, at most `max_predictions_per_seq`, and none
+    if it has only special tokens. Whole words: a word that would exceed this number is skipped, as
+    in BERT's code, so a row may get fewer. Spans: the last one is cut at this number, between
+    words, as in SpanBERT.
 
     Args:
-        tokenizer: names the special tokens and the pieces that continue a word.
+        tokenizer: tokenizer with the special tokens and the pieces that continue a word.
         unit: "token", "whole_word" or "span".
-        rate: share of the text that is predicted, in (0, 1).
-        max_predictions_per_seq: P.
+        rate: share of the tokens that are predicted, in (0, 1).
+        max_predictions_per_seq: P, the maximum number of predictions in a row.
 
     Raises:
         ValueError: an argument is out of range, or the vocabulary has nothing but special tokens.
@@ -84,40 +84,47 @@ class Masking:
             )
 
     def width(self, length: int) -> int:
-        """Random words that a row of `length` tokens needs."""
+        """Return the number of random words that a row of `length` tokens needs.
+
+        Two for each token: one to choose tokens, one for their replacement. Spans need a third one
+        for their lengths.
+        """
         return length * (3 if self.unit == "span" else 2)
 
     def __call__(self, token_ids: np.ndarray, is_text: np.ndarray, raw: np.ndarray) -> Masked:
-        """Masks a batch.
+        """Mask a batch.
 
         Args:
             token_ids: int32 [B, T], T < 2**16.
-            is_text: bool [B, T], False for the row's own special tokens and padding.
-            raw: uint64 [B, width(T)].
+            is_text: bool [B, T], False for the special tokens of the row and for padding.
+            raw: random words: uint64 [B, width(T)].
         """
         length = token_ids.shape[1]
-        columns, fate_at, count = self._chosen(token_ids, is_text, raw)
+        columns, draw_columns, count = self._chosen(token_ids, is_text, raw)
         used = np.arange(self.max_predictions_per_seq) < count
         places = _flat_index(columns, length)
         labels = token_ids.take(places)
-        # A draw's high half is a token's fate, its low half tells what may take its place.
+        # The high half of a draw decides between [MASK], another token and the token itself. The
+        # low half chooses the other token.
         draws = _gather(raw, length + columns)
-        fates = (draws if fate_at is columns else _gather(raw, length + fate_at)) >> _HALF
+        is_shared = draw_columns is not columns  # the tokens of a span share one decision
+        decisions = (_gather(raw, length + draw_columns) if is_shared else draws) >> _HALF
         others = self._replacements.take(below(draws << _HALF, len(self._replacements)))
-        seen = np.where(fates < _REPLACED, others, labels)
-        seen[fates < _MASKED] = self._mask_id
+        inputs = np.where(decisions < _REPLACED, others, labels)
+        inputs[decisions < _MASKED] = self._mask_id
         masked_ids = token_ids.copy()
-        masked_ids.put(places[used], seen[used])
+        masked_ids.put(places[used], inputs[used])
         return Masked(masked_ids, columns.astype(np.int32), labels * used, used.astype(np.float32))
 
     def _chosen(
         self, token_ids: np.ndarray, is_text: np.ndarray, raw: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Choose the tokens that are predicted.
+        """Choose the tokens that are predicted. The arguments are those of `__call__`.
 
         Returns:
-            Its columns, ascending, then zeros, and where the fate of each is drawn: int64 [B, P];
-            how many a row has: int64 [B, 1].
+            The columns of the predictions, ascending and followed by zeros: int64 [B, P]; the
+            columns of the draws that decide on their replacement, the same but for spans: int64
+            [B, P]; and the number of predictions in each row: int64 [B, 1].
         """
         length = token_ids.shape[1]
         keys = raw[:, :length]
@@ -128,7 +135,7 @@ class Masking:
             return columns, columns, budget
         word = eligible & ~(self._continues.take(token_ids) & _shifted(eligible))
         begins: np.ndarray | None = None
-        if self.unit == "span":  # its words have the key of its first token, and the fate
+        if self.unit == "span":  # all words of a span have the key and the draw of its first token
             begins = _last_true(
                 word & (_span_starts(word, raw[:, 2 * length :]) | ~_shifted(eligible))
             )
@@ -147,11 +154,21 @@ class Masking:
     def _words(
         self, eligible: np.ndarray, word: np.ndarray, keys: np.ndarray, budget: np.ndarray
     ) -> np.ndarray:
-        """Takes words in the order of their keys until the budget is spent: bool [B, T]."""
+        """Choose words in the order of their keys until the budget is spent.
+
+        Args:
+            eligible: tokens that may be predicted: bool [B, T].
+            word: the first token of each word: bool [B, T].
+            keys: random words to sort by: uint64 [B, T].
+            budget: number of tokens to predict in each row: int64 [B, 1].
+
+        Returns:
+            The tokens of the chosen words: bool [B, T].
+        """
         size, length = word.shape
         keys = _with_columns(keys, word)
         keys.sort(axis=1)  # the words of a span share their high bits, and stay in order
-        if self.unit == "span":  # nothing is passed over: a word has a token at least
+        if self.unit == "span":  # no word is skipped, and each has at least one token
             keys = keys[:, : self.max_predictions_per_seq]
         is_word = keys != _LAST
         order = np.where(is_word, keys & _COLUMN, np.uint64(0)).astype(np.int64)
@@ -165,25 +182,34 @@ class Masking:
             taken |= take
             budget = budget - (tokens * take).sum(axis=1, keepdims=True)
             fits = fits & ~take & (tokens <= budget)
-            # A word too long now is too long for ever: the budget only shrinks.
+            # Words that are too long now stay so, because the budget only shrinks.
             if self.unit != "whole_word" or not fits.any():
                 break
         return _gather(_scatter_true(taken, order, length), first) & eligible
 
 
 def _with_columns(keys: np.ndarray, flags: np.ndarray) -> np.ndarray:
-    """Keys to sort by that tell their columns in the low bits; the last of all without a flag."""
-    found = keys & ~_COLUMN
-    found |= np.arange(keys.shape[1], dtype=np.uint64)
-    found[~flags] = _LAST
-    return found
+    """Return keys [B, T] with their column in the low 16 bits, to read after sorting.
+
+    Keys without a flag become the greatest key, so that they sort behind all others.
+    """
+    sort_keys = keys & ~_COLUMN
+    sort_keys |= np.arange(keys.shape[1], dtype=np.uint64)
+    sort_keys[~flags] = _LAST
+    return sort_keys
 
 
 def _topk_smallest(flags: np.ndarray, keys: np.ndarray, count: np.ndarray, most: int) -> np.ndarray:
-    """The `count` [B, 1] columns of least keys among those with a flag, ascending, then zeros.
+    """Return the columns of the smallest keys in each row, among those with a flag.
+
+    Args:
+        flags: columns that may be chosen: bool [B, T].
+        keys: random words to sort by: uint64 [B, T].
+        count: number of columns to choose in each row: int64 [B, 1], at most `most`.
+        most: columns of the result.
 
     Returns:
-        int64 [B, most].
+        The chosen columns, ascending and followed by zeros: int64 [B, most].
     """
     size, length = flags.shape
     keys, width = _with_columns(keys, flags), min(most, length)
@@ -195,30 +221,37 @@ def _topk_smallest(flags: np.ndarray, keys: np.ndarray, count: np.ndarray, most:
     columns[unused] = _LAST
     columns.sort(axis=1)
     columns[unused] = 0
-    found = np.zeros((size, most), np.int64)
-    found[:, :width] = columns
-    return found
+    padded = np.zeros((size, most), np.int64)
+    padded[:, :width] = columns
+    return padded
 
 
 def _true_columns(flags: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """The columns with a flag, ascending, then zeros; and how many: int64 [B, most], [B, 1]."""
+    """Return the columns with a flag in each row of bool [B, T], and their number.
+
+    Returns:
+        The columns, ascending and followed by zeros: int64 [B, most]; their number: int64 [B, 1].
+    """
     size, length = flags.shape
     count = np.count_nonzero(flags, axis=1)[:, None]
-    found = np.zeros((size, most), np.int64)
-    found[np.arange(most) < count] = np.flatnonzero(flags) % length
-    return found, count
+    columns = np.zeros((size, most), np.int64)
+    columns[np.arange(most) < count] = np.flatnonzero(flags) % length
+    return columns, count
 
 
 def _scatter_true(taken: np.ndarray, order: np.ndarray, length: int) -> np.ndarray:
-    """Marks column order[b, i] wherever taken[b, i] is True, both [B, I]: bool [B, length]."""
+    """Return flags that are True at column order[b, i] if taken[b, i] is: bool [B, length].
+
+    `taken` bool and `order` int64 are [B, I].
+    """
     size = len(order)
-    found = np.zeros(size * length, np.bool_)
-    found[_flat_index(order, length)[taken]] = True
-    return found.reshape(size, length)
+    flags = np.zeros(size * length, np.bool_)
+    flags[_flat_index(order, length)[taken]] = True
+    return flags.reshape(size, length)
 
 
 def _gather(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """values[b, columns[b, i]], [B, I]: take_along_axis at half the time or less."""
+    """Return values[b, columns[b, i]]: [B, I]. NumPy's take_along_axis takes twice the time."""
     return values.take(_flat_index(columns, values.shape[1]))
 
 
@@ -228,29 +261,39 @@ def _flat_index(columns: np.ndarray, length: int) -> np.ndarray:
 
 
 def _shifted(flags: np.ndarray) -> np.ndarray:
-    """Each column's left neighbour; False in the first column."""
+    """Return the flag of each column's left neighbour, False for the first: bool [B, T]."""
     left = np.zeros_like(flags)
     left[:, 1:] = flags[:, :-1]
     return left
 
 
 def _last_true(begins: np.ndarray) -> np.ndarray:
-    """The column of the latest True at or before each column, 0 if none: int64 of begins' shape."""
+    """Return the column of the last True at or before each column, or 0: int64 [B, T].
+
+    With the first tokens of words as `begins`, this is the first token of each token's word.
+    """
     columns = np.arange(begins.shape[1], dtype=np.int64)
     return np.maximum.accumulate(np.where(begins, columns, 0), axis=1)
 
 
 def _span_starts(word: np.ndarray, raw: np.ndarray) -> np.ndarray:
-    """Lays spans of random length end to end over the words of each row; True where one begins.
+    """Divide the words of each row into spans of random lengths, and flag where a span begins.
 
-    Taking such tiles in random order chooses spans with the law of their lengths, none of which
-    overlap, without trying again and again.
+    If spans are then chosen in random order, their lengths have SpanBERT's distribution and none
+    overlap. Drawing spans at random places would need new draws for each overlap.
+
+    Args:
+        word: the first token of each word: bool [B, T].
+        raw: random words for the lengths: uint64 [B, T].
+
+    Returns:
+        bool [B, T]; the flag of the first token of a word counts.
     """
     chances = _SPAN_END * (1 - _SPAN_END) ** np.arange(_LONGEST_SPAN)
     edges = np.cumsum(chances[:-1]) / chances.sum()
     lengths = 1 + np.searchsorted(edges, (raw >> _HALF).astype(np.float64) / 2**32, side="right")
     size, length = word.shape
-    begins = np.zeros((size, length + 1), np.bool_)  # by word number; the last column is a bin
+    begins = np.zeros((size, length + 1), np.bool_)  # by word; the last column takes the rest
     begins[:, 0] = True
     edge = np.minimum(np.cumsum(lengths, axis=1), length)
     np.put_along_axis(begins, edge, np.True_, axis=1)
@@ -262,19 +305,20 @@ def _span_starts(word: np.ndarray, raw: np.ndarray) -> np.ndarray:
 
 
 class MaskedTexts(SupervisedExamples):
-    """Texts with masked tokens: {"mlm": int32 [B, P]}, and a weight of 1 for each prediction.
+    """Texts with masked tokens, as batches for a `MaskedLM`.
 
-    The masks of a text are a pure function of the seed, the epoch, the number of the text and the
-    length of the longest text; batches do not change them. Without a seed the texts keep their
-    order, and every epoch has the masks of the first one.
+    The targets of a batch are {"mlm": int32 [B, P]}, with a weight of 1 for each prediction. The
+    inputs also have mask_positions int32 [B, P]. The masks of a text depend on the seed, the epoch,
+    the index of the text and the length of the longest text, and not on its batch. Without a seed
+    the texts keep their order, and every epoch has the masks of the first one.
 
     Args:
-        tokenizer: of the texts.
-        rows: the texts.
-        masking: what is masked together: "token", "whole_word" or "span".
-        mask_rate: share of the tokens that is predicted.
+        tokenizer: tokenizer that encoded the texts.
+        rows: encoded texts.
+        masking: unit of masking: "token", "whole_word" or "span".
+        mask_rate: share of the tokens that are predicted.
         weights: weight of each text, float32 [texts]; None for 1.
-        options: those of `SupervisedExamples`.
+        options: options of `SupervisedExamples`.
     """
 
     def __init__(
@@ -298,14 +342,15 @@ class MaskedTexts(SupervisedExamples):
         )
 
     def batch_of(self, epoch: int, examples: np.ndarray) -> Batch:
-        """Return a batch of these texts, masked as in this epoch."""
+        """Return a batch of the texts with these indices, with the masks of an epoch."""
         x, _, _ = super().batch_of(epoch, examples)
         token_ids = x[TOKEN_IDS]
         is_text = x[PADDING_MASK] > 0  # special tokens are never predicted
         draws = Draws(self.seed or 0, epoch if self.seed is not None else 0)
-        width = self._masking.width(self._length)  # of the longest text: masks of a text alone
+        # As many draws as the longest text needs, so that the masks do not depend on the batch.
+        width = self._masking.width(self._length)
         raw = draws.rows_at(Stream.MASK, examples, width)
-        # The parts of the words for each row lie `length` apart. Padding needs none.
+        # `Masking` reads two or three parts of T draws; cut each part to the width of this batch.
         parts = raw.reshape(len(examples), -1, self._length)[:, :, : token_ids.shape[1]]
         missing = token_ids.shape[1] - parts.shape[2]
         parts = np.pad(parts, [(0, 0), (0, 0), (0, max(0, missing))])

@@ -1,4 +1,4 @@
-"""Encoded texts of any length in flat arrays, and the rows of ids cut from them."""
+"""Model inputs: encoded texts of any length in flat arrays, and padded rows made from them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ import numpy as np
 from bert_keras.features import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_keras.tokenizers import Tokenizer
 
-_TEXTS_AT_ONCE = 4096  # tokenised together, which bounds the padded matrix
+_TEXTS_AT_ONCE = 4096  # texts that are tokenised together, which bounds the padded matrix
 
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """Texts, or pairs of texts, as the model reads them, special tokens included.
+    """Texts, or pairs of texts, as token ids with special tokens, without padding.
+
+    Row i has the tokens from `bounds[i]` up to `bounds[i + 1]`.
 
     Attributes:
-        token_ids: int32 [tokens] of all rows, one after the other.
-        segment_ids: int32 [tokens], likewise.
-        bounds: int64 [rows + 1], where each row begins, and the end.
-        pad_id: what rows are filled up with.
+        token_ids: token ids of all rows, one row after another: int32 [tokens].
+        segment_ids: their segment ids: int32 [tokens].
+        bounds: index of the first token of each row, and the end: int64 [rows + 1].
+        pad_id: token id of padding.
     """
 
     token_ids: np.ndarray
@@ -33,14 +35,14 @@ class EncodedTexts:
 
     @classmethod
     def of(cls, ids: Iterable[Any], segments: Iterable[Any], pad_id: int) -> EncodedTexts:
-        """From the ids and segments of each row, sequences of whole numbers."""
+        """Build encoded texts from the token ids and segment ids of each row."""
         token_ids = [np.asarray(row, np.int32) for row in ids]
         segment_ids = [np.asarray(row, np.int32) for row in segments]
         bounds = np.cumsum([0, *map(len, token_ids)], dtype=np.int64)
-        nothing = np.zeros(0, np.int32)
+        no_ids = np.zeros(0, np.int32)  # `concatenate` needs an array if there are no rows
         return cls(
-            np.concatenate([nothing, *token_ids]),
-            np.concatenate([nothing, *segment_ids]),
+            np.concatenate([no_ids, *token_ids]),
+            np.concatenate([no_ids, *segment_ids]),
             bounds,
             pad_id,
         )
@@ -65,20 +67,20 @@ class EncodedTexts:
         return len(self.bounds) - 1
 
     def __getitem__(self, number: int) -> np.ndarray:
-        """The ids of one row."""
+        """Return the token ids of one row: int32 [tokens of the row]."""
         return self.token_ids[self.bounds[number] : self.bounds[number + 1]]
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each row: int64 [rows]."""
+        """Number of tokens of each row: int64 [rows]."""
         return np.diff(self.bounds)
 
     def inputs(self, numbers: np.ndarray, width: int) -> dict[str, np.ndarray]:
-        """Model inputs of some rows.
+        """Return the model inputs of some rows, padded to a common width.
 
         Args:
-            numbers: of the rows, of any shape [...].
-            width: length to pad to; at least that of the longest of them.
+            numbers: indices of the rows, of any shape [...], such as [B] or [B, choices].
+            width: tokens of a padded row, at least as many as the longest row has.
 
         Returns:
             `token_ids`, `segment_ids`, `padding_mask`: int32 [..., width].
@@ -91,14 +93,21 @@ class EncodedTexts:
         }
 
     def gather(self, values: np.ndarray, numbers: np.ndarray, width: int, fill: int = 0) -> Any:
-        """Values that lie as `token_ids` do, of some rows: [..., width], `fill` for padding."""
+        """Return the values of some rows, padded to a common width: [..., width].
+
+        Args:
+            values: a value for each token of `token_ids`: [tokens].
+            numbers: indices of the rows, of any shape [...].
+            width: tokens of a padded row.
+            fill: value of padding.
+        """
         within, places = self._places(numbers, width)
         if not len(values):
             return np.full(within.shape, fill, values.dtype)
         return np.where(within, values[places], np.asarray(fill, values.dtype))
 
     def _places(self, numbers: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return a mask of the columns with a token, and flat indices: [..., width] each."""
+        """Return which columns have a token, bool, and its index in `token_ids`: [..., width]."""
         columns, begin = np.arange(width), self.bounds[numbers]
         within = columns < (self.bounds[numbers + 1] - begin)[..., None]
         return within, np.where(within, begin[..., None] + columns, 0)
@@ -111,16 +120,23 @@ def encode(
     *,
     max_length: int,
 ) -> EncodedTexts:
-    """Encodes texts, or pairs, as `tokenizer(texts, pairs)` does; longer ones are cut."""
+    """Encode texts, or pairs of texts, as `tokenizer(texts, pairs)` does, but without padding.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        texts: one text for each row.
+        pairs: the second text of each row, or None.
+        max_length: maximum number of tokens in a row; tokens of the longer text are cut.
+    """
     ids: list[np.ndarray] = []
     segments: list[np.ndarray] = []
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
         part = slice(start, start + _TEXTS_AT_ONCE)
         second = None if pairs is None else pairs[part]
-        found = tokenizer(texts[part], second, max_length=max_length)
-        token_ids = found[TOKEN_IDS]
-        segment_ids = found.get(SEGMENT_IDS, np.zeros_like(token_ids))
-        lengths = found[PADDING_MASK].sum(axis=1)
+        inputs = tokenizer(texts[part], second, max_length=max_length)
+        token_ids = inputs[TOKEN_IDS]
+        segment_ids = inputs.get(SEGMENT_IDS, np.zeros_like(token_ids))
+        lengths = inputs[PADDING_MASK].sum(axis=1)
         ids += [row[:length] for row, length in zip(token_ids, lengths, strict=True)]
         segments += [row[:length] for row, length in zip(segment_ids, lengths, strict=True)]
     return EncodedTexts.of(ids, segments, tokenizer.pad_id)
@@ -129,7 +145,7 @@ def encode(
 def encode_apart(
     tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str], *, max_length: int
 ) -> EncodedTexts:
-    """Two rows for each pair, each text for itself: rows 0 and 1 are those of the first pair."""
+    """Encode each text of each pair in a row of its own; pair i has the rows 2i and 2i + 1."""
     both = [text for pair in zip(texts, pairs, strict=True) for text in pair]
     return encode(tokenizer, both, max_length=max_length)
 
@@ -137,10 +153,12 @@ def encode_apart(
 def framed(
     tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int] | None = None
 ) -> tuple[list[int], list[int], int]:
-    """Pieces of one text or two with the special tokens around them.
+    """Put special tokens around the ids of one or two texts: "[CLS] first [SEP] second [SEP]".
+
+    Some tokenizers put two separators between the texts, or use one segment for both.
 
     Returns:
-        The ids, the segments, and where the last text begins.
+        The token ids, the segment ids, and the column at which the last text begins.
     """
     scheme = tokenizer.scheme
     ids = [tokenizer.cls_id, *first, tokenizer.sep_id]
@@ -154,14 +172,17 @@ def framed(
 
 
 # === Spans to rows ===
-# Names: B batch, T row length. Everything is vectorised over the batch.
+# Names in shapes: B rows of a batch, T tokens of a row. All functions are vectorised over B.
 
 
-WORD_BITS = 64  # of a raw draw
+WORD_BITS = 64  # bits of a random word
 
 
 class ModelInputs(NamedTuple):
-    """A batch of model inputs, int32 [B, T], and where text is (not special, not padding)."""
+    """Batch of model inputs, int32 [B, T], and flags of the tokens that are text.
+
+    Special tokens and padding are not text.
+    """
 
     token_ids: np.ndarray
     segment_ids: np.ndarray
@@ -172,9 +193,10 @@ class ModelInputs(NamedTuple):
 def truncate(
     length_a: np.ndarray, length_b: np.ndarray, room: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths [B] once tokens are taken from the longer side, one by one, until both fit in `room`.
+    """Return the lengths of A and B, int64 [B] each, after cutting both to `room` tokens in all.
 
-    When both are equally long B gives one, as in the original recipe; closed form of that loop.
+    The result is that of BERT's code, which takes tokens from the longer span, one by one, until
+    both fit. If both are equally long, it takes one from B.
     """
     kept_a = np.minimum(length_a, np.maximum(room - length_b, -(-room // 2)))
     kept_b = np.minimum(length_b, np.maximum(room - length_a, room // 2))
@@ -182,18 +204,20 @@ def truncate(
 
 
 def front_share(removed: np.ndarray, raw: np.ndarray) -> np.ndarray:
-    """Return how many of `removed` [B] tokens to cut at the front: one raw bit, a fair coin, each.
+    """Return how many of the tokens to cut are cut at the front of a span, and not at its end.
+
+    One random bit decides for each token, as in BERT's code.
 
     Args:
-        removed: int64 [B], at most 64 * W.
-        raw: uint64 [B, W].
+        removed: number of tokens to cut, at most 64 * W: int64 [B].
+        raw: random words: uint64 [B, W].
 
     Returns:
         int64 [B].
     """
     words = np.arange(raw.shape[1], dtype=np.int64)
     bits = np.clip(removed[:, None] - WORD_BITS * words, 0, WORD_BITS).astype(np.uint64)
-    # Shifting by 64 is undefined in C, therefore by 63 and then by 1.
+    # A shift by 64 is undefined in C, so shift by 63 and then by 1.
     ones = ~((~np.uint64(0) << (bits - (bits == WORD_BITS))) << (bits == WORD_BITS))
     return np.bitwise_count(raw & ones).sum(axis=1, dtype=np.int64)
 
@@ -210,18 +234,18 @@ def assemble(
     sep_id: int,
     pad_id: int,
 ) -> ModelInputs:
-    """Gathers two spans per row into [CLS] A [SEP] B [SEP], or [CLS] A [SEP] where B is empty.
+    """Build rows of [CLS] A [SEP] B [SEP] from two spans each, or [CLS] A [SEP] if B is empty.
 
     Args:
-        tokens: the corpus, [num_tokens].
-        start_a: where A begins in tokens, [B].
-        length_a: tokens in A, [B].
-        start_b: where B begins in tokens, [B].
-        length_b: tokens in B, 0 for none, [B].
-        length: T; every row must fit, with its special tokens.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
-        pad_id: id of what fills a row.
+        tokens: tokens of the corpus, [num_tokens].
+        start_a: index in `tokens` of the first token of A, int64 [B].
+        length_a: number of tokens in A, int64 [B].
+        start_b: index in `tokens` of the first token of B, int64 [B].
+        length_b: number of tokens in B, 0 for none, int64 [B].
+        length: T. Every row must fit, with its special tokens.
+        cls_id: token id of [CLS].
+        sep_id: token id of [SEP].
+        pad_id: token id of padding.
     """
     column = np.arange(length)
     rows = np.arange(len(start_a))
@@ -234,7 +258,8 @@ def assemble(
     is_text[rows, first_sep] = False
     is_text[rows, last_sep] = False
     source = np.where(in_b, (start_b - first_sep - 1)[:, None], (start_a - 1)[:, None]) + column
-    # Beside text anything may be read, and is overwritten: quicker than to read text alone.
+    # The columns without text read any token, which is overwritten below: this is quicker than
+    # reading the columns with text only.
     token_ids = tokens.take(source, mode="clip").astype(np.int32)
     token_ids[~real] = pad_id
     token_ids[:, 0] = cls_id

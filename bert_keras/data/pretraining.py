@@ -156,6 +156,7 @@ class PretrainingExamples(BaseExamples[EpochPlan]):
         return self._batches(epoch, position, self.num_batches(epoch))
 
     def _built(self, epoch: int, first: int, last: int) -> Batch:
+        """Return the batches [first, last) of an epoch as one batch, for `BatchCache`."""
         return self.batch_of(epoch, np.arange(first * self.batch_size, last * self.batch_size))
 
     def batch_of(self, epoch: int, examples: np.ndarray) -> Batch:

@@ -1,4 +1,4 @@
-"""Sentences of a corpus, and the plan of an epoch: the two spans of each example."""
+"""Sentence pairs for pretraining: the plan of an epoch, with the two spans of each example."""
 
 from __future__ import annotations
 
@@ -16,14 +16,21 @@ if TYPE_CHECKING:
 
 
 class Sentences(NamedTuple):
-    """Sentences of 1 to `room` tokens: offsets into the tokens, and of documents into these."""
+    """Sentences of 1 to `room` tokens.
+
+    Sentence i has the tokens from `offsets[i]` up to `offsets[i + 1]` of the corpus. Document i has
+    the sentences from `documents[i]` up to `documents[i + 1]`.
+    """
 
     offsets: np.ndarray  # int64 [sentences + 1]
     documents: np.ndarray  # int64 [documents + 1]
 
 
 def sentences(corpus: Corpus, room: int) -> Sentences:
-    """The sentences of a corpus: none empty, and those longer than `room` cut into even pieces."""
+    """Return the sentences of a corpus. Those of more than `room` tokens are cut into equal pieces.
+
+    Then every sentence fits in a row. Empty documents are dropped.
+    """
     starts, documents = np.asarray(corpus.sentence_starts), np.asarray(corpus.document_starts)
     lengths = np.diff(starts)
     pieces = -(-lengths // room)
@@ -37,7 +44,7 @@ def sentences(corpus: Corpus, room: int) -> Sentences:
 
 
 def check_sentences(corpus: Corpus, text: Sentences, loss: str) -> None:
-    """Raises DataError where the sentences of a corpus cannot be examples of that kind."""
+    """Raise a `DataError` if a corpus has too few sentences or documents for a loss."""
     received = f"Received: {corpus!r}."
     if len(text.offsets) < 2:
         raise DataError(
@@ -59,39 +66,37 @@ def check_sentences(corpus: Corpus, text: Sentences, loss: str) -> None:
 
 
 # === Plan of an epoch ===
-# After the recipe of BERT (Devlin et al., 2019, appendix A.2): consecutive sentences of one
-# document up to a target length are a chunk; A is its beginning, B its rest or, half of the time,
-# text from another document, and then the rest of the chunk is put back. Where this differs, and
-# why:
+# This follows BERT (Devlin et al., 2019, appendix A.2). A chunk is consecutive sentences of one
+# document, up to a target length. A is the beginning of the chunk. B is its rest or, half of the
+# time, text from another document; the next chunk then begins with the rest. The differences are:
 #
-# - Draws are keyed by the sentence a chunk begins at, so a plan is a pure function of (seed,
-#   epoch).
-# - A chunk has two sentences where its document has them: a long or a last sentence is then not
-#   forced to a random B. Of the examples that are too many among the random ones still, some get
-#   their chunk's rest back as B (which the next chunk reads too), so that labels are half and half.
-# - B starts at a sentence drawn evenly from all other documents, not evenly from documents: else
-#   sentences of short documents would give the label away.
+# - A draw depends on the sentence at which its chunk begins, so that a plan is a pure function of
+#   (seed, epoch).
+# - A chunk has two sentences if its document has two left. BERT's code gives a random B to every
+#   chunk of one sentence. If there are still more random Bs than others, some of these examples
+#   get the rest of their chunk as B, which the next chunk reads too. So half the labels are 1.
+# - B starts at a sentence that is drawn evenly from the sentences of all other documents. If it
+#   were drawn evenly from the documents, sentences of short documents would betray the label.
 
 
-_BLOCK = 2**18  # sentences planned at a time: bounds the memory for draws
-_WORDS = 8  # raw words per sentence
+_BLOCK = 2**18  # sentences that are planned at a time, which bounds the memory for draws
+_WORDS = 8  # random words for each sentence
 
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """The examples of an epoch, in the order they are read: arrays [examples].
+    """Examples of an epoch in the order in which they are read: int64 arrays [examples].
 
-    Spans are offsets into the corpus and lengths in tokens, not truncated. Labels: for "nsp"
-    1 = B is from another document, for "sop" 1 = swapped. `dropped`: how many examples with a
-    random B were left out because too few had a follower.
+    An example has the spans A and B of the corpus, before they are truncated to fit in a row. For
+    "mlm" and "rtd" B is empty.
     """
 
-    start_a: np.ndarray
-    length_a: np.ndarray
+    start_a: np.ndarray  # index of the first token of A in the corpus
+    length_a: np.ndarray  # number of tokens of A
     start_b: np.ndarray
     length_b: np.ndarray
-    label: np.ndarray
-    dropped: int = 0
+    label: np.ndarray  # "nsp": 1 if B is from another document; "sop": 1 if A and B are swapped
+    dropped: int = 0  # examples with a random B that were left out to balance the labels
 
     def __len__(self) -> int:
         return len(self.label)
@@ -100,16 +105,16 @@ class EpochPlan:
 def plan_epoch(
     text: Sentences, draws: Draws, *, loss: str, room: int, short_seq_prob: float
 ) -> EpochPlan:
-    """Plans one epoch.
+    """Plan the examples of an epoch.
 
     Args:
-        text: the sentences, checked for the loss.
-        draws: the random words of the epoch.
-        loss: "nsp" and "sop" pair sentences; the others take as many whole sentences of a
-            document as fit (RoBERTa's DOC-SENTENCES, Liu et al., 2019, §4.2).
-        room: tokens in a row beside its special tokens.
-        short_seq_prob: share of chunks whose target is drawn from 2..room; the others aim at
-            `room`.
+        text: sentences of the corpus, checked for the loss by `check_sentences`.
+        draws: random words of the epoch.
+        loss: "nsp" and "sop" pair sentences. "mlm" and "rtd" take as many whole sentences of a
+            document as fit in a row (RoBERTa's DOC-SENTENCES, Liu et al., 2019, §4.2).
+        room: maximum number of tokens in a row without its special tokens.
+        short_seq_prob: share of chunks whose target length is drawn from 2 to `room`. The target
+            length of the others is `room`.
     """
     blocks: list[_Chunks] = []
     start, num_sentences = 0, len(text.offsets) - 1
@@ -124,7 +129,7 @@ def plan_epoch(
         blocks.append(chunks)
     chunks = _Chunks(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
     dropped = 0
-    if loss == SOP:  # documents of one sentence
+    if loss == SOP:  # drop the documents of one sentence, which have no B
         chunks = _take(chunks, np.flatnonzero(chunks.start_b < chunks.stop_b))
     if loss == NSP:
         chunks, dropped = _balance(chunks, draws)
@@ -132,7 +137,11 @@ def plan_epoch(
 
 
 class _Chunks(NamedTuple):
-    """Sentence numbers [chunks]: A is start to stop_a; its chunk goes on to stop."""
+    """Chunks as indices of sentences, each int64 [chunks]; an end is the index after the last.
+
+    A goes from `start` to `stop_a`, the whole chunk from `start` to `stop`, B from `start_b` to
+    `stop_b`. For `label` see `EpochPlan`.
+    """
 
     start: np.ndarray
     stop_a: np.ndarray
@@ -143,10 +152,12 @@ class _Chunks(NamedTuple):
 
 
 def _take(chunks: _Chunks, rows: np.ndarray) -> _Chunks:
+    """Return the chunks with these indices."""
     return _Chunks(*(column[rows] for column in chunks))
 
 
 def _document_bounds(text: Sentences, sentence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first sentence and the end of the document of each sentence: int64 [N] each."""
     document = np.searchsorted(text.documents, sentence, side="right")
     return text.documents[document - 1], text.documents[document]
 
@@ -159,7 +170,20 @@ def _chunks(
     room: int,
     short_seq_prob: float,
 ) -> tuple[_Chunks, np.ndarray, np.ndarray]:
-    """The chunk that would begin at each of `start`, its target, and where the next one begins."""
+    """Return the chunk that would begin at each sentence; `_walk` then chooses among them.
+
+    Args:
+        text: sentences of the corpus.
+        start: indices of the sentences: int64 [N].
+        raw: random words of these sentences: uint64 [N, 8].
+        loss: see `plan_epoch`, as for the arguments below.
+        room: maximum number of tokens of a chunk.
+        short_seq_prob: share of chunks with a random target length.
+
+    Returns:
+        The chunks, their target lengths in tokens [N], and the sentence at which the next chunk
+        begins [N]: the end of the chunk, or the end of A if B is from another document.
+    """
     short = chance(raw[:, 0], short_seq_prob)
     target = np.where(short, 2 + below(raw[:, 1], room - 1), room)
     aim = text.offsets[start] + target
@@ -183,9 +207,19 @@ def _chunks(
 
 
 def _walk(following: np.ndarray, low: int, start: int) -> tuple[np.ndarray, int]:
-    """The chunks reached from sentence `start`, as rows, and where the next block's first begins.
+    """Follow the chunks from sentence `start` to the end of a block.
 
-    A document ends where the next one begins, so one chain of links runs through the whole corpus.
+    A chunk begins where the one before it says, in the next document too, so that one chain of
+    chunks goes through the whole corpus.
+
+    Args:
+        following: sentence at which the next chunk begins, for each sentence of the block.
+        low: index of the first sentence of the block.
+        start: sentence at which the first chunk of the block begins.
+
+    Returns:
+        The sentences at which chunks begin, as rows of the block: int64 [chunks], and the sentence
+        at which the first chunk of the next block begins.
     """
     links: list[int] = following.tolist()
     chosen: list[int] = []
@@ -198,7 +232,14 @@ def _walk(following: np.ndarray, low: int, start: int) -> tuple[np.ndarray, int]
 def _with_random_b(
     text: Sentences, chunks: _Chunks, target: np.ndarray, raw: np.ndarray
 ) -> _Chunks:
-    """Gives the chunks of label 1 a B from another document, as long as the target leaves room."""
+    """Give the chunks of label 1 a B from another document, as long as the target length allows.
+
+    Args:
+        text: sentences of the corpus.
+        chunks: chunks with their own rest as B.
+        target: target length of each chunk in tokens, [chunks].
+        raw: one random word for each chunk: uint64 [chunks].
+    """
     first, end = _document_bounds(text, chunks.start)
     size = end - first
     start_b = below(raw, np.maximum(len(text.offsets) - 1 - size, 1))
@@ -215,10 +256,13 @@ def _with_random_b(
 
 
 def _balance(chunks: _Chunks, draws: Draws) -> tuple[_Chunks, int]:
-    """Makes labels half and half where last sentences gave too many random Bs.
+    """Make half of the labels 0 if more than half of the chunks have a random B.
 
-    First some chunks get their own rest back as B; where that is not enough (mostly documents of
-    one sentence), examples with a random B are left out. Returns also how many.
+    First, some of these chunks get their own rest as B again. If that is not enough, mostly because
+    of documents of one sentence, other chunks with a random B are left out.
+
+    Returns:
+        The chunks, and the number of chunks that are left out.
     """
     random = chunks.label == 1
     surplus = 2 * int(random.sum()) - len(random)
@@ -242,7 +286,7 @@ def _balance(chunks: _Chunks, draws: Draws) -> tuple[_Chunks, int]:
 
 
 def _in_order(text: Sentences, chunks: _Chunks, draws: Draws, loss: str, dropped: int) -> EpochPlan:
-    """Spans in tokens, in the order of a stateless permutation."""
+    """Return the chunks as spans of tokens, shuffled by the draws of the epoch."""
     order = np.argsort(draws.keys(Stream.ORDER, len(chunks.label)), kind="stable")
     start, stop_a, _, start_b, stop_b, label = _take(chunks, order)
     start_a, start_b = text.offsets[start], text.offsets[start_b]

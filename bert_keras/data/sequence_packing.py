@@ -27,13 +27,17 @@ from bert_keras.features import (
 
 
 class _Rows(NamedTuple):
-    """Rows with the same contents, as a linked list of the lengths that were added."""
+    """Rows that hold examples of the same lengths, as a linked list of what was added.
+
+    For example, rows of one example of 100 tokens and two of 10 are (number, 3, 10, 2, before),
+    where `before` is (number, 1, 100, 1, None).
+    """
 
     number: int  # number of these rows
     examples: int  # examples in each row
     length: int  # tokens of each example that was added last
-    copies: int  # number of these examples in each row
-    before: _Rows | None  # the rows before that; None: empty
+    copies: int  # examples of this length that were added to each row last
+    before: _Rows | None  # contents before that; None: empty rows
 
 
 def fill_rows(lengths: np.ndarray, row_length: int, most_examples: int | None = None) -> np.ndarray:
@@ -62,10 +66,10 @@ def fill_rows(lengths: np.ndarray, row_length: int, most_examples: int | None = 
         return np.zeros(0, np.int64)
     shortest, longest = int(lengths.min()), int(lengths.max())
     if shortest < 1 or longest > row_length:
-        wrong = shortest if shortest < 1 else longest
+        wrong_length = shortest if shortest < 1 else longest
         raise ValueError(
             f"Every example must have 1 to {row_length} tokens, to fit in a row. Received: an "
-            f"example of {wrong} tokens. Pass a larger sequence_length, or cut the examples."
+            f"example of {wrong_length} tokens. Pass a larger sequence_length, or cut the examples."
         )
     counts = np.bincount(lengths)
     places = _places(_filled(counts, row_length, most_examples or row_length))
@@ -79,7 +83,13 @@ def fill_rows(lengths: np.ndarray, row_length: int, most_examples: int | None = 
 
 
 def _filled(counts: np.ndarray, row_length: int, most: int) -> list[_Rows]:
-    """Return the contents of the rows that hold `counts[n]` examples of n tokens each."""
+    """Return the contents of the rows that hold all examples.
+
+    Args:
+        counts: counts[n] is the number of examples of n tokens: int64 [longest + 1].
+        row_length: maximum number of tokens in a row.
+        most: maximum number of examples in a row.
+    """
     tokens = int(counts @ np.arange(len(counts)))
     fewest = max(-(-tokens // row_length), -(-int(counts.sum()) // most))
     full: list[_Rows] = []
@@ -118,7 +128,7 @@ def _filled(counts: np.ndarray, row_length: int, most: int) -> list[_Rows]:
 
 
 def _places(filled: list[_Rows]) -> dict[int, list[np.ndarray]]:
-    """Return the row numbers of the examples of each length, by length."""
+    """Return the rows of the examples of each length, by length, as int64 arrays to join."""
     places: dict[int, list[np.ndarray]] = {}
     first = 0
     for rows in filled:
@@ -239,8 +249,10 @@ _TIMES_THE_MEAN = 3  # default of the maximum number of examples in a row
 
 
 class _RowPlan(NamedTuple):
-    examples: np.ndarray  # their numbers, row by row
-    bounds: np.ndarray  # the first example of each row, and the end: [rows + 1]
+    """Rows of an epoch. Row i has the examples `examples[bounds[i] : bounds[i + 1]]`."""
+
+    examples: np.ndarray  # numbers of the examples, row by row: int64 [examples]
+    bounds: np.ndarray  # int64 [rows + 1]
 
 
 class PackedExamples(BaseExamples[_RowPlan]):

@@ -47,7 +47,7 @@ def validation_split(
         first = {text: row for row, text in reversed(list(enumerate(firsts)))}
         keys = keys[[first[text] for text in firsts]]
     order = np.argsort(keys, kind="stable")
-    bounds = 1 + np.flatnonzero(np.diff(keys[order]))  # ends of the rows with one text
+    bounds = 1 + np.flatnonzero(np.diff(keys[order]))  # ends of the rows with the same first text
     wanted = rows_to_learn(count, share)
     size = min(bounds.tolist(), key=lambda bound: abs(bound - wanted), default=wanted)
     learned, validated = (np.sort(part).tolist() for part in (order[:size], order[size:]))
@@ -134,8 +134,8 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         self._token_weights = dict(token_weights or {})
         sizes = _sizes(self._labels, self._weights)
         tokens = _sizes(self._token_labels, self._token_weights)
-        wrong = {name: size for name, size in sizes if size != self.num_examples}
-        wrong |= {name: size for name, size in tokens if size != len(rows.token_ids)}
+        wrong_sizes = {name: size for name, size in sizes if size != self.num_examples}
+        wrong_sizes |= {name: size for name, size in tokens if size != len(rows.token_ids)}
         stray = (self._weights.keys() - self._labels) | (
             self._token_weights.keys() - self._token_labels
         )
@@ -144,11 +144,12 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
                 f"Weights must have the name of a label. Received: {', '.join(sorted(stray))}. "
                 f"The labels are: {', '.join([*self._labels, *self._token_labels])}"
             )
-        if wrong or left or not self.num_examples:
+        if wrong_sizes or left or not self.num_examples:
             raise ValueError(
                 "Labels and weights need one value for each example, token labels one for each "
-                f"token, and at least one example is needed. Received: {wrong or dict(sizes)} for "
-                f"{len(rows)} rows in groups of {group or 1}, {len(rows.token_ids)} tokens."
+                "token, and at least one example is needed. "
+                f"Received: {wrong_sizes or dict(sizes)} for {len(rows)} rows "
+                f"in groups of {group or 1}, {len(rows.token_ids)} tokens."
             )
         lengths = rows.lengths.reshape(self.num_examples, -1).max(axis=1)
         self.lengths: np.ndarray = lengths
@@ -221,6 +222,10 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         return np.argsort(keys, kind="stable")
 
     def _plan(self, epoch: int) -> list[np.ndarray]:
+        """Draw the batches of an epoch, each the numbers of its examples: int64 [B].
+
+        A batch with fewer examples than the others comes last.
+        """
         size, numbers = self.batch_size, self.drawn(epoch)
         if self.seed is None:
             return [numbers[start : start + size] for start in range(0, len(numbers), size)]
@@ -278,5 +283,6 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         return tokens, places
 
 
-def _sizes(*columns: Mapping[str, Any]) -> list[tuple[str, int]]:
-    return [(name, len(values)) for each in columns for name, values in each.items()]
+def _sizes(*groups: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return the names and lengths of all arrays, for example of labels and their weights."""
+    return [(name, len(values)) for arrays in groups for name, values in arrays.items()]

@@ -230,7 +230,7 @@ def test_statistics_are_what_is_read() -> None:
 def test_what_cannot_be() -> None:
     with pytest.raises(ValueError, match="batch_size must be at least 1"):
         packed(batch_size=0)
-    with pytest.raises(ValueError, match=r"1 to 16 tokens.* Received: one of 3\d"):
+    with pytest.raises(ValueError, match=r"1 to 16 tokens.* Received: an example of 3\d"):
         packed(sequence_length=16)
     with pytest.raises(ValueError, match="most_examples must be at least 1"):
         packed(max_examples=0)
