@@ -131,7 +131,10 @@ def convert(
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
 ) -> None:
-    """Write a checkpoint in another format; its tokenizer's files are copied."""
+    """Write a checkpoint in another format, with its tokenizer.
+
+    In the format hugging_face the settings of the predictor are kept too.
+    """
     from bert_keras.checkpoints import folders
     from bert_keras.loading import load_checkpoint
     from bert_keras.models import BertEncoder
@@ -142,31 +145,33 @@ def convert(
         raise UsageError(f"{target}: exists already and is not written over. Name another folder.")
     write = folders.writer_of(format)  # raises an error for a wrong format before the model is read
     load = BertEncoder.from_preset if encoder else load_checkpoint
-    is_whole = format == "hugging_face" and not encoder  # other formats have no predictor settings
-    config = read_predictor_config(source) if is_whole else PredictorConfig()
+    keeps_settings = (
+        format == "hugging_face" and not encoder
+    )  # other formats have no predictor settings
+    config = read_predictor_config(source) if keeps_settings else PredictorConfig()
     with _progress():
         model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
         write(model, target)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
-    steps = [Step("tokenizer", lambda _: _tell_tokenizer(source, target, format))]
+    steps = [Step("tokenizer", lambda _: _copy_tokenizer(source, target, format))]
     if config != PredictorConfig():
         steps.append(Step("predictor.json", lambda _: write_predictor_config(target, config)))
     try:
         run_steps(steps, None, done=f"{target}: the model is written", again=_AGAIN)
-    except StepsFailedError:
+    except StepsFailedError:  # says already what is written
         raise
     except Exception as error:
         error.add_note(f"{target}: the model is written and whole. {_AGAIN}")
         raise
 
 
-def _tell_tokenizer(source: str, target: Path, format: str) -> None:  # noqa: A002
+def _copy_tokenizer(source: str, target: Path, format: str) -> None:  # noqa: A002
     """Copy the tokenizer and print the names of its files."""
-    result = _take_tokenizer(presets.resolve_handle(source, KNOWN), target, format)
+    result = _tokenizer_files(presets.resolve_handle(source, KNOWN), target, format)
     typer.echo(f"Tokenizer: {result}")
 
 
-def _take_tokenizer(source: Path, target: Path, format: str) -> str:  # noqa: A002
+def _tokenizer_files(source: Path, target: Path, format: str) -> str:  # noqa: A002
     """Copy a tokenizer's files, or write them if the source has them in another form.
 
     Args:

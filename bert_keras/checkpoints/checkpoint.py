@@ -273,7 +273,7 @@ class Checkpoint(abc.ABC):
         expected = {entry.tensor: entry.shape for entry in entries}
         hint = _hint_of_heads(names, entries, source.shapes, expected, {*missing, *unused})
         tensors.check(source.path, source.shapes, expected, missing, unused, hint)
-        names.clear(model.weights)
+        names.set_zeros(model.weights)
         there = [entry for entry in entries if entry.tensor in source.shapes]
         not_finite = [
             entry.tensor

@@ -180,7 +180,7 @@ def load_task(
     if not load_weights and presets.is_preset(handle):
         config = PRESETS[os.fspath(handle)]
         told = hugging_face.new_head_options(task_class.__name__, config)
-        told |= _described(task_class, options)
+        told |= _with_num_classes(task_class, options)
         return task_class(encoder_class(config, dtype=dtype), **told)
     tokenizer = options.pop("tokenizer", None)
     task = make_task(
@@ -270,12 +270,15 @@ def make_task(
     """Build and fill the task of an opened checkpoint; see `Task.from_preset`."""
 
     def make(config: BertConfig, is_filled: bool, **all_options: Any) -> Task:
-        """Build the task and its encoder; see `Checkpoint.load`."""
+        """Build the task; see `Checkpoint.load`.
+
+        If the checkpoint fills the weights, no random ones are drawn for the encoder.
+        """
         with to_be_filled() if is_filled else nullcontext():
             encoder = encoder_class(config, dtype=dtype)
         return task_class(encoder, **all_options)
 
-    options = _described(task_class, options)
+    options = _with_num_classes(task_class, options)
     return opened.load(
         task_class,
         make,
@@ -288,7 +291,7 @@ def make_task(
     )
 
 
-def _described(task_class: type[Task], options: dict[str, Any]) -> dict[str, Any]:
+def _with_num_classes(task_class: type[Task], options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a task, with `num_classes` completed from its labels.
 
     Raises:

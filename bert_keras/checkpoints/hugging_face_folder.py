@@ -62,17 +62,17 @@ def state_entries(model: keras.Model, state: Mapping[str, Any]) -> list[TensorSp
 
 
 def write_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -> str | None:
-    """Write `bert_keras.safetensors`; return its sha256, or None if the model needs no such file.
+    """Write `bert_keras.safetensors`; return its sha256. Without layers to write return None.
 
     Raises:
         NumericError: if a value is not finite.
     """
     path = directory / STATE_WEIGHTS
-    kept = state_entries(model, state)
-    if not kept:
+    entries = state_entries(model, state)
+    if not entries:
         path.unlink(missing_ok=True)  # an earlier model may have left one
         return None
-    return streaming.write_safetensors(path, kept)
+    return streaming.write_safetensors(path, entries)
 
 
 def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -> None:

@@ -327,10 +327,16 @@ class Source:
         return cls(head.class_name if head else None, config, told, names, weights)
 
     def fill(self, model: BertEncoder | Task) -> None:
-        """Assign the weights of the KerasHub model to one of our models."""
+        """Assign the weights of the KerasHub model to one of our models.
+
+        Variables that KerasHub does not have, such as a bias, become zeros.
+
+        Raises:
+            NumericError: if a weight is not finite.
+        """
         for entry in _entries(self.names, model):
             entry.variable.assign(entry.leaf.ours(streaming.finite(self.weights[entry.tensor])))
-        self.names.clear(model.weights)
+        self.names.set_zeros(model.weights)
 
 
 def to_keras_hub(model: BertEncoder | Task) -> Any:

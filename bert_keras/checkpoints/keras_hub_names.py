@@ -88,7 +88,12 @@ class LaterRows(LeafRule):
 
 
 def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> BertConfig:
-    """Translate the config of a KerasHub backbone; `what` names its file or class in messages.
+    """Translate the config of a KerasHub backbone into ours.
+
+    Args:
+        backbone: description of the backbone's class.
+        values: arguments of the backbone's constructor.
+        what: name of its file or class, for messages.
 
     Raises:
         ArtifactError: if a value is missing or not supported.
@@ -106,6 +111,7 @@ def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> 
         )
     ours = {name: values[theirs] for name, theirs in backbone.keys.items()}
     ours |= {"attention_dropout": ours["dropout"], **backbone.fixed, "family": backbone.family}
+    # KerasHub's ALBERT always projects the embeddings; ours does so only for different widths.
     if backbone.family == "albert" and ours["embedding_size"] == ours["hidden_size"]:
         raise ArtifactError(f"{what}: not supported: embedding_dim=hidden_dim with a projection")
     try:

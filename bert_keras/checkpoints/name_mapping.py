@@ -176,7 +176,7 @@ class NameMap:
         order = sorted(zip((rows[path] for path in paths), range(len(variables)), strict=True))
         return FusedVariables([variables[index] for _, index in order])
 
-    def clear(self, variables: Iterable[Any]) -> None:
+    def set_zeros(self, variables: Iterable[Any]) -> None:
         """Set the variables of `zeros` to zero."""
         for variable in variables:
             if variable.path in self.zeros:

@@ -200,7 +200,10 @@ class HubFolder(Checkpoint):
         return options, self.directory / VARIABLES
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
-        """Return the variable names of the Model Garden, or those of TensorFlow 1."""
+        """Return the map from our variables to those of the SavedModel.
+
+        The names in `shapes` show whether the Model Garden or TensorFlow 1 wrote it.
+        """
         return _names(config.family, class_name, config.num_heads, shapes)
 
     def _sizes(self, family: str, shapes: Shapes) -> dict[str, Any]:

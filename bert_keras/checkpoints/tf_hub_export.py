@@ -295,7 +295,7 @@ class ExportedFolder(Checkpoint):
 
     @property
     def is_told_by_tensors(self) -> bool:
-        """False: the JSON file states the config."""
+        """False: the JSON file states the whole config, so the weights stay unopened."""
         return False
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:

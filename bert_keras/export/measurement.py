@@ -326,11 +326,11 @@ def _rows(outputs: dict[str, np.ndarray], *, is_list: bool) -> Iterator[_Told]:
         cut = slice(None) if counts is None else slice(counts[number])
         items = zip(*(np.atleast_1d(output[number])[cut] for output in said), strict=True)
         numbers = np.ravel(np.atleast_1d(row)[cut]).tolist()
-        yield numbers, [_word(word) for item in items for word in item]
+        yield numbers, [_label_or_position(word) for item in items for word in item]
 
 
-def _word(value: Any) -> str | int:
-    """Return a label as a str, a position as an int."""
+def _label_or_position(value: Any) -> str | int:
+    """Return a value of a SavedModel's output: a label, in bytes there, or a position in a text."""
     return value.decode() if isinstance(value, bytes) else int(value)
 
 

@@ -32,29 +32,37 @@ def cpu_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any
     batch, length, heads, head_size = query.shape
     if not query.size or not key.size:
         return jnp.zeros(query.shape, value.dtype)
-    at_once = _SCORES * _cores()
-    of_a_query = heads * key.shape[1]
-    queries = None
-    if of_a_query * length > _LONG * at_once:
-        queries = max(1, at_once // of_a_query)
+    scores_at_once = _SCORES * _cores()
+    scores_of_query = heads * key.shape[1]
+    queries_at_once = None
+    if scores_of_query * length > _LONG * scores_at_once:
+        queries_at_once = max(1, scores_at_once // scores_of_query)
     added = bias if mask is None else jnp.where(mask, 0.0, MASKED)
     if added is not None:
         added = jnp.broadcast_to(added, (batch, *added.shape[1:]))
-    rows = query * head_size**-0.5, key, value, added
+    batch_arrays = query * head_size**-0.5, key, value, added
 
-    def row(arrays: tuple[Any, ...]) -> Any:
+    def attend_row(arrays: tuple[Any, ...]) -> Any:
+        """Attend within one row of the batch.
+
+        Args:
+            arrays: query (already scaled) TNK, key SNK, value SNK, and what is added to the scores.
+
+        Returns:
+            TNK.
+        """
         query, key, value, added = arrays
         query, key, value = (jnp.swapaxes(x, 0, 1) for x in (query, key, value))
-        if queries is None:
+        if queries_at_once is None:
             context = _attended(query, key, value, added)
         else:
-            context = _in_parts(query, key, value, added, queries)
+            context = _in_parts(query, key, value, added, queries_at_once)
         return jnp.swapaxes(context, 0, 1)
 
-    rows_at_once = max(1, at_once // (of_a_query * length))
+    rows_at_once = max(1, scores_at_once // (scores_of_query * length))
     if rows_at_once >= batch:
-        return jax.vmap(row)(rows)
-    return lax.map(row, rows, batch_size=rows_at_once)
+        return jax.vmap(attend_row)(batch_arrays)
+    return lax.map(attend_row, batch_arrays, batch_size=rows_at_once)
 
 
 def _cores() -> int:
@@ -113,15 +121,16 @@ _AMPERE = 8.0  # the compute capability of the first GPUs for cuDNN's kernel
 
 
 def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
-    """See `kernels.fused_attention`."""
+    """Attend by cuDNN, by parts on one CPU, or else by Keras; see `kernels.fused_attention`."""
     is_padding = mask is None or mask.shape[2] == 1
     if bias is None and is_padding and has_flash(str(query.dtype)):
         try:
             return flash(query, key, value, mask)
-        except (NotImplementedError, RuntimeError) as error:  # of a head size, or without cuDNN
+        except (NotImplementedError, RuntimeError) as error:
+            # cuDNN is missing, or does not support this head size: `attention_kernel` says so.
             _REFUSALS[:] = [str(error)]
-    is_known = all(isinstance(size, int) for x in (query, key) for size in x.shape)
-    if is_known and _is_processor():
+    has_static_shapes = all(isinstance(size, int) for x in (query, key) for size in x.shape)
+    if has_static_shapes and _is_processor():
         return cpu_attention(query, key, value, bias, mask)
     return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
 
@@ -216,22 +225,23 @@ def _compute_capability() -> float:
 # === Operations ===
 
 
-_DRAWS = 2**32
-_STRIDE, _TURN = 0x9E3779B9, 0x85EBCA6B  # odd, so that positions and calls all differ
+_HASHES = 2**32  # number of different ones
+_POSITION_STRIDE, _CALL_STRIDE = 0x9E3779B9, 0x85EBCA6B  # odd, so that no two hashes coincide
 
 
 def dropped(x: Any, rate: float, seed: Any) -> Any:
-    """Draw by a hash of position and seed; see `kernels.dropped`.
+    """Apply dropout, with a hash of position and seed as random bits; see `kernels.dropped`.
 
     XLA computes the hash within the operation that drops. JAX's own generator, Threefry, is a loop
-    over memory on a CPU. Nothing is kept for the gradient, which computes the hash again.
+    over memory on a CPU. The mask is not stored for the gradient: XLA computes the hash again.
     """
-    threshold = jnp.uint32(min(round(rate * _DRAWS), _DRAWS - 1))
+    threshold = jnp.uint32(min(round(rate * _HASHES), _HASHES - 1))
     first, second = (seed[number].astype(jnp.uint32) for number in (0, 1))
-    places = lax.iota(jnp.uint32, x.size).reshape(x.shape)
-    draws = _mixed(places * jnp.uint32(_STRIDE) + first)
+    positions = lax.iota(jnp.uint32, x.size).reshape(x.shape)
+    draws = _mixed(positions * jnp.uint32(_POSITION_STRIDE) + first)
     # With the first number of the seed only, two layers would drop the same pattern, shifted.
-    key = _mixed(first + jnp.uint32(_TURN)) ^ (second * jnp.uint32(_TURN) + jnp.uint32(1))
+    key = _mixed(first + jnp.uint32(_CALL_STRIDE))
+    key ^= second * jnp.uint32(_CALL_STRIDE) + jnp.uint32(1)
     draws = _mixed(draws ^ key)
     return jnp.where(draws >= threshold, x * (1 / (1 - rate)), jnp.zeros((), x.dtype))
 

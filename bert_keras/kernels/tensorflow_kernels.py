@@ -143,15 +143,17 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     centred = wide - tf.reduce_mean(wide, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
     scale = tf.math.rsqrt(variance + epsilon)
-    values = centred * scale
+    normalized = centred * scale
 
     def gradients(gradient: Any) -> tuple[Any, Any, Any]:
-        inward, along = gradient * gamma, gradient * values
-        share = tf.reduce_mean(inward * values, axis=-1, keepdims=True)
-        inward -= tf.reduce_mean(inward, axis=-1, keepdims=True) + values * share
-        return inward * scale, tf.reduce_sum(along, rows), tf.reduce_sum(gradient, rows)
+        """Return the gradients of x, gamma and beta."""
+        of_normalized, of_gamma = gradient * gamma, gradient * normalized
+        projection = tf.reduce_mean(of_normalized * normalized, axis=-1, keepdims=True)
+        mean = tf.reduce_mean(of_normalized, axis=-1, keepdims=True)
+        of_centred = of_normalized - (mean + normalized * projection)
+        return of_centred * scale, tf.reduce_sum(of_gamma, rows), tf.reduce_sum(gradient, rows)
 
-    outputs = with_gradient("layer_norm", values * gamma + beta, [wide, gamma, beta], gradients)
+    outputs = with_gradient("layer_norm", normalized * gamma + beta, [wide, gamma, beta], gradients)
     return tf.cast(outputs, x.dtype)
 
 

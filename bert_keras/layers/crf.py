@@ -13,7 +13,7 @@ from bert_keras.layers.serialization import SerializableLayer
 class ConditionalRandomField(SerializableLayer):
     """Transition scores of neighbouring tags (Lafferty et al., 2001; Lample et al., 2016, §2.2).
 
-    The states are the tags 0 to num_classes - 1, and one more, the outside: it comes before the
+    The states are the tags 0 to num_classes - 1 and one more, the boundary: the state before the
     first token and after the last. Transition scores start at zero, so a new field tags each token
     by its own scores.
     """
@@ -40,16 +40,16 @@ class ConditionalRandomField(SerializableLayer):
 
         Returns:
             Potentials, float32 [batch, length, num_classes + 1, num_classes + 1]. At [b, t, i, j]
-            is the score of tag j for token t after state i. The last row has the scores of a text
-            that starts with j. The last column has the scores of a text that ends with i; they are
-            the same for every token.
+            is the score of tag j for token t after state i. The last state is the boundary. So the
+            last row has the scores of a text that starts with j, and the last column those of a
+            text that ends with i. The last column is the same for every token.
         """
         transition, start, end = (
             ops.cast(weight, "float32") for weight in (self.transition, self.start, self.end)
         )
         from_tags = ops.concatenate([transition, end[:, None]], axis=1)
-        from_outside = ops.pad(start[None], [[0, 0], [0, 1]])
-        pairs = ops.concatenate([from_tags, from_outside], axis=0)
+        from_boundary = ops.pad(start[None], [[0, 0], [0, 1]])
+        pairs = ops.concatenate([from_tags, from_boundary], axis=0)
         x = ops.pad(ops.cast(x, "float32"), [[0, 0], [0, 0], [0, 1]])
         return ops.expand_dims(x, 2) + pairs
 
@@ -87,7 +87,7 @@ def _score(potentials, tags, counted):
     is_one = places < number
     tags = ops.take_along_axis(ops.cast(tags, "int32"), order, axis=1)
     tags = ops.where(is_one, tags, 0)
-    # The outside, then the tags: at index t is the state before the t-th counted token.
+    # The boundary, then the tags: at index t is the state before the t-th counted token.
     path = ops.pad(tags, [[0, 0], [1, 0]], constant_values=states - 1)
     cells = (order * states + path[:, :-1]) * states + tags
     along = ops.take_along_axis(
@@ -99,18 +99,25 @@ def _score(potentials, tags, counted):
 
 
 def _log_partition(potentials, counted):
-    """Return the logarithm of the sum over all paths of exp(score): [batch]."""
+    """Return the logarithm of the sum of exp(score) over all sequences of tags: [batch].
+
+    Args:
+        potentials: [batch, length, states, states]; see `ConditionalRandomField.call`.
+        counted: bool [batch, length]; other tokens are skipped.
+    """
     batch, length, states, _ = ops.shape(potentials)
     cell = _Forward(states, dtype="float32")
     forward = keras.layers.RNN(cell, return_state=True, dtype="float32")
-    nowhere = ops.full((batch, states - 1), LOG_OF_ZERO, dtype="float32")
-    outside = ops.zeros((batch, 1), dtype="float32")
-    _, alpha = forward(
+    # Every path starts at the boundary, with probability one.
+    log_zero_of_tags = ops.full((batch, states - 1), LOG_OF_ZERO, dtype="float32")
+    log_one_of_boundary = ops.zeros((batch, 1), dtype="float32")
+    _, log_sums = forward(
         ops.reshape(potentials, (batch, length, states * states)),
         mask=counted,
-        initial_state=[ops.concatenate([nowhere, outside], axis=1)],
+        initial_state=[ops.concatenate([log_zero_of_tags, log_one_of_boundary], axis=1)],
     )
-    return ops.logsumexp(alpha + potentials[:, 0, :, -1], axis=1)
+    # The scores of the end are the same at every token, so those of the first are taken.
+    return ops.logsumexp(log_sums + potentials[:, 0, :, -1], axis=1)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -129,17 +136,18 @@ class _Forward(SerializableLayer):
         self.built = True
 
     def call(self, x, state):
-        """Add one token to all paths.
+        """Extend all paths, which are sequences of tags so far, by one token.
 
         Args:
-            x: potentials, [batch, states * states].
-            state: a list of the log-sums of the paths to each state, [batch, states].
+            x: potentials of the token, [batch, states * states].
+            state: a list of one tensor, [batch, states]: log of the sum of exp(score) over the
+                paths that end in each state.
 
         Returns:
-            The new log-sums, as output and as state.
+            The same tensor after the token, as output and as state.
         """
-        pairs = ops.reshape(x, (-1, self.states, self.states))
-        alpha = ops.logsumexp(state[0][:, :, None] + pairs, axis=1)
-        # No path returns to the outside.
-        alpha = ops.pad(alpha[:, :-1], [[0, 0], [0, 1]], constant_values=LOG_OF_ZERO)
-        return alpha, [alpha]
+        scores = ops.reshape(x, (-1, self.states, self.states))  # [batch, from, to]
+        log_sums = ops.logsumexp(state[0][:, :, None] + scores, axis=1)
+        # The last state is the boundary, which no path enters between two tokens.
+        log_sums = ops.pad(log_sums[:, :-1], [[0, 0], [0, 1]], constant_values=LOG_OF_ZERO)
+        return log_sums, [log_sums]

@@ -188,7 +188,11 @@ def layers_by_name(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
 
 
 def variables_by_name(layer: keras.layers.Layer) -> dict[str, Any]:
-    """Return the variables that can be trained, of a layer and of all layers within it, by name."""
+    """Return the weights of a layer and of all layers within it by name, frozen ones included.
+
+    A name is that of the layer in `layers_by_name` and the variable's. Seeds and counters, which
+    no optimizer changes, are left out.
+    """
     return {
         _join(name, variable.name): variable
         for name, part in layers_by_name(layer).items()

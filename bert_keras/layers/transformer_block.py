@@ -55,9 +55,9 @@ class FeedForward(SerializableLayer):
     ):
         super().__init__(**kwargs)
         self.intermediate_size = intermediate_size
-        self.activation = self.activation_to_train = ACTIVATIONS[activation]
+        self.activation = self.training_activation = ACTIVATIONS[activation]
         if self.activation is kernels.gelu:
-            self.activation_to_train = kernels.gelu_to_train
+            self.training_activation = kernels.gelu_to_train
         self.intermediate, self.output_projection = (
             Dense(
                 size,
@@ -76,7 +76,8 @@ class FeedForward(SerializableLayer):
 
     def call(self, x, training=None):
         """[..., hidden_size] -> [..., hidden_size]."""
-        activation = self.activation_to_train if training else self.activation
+        # Both have the same values; the gradient of `training_activation` reads memory less often.
+        activation = self.training_activation if training else self.activation
         return self.output_projection(self.intermediate(x, activation=activation))
 
     def compute_output_shape(self, x_shape):
@@ -305,17 +306,17 @@ class TokensOf(_SomeTokens):
         """
         if not self.block.takes_queries:
             all_outputs = self.block(x, padding_mask, training=training)
-            outputs = self._tokens(all_outputs, positions, first_positions)
+            outputs = self._gather(all_outputs, positions, first_positions)
         else:
             if padding_mask is not None and len(padding_mask.shape) == 3:
-                padding_mask = self._tokens(padding_mask, positions, first_positions)
-            queries = self._tokens(x, positions, first_positions)
+                padding_mask = self._gather(padding_mask, positions, first_positions)
+            queries = self._gather(x, positions, first_positions)
             options = {}
             if self.block.reads_positions:
                 if position_ids is None:
                     batch, length, _ = ops.shape(x)
                     position_ids = ops.tile(ops.arange(length, dtype="int32")[None], (batch, 1))
-                of_queries = self._tokens(position_ids[..., None], positions, first_positions)
+                of_queries = self._gather(position_ids[..., None], positions, first_positions)
                 options = {
                     "position_ids": position_ids,
                     "query_position_ids": of_queries[..., 0],
@@ -326,8 +327,10 @@ class TokensOf(_SomeTokens):
         count = 1 if first_positions is None else ops.shape(first_positions)[1]
         return outputs[:, count:], outputs[:, :count]
 
-    def _tokens(self, x, positions, first_positions):
-        """Return the rows of `x` at the positions, after those of the first tokens if these count.
+    def _gather(self, x, positions, first_positions):
+        """Return the vectors of `x` at the positions; with `first`, those of each [CLS] before.
+
+        A row has one example, unless it is packed: then it has several, each with its [CLS].
 
         [batch, length, width] -> [batch, examples + tokens, width].
         """

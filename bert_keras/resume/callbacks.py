@@ -60,7 +60,7 @@ class SaveCheckpoint(keras.callbacks.Callback):
         self._unsaved = None
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
-        """Note the number of the current batch."""
+        """Note the number of the batch, by which `on_epoch_end` knows an interrupted epoch."""
         self._batch = batch
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002

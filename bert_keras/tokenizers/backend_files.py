@@ -210,6 +210,11 @@ def _merges(path: Path, ids: Mapping[str, int]) -> list[tuple[str, str]]:
     return merges
 
 
+def _is_digit_and_comma(piece: str) -> bool:
+    """Return whether a piece ends in a digit and a comma, as "10," does."""
+    return piece[-1:] == "," and piece[-2:-1].isdigit()
+
+
 def read_albert(path: Path, config: TokenizerConfig) -> Engine:
     """Return the unigram tokenizer of ALBERT's spiece.model; ids are positions in the file.
 
@@ -223,7 +228,7 @@ def read_albert(path: Path, config: TokenizerConfig) -> Engine:
     config.check_class(("Albert",))
     model = read_sentencepiece(path)
     pieces = [
-        (piece, score - _RARE if piece[-1:] == "," and piece[-2:-1].isdigit() else score)
+        (piece, score - _RARE if _is_digit_and_comma(piece) else score)
         for piece, score in model.pieces
     ]
     names = [piece for piece, _ in pieces]
@@ -236,7 +241,7 @@ def read_albert(path: Path, config: TokenizerConfig) -> Engine:
             pieces,
             scheme,
             character_map=model.character_map,
-            quotes=True,
+            replace_quotes=True,
             strip_accents=strip_accents,
             lowercase=lowercase,
         ),

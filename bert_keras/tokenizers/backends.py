@@ -123,7 +123,7 @@ def unigram(
     scheme: Scheme,
     *,
     character_map: bytes = b"",
-    quotes: bool = False,
+    replace_quotes: bool = False,
     strip_accents: bool = False,
     lowercase: bool = False,
 ) -> Engine:
@@ -133,14 +133,14 @@ def unigram(
         pieces: (piece, log probability); the position is the id.
         scheme: special tokens and their places around texts.
         character_map: SentencePiece's compiled normalisation rules.
-        quotes: replace `` and '' by " first, as in ALBERT's training.
+        replace_quotes: replace `` and '' by " first, as in ALBERT's training.
         strip_accents: remove accents.
         lowercase: lower-case the text.
     """
     unknown = [piece for piece, _ in pieces].index(scheme.unk)
     engine = hf.Tokenizer(models.Unigram(list(pieces), unknown))
     steps: list[normalizers.Normalizer] = []
-    if quotes:
+    if replace_quotes:
         steps += [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if strip_accents:
         steps += [normalizers.NFKD(), normalizers.StripAccents()]

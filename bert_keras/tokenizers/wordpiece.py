@@ -96,7 +96,13 @@ class WordPiece:
         return [flat[start:end] for start, end in pairwise([0, *ends])]
 
     def ragged_ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return `text_ids` as arrays: int32 [all ids], and int64 [texts], the ids of each text."""
+        """Return the ids of all texts in one array, and the number of ids of each text.
+
+        Special tokens in a text are ordinary text.
+
+        Returns:
+            int32 [all ids] and int64 [texts].
+        """
         if len(texts) == 0:
             return np.zeros(0, np.int32), np.zeros(0, np.int64)
         return self._table.ids(self.split.cleaned(texts))

@@ -44,7 +44,7 @@ def write(model: keras.Model, path: Path, quantization: str | None) -> None:
         proto = make(model)
     for tensors, axes in ((proto.graph.input, input_axes(model)), _outputs(proto, model)):
         for tensor in tensors:
-            _name(tensor, axes[tensor.name])
+            _set_axes(tensor, axes[tensor.name])
     proto.producer_name = "bert_keras"
     onnx.checker.check_model(proto, full_check=True)
     _save(proto, path, quantization)
@@ -55,15 +55,15 @@ def _outputs(proto: onnx.ModelProto, model: keras.Model) -> tuple[Any, dict[str,
     return proto.graph.output, output_axes(model)
 
 
-def _name(tensor: onnx.ValueInfoProto, axes: Axes) -> None:
-    """Set the sizes and names of a tensor's axes."""
+def _set_axes(tensor: onnx.ValueInfoProto, axes: Axes) -> None:
+    """Replace the axes of a tensor: an int is a fixed size, a str the name of a variable size."""
     shape = tensor.type.tensor_type.shape
     del shape.dim[:]
-    for size in axes:
-        if isinstance(size, str):
-            shape.dim.add().dim_param = size
+    for axis in axes:
+        if isinstance(axis, str):
+            shape.dim.add().dim_param = axis
         else:
-            shape.dim.add().dim_value = size
+            shape.dim.add().dim_value = axis
 
 
 def _save(proto: onnx.ModelProto, path: Path, quantization: str | None) -> None:
