@@ -234,7 +234,7 @@ def test_what_cannot_be() -> None:
         packed(sequence_length=16)
     with pytest.raises(ValueError, match="most_examples must be at least 1"):
         packed(max_examples=0)
-    with pytest.raises(ValueError, match=r"several rows .* group=2"):
+    with pytest.raises(ValueError, match=r"several rows.* group=2"):
         packed(supervised(20, group=2))
     with pytest.raises(ValueError, match=r"packed again.* Received: PackedExamples"):
         packed(packed())
