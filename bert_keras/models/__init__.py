@@ -1,4 +1,4 @@
-"""Wiring: a config becomes a functional Keras model."""
+"""The encoder and the tasks over it, as functional Keras models."""
 
 from bert_keras.models.distiller import Distiller
 from bert_keras.models.encoder import BertEncoder

@@ -1,4 +1,4 @@
-"""Base of all tasks: an encoder, options, a loss."""
+"""Base of all tasks: a model of an encoder, a head, options and a loss."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ _LAYERS = 4  # of a concatenation
 
 
 def token_vectors(encoder: BertEncoder, inputs: dict, representation: str = LAST) -> Any:
-    """The vectors of the tokens that a head reads.
+    """Return the vectors of all tokens, for a head that reads them.
 
     Args:
         encoder: the encoder.
-        inputs: symbolic ones of the encoder.
-        representation: "last", the last layer: [batch, length, hidden_size]; "concat_last_4", the
-            last four side by side, which Devlin et al. (2019, §5.3) found the best of an encoder
-            that is not trained: [batch, length, 4 * hidden_size]; "mix", a learned mixture of the
-            embeddings and all layers (Peters et al., 2018, equation 1).
+        inputs: symbolic inputs of the encoder, by name.
+        representation: layers that the vectors are made of. "last": the last layer, [batch, length,
+            hidden_size]. "concat_last_4": the last four layers side by side, [batch, length,
+            4 * hidden_size], which Devlin et al. (2019, §5.3) found best for an encoder that is not
+            trained. "mix": a learned weighted sum of the embeddings and all layers, [batch, length,
+            hidden_size] (Peters et al., 2018, equation 1).
 
     Raises:
-        ValueError: an unknown representation, or fewer than four layers.
+        ValueError: the representation is unknown, or needs more layers than the encoder has.
     """
     if representation not in REPRESENTATIONS:
         raise ValueError(
@@ -58,18 +59,26 @@ def token_vectors(encoder: BertEncoder, inputs: dict, representation: str = LAST
 
 
 def packed_vectors(task: Task, inputs: dict) -> Any:
-    """As `token_vectors`, of rows of several examples: what this task's head reads."""
+    """Return the vectors of all tokens of packed rows, in the representation of a task.
+
+    Args:
+        task: the task, whose option `representation` and layer for "mix" are used.
+        inputs: symbolic inputs of `BertEncoder.packed`, by name.
+
+    Returns:
+        A symbolic tensor [rows, length, width], as `token_vectors` returns for rows of one example.
+    """
     representation = task.options.get("representation", LAST)
     encoded = task.encoder.packed(hidden_states=representation != LAST)(inputs)
     return read_representation(encoded, task.get_layer(MIX) if representation == MIX else None)
 
 
 def read_representation(encoded: dict, mix: ScalarMix | None = None) -> Any:
-    """The vectors of the tokens, of an encoder's outputs.
+    """Return the vectors of all tokens from the outputs of an encoder.
 
     Args:
-        encoded: with `hidden_states` where more than the last layer is read.
-        mix: of the layers; None for the last four side by side.
+        encoded: outputs by name, with `hidden_states` where more than the last layer is read.
+        mix: layer that sums the hidden states; None to put the last four side by side.
     """
     if features.HIDDEN_STATES not in encoded:
         return encoded[features.SEQUENCE_OUTPUT]
@@ -83,15 +92,15 @@ def read_representation(encoded: dict, mix: ScalarMix | None = None) -> Any:
 class Task(EarlierNames, FitsText):
     """A functional model over an encoder, with a head. Abstract; every task class is final.
 
-    A task is made from its encoder and options (JSON values) alone, which is how it is saved.
+    A task is made from its encoder and options (JSON values) alone, and is saved as these.
 
     Attributes:
-        encoder: the `BertEncoder` below; the same object that was given.
-        options: the task's own arguments.
+        encoder: the `BertEncoder` that was passed, the same object.
+        options: arguments of the constructor besides encoder, name and tokenizer.
     """
 
     earlier_names = METHODS_OF_TASKS
-    # Beginnings of variable paths that belong to the head.
+    # Beginnings of the paths of variables that belong to the head.
     head_layers: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
@@ -117,16 +126,16 @@ class Task(EarlierNames, FitsText):
 
     @property
     def unused_variables(self) -> Sequence[Any]:
-        """The variables of a pooler that the head does not read."""
+        """The variables of the pooler where the head does not read it; see `WithoutUnused`."""
         pooler = self.encoder.pooler
         return () if pooler is None or self.reads_pooler else pooler.variables
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
         """Return a layer by name or index; under the name "encoder" the encoder itself.
 
-        The encoder's `output`, and that of its layers, belongs to the graph of the encoder, which
-        starts at `encoder.input`. It is not the output within the task: there a task that reads
-        few tokens runs a view, which computes no other token in the last block.
+        `output` of the encoder and of its layers belongs to the graph of the encoder, which starts
+        at `encoder.input`. It is not part of the graph of the task. A task that reads few tokens
+        runs a view of the encoder, which computes only these tokens in the last block.
         """
         if name in (self.encoder.name, "encoder") and index is None:
             return self.encoder
@@ -144,29 +153,43 @@ class Task(EarlierNames, FitsText):
 
     @abc.abstractmethod
     def loss_and_metrics(self) -> dict[str, Any]:
-        """Loss and metrics: `task.compile(optimizer, **task.loss_and_metrics())`."""
+        """Return arguments of `compile`: `task.compile(optimizer, **task.loss_and_metrics())`.
+
+        Returns:
+            "loss", a Keras loss for each output by name; and where the task has them
+            "loss_weights" and "weighted_metrics", by name too.
+        """
 
     def packed(self) -> PackedTask:
-        """The same task on rows of several examples: a view to train; see `PackedTask`.
+        """Return a view of this task for sequence packing, with the same weights: see `PackedTask`.
 
         Raises:
-            ValueError: a task that cannot be so.
+            ValueError: sequence packing does not work with this task.
         """
         return PackedTask(self)
 
     def loss_chunks(self, chunks: int) -> ChunkedTask:
-        """The same task, never with the logits of all the vocabulary: a view; see `ChunkedTask`.
+        """Return a view that computes the loss of masked tokens in chunks; see `ChunkedTask`.
+
+        The logits of the whole vocabulary are never in memory at once.
+
+        Args:
+            chunks: number of parts of the vocabulary.
 
         Raises:
-            ValueError: a task without masked tokens.
+            ValueError: the task does not predict masked tokens.
         """
         return ChunkedTask(self, chunks)
 
     def packed_outputs(self, inputs: dict) -> dict:
-        """The outputs of `packed` for the inputs of its encoder, to which it adds its own.
+        """Return the outputs of `packed()` by name, for symbolic inputs.
+
+        Args:
+            inputs: those of `BertEncoder.packed`, by name. Inputs of the task itself, such as
+                `mask_positions`, are added to this dictionary.
 
         Raises:
-            ValueError: a task that cannot be so.
+            ValueError: sequence packing does not work with this task.
         """
         del inputs
         raise ValueError(
@@ -177,7 +200,7 @@ class Task(EarlierNames, FitsText):
 
     @described
     def get_config(self) -> dict[str, Any]:
-        """Return what `from_config` rebuilds the task from."""
+        """Return the config for `from_config`: the encoder, the name and the options."""
         encoder = keras.saving.serialize_keras_object(self.encoder)
         return {"encoder": encoder, "name": self.name, **self.options}
 
@@ -225,20 +248,20 @@ class Task(EarlierNames, FitsText):
                 checkpoint's heads are left out, and one printed line says so.
             allow_pickle: also read a pytorch_model.bin, with PyTorch's `weights_only`, where there
                 are no safetensors files.
-            trust: also read a SavedModel of TensorFlow Hub or Kaggle, one of Google's encoders. Of
-                this program only the variables are read, and none of it is run; what they do not
-                tell is as Google published it: activation "gelu_tanh", layer_norm_epsilon 1e-12,
-                dropout 0.1 (ALBERT: 0), ALBERT's number of layers. A bert_config.json or
-                albert_config.json of Google's beside saved_model.pb is believed instead. One that
-                `export.tf_hub` wrote tells everything and needs no trust.
+            trust: also read a SavedModel of one of Google's encoders from TensorFlow Hub or Kaggle.
+                Its variables are read, and its program is not run. Values that the variables do not
+                show are those that Google published: activation "gelu_tanh", layer_norm_epsilon
+                1e-12, dropout 0.1 (ALBERT: 0), ALBERT's number of layers. A bert_config.json or
+                albert_config.json of Google's beside saved_model.pb takes precedence. A SavedModel
+                of `export.tf_hub` has all values and needs no trust.
             dtype: a Keras dtype policy; None for the global one.
-            options: the task's own arguments, where the checkpoint does not say; and `plain`, see
-                `BertEncoder.from_preset`. A folder of another class, or of other arguments, is
-                always read plainly: the task over its encoder is a new one.
+            options: the task's own arguments, where the checkpoint does not have them; and `plain`,
+                see `BertEncoder.from_preset`. A folder of another class, or with other arguments,
+                is always read with plain=True, because the task over its encoder is a new one.
 
         Raises:
-            ArtifactError: the folder cannot be read, its tensors are not the task's, its head has
-                other labels than those that are given, or it is the head of another task.
+            ArtifactError: the folder cannot be read, its tensors do not fit the task, its head has
+                other labels than the arguments, or it is the head of another task.
             UsageError: new_head=True for a task without a head, such as `SentenceEncoder`.
         """
         from bert_keras.checkpoints import folders
@@ -268,5 +291,8 @@ class Task(EarlierNames, FitsText):
 
 
 def task_inputs(encoder: BertEncoder) -> dict[str, keras.KerasTensor]:
-    """New symbolic inputs for a task over this encoder; the task adds its own."""
+    """Make the symbolic inputs of an encoder, int32 [batch, length] each, by name.
+
+    A task adds its own inputs to them; see `encoder_layers.encoder_inputs`.
+    """
     return encoder_inputs(encoder.config)

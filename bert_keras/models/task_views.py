@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class TaskView(EarlierNames, ChecksLosses, WithoutUnused):
-    """A view of a task: a model of its layers, and so of its weights.
+    """A view of a task: a model over the same layers, and so with the same weights.
 
-    Save `task` for use. A saved view rebuilds its task too.
+    Train the view, and save `task` for use. A saved view rebuilds its task too.
 
     Attributes:
         task: the task itself.
@@ -49,7 +49,7 @@ class TaskView(EarlierNames, ChecksLosses, WithoutUnused):
 
     @described
     def get_config(self) -> dict[str, Any]:
-        """Return what `from_config` rebuilds the view from: its task."""
+        """Return the config for `from_config`: the name and the task."""
         return {"name": self.name, "task": keras.saving.serialize_keras_object(self.task)}
 
     @classmethod
@@ -67,39 +67,40 @@ class TaskView(EarlierNames, ChecksLosses, WithoutUnused):
 
     @property
     def not_logits(self) -> Sequence[str]:
-        """Those of the task."""
+        """Names of the task's outputs that are no logits; see `ChecksLosses`."""
         return self.task.not_logits
 
     @property
     def unused_variables(self) -> Sequence[Any]:
-        """Those of the task."""
+        """Variables of the task that no output depends on."""
         return self.task.unused_variables
 
 
 # === Packed tasks ===
 
 
-_OF_TOKENS = (features.MLM, features.TAGS)  # whose labels lie in the rows as the tokens do
+# Outputs with one label for each token of a row. The others have one label for each example.
+_OF_TOKENS = (features.MLM, features.TAGS)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class PackedTask(TaskView):
-    """A view of a task: its layers, so its weights, on rows of several examples.
+    """A view of a task for sequence packing: rows of several examples, with the same weights.
 
     Loss and gradients of a batch are those of its examples, each padded in a row of its own. Save
     `task` for use.
 
     Inputs: those of `BertEncoder.packed`, and for masked tokens `mask_positions`, int32 [rows,
-    predictions], within the whole row.
-    Outputs: the task's; one for a text becomes one for each example: [rows, examples, ...]. In
-    unused slots they mean nothing.
+    predictions], positions within the whole row.
+    Outputs: the task's. An output for a text, [batch, ...], becomes one for each example of a row,
+    [rows, examples, ...]; in unused slots it has no meaning.
 
     Args:
         task: a `MaskedLM`, `Pretrainer`, `SequenceClassifier`, or a `TokenClassifier` without a
             conditional random field.
 
     Raises:
-        ValueError: another task.
+        ValueError: sequence packing does not work with the task.
     """
 
     def __init__(self, task: Task):
@@ -108,18 +109,18 @@ class PackedTask(TaskView):
         super().__init__(task, inputs, outputs, name=f"{task.name}_packed")
 
     def loss_chunks(self, chunks: int) -> ChunkedTask:
-        """As `Task.loss_chunks`."""
+        """Return a view whose loss of masked tokens is computed in chunks; see `ChunkedTask`."""
         return ChunkedTask(self, chunks)
 
     def trained_model(self) -> Task:
-        """Return the model to keep after training: that of the task."""
+        """Return the model to keep after training, as `Task.trained_model` of the task."""
         return self.task.trained_model()
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """The task's own; sample weights must be given, as `data.PackedExamples` does.
+        """Return the task's losses and metrics, for batches with sample weights.
 
-        They are 0 in unused slots and for padding. Those of tags count rows / examples times: the
-        mean of `TagLoss` is over the rows.
+        `data.PackedExamples` makes the weights: 0 in unused slots and for padding. Weights of tags
+        are also multiplied by rows / examples, because the mean of `TagLoss` is over the rows.
         """
         own = self.task.loss_and_metrics()
         losses = {
@@ -131,14 +132,14 @@ class PackedTask(TaskView):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class MeanOfExamples(keras.losses.Loss):
-    """A loss of examples in slots, [rows, examples]: the mean of those that there are.
+    """Mean loss of the examples in packed rows, whose slots, [rows, examples], may be unused.
 
-    There are those whose sample weight is not 0; as in a batch without slots, they are counted, and
-    their weights are not.
+    An example is a slot whose sample weight is not 0. The sum of the weighted losses is divided by
+    the number of examples, and not by the sum of weights, as in a batch without packing.
 
     Args:
-        loss: one of Keras's.
-        name: of this one.
+        loss: a Keras loss of one example.
+        name: name of this loss.
     """
 
     def __init__(self, loss: keras.losses.Loss, name: str = "mean_of_examples", **kwargs):
@@ -151,15 +152,15 @@ class MeanOfExamples(keras.losses.Loss):
         return label_classes(self.loss, shape)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        """The loss of a batch.
+        """Return the loss of a batch, a scalar.
 
         Args:
             y_true: labels [rows, examples, ...].
             y_pred: logits [rows, examples, classes].
-            sample_weight: [rows, examples], 0 in unused slots.
+            sample_weight: float [rows, examples], 0 in unused slots.
 
         Raises:
-            ValueError: without weights nobody knows which slots are used.
+            ValueError: `sample_weight` is None, so that unused slots would count.
         """
         if sample_weight is None:
             raise ValueError(
@@ -173,12 +174,12 @@ class MeanOfExamples(keras.losses.Loss):
         return mean_weight * self.loss(y_true, y_pred, weights)
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments of `from_config`."""
+        """Return the config for `from_config`."""
         return {"loss": keras.saving.serialize_keras_object(self.loss), "name": self.name}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> MeanOfExamples:
-        """Rebuilds the loss."""
+        """Rebuild the loss."""
         loss: Any = keras.saving.deserialize_keras_object(config["loss"])
         return cls(loss, name=config["name"])
 
@@ -188,22 +189,22 @@ class MeanOfExamples(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class ChunkedTask(TaskView):
-    """A view of a task: its layers, so its weights, whose loss takes the vocabulary in parts.
+    """A view of a task, with the same weights, whose loss takes the vocabulary in chunks.
 
-    Loss, metrics and gradients are the task's. Of the logits, the largest tensor of a small model,
-    and of what their gradient needs there is one part at a time; each part is computed twice.
-    Save `task` for use.
+    Loss, metrics and gradients are the task's. The logits are the largest tensor of a small model.
+    Here one chunk of them is in memory at a time, and each chunk is computed twice: in the forward
+    pass and in the backward pass. Save `task` for use.
 
     Inputs: those of `whole`.
-    Outputs: those of `whole`, but "mlm": the vectors [batch, predictions, width] that its logits
-    are products of.
+    Outputs: those of `whole`, but "mlm" has the vectors, [batch, predictions, width], whose
+    products with the token table are the logits.
 
     Args:
         whole: a `MaskedLM` or a `Pretrainer`, or the `PackedTask` of one.
-        chunks: in how many parts.
+        chunks: number of chunks of the vocabulary.
 
     Raises:
-        ValueError: another task, or fewer than one part.
+        ValueError: another task, or fewer than one chunk.
     """
 
     def __init__(self, whole: Task | PackedTask, chunks: int):
@@ -227,47 +228,50 @@ class ChunkedTask(TaskView):
 
     @described
     def get_config(self) -> dict[str, Any]:
-        """Return what `from_config` rebuilds the view from: the whole task, and the parts."""
+        """Return the config for `from_config`: the name, `whole`, and the number of chunks."""
         whole = keras.saving.serialize_keras_object(self._whole.model)
         return {"name": self.name, "whole": whole, "chunks": self._chunks}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Keras: compile as a saved view was; its loss reads the weights of this view."""
+        """Keras: compile as the saved view was, with a loss that reads the weights of this view."""
         super().compile_from_config(config)
         for loss in keras.tree.flatten(self.loss):
             if isinstance(loss, ChunkedTokenLoss):
                 loss.attach(self.task.mlm, self.mlm_accuracy)
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """The task's own; the accuracy of masked tokens is this view's, counted by the loss."""
+        """Return the losses and metrics of the task, with the loss of masked tokens in chunks.
+
+        That loss also updates the accuracy of masked tokens, because no metric sees their logits.
+        """
         own = self._whole.model.loss_and_metrics()
         loss = ChunkedTokenLoss(self.task.mlm, self._chunks, self.mlm_accuracy)
         metrics = {
-            name: each for name, each in own["weighted_metrics"].items() if name != features.MLM
+            name: metric for name, metric in own["weighted_metrics"].items() if name != features.MLM
         }
         return {"loss": {**own["loss"], features.MLM: loss}, "weighted_metrics": metrics}
 
 
 @dataclasses.dataclass(frozen=True)
 class _Whole:
-    """A holder of the model, which Keras would otherwise count among the layers of the view."""
+    """A holder that hides the model from Keras, which would make it a layer of the view."""
 
     model: Any
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class ChunkedTokenLoss(keras.losses.Loss):
-    """`TokenLoss` of vectors, with the token table in parts.
+    """`TokenLoss` that computes the logits itself, one chunk of the token table at a time.
 
-    It reads the head's weights, and so belongs to the models that have this head. A loss that is
+    It reads the weights of one head, and works only with models that have this head. A loss that is
     loaded from a file has no head before `attach`.
 
     Args:
-        head: the head with the table and the bias.
-        chunks: in how many parts.
-        accuracy: a Keras metric of the labels with the highest logits; the loss updates it, for
-            only the loss sees the logits.
-        name: of the loss.
+        head: the head with the token table, [vocab_size, width], and the bias, [vocab_size].
+        chunks: number of chunks of the table.
+        accuracy: metric of the share of labels with the highest logit. The loss updates it, because
+            only the loss has the logits.
+        name: name of the loss.
     """
 
     def __init__(
@@ -282,12 +286,12 @@ class ChunkedTokenLoss(keras.losses.Loss):
         self.attach(head, accuracy)
 
     def attach(self, head: MaskedLMHead | None, accuracy: keras.metrics.Mean | None) -> None:
-        """Read the weights of another head, and update another metric."""
+        """Set the head whose weights are read, and the metric that is updated."""
         self._head: Any = head
         self._accuracy: Any = accuracy
 
     def get_config(self) -> dict[str, Any]:
-        """Return what `from_config` rebuilds the loss from, without the head."""
+        """Return the config for `from_config`, without head and metric."""
         return {"chunks": self._chunks, "name": self.name}
 
     @classmethod
@@ -301,12 +305,12 @@ class ChunkedTokenLoss(keras.losses.Loss):
         return self._head.token_embedding.input_dim
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        """The loss of a batch.
+        """Return the loss of a batch, a float32 scalar in nats.
 
         Args:
-            y_true: labels [batch, predictions].
+            y_true: original ids, int [batch, predictions].
             y_pred: vectors [batch, predictions, width].
-            sample_weight: [batch, predictions]; None for all alike.
+            sample_weight: float [batch, predictions], 0 for unused predictions; None for 1 each.
         """
         labels = ops.cast(ops.convert_to_tensor(y_true), "int32")
         table, bias = self._head.token_embedding.embeddings, self._head.bias

@@ -1,4 +1,4 @@
-"""Labels of texts and of pairs of texts."""
+"""Text classification: labels or numbers of texts and of pairs of texts."""
 
 from __future__ import annotations
 
@@ -46,31 +46,31 @@ class SequenceClassifier(LabelMethods, Task):
 
     Args:
         encoder: the encoder.
-        num_classes: how many labels; 1 for a number (regression); None for the number of `labels`.
-        labels: their names; None for "LABEL_0", "LABEL_1" and so on.
+        num_classes: number of labels; 1 for a number (regression); None for that of `labels`.
+        labels: names of the labels; None for "LABEL_0", "LABEL_1" and so on.
         problem: "single_label", one label of several; "multi_label", any number of them;
             "regression", numbers. None: regression for one class, else a single label.
-        hidden_activation: of a dense layer between [CLS] and the labels; None to label the
-            encoder's pooled output, which has one (RoBERTa "tanh", DistilBERT "relu", ELECTRA
-            "gelu": these have no pooler).
-        dropout: share dropped before each layer of the head; None for the encoder's.
-        hidden_dropout: share dropped before the dense layer; None for `dropout` (DistilBERT: 0).
-        representation: what is read of the encoder at [CLS]: "last", or with a `hidden_activation`
-            "concat_last_4" or "mix"; see `representation.token_vectors`. An encoder with
+        hidden_activation: activation of a dense layer of the head, between [CLS] and the logits.
+            None for a head over the encoder's pooled output, whose pooler is such a layer. Families
+            without a pooler need it: RoBERTa "tanh", DistilBERT "relu", ELECTRA "gelu".
+        dropout: dropout rate before each layer of the head; None for the encoder's.
+        hidden_dropout: dropout rate before the dense layer; None for `dropout` (DistilBERT: 0).
+        representation: layers of the encoder that the head reads at [CLS]: "last", or with a
+            `hidden_activation` "concat_last_4" or "mix"; see `task.token_vectors`. An encoder with
             `trainable = False` is fixed.
-        activation: what `Predictor.predict_pair_scores` applies to the logits, a name of
-            `layers.pooling.ACTIVATIONS`, as a CrossEncoder of sentence-transformers has it, and
-            `Predictor.predict_scores` to those of a regression. None: nothing is kept;
-            `predict_pair_scores` then applies "sigmoid" for one class and "linear" for more.
-        prompts: texts that stand before the user's own, by name.
-        default_prompt_name: the one that is used where none is asked for; None for none.
-        name: of the Keras model.
-        tokenizer: of the encoder; None for a task that takes features alone.
+        activation: activation that `Predictor.predict_pair_scores` applies to the logits, a name of
+            `layers.pooling.ACTIVATIONS`, as in a CrossEncoder of sentence-transformers.
+            `Predictor.predict_scores` applies it to those of a regression. None: it is not saved,
+            and `predict_pair_scores` applies "sigmoid" for one class and "linear" for more.
+        prompts: texts to put before the user's own, by name.
+        default_prompt_name: name of the prompt to use where the user names none; None for none.
+        name: name of the Keras model.
+        tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
 
     Raises:
-        ValueError: an unknown problem or activation, neither `num_classes` nor `labels`, labels of
-            another number, neither pooler nor activation, or a representation that this encoder
-            has not.
+        ValueError: an unknown problem or activation, neither `num_classes` nor `labels`, another
+            number of `labels` than `num_classes`, neither a pooler nor a `hidden_activation`, or a
+            representation that this encoder does not have.
     """
 
     head_layers = (features.LABEL, MIX)
@@ -134,11 +134,11 @@ class SequenceClassifier(LabelMethods, Task):
 
     @property
     def reads_pooler(self) -> bool:
-        """Unless the head has a layer of its own."""
+        """True unless the head has a dense layer of its own over [CLS]."""
         return self.options["hidden_activation"] is None
 
     def packed_outputs(self, inputs: dict) -> dict:
-        """Those of each example: [rows, examples, num_classes]."""
+        """Return the logits of packed rows, {"label": [rows, examples, num_classes]}."""
         if self.reads_pooler:
             vectors = self.encoder.packed()(inputs)[features.POOLED_OUTPUT]
         else:
@@ -148,18 +148,19 @@ class SequenceClassifier(LabelMethods, Task):
 
     @property
     def not_logits(self) -> Sequence[str]:
-        """The output of a regression."""
+        """Names of outputs that are no logits: that of a regression, which is a number."""
         return (features.LABEL,) if self.options["problem"] == REGRESSION else ()
 
     def answer_method(self, is_paired: bool = False) -> str:
-        """`predict_labels`; of a regression `predict_scores`."""
+        """Return "predict_labels", or "predict_scores" for a regression."""
         del is_paired
         return "predict_scores" if self.options["problem"] == REGRESSION else "predict_labels"
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts, or pairs, and labels or numbers; see `FitsText.examples_of`.
 
-        Several labels of a text are a tuple of names, or a row of 0 and 1.
+        For "multi_label" the labels of a text are a tuple of names, or a row of 0 and 1 with one
+        entry for each label.
         """
         texts, pairs = text_pair(columns)
         problem, labels = self.options["problem"], self.options["labels"]
@@ -180,9 +181,10 @@ class SequenceClassifier(LabelMethods, Task):
         return self._logits(*text_pair(columns), batch_size=batch_size)
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """Loss and metrics of the problem.
+        """Return the loss and metric of the option `problem`.
 
-        Labels: {"label": int [batch], or float [batch, num_classes]}.
+        Labels are {"label": int [batch]} for "single_label", else
+        {"label": float [batch, num_classes]}: 0 and 1 for "multi_label", numbers for "regression".
         """
         loss, metric = {
             "single_label": (
@@ -209,7 +211,16 @@ def text_head(
     name: str,
     hidden_dropout: float | None = None,
 ) -> ClassificationHead:
-    """The head that fits this encoder's vectors."""
+    """Make a head over vectors of the encoder, of any task: its last layer gives the logits.
+
+    Args:
+        encoder: the encoder, whose sizes, initializer and dtype policy the head gets.
+        num_classes: number of logits.
+        hidden_activation: activation of a dense layer before the logits; None for no such layer.
+        dropout: dropout rate before each layer; None for the encoder's.
+        name: name of the layer.
+        hidden_dropout: dropout rate before the dense layer; None for `dropout`.
+    """
     config = encoder.config
     return ClassificationHead(
         num_classes,
@@ -226,7 +237,19 @@ def text_head(
 def text_vector(
     encoder: BertEncoder, inputs: dict, hidden_activation: str | None, representation: str = LAST
 ) -> Any:
-    """One vector per text: [CLS] for a head with a layer of its own, else the pooled output."""
+    """Return the vector of each text that a head reads, [batch, width].
+
+    This is the vector of [CLS] for a head with a dense layer of its own, else the pooled output.
+
+    Args:
+        encoder: the encoder.
+        inputs: symbolic inputs of the encoder, by name.
+        hidden_activation: activation of the head's dense layer; None for a head without it.
+        representation: see `task.token_vectors`.
+
+    Raises:
+        ValueError: the head needs a pooler that the encoder lacks, or a dense layer of its own.
+    """
     if hidden_activation is None and not encoder.config.pooler:
         raise ValueError(
             "The encoder has no pooler: give the head a layer of its own, such as "

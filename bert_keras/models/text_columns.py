@@ -16,7 +16,10 @@ TEXT_PAIR = ("text", "pair")
 
 
 def text_pair(columns: Sequence[Any]) -> tuple[list[str], list[str] | None]:
-    """Return one column of texts, and the second one of pairs or None.
+    """Return the first texts, and the second texts of pairs; None for texts without pairs.
+
+    Args:
+        columns: one column of texts, or two of the same length.
 
     Raises:
         ValueError: more than two columns.
@@ -26,21 +29,26 @@ def text_pair(columns: Sequence[Any]) -> tuple[list[str], list[str] | None]:
             "A classifier reads a column of texts, or two of pairs: pass the tuple (texts, pairs). "
             f"Received: {len(columns)} columns"
         )
-    texts, *pairs = (texts_of(name, each) for name, each in zip(TEXT_PAIR, columns, strict=False))
+    named = zip(TEXT_PAIR, columns, strict=False)
+    texts, *pairs = (texts_of(name, column) for name, column in named)
     return texts, pairs[0] if pairs else None
 
 
 def targets_from(y: Any, labels: Sequence[str], problem: str) -> list[Any] | None:
-    """Return targets as `data.Texts` takes them.
+    """Return targets as `data.Texts` takes them: names of labels, or numbers.
 
     Args:
-        y: one target for each text: a name or index of a label, several of them, a row of 0 and 1
-            for "multi_label", or a number for "regression".
+        y: one target for each text. "single_label": a name or index of a label. "multi_label": a
+            tuple of these, or a row of 0 and 1 with one entry for each label. "regression": a
+            number. None for no targets.
         labels: names of the classes.
         problem: "single_label", "multi_label" or "regression".
 
+    Returns:
+        A list with a name, a tuple of names, or a number for each text.
+
     Raises:
-        DataError: a target that is missing or out of range; names the row.
+        DataError: a target is missing or out of range; the message names the row.
     """
     if y is None:
         return None
@@ -60,7 +68,7 @@ def targets_from(y: Any, labels: Sequence[str], problem: str) -> list[Any] | Non
 
 
 def _flags(y: Any, num_classes: int) -> np.ndarray | None:
-    """Return rows of 0 and 1, of one class each; None for other targets."""
+    """Return targets [texts, num_classes] of 0 and 1 as an array; None for other targets."""
     try:
         values = np.asarray(y)
     except ValueError:  # rows of unequal length
@@ -72,15 +80,22 @@ def _flags(y: Any, num_classes: int) -> np.ndarray | None:
 
 
 def _names(target: Any, labels: Sequence[str], row: int) -> tuple[str, ...]:
-    several = target if isinstance(target, tuple) else (target,)
-    numbers = class_numbers(labels)
-    for each in several:
-        if isinstance(each, int) and each not in numbers:
+    """Return the label names of a target: of a name, an index, or a tuple of these.
+
+    Args:
+        target: the target of one text.
+        labels: names of the classes.
+        row: number of the text, for messages.
+    """
+    values = target if isinstance(target, tuple) else (target,)
+    indices = class_numbers(labels)
+    for value in values:
+        if isinstance(value, int) and value not in indices:
             raise DataError(
-                f"y: row {row} has the label index {each}, and the labels are {min(numbers)} to "
-                f"{max(numbers)}. Correct the row, or make the task with more labels."
+                f"y: row {row} has the label index {value}, and the labels are {min(indices)} to "
+                f"{max(indices)}. Correct the row, or make the task with more labels."
             )
-    return tuple(labels[numbers[each]] if isinstance(each, int) else each for each in several)
+    return tuple(labels[indices[value]] if isinstance(value, int) else value for value in values)
 
 
 def weights_by_name(
@@ -88,16 +103,18 @@ def weights_by_name(
     labels: Sequence[str],
     numbers: Mapping[int, int] | None = None,
 ) -> dict[str, float] | None:
-    """Return weights of classes by name; keys are names of labels, or whole numbers.
+    """Return the weights of classes by the names of their labels.
 
     Args:
-        class_weight: by name or number; None for none.
+        class_weight: weights by name, or by the number that stands for a class in the targets;
+            None for none.
         labels: names of the classes.
-        numbers: indices of the classes by the whole numbers that mean them; None for those of
-            `class_numbers`, by which targets of text are read too.
+        numbers: index of a class by the number that stands for it. None for the numbers of
+            `class_numbers`, which are those in targets of text: with the labels "1", "2" and "3"
+            the number 1 is the first class.
 
     Raises:
-        ValueError: no dictionary, or a key that is neither.
+        ValueError: `class_weight` is no dictionary, or a key is no label.
     """
     if class_weight is None:
         return None
@@ -118,10 +135,14 @@ def weights_by_name(
 
 
 def tags_of_rows(y: Any, num_classes: int) -> list[list[Any]]:
-    """Return the tags of the words of each sentence: names, or indices of labels.
+    """Return the tags of the words of each sentence, as names or indices of labels.
+
+    Args:
+        y: for each sentence a list with the tag of each word.
+        num_classes: number of labels.
 
     Raises:
-        DataError: an index out of range; names the sentence.
+        DataError: an index is out of range; the message names the sentence.
     """
     rows = [labels_of(f"y: row {number}", row) for number, row in enumerate(values_of("y", y))]
     for number, row in enumerate(rows):
@@ -137,17 +158,17 @@ def tags_of_rows(y: Any, num_classes: int) -> list[list[Any]]:
 # === Columns of text ===
 
 
-# Names that columns of targets have. Such a column is never taken for a text.
+# Usual names of columns of targets. Such a column is never read as a text.
 _TARGETS = frozenset({"answer", "answers", "class", "label", "labels", "tags", "target", "y"})
 
 
 class TextColumns(NamedTuple):
-    """Columns of text, and what came with them.
+    """Columns of text, and the targets and weights of their dataset.
 
     Attributes:
         columns: one for each input of the task, as the caller passed them.
-        y: the targets that a `tf.data.Dataset` of strings has; None elsewhere.
-        sample_weight: the weights that such a dataset has; None elsewhere.
+        y: the targets in a `tf.data.Dataset` of strings; None elsewhere.
+        sample_weight: the sample weights in such a dataset; None elsewhere.
     """
 
     columns: tuple[Any, ...]
@@ -156,14 +177,14 @@ class TextColumns(NamedTuple):
 
 
 def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
-    """Return the columns of text in an argument; None where it is features or batches.
+    """Return the columns of text in the `x` of `fit`; None where it is features or batches.
 
     Args:
         x: a column of text; a tuple of columns, where the task reads several; a dictionary or
             pandas DataFrame of columns; or a `tf.data.Dataset` of strings, of (string, target) or
             of (string, target, weight), in batches or not, whose strings may be tuples or
             dictionaries as well.
-        names: of the columns that the task reads, in its order.
+        names: names of the columns that the task reads, in its order.
 
     Raises:
         ValueError: an empty list, rows of several texts in place of columns, or a table of text
@@ -194,10 +215,17 @@ def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
 
 
 def _order(table: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """Return the columns of a table in the order of the task.
+    """Return the names of a table's columns in the order in which the task reads them.
 
-    Columns with the names of the task are in its order. Columns with other names alone are in their
-    own order.
+    A table may have the task's own names, such as "question" and "context", in any order. Or all
+    its columns have other names; then their order in the table counts.
+
+    Args:
+        table: columns of text by name.
+        names: names of the columns that the task reads.
+
+    Raises:
+        ValueError: the table has both kinds of names, too many columns, or a column of targets.
     """
     known = [name for name in names if name in table]
     others = [name for name in table if name not in names]
@@ -210,7 +238,7 @@ def _order(table: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def _is_rows(x: Any) -> bool:
-    """Return whether `x` has rows of several texts in place of one column of each."""
+    """Return whether `x` is a list of rows such as (text, pair), in place of two columns."""
     if isinstance(x, np.ndarray):
         return x.ndim > 1 and is_text(x)
     first = x[0] if isinstance(x, list) and x else None
@@ -218,11 +246,12 @@ def _is_rows(x: Any) -> bool:
 
 
 def _is_column(value: Any) -> bool:
+    """Return whether a value is a column of texts; a single str is not."""
     return not isinstance(value, str) and is_text(value)
 
 
 def _is_of_strings(dataset: Any) -> bool:
-    """Return whether the inputs of a `tf.data.Dataset` are strings, all of them."""
+    """Return whether all inputs of a `tf.data.Dataset` are strings."""
     import tensorflow as tf
 
     leaves = tf.nest.flatten(_parts(dataset.element_spec)[0])
@@ -230,7 +259,10 @@ def _is_of_strings(dataset: Any) -> bool:
 
 
 def _parts(element: Any) -> tuple[Any, Any, Any]:
-    """Return inputs, targets and weights of an element, as Keras reads it; None for absent ones."""
+    """Return (x, y, sample_weight) of an element or element spec, None for parts it lacks.
+
+    Keras reads elements in the same way: x, (x, y) or (x, y, sample_weight).
+    """
     if not isinstance(element, tuple):
         return element, None, None
     x, y, weight, *_ = (*element, None, None)
@@ -238,7 +270,12 @@ def _parts(element: Any) -> tuple[Any, Any, Any]:
 
 
 def _read_dataset(dataset: Any, names: Sequence[str]) -> TextColumns:
-    """Read all elements of a `tf.data.Dataset` of strings into lists."""
+    """Read all elements of a `tf.data.Dataset` of strings into lists, one entry for each text.
+
+    Args:
+        dataset: elements x, (x, y) or (x, y, sample_weight), in batches or not.
+        names: names of the columns that the task reads.
+    """
     x_spec, y_spec, weight_spec = _parts(dataset.element_spec)
     if isinstance(x_spec, Mapping):
         keys: list[Any] = _order(x_spec, names)
@@ -279,4 +316,5 @@ def _only(values: Any) -> Any:
 
 
 def _decoded(values: Sequence[Any]) -> list[Any]:
+    """Return values with bytes, TensorFlow's strings, decoded to str."""
     return [value.decode() if isinstance(value, bytes) else value for value in values]

@@ -27,21 +27,21 @@ _HOW_TO_MAKE_FEATURES = (
 
 
 class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
-    """Mixin of tasks: text in `fit`, `evaluate` and `predict`, and a compiled model by default."""
+    """Mixin of tasks: `fit`, `evaluate` and `predict` take text, and `fit` compiles by default."""
 
-    takes_sample_weight: ClassVar[bool] = True  # with text
+    takes_sample_weight: ClassVar[bool] = True  # of texts; features always have sample weights
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts and targets to examples.
 
         Args:
-            columns: of text, as `text_inputs` names them.
-            y: the targets.
-            options: `max_length`, most tokens of a row; `class_weights` by name, where the labels
-                of the task are classes; and those of `SupervisedExamples`.
+            columns: columns of text, in the order of `text_inputs`.
+            y: targets, one for each text; None where the task has none.
+            options: `max_length`, the largest number of tokens in a row; `class_weights` by name,
+                where the labels of the task are classes; and those of `SupervisedExamples`.
 
         Raises:
-            DataError: a row that is no text or has no target; names the row.
+            DataError: a row is no text or has no target; the message names the row.
         """
         del columns, y, options
         raise ValueError(
@@ -94,7 +94,8 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             batch_size: examples in a batch; None for 32.
             epochs: as in Keras.
             verbose: as in Keras; 0 also leaves the line about `compile` out.
-            callbacks: as in Keras. Where a callback sets the learning rate, it begins constant.
+            callbacks: as in Keras. With a callback that sets the learning rate, the compiled rate
+                is constant.
             validation_split: share of the texts to validate on, drawn at random; pairs of one first
                 text stay together. (Of features the last rows, as in Keras.)
             validation_data: (x, y) or (x, y, sample_weight) of text, or as in Keras.
@@ -108,19 +109,19 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             validation_freq: as in Keras.
             learning_rate: highest rate of a task that the caller did not compile; None for 1e-4, of
                 a `TokenClassifier` 5e-4.
-            max_length: most tokens of a text or pair; None for the length of the training before,
-                or 128. Longer texts are cut.
-            seed: of the order of the texts and of `validation_split`.
+            max_length: largest number of tokens in a text or pair; None for that of the last
+                training, or 128. Longer texts are cut.
+            seed: seed of the order of the texts and of `validation_split`.
 
         Returns:
             A `keras.callbacks.History`.
 
         Raises:
-            DataError: a row that is no text, or a bad target; names the row.
+            DataError: a row is no text, or a target is bad; the message names the row.
             ValueError: text for a task without a tokenizer.
         """
         _refuse_targets_of_a_generator(x, y)
-        found = find_text(x, self.text_inputs)
+        text = find_text(x, self.text_inputs)
         arguments: dict[str, Any] = {
             "epochs": epochs,
             "verbose": verbose,
@@ -130,7 +131,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             "validation_batch_size": validation_batch_size,
             "validation_freq": validation_freq,
         }
-        if found is None:
+        if text is None:
             if max_length is not None:
                 raise ValueError(
                     "`max_length` is for text: features have their length already. Leave it out. "
@@ -146,33 +147,33 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
                 "sample_weight": sample_weight,
                 "steps_per_epoch": steps_per_epoch,
             }
-            if not shuffle:  # else a dataset of ours has its own order
+            if not shuffle:  # True is left out: `DirectModel.fit` sets it for datasets of ours
                 arguments["shuffle"] = False
             steps = steps_per_epoch or steps_of(x, batch_size, validation_split)
             self._compile_for(steps, epochs - initial_epoch, callbacks, verbose, learning_rate)
             return super().fit(x, y, **arguments)
         # === Text ===
-        columns, y, sample_weight = _with_targets(found, y, sample_weight)
+        columns, y, sample_weight = _with_targets(text, y, sample_weight)
         length = self._length(max_length)
-        make = functools.partial(self._encoded, max_length=length)
+        encode = functools.partial(self._encoded, max_length=length)
         size = batch_size or FINETUNING.batch_size
-        held_out = None
+        validation_text = None
         if validation_data is not None:
-            validation_data, held_out = self._held_out(validation_data)
+            validation_data, validation_text = self._validation_text(validation_data)
         elif validation_split:
-            count, firsts = len(columns[0]), self.split_together(columns)
-            learned, validated = split_rows(count, validation_split, seed=seed, firsts=firsts)
-            held_out = _rows_of(columns, y, sample_weight, validated)
-            columns, y, sample_weight = _rows_of(columns, y, sample_weight, learned)
-        if held_out is not None:
+            count, keys = len(columns[0]), self.split_together(columns)
+            training, validation = split_rows(count, validation_split, seed=seed, firsts=keys)
+            validation_text = _rows_of(columns, y, sample_weight, validation)
+            columns, y, sample_weight = _rows_of(columns, y, sample_weight, training)
+        if validation_text is not None:
             validation_data = dataset(
-                make(*held_out, batch_size=validation_batch_size or size, seed=None)
+                encode(*validation_text, batch_size=validation_batch_size or size, seed=None)
             )
             arguments["validation_batch_size"] = None
         arguments["validation_data"] = validation_data
-        order = seed if shuffle else None
-        examples = make(
-            columns, y, sample_weight, batch_size=size, seed=order, class_weight=class_weight
+        order_seed = seed if shuffle else None
+        examples = encode(
+            columns, y, sample_weight, batch_size=size, seed=order_seed, class_weight=class_weight
         )
         steps = steps_per_epoch or examples.num_batches(0)
         self._compile_for(steps, epochs - initial_epoch, callbacks, verbose, learning_rate)
@@ -196,7 +197,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         return_dict: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Compute loss and metrics of text or features, as Keras's `evaluate`; see `fit`."""
+        """Return loss and metrics of text or features, as Keras's `evaluate`; see `fit`."""
         options: dict[str, Any] = {
             "verbose": verbose,
             "steps": steps,
@@ -205,12 +206,12 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             **kwargs,
         }
         _refuse_targets_of_a_generator(x, y)
-        found = find_text(x, self.text_inputs)
-        if found is None:
+        text = find_text(x, self.text_inputs)
+        if text is None:
             return super().evaluate(x, y, batch_size, sample_weight=sample_weight, **options)
         if not self.compiled:
             compile_for(self, None, 1, None, 0)
-        columns, y, sample_weight = _with_targets(found, y, sample_weight)
+        columns, y, sample_weight = _with_targets(text, y, sample_weight)
         size = batch_size or FINETUNING.batch_size
         examples = self._encoded(
             columns, y, sample_weight, max_length=self._length(None), batch_size=size, seed=None
@@ -227,8 +228,8 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
     ) -> Any:
         """Return the outputs for text or features, as Keras's `predict`.
 
-        For text the rows are in the order of the texts, whatever their lengths. Answers in words
-        come from the methods of the task, such as `predict_labels`.
+        For text the rows are in the order of the texts. For names of labels, answers and entities
+        use the methods of the task, such as `predict_labels`.
 
         Args:
             x: columns of text, features or a dataset; see `fit`.
@@ -240,21 +241,21 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         Returns:
             For features a dictionary of arrays, as in Keras. For text, where an example has one
             output of fixed size, one float32 array: logits [texts, classes], similarities or
-            vectors. Else a list with one entry for each text; see the class.
+            vectors. Else a list with one entry for each text; see `logits_of` of the task.
 
         Raises:
-            DataError: one str instead of a list, or a row that is no text; names the row.
+            DataError: one str instead of a list, or a row is no text; the message names the row.
             ValueError: text for a task without a tokenizer, or `steps` or `callbacks` with text.
         """
-        found = find_text(x, self.text_inputs)
-        if found is None:
+        text = find_text(x, self.text_inputs)
+        if text is None:
             return super().predict(x, batch_size, verbose, steps, callbacks)
         if steps is not None or callbacks:
             raise ValueError(
                 "`steps` and `callbacks` of `predict` are for features, not for text. Leave them "
                 "out, or pass features."
             )
-        return self.logits_of(found.columns, batch_size)
+        return self.logits_of(text.columns, batch_size)
 
     def two_columns(self, columns: Sequence[Any]) -> tuple[list[str], list[str]]:
         """Return the two columns of texts that the task needs.
@@ -271,7 +272,10 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         return texts_of(first, columns[0]), texts_of(second, columns[1])
 
     def split_together(self, columns: Sequence[Any]) -> Sequence[str] | None:
-        """Return a key of each row; rows of one key are on one side of a validation split."""
+        """Return a key for each row; a validation split keeps rows of one key together.
+
+        The keys are the first texts of pairs; None for single texts, which are split freely.
+        """
         return columns[0] if len(columns) > 1 else None
 
     def _encoded(
@@ -303,11 +307,12 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         return examples
 
     def _compile_for(self, *arguments: Any) -> None:
+        """Compile a task that the caller did not compile, and check the loss of any."""
         compile_for(self, *arguments)
         self.check_loss()
 
     def _class_names(self) -> list[str]:
-        """Return the names of the classes that `class_weight` is for."""
+        """Return the names of the labels; refuse `class_weight` for tasks without one label."""
         problem = self.options.get("problem", "single_label")
         has_classes = features.LABEL in self.output and "labels" in self.options
         if not has_classes or problem != "single_label":
@@ -318,24 +323,28 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             )
         return self.options["labels"]
 
-    def _held_out(self, data: Any) -> tuple[Any, tuple[Any, Any, Any] | None]:
-        """Return validation data as they are, or their (columns, y, sample_weight) of text."""
+    def _validation_text(self, data: Any) -> tuple[Any, tuple[Any, Any, Any] | None]:
+        """Return (data, None) for features, or (None, (columns, y, sample_weight)) for text."""
         x, *rest = data if isinstance(data, tuple | list) and len(data) in (2, 3) else (data,)
-        found = find_text(x, self.text_inputs)
-        if found is None:
+        text = find_text(x, self.text_inputs)
+        if text is None:
             return data, None
         y, weight, *_ = (*rest, None, None)
-        return None, _with_targets(found, y, weight)
+        return None, _with_targets(text, y, weight)
 
     def _length(self, max_length: int | None) -> int:
-        """Return the most tokens of a row: those asked for, of the training before, or usual."""
+        """Return the largest number of tokens in a row.
+
+        For None it is that of the last training, or the default of fine-tuning.
+        """
         if max_length is None:
-            known = self.predictor_config.max_length or FINETUNING.max_length
-            max_length = min(known, self.encoder.config.max_positions)
+            default = self.predictor_config.max_length or FINETUNING.max_length
+            max_length = min(default, self.encoder.config.max_positions)
         return checked_length(max_length, self.encoder)
 
 
 def _refuse_targets_of_a_generator(x: Any, y: Any) -> None:
+    """Raise `ValueError` for targets beside a generator, which Keras would ignore silently."""
     if isinstance(x, types.GeneratorType) and y is not None:
         raise ValueError(
             "`y` is not read where `x` is a generator, which must yield batches of features with "
@@ -344,38 +353,43 @@ def _refuse_targets_of_a_generator(x: Any, y: Any) -> None:
 
 
 def _with_targets(
-    found: TextColumns, y: Any, sample_weight: Any
+    text: TextColumns, y: Any, sample_weight: Any
 ) -> tuple[tuple[Any, ...], Any, Any]:
-    """Return columns, targets and weights, which a dataset has, or the caller gives apart."""
-    for name, own, given in (
-        ("y", found.y, y),
-        ("sample_weight", found.sample_weight, sample_weight),
+    """Return (columns, y, sample_weight), targets and weights of the dataset or the arguments.
+
+    Raises:
+        ValueError: both the dataset and the arguments have targets or weights.
+    """
+    for name, in_dataset, argument in (
+        ("y", text.y, y),
+        ("sample_weight", text.sample_weight, sample_weight),
     ):
-        if own is not None and given is not None:
+        if in_dataset is not None and argument is not None:
             raise ValueError(
                 f"The dataset in `x` has a part that is read as `{name}`, and `{name}` is passed "
                 "too. Leave one of them out."
             )
     return (
-        found.columns,
-        found.y if y is None else y,
-        found.sample_weight if sample_weight is None else sample_weight,
+        text.columns,
+        text.y if y is None else y,
+        text.sample_weight if sample_weight is None else sample_weight,
     )
 
 
 def _rows_of(
     columns: Sequence[Any], y: Any, sample_weight: Any, numbers: Sequence[int]
 ) -> tuple[tuple[Any, ...], Any, Any]:
-    """Return some rows of columns, targets and weights."""
-    taken = tuple(_taken(column, numbers) for column in columns)
-    return taken, _taken(y, numbers), _taken(sample_weight, numbers)
+    """Return the rows of the given numbers, of columns, targets and weights."""
+    selected = tuple(_take(column, numbers) for column in columns)
+    return selected, _take(y, numbers), _take(sample_weight, numbers)
 
 
-def _taken(values: Any, numbers: Sequence[int]) -> Any:
+def _take(values: Any, numbers: Sequence[int]) -> Any:
+    """Return the rows of the given numbers, of a column, an array or a dictionary of these."""
     if values is None:
         return None
     if isinstance(values, Mapping):
-        return {name: _taken(each, numbers) for name, each in values.items()}
+        return {name: _take(column, numbers) for name, column in values.items()}
     if isinstance(values, np.ndarray):
         return values[list(numbers)]
     rows = values_of("x or y", values)

@@ -1,4 +1,4 @@
-"""Tags of tokens: entities, parts of speech."""
+"""Token classification: entities, parts of speech, with or without a conditional random field."""
 
 from __future__ import annotations
 
@@ -37,25 +37,26 @@ class TokenClassifier(TagMethods, Task):
     """Tags every token (Devlin et al., 2019, §5.3).
 
     Inputs: the encoder's.
-    Output: {"tags": float32 logits [batch, length, num_classes]}; with `crf` the potentials of
-    pairs of tags, float32 [batch, length, num_classes + 1, num_classes + 1], as
-    `layers.ConditionalRandomField` describes them: `viterbi.decode` finds the best tags.
+    Output: {"tags": float32 logits [batch, length, num_classes]}. With `crf` it has the potentials
+    of pairs of tags, float32 [batch, length, num_classes + 1, num_classes + 1], as
+    `layers.ConditionalRandomField` describes them. `viterbi.decode` finds the best tags.
 
     Args:
         encoder: the encoder.
-        num_classes: how many tags; None for the number of `labels`.
-        labels: their names; None for "LABEL_0", "LABEL_1" and so on.
-        dropout: share dropped before the head; None for the encoder's.
-        crf: tags are chosen together, with learned scores of one tag after another (Lample et al.,
-            2016). Its scores start at zero, and the small rates of fine-tuning move them slowly.
-        representation: what is read of the encoder: "last", "concat_last_4" or "mix"; see
-            `representation.token_vectors`. An encoder with `trainable = False` is fixed.
-        name: of the Keras model.
-        tokenizer: of the encoder; None for a task that takes features alone.
+        num_classes: number of tags; None for that of `labels`.
+        labels: names of the tags; None for "LABEL_0", "LABEL_1" and so on.
+        dropout: dropout rate before the head; None for the encoder's.
+        crf: True for a conditional random field, which chooses the tags of a text together, with
+            learned scores of one tag after another (Lample et al., 2016). These scores start at
+            zero, and the small learning rates of fine-tuning change them slowly.
+        representation: layers of the encoder that the head reads: "last", "concat_last_4" or "mix";
+            see `task.token_vectors`. An encoder with `trainable = False` is fixed.
+        name: name of the Keras model.
+        tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
 
     Raises:
-        ValueError: neither `num_classes` nor `labels`, labels of another number, or a
-            representation that this encoder has not.
+        ValueError: neither `num_classes` nor `labels`, another number of `labels` than
+            `num_classes`, or a representation that this encoder does not have.
     """
 
     head_layers = (features.TAGS, _CRF, MIX)
@@ -95,12 +96,12 @@ class TokenClassifier(TagMethods, Task):
 
     @classmethod
     def answer_inputs(cls, is_paired: bool = False) -> tuple[str, ...]:
-        """Return ("text",): `predict_entities` cuts a text into words by itself."""
+        """Return ("text",), because `predict_entities` takes texts and splits them into words."""
         del is_paired
         return ("text",)
 
     def packed_outputs(self, inputs: dict) -> dict:
-        """Those of all tokens of a row.
+        """Return the logits of packed rows, {"tags": [rows, length, num_classes]}.
 
         Raises:
             ValueError: with `crf`, whose chain would go from one example to the next.
@@ -115,11 +116,17 @@ class TokenClassifier(TagMethods, Task):
 
     @property
     def not_logits(self) -> Sequence[str]:
-        """The output of a conditional random field, whose potentials need a loss of their own."""
+        """Names of outputs that are no logits: the potentials of a conditional random field."""
         return (features.TAGS,) if self.options.get("crf") else ()
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
-        """Encode words and their tags; see `FitsText.examples_of`."""
+        """Encode words and their tags; see `FitsText.examples_of`.
+
+        Args:
+            columns: one column, which has a list of words for each sentence.
+            y: for each sentence the tags of its words, names or indices; None for no labels.
+            options: arguments of `tag_examples`.
+        """
         words, tags = words_of_rows("words", columns[0]), None
         if y is not None:
             labels = self.options["labels"]
@@ -139,13 +146,13 @@ class TokenClassifier(TagMethods, Task):
         return word_logits(self._runner(batch_size), words_of_rows("words", columns[0]))
 
     def loss_and_metrics(self) -> dict[str, Any]:
-        """Cross-entropy of a text's tags, `TagLoss`; with `crf` a `ConditionalRandomFieldLoss`.
+        """Return `TagLoss` and the accuracy; with `crf` `ConditionalRandomFieldLoss` alone.
 
-        Labels {"tags": int [batch, length]}, and sample weights of that shape: 0 for padding,
-        special tokens, and pieces that do not count.
+        Labels are {"tags": int [batch, length]}. Sample weights have that shape: 0 for padding,
+        special tokens, and pieces of words that have no tag.
         """
         if self.crf is not None:
-            # How many tags are right takes a search, which training does without.
+            # An accuracy would need a Viterbi search for each batch, which slows training down.
             return {"loss": {features.TAGS: ConditionalRandomFieldLoss()}}
         accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         return {
@@ -156,27 +163,32 @@ class TokenClassifier(TagMethods, Task):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class TagLoss(keras.losses.Loss):
-    """Cross-entropy, in nats, of a text's tags: summed over its tokens, the mean over the texts.
+    """Cross-entropy, in nats, of a text's tags: the sum over its tokens, the mean over the texts.
 
-    Every token counts by its sample weight, whatever stands beside it in the batch. The mean over
-    the tokens of a batch would count those of short texts for more where a batch has texts of one
-    length. `data.tag_examples` gives weights by which this is the mean over the tokens of all.
+    Batches have texts of similar length. A mean over the tokens of a batch would give a token of a
+    batch of short texts a larger weight than one of a batch of long texts. Here a token counts by
+    its sample weight alone. `data.tag_examples` scales the weights so that the loss of an epoch is
+    the mean over all its tokens.
     """
 
     def __init__(self, name: str = "tag_loss", **kwargs):
         super().__init__(name=name, **kwargs)
 
     def label_classes(self, shape: tuple[int | None, ...]) -> int | None:
-        """Return the number of classes of the labels, from the shape of the output."""
+        """Return the number of classes, from the shape of the output, [batch, length, classes]."""
         return shape[-1]
 
     def call(self, y_true, y_pred):
-        """Tags [batch, length], logits [batch, length, classes] -> what each adds, likewise."""
+        """Return the losses, [batch, length], of tags [batch, length] and logits [..., classes]."""
         losses = ops.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
         return self.of_a_text(losses)
 
     def of_a_text(self, losses):
-        """Losses of tokens [batch, length], so that their mean is that of the texts' sums."""
+        """Return the losses of tokens, [batch, length], times the length.
+
+        Keras divides their sum by batch * length. The result is then the mean over the texts of the
+        sums over their tokens.
+        """
         return losses * ops.cast(ops.shape(losses)[1], losses.dtype)
 
 
@@ -184,20 +196,26 @@ class TagLoss(keras.losses.Loss):
 class ConditionalRandomFieldLoss(keras.losses.Loss):
     """Negative log-likelihood, in nats, of a text's tags (Lample et al., 2016, §2.2).
 
-    The chain goes from one token whose sample weight is not 0 to the next; how large a weight is
-    does not matter. The mean is that of the texts with a token that counts.
+    The chain has the tokens whose sample weight is not 0; the size of a weight does not matter. The
+    loss is the mean over the texts that have such a token.
     """
 
     def __init__(self, name: str = "conditional_random_field_loss", **kwargs):
-        # Numbers of tags are not exact in fewer bits.
+        # float32, because half precision cannot hold all tag indices exactly.
         super().__init__(name=name, reduction="mean_with_sample_weight", dtype="float32", **kwargs)
 
     def label_classes(self, shape: tuple[int | None, ...]) -> int | None:
-        """Return the number of tags: the potentials have one more, for the beginning."""
+        """Return the number of tags: the potentials have one more, for the start of the chain."""
         return None if shape[-1] is None else shape[-1] - 1
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        """Tags [batch, length], potentials, weights [batch, length] -> the mean, a scalar."""
+        """Return the loss of a batch, a scalar.
+
+        Args:
+            y_true: tag indices, int [batch, length].
+            y_pred: potentials, float [batch, length, num_classes + 1, num_classes + 1].
+            sample_weight: [batch, length], 0 for tokens that are not in the chain; None for 1 each.
+        """
         tags = ops.convert_to_tensor(y_true)
         weights = ops.ones_like(tags) if sample_weight is None else sample_weight
         counted = ops.convert_to_tensor(weights) != 0

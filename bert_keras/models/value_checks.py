@@ -1,7 +1,8 @@
-"""Limits of ids, lengths and labels, checked on the host before a batch reaches the model.
+"""Ranges of ids, lengths and labels, checked on the host before a batch reaches the model.
 
-The backends disagree about a number that is too large for its table: PyTorch raises an IndexError,
-TensorFlow names a node of its graph, or clips in compiled programs, and JAX returns NaN.
+The backends treat a number that is too large for its table differently. PyTorch raises an
+IndexError, TensorFlow names a node of its graph, or clips in compiled programs, and JAX returns
+NaN. With these checks every backend raises the same error, which names the input and the place.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ class Limit(NamedTuple):
     Args:
         name: key of the input, or name of the output for labels.
         values: an array or tensor of any shape; for a length, one number.
-        upper: the first number that is too large; None where only NaN is refused.
-        message: what the range is and what to do, with fields of `_explain`.
-        ignored: one more value that is allowed.
+        upper: the smallest number that is too large; None where only NaN is refused.
+        message: message of the error, with the fields that `_explain` fills in.
+        ignored: one more value that is allowed, such as -1 for labels that a loss ignores.
     """
 
     name: str
@@ -66,9 +67,9 @@ SizeOf = Callable[[Any, int], Any]
 
 
 class ValueChecks:
-    """The limits of one model: of its tables for inputs, of its outputs for labels.
+    """The ranges of one model: the sizes of its tables for inputs, of its outputs for labels.
 
-    It keeps numbers alone, not the model: worker processes copy it.
+    It keeps these numbers and not the model, because worker processes of a dataset pickle it.
 
     Args:
         model: a functional model over `BertEmbeddings`.
@@ -81,7 +82,7 @@ class ValueChecks:
         self._segments = min(
             (table.segment.input_dim for table in tables if table.segment is not None), default=None
         )
-        # The position table is read at the positions of the batch, if the batch has them.
+        # A model with a position table reads it at the `position_ids` of a batch that has them.
         self._reads_positions = all(table.position is not None for table in tables)
         inputs: Any = model.input
         tokens = inputs.get(features.TOKEN_IDS) if isinstance(inputs, Mapping) else None
@@ -98,10 +99,10 @@ class ValueChecks:
         self._classes: dict[str, tuple[Any, int | None]] = {}
 
     def with_losses(self, losses: Any) -> ValueChecks:
-        """Return the same checks, and those of the labels that these losses take.
+        """Return a copy of these checks that also checks labels.
 
         Args:
-            losses: as `compile` takes them.
+            losses: as `compile` takes them; they decide which labels are class indices.
         """
         checks = copy.copy(self)
         checks._classes = {}
@@ -112,12 +113,12 @@ class ValueChecks:
         return checks
 
     def limits(self, x: Mapping[str, Any], y: Any, size_of: SizeOf) -> Iterator[Limit]:
-        """Yield the limits of one batch.
+        """Yield the numbers of one batch with the ranges that they must be in.
 
         Args:
             x: inputs by name.
             y: labels as Keras takes them, or None.
-            size_of: returns the size of an axis of a tensor.
+            size_of: returns the size of an axis of a tensor; in a TensorFlow graph a tensor.
         """
         if self._rows is None or features.TOKEN_IDS not in x:
             return
@@ -160,28 +161,28 @@ _SPARSE = (
 
 
 def label_classes(loss: Any, shape: tuple[int | None, ...]) -> Any:
-    """Return the number of classes that a loss takes labels of.
+    """Return the number of classes for a loss whose labels are class indices.
 
     Args:
         loss: a Keras loss, its name or function. A loss of ours has a method of this name, with
             the argument `shape`.
-        shape: of the model's output.
+        shape: shape of the model's output, None for axes of unknown size.
 
     Returns:
         The number; `...` where the output has one class per token or choice of the batch; None for
         a loss that takes other labels, or an unknown loss.
     """
-    own = getattr(loss, "label_classes", None)
-    if own is not None:
-        return own(shape)
+    method = getattr(loss, "label_classes", None)
+    if method is not None:
+        return method(shape)
     is_sparse = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
-    if is_sparse or any(loss is each or loss == each for each in _SPARSE):
+    if is_sparse or any(loss is sparse or loss == sparse for sparse in _SPARSE):
         return ... if shape[-1] is None else shape[-1]
     return None
 
 
 def _explain(limit: Limit, values: np.ndarray) -> str:
-    """Return the message for numbers that are out of their range."""
+    """Return the message about the first number in `values` that is out of its range."""
     bad = ~_within(values, limit)
     place = tuple(int(index) for index in np.argwhere(bad)[0])
     return limit.message.format(
@@ -201,7 +202,7 @@ def as_numpy(values: Any) -> np.ndarray:
 
 
 def _is_within(values: np.ndarray, limit: Limit) -> bool:
-    """Return whether all numbers are in their range, in one pass for whole numbers."""
+    """Return whether all numbers are in their range; valid integers take one pass."""
     if not values.size:
         return True
     if values.dtype.kind in "iu" and limit.upper is not None:
@@ -213,6 +214,7 @@ def _is_within(values: np.ndarray, limit: Limit) -> bool:
 
 
 def _within(values: np.ndarray, limit: Limit) -> np.ndarray:
+    """Return a boolean array of the shape of `values`: True for a number in its range."""
     if limit.upper is None:
         return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(values.shape, bool)
     within = (values >= 0) & (values < limit.upper)
@@ -220,7 +222,11 @@ def _within(values: np.ndarray, limit: Limit) -> np.ndarray:
 
 
 def _by_output(values: Any, outputs: Sequence[str]) -> dict[str, Any]:
-    """Return labels or losses by the name of their output; none where that is not certain."""
+    """Return labels or losses by the name of their output.
+
+    Values without names belong to the only output of a model. With several outputs the result is
+    empty, because Keras alone decides their order.
+    """
     if isinstance(values, Mapping):
         return {name: value for name, value in values.items() if name in outputs}
     if values is None or len(outputs) != 1:
@@ -231,7 +237,7 @@ def _by_output(values: Any, outputs: Sequence[str]) -> dict[str, Any]:
 
 
 def _embeddings_of(model: keras.Model) -> Iterator[BertEmbeddings]:
-    """Yield the embeddings that a functional model reads, also within models in it."""
+    """Yield the `BertEmbeddings` of a functional model, also those of models within it."""
     layers: list[Any] = [model]
     seen: set[int] = set()
     while layers:

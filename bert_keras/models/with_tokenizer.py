@@ -1,4 +1,4 @@
-"""Tokenizer and answer settings that a task holds, and that travel with it."""
+"""Tokenizer and answer settings that a task holds, and that are saved and copied with it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from bert_keras.inference.base import FILE, PredictorConfig
 from bert_keras.models.text_columns import TEXT_PAIR
 from bert_keras.tokenizers import Tokenizer
 
-_BATCH_SIZE = 32  # of answers; `Predictor` has it as an option
+_BATCH_SIZE = 32  # for answers of a task; `Predictor` has an option for it
 
 
 class AnswersTexts:
-    """Mixin of encoders and tasks: what a class says about the texts that it answers.
+    """Mixin of encoders and tasks: attributes that describe which texts a class reads and answers.
 
-    Tables of other floors, such as the signatures of a SavedModel, have these values as keys.
+    Other parts of the package, such as the signatures of a SavedModel, look their code up by these
+    values, and so need no list of classes.
 
     Attributes:
-        task_name: of `task_names`, or "feature_extraction" of an encoder. A class with variants,
-            such as `SequenceClassifier`, has the name of the variant on the object.
+        task_name: a name of `task_names`, or "feature_extraction" for an encoder. Where a class
+            has variants, as `SequenceClassifier` has, the object has the name of its variant.
         text_inputs: names of the columns of text that `fit` reads, in order.
-        takes_pairs: True of a class that answers one text or a pair of texts.
+        takes_pairs: True for a class that answers one text or a pair of texts.
         reads_apart: True where the two texts of a pair are separate rows of the model.
         answers_with: name of the method that answers; None for the vectors of `encode`.
-        answers_texts: False of a class whose outputs are no answers about texts.
-        fills_masks: True of a task whose head `mlm` computes the logits of masked tokens.
+        answers_texts: False for a class whose outputs are no answers about texts.
+        fills_masks: True for a task whose head `mlm` computes the logits of masked tokens.
     """
 
     task_name: str
@@ -40,10 +41,10 @@ class AnswersTexts:
 
     @classmethod
     def answer_inputs(cls, is_paired: bool = False) -> tuple[str, ...]:
-        """Return the names of the texts of one answer.
+        """Return the names of the texts that one answer is about, such as ("question", "context").
 
         Args:
-            is_paired: whether a class that takes pairs is asked for a pair.
+            is_paired: True for a pair of texts, for a class that takes both.
         """
         if cls.takes_pairs:
             return TEXT_PAIR if is_paired else TEXT_PAIR[:1]
@@ -53,7 +54,7 @@ class AnswersTexts:
         """Return the name of the method of `Predictor` that answers.
 
         Args:
-            is_paired: whether texts come in pairs.
+            is_paired: True for pairs of texts.
         """
         return self.answers_with or ("similarity" if is_paired else "encode")
 
@@ -61,15 +62,15 @@ class AnswersTexts:
 class WithTokenizer(AnswersTexts, VectorMethods):
     """Mixin of tasks that take text: each may hold the tokenizer of its encoder.
 
-    The tokenizer is state. It is written by `save_to_preset` and into a `.keras` file, and a clone,
-    a copy and a pickled task have it too. `from_preset` attaches that of the folder.
+    The tokenizer is state of the task. `save_to_preset` and `.keras` files contain it, and a clone,
+    a copy and a pickled task have it too. `from_preset` attaches the tokenizer of the folder.
     """
 
     encoder: Any
 
     _tokenizer: Tokenizer | None = None
     _predictor_config = PredictorConfig()
-    _without_tokenizer = ""  # the reason for which `from_preset` attached none
+    _without_tokenizer = ""  # a sentence on why `from_preset` attached none, for the message
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -91,7 +92,7 @@ class WithTokenizer(AnswersTexts, VectorMethods):
 
     @property
     def predictor_config(self) -> PredictorConfig:
-        """The length of texts and the options of answers."""
+        """The largest number of tokens in a text, and the options of answers."""
         return self._predictor_config
 
     @predictor_config.setter
@@ -100,17 +101,17 @@ class WithTokenizer(AnswersTexts, VectorMethods):
         self.attach_to_parts()
 
     def attach_to_parts(self) -> None:
-        """Give tokenizer and settings to tasks within this one; here there are none."""
+        """Give tokenizer and settings to tasks within this one; most tasks have none."""
 
     def vector_model(self) -> Any:
-        """The model whose output `encode` makes vectors of: the encoder, or a sentence encoder."""
+        """Return the model whose output `encode` pools: the encoder, or a sentence encoder."""
         return self.encoder
 
     def required_tokenizer(self) -> Tokenizer:
         """Return the tokenizer.
 
         Raises:
-            ValueError: the task has none.
+            ValueError: the task has no tokenizer; the message says how to set one.
         """
         if self._tokenizer is None:
             reason = f" {self._without_tokenizer}" if self._without_tokenizer else ""
@@ -122,20 +123,26 @@ class WithTokenizer(AnswersTexts, VectorMethods):
         return self._tokenizer
 
     def tell_missing_tokenizer(self, reason: str) -> None:
-        """Keep the reason for which a folder gave no tokenizer, for `required_tokenizer`."""
+        """Store why a folder gave no tokenizer, for the message of `required_tokenizer`.
+
+        Args:
+            reason: a complete sentence.
+        """
         self._without_tokenizer = reason
 
     @property
     def max_length(self) -> int:
-        """Most tokens of a text: those of the training, else all positions of the encoder."""
+        """Largest number of tokens in a text: as in training, else all positions of the encoder."""
         length = self.predictor_config.max_length
         positions = checked_length(None, self.encoder)
         return positions if length is None else min(length, positions)
 
     def _answering(self) -> Any:
+        """Return the model that the methods of answers run: the task itself."""
         return self
 
     def _runner_of(self, model: Any, batch_size: int | None = None) -> Runner:
+        """Return a `Runner`, which tokenises texts and runs them through a model in batches."""
         tokenizer = self.required_tokenizer()
         size = _BATCH_SIZE if batch_size is None else batch_size
         return Runner(model, tokenizer, batch_size=size, max_length=self.max_length)
@@ -144,7 +151,7 @@ class WithTokenizer(AnswersTexts, VectorMethods):
         """Take the tokenizer and the settings of another task, such as the original of a clone."""
         self._tokenizer = original._tokenizer
         self._without_tokenizer = original._without_tokenizer
-        self.predictor_config = original.predictor_config  # and attaches both to parts
+        self.predictor_config = original.predictor_config  # its setter also calls `attach_to_parts`
 
     def save_assets(self, directory: str) -> None:
         """Keras: write the tokenizer and the settings into a `.keras` file."""
@@ -154,7 +161,7 @@ class WithTokenizer(AnswersTexts, VectorMethods):
             self.predictor_config.write(Path(directory) / FILE)
 
     def load_assets(self, directory: str | None) -> None:
-        """Keras: read what `save_assets` wrote; None where it wrote nothing."""
+        """Keras: read the files of `save_assets`; `directory` is None where it wrote none."""
         if directory is None:
             return
         folder = Path(directory)
@@ -164,15 +171,15 @@ class WithTokenizer(AnswersTexts, VectorMethods):
             self.predictor_config = PredictorConfig.read(folder / FILE)
 
 
-# === A model, its tokenizer and a caller's arguments fit together ===
+# === Checks that a model, a tokenizer and a length fit together ===
 
 
 def encoder_for(task: Any, tokenizer: Tokenizer) -> Any:
-    """Return the encoder of a task, or an encoder itself; checks that the tokenizer fits.
+    """Return the encoder of a task, or an encoder itself, and check that the tokenizer fits.
 
     Raises:
-        TypeError: neither a task nor an encoder.
-        ValueError: the tokenizer has ids that the model has not.
+        TypeError: `task` is neither a task nor an encoder.
+        ValueError: the tokenizer has ids for which the model has no vector.
     """
     encoder = getattr(task, "encoder", task)
     config = getattr(encoder, "config", None)
@@ -186,7 +193,7 @@ def encoder_for(task: Any, tokenizer: Tokenizer) -> Any:
 
 
 def check_tokenizer(tokenizer: Tokenizer, config: BertConfig) -> None:
-    """Raise `ValueError` where the tokenizer has ids that the model has not."""
+    """Raise `ValueError` where the tokenizer has ids for which the model has no vector."""
     if tokenizer.vocab_size > config.vocab_size:
         raise ValueError(
             f"The tokenizer has {tokenizer.vocab_size} entries, the model's token table "
@@ -195,10 +202,14 @@ def check_tokenizer(tokenizer: Tokenizer, config: BertConfig) -> None:
 
 
 def checked_length(max_length: int | None, encoder: Any) -> int:
-    """Return how many tokens of a text are read: None for all that the encoder has positions for.
+    """Return the largest number of tokens in a text, after checking it.
+
+    Args:
+        max_length: number of tokens, [CLS] and [SEP] included; None for all positions.
+        encoder: the encoder, whose config has the number of positions.
 
     Raises:
-        ValueError: no room for a token, or more than the positions.
+        ValueError: there is no room for a token beside [CLS] and [SEP], or too few positions.
     """
     positions = encoder.config.max_positions
     if max_length is None:
