@@ -1,4 +1,4 @@
-"""Bricks: Keras layers that take numbers and compute one thing."""
+"""Keras layers of the encoder, its heads and their losses."""
 
 from bert_keras.layers.attention import AttentionProbabilities, SelfAttention
 from bert_keras.layers.core import to_be_filled

@@ -19,14 +19,14 @@ from bert_keras.layers.serialization import SerializableLayer, build_once
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class RelativeKey(SerializableLayer):
-    """Relative positions: a vector for every distance, which is multiplied with queries like a key.
+    """Relative positions: a learned vector for every distance, multiplied with queries like a key.
 
     Shaw et al., 2018, §3.2; "method 2" of Huang et al., 2020. Axes as in `SelfAttention`.
 
     Args:
-        max_positions: the longest sequence; distances go from 1 - max_positions to
+        max_positions: length of the longest sequence; distances go from 1 - max_positions to
             max_positions - 1.
-        head_size: K.
+        head_size: K, the width of a head.
         initializer_range: standard deviation of the initial table.
     """
 
@@ -212,12 +212,15 @@ class SelfAttention(SerializableLayer):
 
     @property
     def _scale(self) -> float:
+        """Factor of the scores, one over the square root of K (Vaswani et al., 2017, §3.2.1)."""
         return self.head_size**-0.5
 
     def _split(self, x_BTH):
+        """Return the vectors of the heads, BTNK, from those of all heads, [B, T, N * K]."""
         return kernels.split_heads(x_BTH, self.num_heads, self.head_size)
 
     def _probabilities(self, query_BTNK, key_BSNK, mask_B11S):
+        """Return the softmax of the scores over the keys, BNTS; masked keys have 0."""
         scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * self._scale, key_BSNK)
         if self.distance is not None:
             scores_BNTS = scores_BNTS + self._scale * self.distance(query_BTNK, key_BSNK)

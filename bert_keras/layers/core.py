@@ -148,9 +148,9 @@ class Dropout(FastCall, keras.layers.Dropout):
         """Drop numbers in training.
 
         Args:
-            inputs: of any shape.
+            inputs: a tensor of any shape.
             training: whether dropout is active.
-            seed: as `next_seed` returns it; None to draw one.
+            seed: a value of `next_seed`; None to draw one.
         """
         if not training or not self.rate:
             return inputs
@@ -287,6 +287,7 @@ class _SavesAdapters(FastCall):
 
 
 def _key(name: str) -> str:
+    """Return the name in a file of one matrix of an adapter, "lora_kernel_a.default"."""
     return f"{name}.{ADAPTER}"
 
 

@@ -15,7 +15,7 @@ class HiddenDistance(SerializableLayer):
     The loss is one minus the cosine, averaged over the real tokens of a batch in float32.
 
     Args:
-        weight: of this loss in the loss of the model.
+        weight: weight of this loss in the loss of the model.
     """
 
     is_complete = False  # Keras clears the loss of the previous call

@@ -19,9 +19,10 @@ class Generator(SerializableLayer):
     """Blocks of another width over shared embeddings (Clark et al., 2020, §3.2).
 
     Args:
-        embeddings: those of the encoder, shared: tables and normalisation, not the projection.
-        blocks: of the generator, all of one width.
-        hidden_size: that width; another one than the tables' adds a projection.
+        embeddings: embeddings of the encoder; their tables and normalisation are shared, and their
+            projection is not used.
+        blocks: blocks of the generator, all of one width.
+        hidden_size: width of the blocks. If it is not that of the tables, there is a projection.
         initializer_range: standard deviation of the projection's initial kernel.
     """
 
@@ -57,7 +58,7 @@ class Generator(SerializableLayer):
         self.built = True
 
     def call(self, token_ids, segment_ids=None, padding_mask=None, training=None):
-        """Encodes.
+        """Return the hidden states of the generator's last block.
 
         Args:
             token_ids: [batch, length], in [0, vocab_size).
@@ -82,7 +83,7 @@ class Generator(SerializableLayer):
 # === Token replacement ===
 
 
-_SEED = 0  # where nothing is trained
+_SEED = 0  # outside training
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -90,7 +91,7 @@ class TokenReplacement(SerializableLayer):
     """Puts a token drawn from a distribution at each masked position (Clark et al., 2020, §3.1).
 
     No gradient flows through the draw. In training its seed is a variable of the model, as
-    dropout's is; else it is always the same, so that what is measured can be compared.
+    dropout's is. Outside training the seed is fixed, so that two evaluations give the same figures.
     """
 
     def __init__(self, **kwargs):
@@ -102,14 +103,14 @@ class TokenReplacement(SerializableLayer):
         self.built = True
 
     def call(self, token_ids, logits, mask_positions, training=None):
-        """Replaces.
+        """Return the token ids with drawn tokens at the masked positions.
 
         Args:
-            token_ids: [batch, length].
-            logits: [batch, predictions, vocab_size], of the tokens at `mask_positions`.
-            mask_positions: [batch, predictions]; slots that are not used have 0, where there is
+            token_ids: int32 [batch, length].
+            logits: float [batch, predictions, vocab_size], of the tokens at `mask_positions`.
+            mask_positions: int32 [batch, predictions]. Unused entries are 0, the position of
                 [CLS], which is never masked.
-            training: whether each call draws anew.
+            training: True to draw other tokens in each call.
 
         Returns:
             int32 [batch, length].

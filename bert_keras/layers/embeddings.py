@@ -46,7 +46,7 @@ class BertEmbeddings(SerializableLayer):
 
     Args:
         vocab_size: rows of the token table.
-        max_positions: the longest sequence.
+        max_positions: length of the longest sequence.
         num_segments: rows of the segment table; 0 for no segment table.
         embedding_size: width of the tables.
         hidden_size: width of the output. If it is not `embedding_size`, there is a projection.
@@ -186,6 +186,7 @@ class BertEmbeddings(SerializableLayer):
     def _table(
         self, rows: int, initializer: Any, name: str, table_class: type[Embedding] = Embedding
     ) -> Embedding:
+        """Make an embedding table, [rows, embedding_size], with the policy of this layer."""
         return table_class(
             rows,
             self.embedding_size,

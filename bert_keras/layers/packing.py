@@ -10,7 +10,7 @@ from bert_keras.layers.serialization import SerializableLayer
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class MergeChoices(SerializableLayer):
-    """[batch, choices, length] -> [batch * choices, length]."""
+    """Gives each choice a row of its own: [batch, choices, length] -> [batch * choices, length]."""
 
     def call(self, x):
         batch, choices, length = ops.shape(x)
@@ -22,7 +22,10 @@ class MergeChoices(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class SplitChoices(SerializableLayer):
-    """Scores [batch * choices, 1], and ids [batch, choices, length] -> [batch, choices]."""
+    """Puts the scores of rows, [batch * choices, 1], side by side: [batch, choices].
+
+    The ids, [batch, choices, length], are an input for the number of choices alone.
+    """
 
     def __init__(self, **kwargs):
         super().__init__(**{"dtype": "float32", **kwargs})
@@ -39,7 +42,12 @@ class SplitChoices(SerializableLayer):
 
 
 def tokens_at(x, positions):
-    """The vectors at some positions: [batch, length, width], [batch, n] -> [batch, n, width]."""
+    """Return the vectors at some positions of each row, [batch, n, width].
+
+    Args:
+        x: vectors, [batch, length, width].
+        positions: int [batch, n], in [0, length).
+    """
     batch, length, width = ops.shape(x)
     positions = ops.cast(positions, "int32")
     if keras.backend.backend() == "jax":
@@ -52,7 +60,7 @@ def tokens_at(x, positions):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class TokensAt(SerializableLayer):
-    """The vectors at some positions of every row, as of each example's [CLS]."""
+    """Reads the vectors at some positions of every row, such as those of each example's [CLS]."""
 
     def call(self, x, positions):
         """[batch, length, width] and [batch, n], in [0, length) -> [batch, n, width]."""
@@ -64,10 +72,10 @@ class TokensAt(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class ExampleMask(SerializableLayer):
-    """Tokens attend to those of their own example (Krell et al., 2021): block-diagonal.
+    """Block-diagonal attention mask: tokens attend to their own example (Krell et al., 2021).
 
-    Padding, number 0, is one more example that nobody reads: it attends to itself, so that no row
-    of the mask is empty.
+    Padding, with the id 0, counts as one more example, whose outputs are not used. It attends to
+    itself, so that no row of the mask is empty.
     """
 
     def call(self, example_ids):

@@ -13,32 +13,38 @@ from bert_keras.kernels.mask_values import MASKED
 from bert_keras.layers.packing import tokens_at
 from bert_keras.layers.serialization import SerializableLayer
 
+# The functions of `POOLINGS`, which describes their arguments.
+
 
 def _mean(x_BTH, mask_BT1, start_B1):
+    """Return the mean of the tokens that count."""
     del start_B1
     total_B1 = ops.maximum(ops.sum(mask_BT1, axis=1), 1.0)
     return ops.sum(x_BTH * mask_BT1, axis=1) / total_B1
 
 
 def _mean_sqrt_len(x_BTH, mask_BT1, start_B1):
+    """Return the sum of the tokens that count over the square root of their number."""
     del start_B1
     total_B1 = ops.maximum(ops.sum(mask_BT1, axis=1), 1.0)
     return ops.sum(x_BTH * mask_BT1, axis=1) / ops.sqrt(total_B1)
 
 
 def _weighted_mean(x_BTH, mask_BT1, start_B1):
-    """Weight the first token by 1, the second by 2 and so on (Muennighoff, 2022, §4.1)."""
+    """Return the mean with weight 1 for the first token, 2 for the second (Muennighoff, 2022)."""
     del start_B1
     weights_BT1 = mask_BT1 * (_places(x_BTH) + 1.0)
     return ops.sum(x_BTH * weights_BT1, axis=1) / ops.maximum(ops.sum(weights_BT1, axis=1), 1.0)
 
 
 def _max(x_BTH, mask_BT1, start_B1):
+    """Return the largest value of each dimension over the tokens that count."""
     del start_B1
     return ops.max(ops.where(mask_BT1 > 0, x_BTH, MASKED), axis=1)
 
 
 def _cls(x_BTH, mask_BT1, start_B1):
+    """Return the first token that counts: [CLS], or the first one after a prompt."""
     if start_B1 is None:
         return x_BTH[:, 0]
     has_more_B1 = ops.cast(ops.max(mask_BT1, axis=1), "int32")
@@ -46,6 +52,7 @@ def _cls(x_BTH, mask_BT1, start_B1):
 
 
 def _last_token(x_BTH, mask_BT1, start_B1):
+    """Return the last token that counts; zeros where none does."""
     del start_B1
     last_B1 = ops.cast(ops.max(mask_BT1 * _places(x_BTH), axis=1), "int32")
     return tokens_at(x_BTH, last_B1)[:, 0] * ops.max(mask_BT1, axis=1)
@@ -205,11 +212,11 @@ class SentencePooling(SerializableLayer):
         vectors = [POOLINGS[name](x_BTH, mask_BT1, start_B1) for name in self.pooling_names]
         vector = vectors[0] if len(vectors) == 1 else ops.concatenate(vectors, axis=-1)
         for number, layer in enumerate(self.dense_layers):
-            changed = layer(vector)
+            output = layer(vector)
             if self.dense_options[number]["residual"]:
                 residual = self.residual_layers[number]
-                changed = changed + (vector if residual is None else residual(vector))
-            vector = changed
+                output = output + (vector if residual is None else residual(vector))
+            vector = output
         if self.normalize and normalized:
             vector = ops.normalize(vector, axis=-1)
         return vector if self.truncate_dim is None else vector[:, : self.truncate_dim]
@@ -241,6 +248,7 @@ class SentencePooling(SerializableLayer):
 
 
 def _dense(name: str, units: int, activation: str, use_bias: bool) -> keras.layers.Dense:
+    """Make a dense layer over sentence vectors."""
     return keras.layers.Dense(
         units,
         activation=activation,
@@ -267,7 +275,7 @@ class ScalarMix(SerializableLayer):
         self.built = True
 
     def call(self, states):
-        """A list of [batch, length, hidden_size] -> one of that shape."""
+        """Return the weighted sum of a list of tensors [batch, length, hidden_size]."""
         weights = ops.softmax(ops.cast(self.scores, "float32")) * ops.cast(self.scale, "float32")
         mixed = sum(weights[i] * ops.cast(state, "float32") for i, state in enumerate(states))
         return ops.cast(mixed, self.compute_dtype)

@@ -1,4 +1,4 @@
-"""A SavedModel that can be called, as a Keras layer: to reuse encoders of TensorFlow Hub."""
+"""A callable SavedModel as a Keras layer, to reuse encoders of TensorFlow Hub."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _TEXT, _UNREGISTERED = "tensorflow_text", "Op type not registered"
 class SavedModelLayer(keras.layers.Layer):
     """An encoder with TensorFlow Hub's text API, or any SavedModel that can be called.
 
-    Takes and gives what the SavedModel does: of an encoder a dictionary of `input_word_ids`,
-    `input_mask` and `input_type_ids`, int32 [batch, length], and one of `pooled_output`
-    [batch, hidden_size], `sequence_output` [batch, length, hidden_size] and more. A preprocessor
-    takes strings [batch], in a functional model `keras.Input(shape=(), dtype="string")`. TensorFlow
-    backend only; on JAX and PyTorch `BertEncoder.from_preset(path, trust=True)` reads the weights
-    of such an encoder.
+    Inputs and outputs are those of the SavedModel. An encoder takes a dictionary of
+    `input_word_ids`, `input_mask` and `input_type_ids`, int32 [batch, length]. It returns a
+    dictionary of `pooled_output` [batch, hidden_size], `sequence_output`
+    [batch, length, hidden_size] and more. A preprocessor takes strings [batch], in a functional
+    model `keras.Input(shape=(), dtype="string")`. TensorFlow backend only. On JAX and PyTorch
+    `BertEncoder.from_preset(path, trust=True)` reads the weights of such an encoder.
 
-    A SavedModel is a program: load only those you would run. `keras.models.load_model` wants
-    `safe_mode=False` for a model with such a layer, whose folder must still be there.
+    A SavedModel is a program: load only those that you would run. `keras.models.load_model` needs
+    `safe_mode=False` for a model with such a layer, and the folder must still be there.
 
     Args:
-        path: the folder.
-        trainable: whether its weights move; if not, it also drops nothing while the rest trains.
-        output: name of the one output that is wanted; None for all.
-        name: of the layer.
+        path: the folder of the SavedModel.
+        trainable: whether its weights are trained. If not, it has no dropout in training either.
+        output: name of the only output to return; None for all.
+        name: name of the layer.
 
     Raises:
-        RuntimeError: another backend.
-        ValueError: no such SavedModel, or one that cannot be called.
+        RuntimeError: the backend is not TensorFlow.
+        ValueError: the folder has no SavedModel, or one that cannot be called.
         ImportError: the SavedModel has operations of tensorflow-text, which is not installed.
     """
 
@@ -67,23 +67,23 @@ class SavedModelLayer(keras.layers.Layer):
             )
         parameters = inspect.signature(self._program.__call__).parameters
         self._takes_training = "training" in parameters  # a preprocessor does not
-        found = list(getattr(self._program, "variables", ()))
-        moving = {v.ref() for v in getattr(self._program, "trainable_variables", ())}
+        variables = list(getattr(self._program, "variables", ()))
+        trained = {v.ref() for v in getattr(self._program, "trainable_variables", ())}
         self.program_variables = [
             keras.Variable(
                 variable,
                 shape=variable.shape,
                 dtype=variable.dtype.name,
-                trainable=variable.ref() in moving,
+                trainable=variable.ref() in trained,
                 name=variable.name.partition(":")[0].replace("/", "_"),
             )
-            for variable in found
+            for variable in variables
         ]
-        self.trainable = trainable  # only now, because it sets the variables that are there
+        self.trainable = trainable  # after the variables, because it sets theirs too
         self.built = True
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Keras: calls the layer; a list of strings is one tensor."""
+        """Keras: call the layer; a list of strings is one tensor."""
         if isinstance(inputs, list | tuple) and inputs and isinstance(inputs[0], str):
             import tensorflow as tf
 
@@ -91,7 +91,7 @@ class SavedModelLayer(keras.layers.Layer):
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        """The SavedModel's outputs, or the one that was chosen; adds its regularisation losses."""
+        """Return all outputs or the chosen one, and add the SavedModel's regularisation losses."""
         mode = {"training": bool(training) and self.trainable} if self._takes_training else {}
         outputs = self._program(inputs, **mode)
         for regularization in getattr(self._program, "regularization_losses", ()):
@@ -105,7 +105,11 @@ class SavedModelLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> SavedModelLayer:
-        """Keras: loads the folder again, where `safe_mode` is off."""
+        """Keras: load the folder again.
+
+        Raises:
+            ValueError: `safe_mode` is on.
+        """
         from keras.src.saving import serialization_lib
 
         if serialization_lib.in_safe_mode():

@@ -53,6 +53,7 @@ class SerializableLayer(Sharing, FastCall):
 
     @classmethod
     def _from_arguments(cls, config: dict[str, Any]) -> Any:
+        """Make a layer from a config whose layers are still dictionaries."""
         values = {
             name: value if name in _OWN_KEYS else _deserialized(value)
             for name, value in config.items()
@@ -65,10 +66,11 @@ class SerializableLayer(Sharing, FastCall):
         return layer
 
 
-_IN_ATTRIBUTE = object()
+_IN_ATTRIBUTE = object()  # stands for an argument that is read from the attribute of its name
 
 
 def _kept(value: Any) -> Any:
+    """Return an argument as JSON can hold it, or `_IN_ATTRIBUTE` for a layer or list of layers."""
     items = value if isinstance(value, list | tuple) and value else [value]
     return _IN_ATTRIBUTE if isinstance(items[0], keras.layers.Layer) else _plain(value)
 
@@ -87,6 +89,7 @@ def _plain(value: Any) -> Any:
 
 
 def _deserialized(value: Any) -> Any:
+    """Return a layer or list of layers from its config; other values as they are."""
     items = value if isinstance(value, list) and value else [value]
     is_object = isinstance(items[0], dict) and "class_name" in items[0]
     return keras.saving.deserialize_keras_object(value) if is_object else value

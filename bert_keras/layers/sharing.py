@@ -2,15 +2,15 @@
 
 Some layers compute with the weights of another layer: the masked language model's head with the
 token table, a view with the blocks of its encoder. Keras saves a shared layer as one only where it
-stands in the list of layers of one model. Here the *parts* of layers stay shared: layers without
+is in the list of layers of one model. Here the *parts* of layers stay shared: layers without
 layers of their own, such as a `Dense`, and the variables of the other layers.
 
 - In a `.keras` file each config lists a number for each part. Parts of one number become one again.
-- `keras.models.clone_model` rebuilds one layer after the other, and tells none of the others. So a
-  rebuilt layer knows its original. When it is called on symbolic tensors, it takes the parts which
-  its original shares with the originals of other layers of the same graph.
+- `keras.models.clone_model` rebuilds the layers one by one, and a layer gets no reference to the
+  others. So a rebuilt layer knows its original. When it is called on symbolic tensors, it takes the
+  parts which its original shares with the originals of other layers of the same graph.
 
-`keras.Model.to_json` writes neither.
+The JSON of `keras.Model.to_json` has neither, so its weights are not shared.
 
 Each config also has the state of the layer (see `layers.state`), which is set once it is built.
 """
@@ -30,7 +30,7 @@ NUMBERS, STATE = "shared_parts", "state"  # keys of a config
 
 
 class Sharing:
-    """Mixin of layers and models that are rebuilt in their state, and tied to others as before.
+    """Mixin of layers and models that are rebuilt in their state, with the weights they shared.
 
     A class decorates its `get_config` with `described` and its `from_config` with `rebuilt`.
     """
@@ -40,7 +40,7 @@ class Sharing:
     freezes_parts: ClassVar[bool] = False  # whether the constructor freezes some of its parts
 
     def take_attachments(self, original: Any) -> None:
-        """Take what a layer holds beside its weights from the layer that this one is a clone of."""
+        """Copy the state beside the weights, such as a tokenizer, from the original of a clone."""
 
     if TYPE_CHECKING:  # the constructor is Keras's
 
@@ -84,14 +84,14 @@ class _Name(str):
 
 
 class _Rebuilt:
-    """The past of a rebuilt layer.
+    """References from a rebuilt layer to its original and to the parts that it shares.
 
     Attributes:
-        original: returns the layer that the config described, or None if it is gone.
-        numbers: of the parts; None when these were taken.
-        by_number: the parts of the model that is loaded.
-        has_taken: whether some parts are those of layers that were loaded before.
-        is_called: whether the layer was called on symbolic tensors.
+        original: returns the layer that the config described, or None if it was deleted.
+        numbers: numbers of the parts in the file; None after the parts were set.
+        by_number: parts of the model that is loaded, by number.
+        has_taken: True if some parts are those of layers that were loaded before.
+        is_called: True after the layer was called on symbolic tensors.
     """
 
     def __init__(self, original: Callable[[], Any], numbers: Any, by_number: Any):
@@ -122,7 +122,7 @@ def rebuilt(from_config: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def describe(layer: Any, config: dict[str, Any]) -> dict[str, Any]:
-    """Add to the config of a layer its state, and what keeps its weights shared."""
+    """Return the config of a layer with its state, and its part numbers or a link to the layer."""
     state = layer._saved_state or (get_state(layer) if layer.weights else {})
     if state or (layer.weights and layer.freezes_parts):
         config = {**config, STATE: state}
@@ -158,6 +158,7 @@ def rebuild(make: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> An
 
 
 def _set_saved_state_after_build(layer: Any) -> None:
+    """Wrap `build` of a rebuilt layer once, because a state needs the variables."""
     build = layer.build
 
     @functools.wraps(build)
@@ -179,11 +180,11 @@ def _set_saved_state(layer: Any) -> None:
 
 
 def _no_original() -> None:
-    return None
+    """Stand in for `_Name.original` of a layer that was loaded from a file."""
 
 
 def _table(name: str) -> dict[Any, Any] | None:
-    """Keras's table of shared objects, of one call of `save` or `load_model`; None outside.
+    """Return Keras's table of shared objects in one call of `save` or `load_model`; None outside.
 
     It is private. Without it a file would have each layer by itself, as Keras alone writes it.
     """
@@ -198,16 +199,21 @@ def _table(name: str) -> dict[Any, Any] | None:
 
 
 class Slot(NamedTuple):
-    """The places of a part: it is an attribute of these layers."""
+    """A part, and the layers that have it as an attribute.
+
+    Attributes:
+        owners: the layers, each with the part in one attribute or more.
+        part: a layer without layers of its own, or a variable.
+    """
 
     owners: list[Any]
     part: Any
 
     def put(self, part: Any) -> None:
-        """Put another part in the places of this one.
+        """Make another part the attribute of the owners, in place of this one.
 
         Raises:
-            ValueError: it is not an attribute of its owner by itself.
+            ValueError: an owner has the part in a list or dictionary, not as an attribute.
         """
         for owner in self.owners:
             _replace(owner, self.part, part)
@@ -218,24 +224,25 @@ def slots(layer: keras.layers.Layer) -> list[Slot]:
 
     A layer in the list of layers of a model is not a part: Keras's graph of the model refers to it.
     """
-    found: dict[int, Slot] = {}
+    parts: dict[int, Slot] = {}
     seen: set[int] = set()
 
     def visit(owner: Any) -> None:
         for variable in owner._trainable_variables + owner._non_trainable_variables:
-            found.setdefault(id(variable), Slot([], variable)).owners.append(owner)
+            parts.setdefault(id(variable), Slot([], variable)).owners.append(owner)
         for below in owner._layers:
             if not below._layers and not isinstance(owner, keras.Model):
-                found.setdefault(id(below), Slot([], below)).owners.append(owner)
+                parts.setdefault(id(below), Slot([], below)).owners.append(owner)
             elif id(below) not in seen:
                 seen.add(id(below))
                 visit(below)
 
     visit(layer)
-    return list(found.values())
+    return list(parts.values())
 
 
 def _replace(owner: Any, old: Any, new: Any) -> None:
+    """Set the attributes of a layer that are `old` to `new`, in the same place of its weights."""
     attributes = {**vars(owner), **vars(owner).get("_modules", {})}
     names = [name for name, value in attributes.items() if value is old]
     if not names:
@@ -248,7 +255,7 @@ def _replace(owner: Any, old: Any, new: Any) -> None:
     tracker = owner._tracker
     (kind,) = (kind for kind, stored in tracker.stored_ids.items() if id(old) in stored)
     stored = tracker.config[kind][1]
-    index = [id(each) for each in stored].index(id(old))
+    index = [id(part) for part in stored].index(id(old))
     is_locked = tracker.locked
     tracker.unlock()
     tracker.untrack(old)
@@ -260,7 +267,7 @@ def _replace(owner: Any, old: Any, new: Any) -> None:
 
 
 def _take_numbered_parts(layer: Any) -> None:
-    """Share parts with the layers that were loaded before, once the layer is built."""
+    """Set the parts of a built layer to those of the same number that were loaded before."""
     past = layer._rebuilt
     if past is None or past.numbers is None:
         return
@@ -297,9 +304,8 @@ def _take_parts_of_clones(layer: Any, arguments: Any) -> None:
     original = layer._rebuilt.original()
     if original is None:
         return
-    tensors = [
-        each for each in keras.tree.flatten(arguments) if isinstance(each, keras.KerasTensor)
-    ]
+    leaves = keras.tree.flatten(arguments)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, keras.KerasTensor)]
     around = _layers_around([_operation_of(tensor) for tensor in tensors])
     place_of: dict[int, Slot] | None = None
     changed = False
@@ -324,7 +330,11 @@ def _take_parts_of_clones(layer: Any, arguments: Any) -> None:
 
 
 def _pairs(original: Any, layer: Any) -> Iterator[tuple[Slot, Slot]]:
-    """Return the parts of an original beside those of its copy."""
+    """Return pairs of a part of the original and the same part of its copy.
+
+    Raises:
+        ValueError: the copy has another number of parts.
+    """
     before, after = slots(original), slots(layer)
     if len(before) != len(after):
         raise ValueError(
@@ -336,8 +346,9 @@ def _pairs(original: Any, layer: Any) -> Iterator[tuple[Slot, Slot]]:
 
 
 def _are_of_one_graph(first: Any, second: Any) -> bool:
-    return any(each is second for each in _layers_around([first])) or any(
-        each is first for each in _layers_around([second])
+    """Return whether two layers belong to one graph of symbolic calls."""
+    return any(layer is second for layer in _layers_around([first])) or any(
+        layer is first for layer in _layers_around([second])
     )
 
 
@@ -345,6 +356,7 @@ def _are_of_one_graph(first: Any, second: Any) -> bool:
 
 
 def _operation_of(tensor: keras.KerasTensor) -> Any:
+    """Return the layer or operation that made a symbolic tensor; None if it is unknown."""
     history = getattr(tensor, "_keras_history", None)
     return history[0] if history else None
 
@@ -362,7 +374,7 @@ def _layers_around(operations: list[Any]) -> list[Any]:
             waiting.extend(_operation_of(tensor) for tensor in node.input_tensors)
         waiting.extend(node.operation for node in getattr(operation, "_outbound_nodes", ()))
     layers: dict[int, Any] = {}
-    waiting = [each for each in seen.values() if isinstance(each, keras.layers.Layer)]
+    waiting = [operation for operation in seen.values() if isinstance(operation, keras.Layer)]
     while waiting:
         layer = waiting.pop()
         if id(layer) not in layers:
@@ -374,6 +386,6 @@ def _layers_around(operations: list[Any]) -> list[Any]:
 def _track_parameters(layer: Any) -> None:
     """Let PyTorch's modules know the parts that took the places of others."""
     if keras.backend.backend() == "torch":
-        for each in layer._flatten_layers():
-            if each.built:
-                each._track_variables()
+        for part in layer._flatten_layers():
+            if part.built:
+                part._track_variables()

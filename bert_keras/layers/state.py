@@ -102,6 +102,7 @@ def set_state(layer: keras.layers.Layer, state: Mapping[str, Any]) -> None:
 
 
 def _set_trainable(layer: keras.layers.Layer, trainable: bool) -> None:
+    """Set `trainable` of a layer, of all layers within it, and of their variables."""
     # TensorFlow skips an assignment that changes nothing, so that a variable which was frozen by
     # itself within the layer would stay frozen.
     layer.trainable = not trainable
@@ -109,10 +110,10 @@ def _set_trainable(layer: keras.layers.Layer, trainable: bool) -> None:
 
 
 def check_state(state: Mapping[str, Any]) -> None:
-    """Look at the form of a state, which may come from a file of anyone's.
+    """Check the keys and types of a state, which may come from an untrusted file.
 
     Raises:
-        ValueError: it has another form than `get_state` gives it.
+        ValueError: the state has another form than the states of `get_state`.
     """
     flags = ("trainable", "trainable_variables")
     is_good = isinstance(state, dict) and not set(state) - set(KEYS)
@@ -132,12 +133,14 @@ def check_state(state: Mapping[str, Any]) -> None:
 
 
 def _is_table(values: Any, is_value: Any) -> bool:
+    """Return whether values are a dictionary with str keys, and `is_value` holds for each value."""
     return isinstance(values, dict) and all(
         isinstance(name, str) and is_value(value) for name, value in values.items()
     )
 
 
 def _is_adapter(values: Any) -> bool:
+    """Return whether values are {"rank": int above 0, "alpha": number above 0}."""
     if not isinstance(values, dict) or set(values) != {"rank", "alpha"}:
         return False
     rank, alpha = values["rank"], values["alpha"]
@@ -148,12 +151,13 @@ def _is_quantization(config: Any) -> bool:
     """Return whether a config is of a Keras quantizer and names no other class at any depth."""
     if not isinstance(config, dict) or config.get("module") != "keras.quantizers":
         return False
-    inner = config.get("config")
-    values = inner.values() if isinstance(inner, dict) else ()
+    options = config.get("config")
+    values = options.values() if isinstance(options, dict) else ()
     return all(_is_quantization(value) for value in values if isinstance(value, dict))
 
 
 def _are_names(values: Any) -> bool:
+    """Return whether values are a list or tuple of str."""
     return isinstance(values, list | tuple) and all(isinstance(name, str) for name in values)
 
 
@@ -201,22 +205,24 @@ def variables_by_name(layer: keras.layers.Layer) -> dict[str, Any]:
 
 
 def track_parameters(layer: keras.layers.Layer) -> None:
-    """Let PyTorch's modules know the variables that were added, and forget those that are gone."""
+    """Register added variables with PyTorch's modules, and remove deleted ones from them."""
     if keras.backend.backend() == "torch":
         for part in layer._flatten_layers():
             part._track_variables()  # as Keras does after `quantize`
 
 
 def _own_variables(layer: keras.layers.Layer) -> list[Any]:
-    # Keras lists here what was made to be trained, and freezing it leaves it there.
+    """Return the variables of a layer itself that were made as trainable, also if frozen since."""
     return layer._trainable_variables
 
 
 def _join(name: str, last: str) -> str:
+    """Return the name of a part within the layer `name`; "" is the outermost layer."""
     return f"{name}/{last}" if name else last
 
 
 def _find(values: Mapping[str, Any], name: str) -> Any:
+    """Return the layer or variable of a name; raise `ValueError` where there is none."""
     if name not in values:
         raise ValueError(
             f"The saved state names {name!r}, and this model has no layer or variable of this "
@@ -229,31 +235,31 @@ def _find(values: Mapping[str, Any], name: str) -> Any:
 
 
 def adapted(model: keras.Layer) -> list[Any]:
-    """The dense layers that have an adapter, anywhere in a model.
+    """Return the dense layers that have an adapter, anywhere in a model.
 
     Raises:
-        UsageError: another layer has one, given to it by hand.
+        UsageError: a layer that is no `Dense` has an adapter, which `enable_lora` does not give it.
     """
-    found = [layer for layer in model._flatten_layers() if getattr(layer, "lora_enabled", False)]
-    for layer in found:
+    layers = [layer for layer in model._flatten_layers() if getattr(layer, "lora_enabled", False)]
+    for layer in layers:
         if not isinstance(layer, keras.layers.Dense):
             raise UsageError(
                 f"{layer.path}: a {type(layer).__name__} with an adapter can be neither merged "
                 "nor written. Adapt dense layers only, as encoder.enable_lora(rank) does."
             )
-    return found
+    return layers
 
 
 class PlainWeight:
-    """A kernel or table as floats, with its adapter folded in: read as a variable is.
+    """A kernel or table as floats, with its adapter added, with the attributes of a variable.
 
-    It is computed when it is asked for: a model is never in memory twice.
+    The value is computed at each access, so that a model is never in memory twice.
 
     Attributes:
-        path: of the variable.
-        name: of the variable.
-        shape: of the variable.
-        dtype: of the variable before it was quantised.
+        path: path of the variable.
+        name: name of the variable.
+        shape: shape of the variable.
+        dtype: dtype of the variable before it was quantised.
     """
 
     def __init__(self, layer: Any):
@@ -269,11 +275,11 @@ class PlainWeight:
         weight = _array(main_weight(layer)).astype("float32")
         if layer.quantization_mode is not None:
             scale = _array(getattr(layer, f"{self.name}_scale"))
-            # One scale for each column of a kernel, and for each row of a table.
+            # A kernel has one scale for each column, a table one for each row.
             weight /= scale if self.name == "kernel" else scale[:, None]
         if layer.lora_enabled:
-            # By NumPy: `layer.kernel` has the precision of the compute dtype, and products on an
-            # accelerator may have that of fewer bits.
+            # By NumPy: `layer.kernel` has the precision of the compute dtype, and an accelerator
+            # may multiply with fewer bits.
             product = _array(layer.lora_kernel_a) @ _array(layer.lora_kernel_b)
             weight += layer.lora_alpha / layer.lora_rank * product
         return weight.astype(self.dtype)
@@ -334,4 +340,5 @@ def main_weight(layer: Any) -> Any:
 
 
 def _array(variable: Any) -> Any:
+    """Return the value of a variable as a NumPy array."""
     return keras.ops.convert_to_numpy(variable)

@@ -97,13 +97,13 @@ class TransformerBlock(SerializableLayer):
         hidden_size: width of the input and of the output.
         num_heads: attention heads.
         intermediate_size: inner width of the feed-forward layers.
-        activation: of the feed-forward layers.
+        activation: activation of the feed-forward layers.
         layer_norm_epsilon: added to the variance.
         dropout: share dropped from each sublayer's output.
         attention_dropout: share dropped from the attention probabilities.
         initializer_range: standard deviation of the initial kernels.
-        relative_positions: of the attention; see `SelfAttention`.
-        max_positions: the longest sequence, for relative positions.
+        relative_positions: relative positions of the attention; see `SelfAttention`.
+        max_positions: length of the longest sequence, for relative positions.
         head_size: width of a head; None for hidden_size / num_heads.
 
     Attributes:
@@ -172,7 +172,10 @@ class TransformerBlock(SerializableLayer):
 
     @property
     def takes_queries(self) -> bool:
-        """True where the block can compute some tokens alone: distances are of all tokens."""
+        """True where the block can compute some tokens alone.
+
+        With relative positions it cannot, because the distances are those of all tokens in order.
+        """
         return self.attention.distance is None
 
     def build(self, x_shape, padding_mask_shape=None):
@@ -208,11 +211,13 @@ class TransformerBlock(SerializableLayer):
         return self._outputs(x, padding_mask, training, queries, seeds)
 
     def _seeds(self) -> tuple[Any, Any, Any]:
+        """Draw the seeds of the three dropouts for one call; None where a rate is 0."""
         dropouts = (self.attention.dropout, self.attention_dropout, self.feedforward_dropout)
         first, second, third = (dropout.next_seed() for dropout in dropouts)
         return first, second, third
 
     def _outputs(self, x, padding_mask, training, queries, seeds):
+        """Compute the block with drawn seeds; the other arguments are those of `call`."""
         in_attention, after_attention, after_feedforward = seeds
         attended = self.attention(
             x, padding_mask, training=training, queries=queries, seed=in_attention
@@ -272,7 +277,7 @@ class TokensOf(_SomeTokens):
 
     Args:
         block: the block.
-        first: whether the first token of each example, [CLS], is computed too.
+        first: True to compute the first token of each example, [CLS], too.
     """
 
     def __init__(self, block: TransformerBlock, first: bool = False, **kwargs):
@@ -301,8 +306,8 @@ class TokensOf(_SomeTokens):
                 and so on.
 
         Returns:
-            [batch, tokens, hidden_size]; with `first` a tuple, whose second is [batch, examples,
-            hidden_size].
+            [batch, tokens, hidden_size]. With `first` a tuple of this and the vectors of [CLS],
+            [batch, examples, hidden_size].
         """
         if not self.block.takes_queries:
             all_outputs = self.block(x, padding_mask, training=training)
