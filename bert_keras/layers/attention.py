@@ -176,7 +176,7 @@ class SelfAttention(SerializableLayer):
             training: whether dropout is active.
             queries: [batch, queries, hidden_size], the tokens that attend to those of `x`; None
                 for `x`. With relative positions they must be the first tokens of `x`.
-            seed: of the dropout, as its `next_seed` returns it; None to draw one.
+            seed: seed of the dropout, a value of its `next_seed`; None to draw one.
 
         Returns:
             [batch, queries, hidden_size].

@@ -307,7 +307,7 @@ class Dense(_SavesAdapters, keras.layers.Dense):
             inputs: one tensor, [..., inputs].
             activation: a function of the output. The product and the activation are one operation
                 where the backend has one.
-            options: of Keras.
+            options: arguments of Keras, such as `training`.
 
         Returns:
             [..., units].

@@ -218,7 +218,7 @@ def sinusoids(shape: tuple[int, int], dtype: str | None = None):
 
     Args:
         shape: positions and width.
-        dtype: of the table; None for float32.
+        dtype: dtype of the table; None for float32.
     """
     rows, width = shape
     rates = [10_000 ** (-2 * (column // 2) / width) for column in range(width)]

@@ -71,7 +71,7 @@ class MaskedLMHead(SerializableLayer):
 
     A dense layer, an activation and a layer normalisation come first. Then the vectors are
     multiplied with the transposed token table, and a bias is added (Devlin et al., 2019, §3.1).
-    Only the given positions are computed. With 15 % masked, that saves six sevenths of the largest
+    Only the masked positions are computed. With 15 % masked, that saves six sevenths of the largest
     product of a small model.
 
     Args:
@@ -182,7 +182,7 @@ class ClassificationHead(SerializableLayer):
     Args:
         num_classes: number of scores.
         hidden_size: width of the hidden layer; used with `hidden_activation` only.
-        hidden_activation: of the hidden layer, a name of `ACTIVATIONS`; None for no hidden layer.
+        hidden_activation: a name of `ACTIVATIONS`; None for no hidden layer.
         dropout: share dropped from the input of each layer.
         initializer_range: standard deviation of the initial kernels.
         hidden_dropout: share dropped from the input of the hidden layer; None for `dropout`.
@@ -295,6 +295,8 @@ def token_losses_in_chunks(
         tables, biases = (ops.split(value, starts[1:]) for value in (table, bias))
 
     def statistics_from(start: int) -> Any:
+        """Return a function for the part of the table whose first class is `start`."""
+
         def statistics(x: Any, rows: Any, shifts: Any) -> Any:
             """Return the log of the sum, the label's logit or 0, and the highest: [..., 3]."""
             logits = kernels.tied_logits(x, rows, shifts)

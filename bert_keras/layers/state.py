@@ -67,8 +67,8 @@ def set_state(layer: keras.layers.Layer, state: Mapping[str, Any]) -> None:
     A layer that is quantised already, or has its adapter already, is not given another one.
 
     Args:
-        layer: of the same structure as the described one.
-        state: from `get_state`.
+        layer: a layer or model of the same structure as the described one.
+        state: the value of `get_state`.
 
     Raises:
         ValueError: the state has another form, or names a layer or variable that does not exist.

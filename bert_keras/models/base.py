@@ -46,7 +46,7 @@ def _check_first_epoch(arguments: Mapping[str, Any]) -> None:
     with the wrong one repeats those of an earlier epoch.
 
     Args:
-        arguments: of `fit`; `x` is a dataset of `data.dataset`.
+        arguments: arguments of `fit` by name; `x` is a dataset of `data.dataset`.
     """
     passes, initial = arguments["x"].passes, arguments.get("initial_epoch", 0)
     if passes is None or arguments.get("steps_per_epoch") is not None:

@@ -1,4 +1,4 @@
-"""The encoder: the one place where blocks are stacked."""
+"""The encoder as a functional Keras model, and its views with other inputs or outputs."""
 
 from __future__ import annotations
 

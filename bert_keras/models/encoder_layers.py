@@ -1,4 +1,4 @@
-"""The inputs and layers of an encoder, made from its config, and the pass over them."""
+"""The inputs and layers of an encoder, made from its config, and the order of their calls."""
 
 from __future__ import annotations
 

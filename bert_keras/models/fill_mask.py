@@ -76,8 +76,8 @@ def masked_lm_head(
 
     Args:
         encoder: the encoder.
-        activation: of the head's dense layer; None for the encoder's.
-        layer_norm_epsilon: of the head's normalisation; None for the encoder's.
+        activation: activation of the head's dense layer; None for the encoder's.
+        layer_norm_epsilon: epsilon of the head's normalisation; None for the encoder's.
     """
     config = encoder.config
     return MaskedLMHead(

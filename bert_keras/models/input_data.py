@@ -299,7 +299,7 @@ class MappedDataset(keras.utils.PyDataset):
 
     @property
     def use_multiprocessing(self) -> bool:
-        """True where its workers are processes."""
+        """True if its workers are processes, False for threads."""
         return self._dataset.use_multiprocessing
 
     @property

@@ -128,7 +128,7 @@ def weights_by_name(
     names |= {name: name for name in labels}
     if unknown := [key for key in class_weight if key not in names]:
         raise ValueError(
-            f"`class_weight` must have names or indices of the labels {', '.join(labels)}. "
+            f"`class_weight` must have names or indices of the labels {', '.join(labels)} as keys. "
             f"Received: {unknown[0]!r}"
         )
     return {names[key]: float(weight) for key, weight in class_weight.items()}
