@@ -77,7 +77,7 @@ def export(
         escaping.require_utf8(path, "The folder")
     if taken := [str(path) for path in targets if path.exists()]:
         raise UsageError(
-            f"{', '.join(taken)}: exists already and is not written over. Give another --version, "
+            f"{', '.join(taken)}: exists already and is not overwritten. Give another --version, "
             "or leave it out for the next one."
         )
     tables: list[Any] = []

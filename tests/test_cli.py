@@ -219,7 +219,7 @@ def test_a_threshold_is_of_questions(call, classifier: Path, tmp_path: Path) -> 
     assert answers == [answers[0] or None, ""]
     done = call("predict", classifier, path, "null_threshold=0")
     assert done.code == UsageError.exit_code
-    assert "null_threshold= is for questions" in done.err
+    assert "null_threshold= is for question answering" in done.err
 
 
 def test_a_prompt_is_of_vectors(call, classifier: Path, tmp_path: Path) -> None:
@@ -356,4 +356,4 @@ def test_errors_and_exit_codes_reach_the_command(monkeypatch, capsys) -> None:
     assert _call(monkeypatch, "pretrain", "demmo") == 2
     assert "Did you mean 'demo'?" in capsys.readouterr().err
     assert _call(monkeypatch, "evaluate", "data=a.csv") == 2
-    assert "Name a run: bert-keras evaluate RUN" in capsys.readouterr().err
+    assert "The model is missing. Write: bert-keras evaluate RUN" in capsys.readouterr().err

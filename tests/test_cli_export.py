@@ -78,7 +78,7 @@ def test_export_and_check(call, source: Path, tmp_path: Path) -> None:
 
 def test_what_cannot_be(call, source: Path, tmp_path: Path) -> None:
     options = ("--folder", tmp_path / "models")
-    assert "A format is one of" in call("export", source, *options, "--format", "keras").err
+    assert "format must be one of" in call("export", source, *options, "--format", "keras").err
     done = call("export", source, *options, "--quantization", "int8")
     assert (done.code, "Only onnx, openvino" in done.err) == (2, True)
     done = call("export", source, *options, "--format", "onnx", "--quantization", "int4")

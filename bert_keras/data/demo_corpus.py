@@ -48,6 +48,8 @@ _UNDERLINE = re.compile(r"([=~*^#\"'+_-])\1{2,}$")
 _DOCTEST = re.compile(r">>>( |$)|\$ |% ")
 _WORD = re.compile(r"[(\"'\[]*[A-Za-z][a-z]*(?:['/-][A-Za-z]?[a-z]*)*[.,;:!?)\"'\]]*")
 _SENTENCE_END = re.compile(r"[.!?][\"')]*$")
+# Fields of a syntax tree that hold statements, or the parts of a statement that hold them.
+_BLOCKS = frozenset(("body", "handlers", "orelse", "finalbody", "cases"))
 _SHORT = 5  # words; a shorter line without a full stop is a heading or a label
 
 
@@ -166,5 +168,8 @@ def _docstrings(node: ast.AST) -> Iterator[str]:
         text = ast.get_docstring(node)
         if text:
             yield text
-    for child in ast.iter_child_nodes(node):
-        yield from _docstrings(child)
+    # Definitions stand in blocks only. Expressions, the largest part of a tree, are not visited.
+    for block in node._fields:
+        if block in _BLOCKS:
+            for statement in getattr(node, block):
+                yield from _docstrings(statement)

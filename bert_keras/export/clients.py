@@ -199,8 +199,8 @@ class TextClient(Client):
         self.mask = "[MASK]" if "mask_count" in self._run.structured_outputs else ""
         if any(spec.dtype != tf.string for spec in inputs.values()):
             raise ArtifactError(
-                f"{folder}: serving_default takes no texts. Only exports of bert_keras can be "
-                "opened: write one with `bert-keras export`."
+                f"{folder}: the signature serving_default takes no texts. Only exports of "
+                "bert_keras can be opened. Write one with `bert-keras export`."
             )
 
     def answer(self, columns: Columns) -> Outputs:
@@ -268,7 +268,7 @@ class RuntimeClient(IdsClient):
         format_ = FORMATS.get(self.manifest.format)
         if format_ is None:
             raise ArtifactError(
-                f"{folder / FILE}: no format {self.manifest.format!r:.50}. Known formats: "
+                f"{folder / FILE}: unknown format {self.manifest.format!r:.50}. Known formats: "
                 f"{', '.join(FORMATS)}. If a newer version wrote it, update bert-keras."
             )
         if not (folder / "tokenizer.json").is_file():

@@ -112,7 +112,7 @@ def require_new(path: Path) -> None:
     require_utf8(path, "The folder")
     if path.exists():
         raise UsageError(
-            f"{path}: exists already and is not written over. Give another version or remove it."
+            f"{path}: exists already and is not overwritten. Choose another version, or remove it."
         )
 
 

@@ -48,7 +48,9 @@ class Wanted:
 
     def __post_init__(self) -> None:
         if self.format not in ALL:
-            raise UsageError(f"A format is one of {', '.join(ALL)}. Received: {self.format}")
+            raise UsageError(
+                f"format must be one of {', '.join(ALL)}. Received: format={self.format}"
+            )
         if self.format in FORMATS:
             try:
                 chosen(self.format, self.quantization)
@@ -89,7 +91,7 @@ def open_preset(
         UsageError: if `task` is unknown, or does not fit the model.
     """
     if task not in TASKS:
-        raise UsageError(f"A task is one of {', '.join(TASKS)}. Received: {task}")
+        raise UsageError(f"task must be one of {', '.join(TASKS)}. Received: task={task}")
     # `plain` merges adapters, which an exported model does not need.
     model: Any = load_checkpoint(preset, dtype=dtype, plain=True, **reading)
     tokenizer, config = Tokenizer.from_preset(preset), read_predictor_config(preset)

@@ -123,7 +123,10 @@ def _rows_agree(client: Client, batch: Columns) -> str:
         alone = client.answer(clients.part_of_columns(batch, row, row + 1))
         gap = max(gap, _gap(together, row, alone))
     if gap > _tolerance(client):
-        raise ValueError(f"they differ by up to {gap:.2g}")
+        raise ValueError(
+            f"a row in a batch differs from the same row alone by up to {gap:.2g}, above the "
+            f"tolerance of {_tolerance(client):.2g}"
+        )
     return f"no difference above {gap:.2g}"
 
 
@@ -161,7 +164,10 @@ def _neighbours(client: Client, text: str) -> str:
     _finite(beside)
     gap = _gap(beside, 0, client.answer(clients.part_of_columns(both, 0, 1)))
     if gap > _TOLERANCE:
-        raise ValueError(f"the row beside them differs by up to {gap:.2g}")
+        raise ValueError(
+            f"the row beside invalid UTF-8 differs from the same row alone by up to {gap:.2g}, "
+            f"above the tolerance of {_TOLERANCE:.2g}"
+        )
     return f"the row beside them differs by no more than {gap:.2g}"
 
 
@@ -169,7 +175,7 @@ def _nothing(client: Client, batch: Columns) -> str:
     """Check that an empty batch has no answers."""
     outputs = client.answer(clients.part_of_columns(batch, 0, 0))
     if any(len(values) for values in outputs.values()):
-        raise ValueError("rows were answered that were not asked")
+        raise ValueError(f"an empty batch has answers: {_finite(outputs)}")
     return "no answers"
 
 

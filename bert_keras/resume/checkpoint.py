@@ -46,25 +46,27 @@ def verify_folder(folder: Path) -> None:
         path.open("rb").close()  # raises the precise reason, which `read_json` does not keep
         manifest = file_io.read_json(path)
     except FileNotFoundError:
-        raise ArtifactError(f"{path}: missing") from None
+        raise ArtifactError(f"{path}: the file is missing") from None
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read ({error.strerror})") from error
     except ArtifactError as error:
-        raise ArtifactError(f"{path}: damaged") from error
+        raise ArtifactError(f"{path}: the file is damaged") from error
     values = manifest if isinstance(manifest, dict) else {}
     files = values.get("files")
     if values.get("format") != _FORMAT or not isinstance(files, dict):
-        raise ArtifactError(f"{path}: damaged, or of another version of bert-keras")
+        raise ArtifactError(f"{path}: the file is damaged, or of another version")
     for name, expected in files.items():
         path = folder / name
         try:
             received = _fingerprint(path)
         except FileNotFoundError:
-            raise ArtifactError(f"{path}: missing") from None
+            raise ArtifactError(f"{path}: the file is missing") from None
         except OSError as error:
             raise ArtifactError(f"{path}: cannot be read ({error.strerror})") from error
         if received != expected:
-            raise ArtifactError(f"{path}: damaged. Expected {expected}. Received: {received}")
+            raise ArtifactError(
+                f"{path}: the file is damaged. Expected {expected}. Received: {received}"
+            )
 
 
 def _fingerprint(path: Path) -> dict[str, str | int]:
@@ -326,7 +328,7 @@ class TrainingCheckpoints:
                 return None
             listed = "\n".join(faults.values())
             raise ArtifactError(
-                f"{self._directory}: no checkpoint is whole:\n{listed}\n"
+                f"{self._directory}: all checkpoints are damaged:\n{listed}\n"
                 "Put back an intact copy, or begin a new run."
             )
         self._damaged = set(faults)

@@ -38,7 +38,9 @@ class RunLock:
 
     def __enter__(self) -> RunLock:
         if self._descriptor is not None:
-            raise RuntimeError(f"{self._path}: this RunLock is already held")
+            raise RuntimeError(
+                f"{self._path}: this RunLock is already held. Leave its `with` block first."
+            )
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -141,11 +143,12 @@ class MetricsLog:
                 record = json.loads(line)
             except ValueError as error:  # not UTF-8, or not JSON
                 raise ArtifactError(
-                    f"{self._path}:{number}: no record: {error}. {_REMOVE_LINE}"
+                    f"{self._path}:{number}: the line is not a record: {error}. {_REMOVE_LINE}"
                 ) from error
             if not is_object(record):
                 raise ArtifactError(
-                    f"{self._path}:{number}: no record. Received: {record!r:.100}. {_REMOVE_LINE}"
+                    f"{self._path}:{number}: the line is not a record. Received: {record!r:.100}. "
+                    f"{_REMOVE_LINE}"
                 )
             records.append(record)
         return records

@@ -70,12 +70,15 @@ def _folder(model: str, data: str, out: str) -> Path:
     """Return the folder of the results."""
     run_folder = file_io.expanded(model)
     if not out and not (run_folder / "run.json").is_file():
-        raise UsageError("Name the folder for the results: out=FOLDER. Only a run has its own.")
+        raise UsageError(
+            f"{model} is not the folder of a run, so the results have no folder. Name one with "
+            "out=FOLDER."
+        )
     path = file_io.expanded(out) if out else run_folder / "evaluation" / Path(data).name
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is a file. Choose a folder with out=FOLDER.")
     if path.resolve() == run_folder.resolve() or any((path / name).exists() for name in _MODELS):
-        raise UsageError(f"{path} is the folder of a model. Choose another with out=FOLDER.")
+        raise UsageError(f"{path} is the folder of a model. Choose another folder with out=FOLDER.")
     return path
 
 
@@ -86,7 +89,10 @@ def _require_own(out: Path, data: str) -> None:
         return
     of = file_io.read_object(stored).get("data")
     if not isinstance(of, str) or _absolute(of) != _absolute(data):
-        raise UsageError(f"{out} holds the results of {of}. Choose another with out=FOLDER.")
+        raise UsageError(
+            f"{out} holds the results of {of}, not of {data}. Choose another folder with "
+            "out=FOLDER."
+        )
 
 
 def _absolute(path: str) -> Path:

@@ -87,11 +87,17 @@ def load(folder: Path) -> Fill:
     try:
         model = tf.saved_model.load(str(folder))
     except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
-        raise ValueError(f"{folder}: not a readable SavedModel: {error}") from error
+        raise ValueError(
+            f"{folder}: the SavedModel cannot be read: {error}. Export the model again."
+        ) from error
     signature = model.signatures.get("serving_default")
     outputs = set(signature.structured_outputs) if signature else set()
     if not {"tokens", "scores", "mask_count"} <= outputs:
-        raise ValueError(f"{folder}: does not fill masks. Its outputs: {sorted(outputs)}")
+        raise ValueError(
+            f"{folder}: the SavedModel does not fill masks: that needs the outputs tokens, scores "
+            f"and mask_count. Received: {sorted(outputs)}. Export a pretrained model, or "
+            "a masked language model."
+        )
 
     def fill(texts: Sequence[str]) -> Mapping[str, Any]:
         # The signature lives as long as its model.
@@ -137,9 +143,15 @@ def _lines(stream: Iterable[bytes]) -> Iterator[str]:
         try:
             text = line.decode().strip()
         except UnicodeDecodeError as error:
-            raise ValueError(f"standard input:{number}: not UTF-8 ({error})") from error
+            raise ValueError(
+                f"standard input:{number}: the line is not UTF-8 ({error}). Convert the text to "
+                "UTF-8."
+            ) from error
         if text and MASK not in text:
-            raise ValueError(f"standard input:{number}: no {MASK} in {text!r}")
+            raise ValueError(
+                f"standard input:{number}: the line has no {MASK}. Received: {text!r}. Write "
+                f"{MASK} in place of the word to predict."
+            )
         if text:
             yield text
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bert_keras.training.run_folder import FinetuneFolder
 
 _FLAGS = ("--dry-run", "--quicktest")
+_MISSING = {"train": "FILE", "encoder": "HANDLE"}  # values that every training needs
 
 
 def describe(words: list[str]) -> str:
@@ -56,12 +57,18 @@ def main(arguments: list[str]) -> int:
         named="the folder of the run",
     )
     is_quicktest = "--quicktest" in flags
-    for name in ("train", "encoder"):
+    for name in _MISSING:
         if not is_quicktest and not getattr(recipe, name):
-            raise UsageError(f"{name}= is missing. See bert-keras finetune --help")
+            raise UsageError(
+                f"{name}= is missing. Give {name}={_MISSING[name]}; `bert-keras finetune --help "
+                f"{name}` explains it."
+            )
     if "--dry-run" in flags:
         if is_quicktest:
-            raise UsageError("--dry-run is of the recipe's own files: leave --quicktest out.")
+            raise UsageError(
+                "--dry-run and --quicktest exclude each other: a dry run reads the recipe's own "
+                "files, and a quick test makes up examples. Leave one of them out."
+            )
         from bert_keras.training.finetune_dry_run import print_plan
 
         check_folder(recipe)
@@ -102,7 +109,7 @@ def _finetune(recipe: FinetuneRecipe, folder: FinetuneFolder, arguments: list[st
     command = shlex.join(["bert-keras", "finetune", *arguments])
     finish(recipe, kind, data, tokenizer, results, folder, command)
     if all("failed" in result for result in results):
-        raise NumericError(f"Every seed failed: {results[0]['failed']}")
+        raise NumericError(f"The training failed with every seed. Received: {results[0]['failed']}")
 
 
 if __name__ == "__main__":

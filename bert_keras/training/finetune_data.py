@@ -60,7 +60,9 @@ class Data:
         train = kind.learned(train) if len(train) else train
         if not len(train):
             raise DataError(
-                f"{recipe.train}: too little to keep a part of it for measuring: name dev=FILE."
+                f"{recipe.train}: no examples remain to train on, with validation_split="
+                f"{recipe.validation_split:g}. Received: {len(whole)} examples. Name dev=FILE to "
+                "measure on, or give more examples."
             )
         try:
             labels = kind.labels(whole)  # a rare one may be held out
@@ -226,14 +228,20 @@ def open_finetuned(
     flags = [argument for argument in arguments if argument.startswith("-")]
     require_no_flags(flags, (*needed, "out", *_VALUES))
     if not arguments or "=" in arguments[0]:
-        raise UsageError(f"Name a run: bert-keras {program} RUN key=value …")
+        raise UsageError(
+            f"The model is missing. Write: bert-keras {program} RUN_OR_MODEL key=value …. "
+            f"Received: {' '.join(arguments) or 'no arguments'}"
+        )
     own = dict.fromkeys((*needed, "out"), "")
     # Before anything is opened: keys that there are.
     _values(arguments[1:], own, FinetuneRecipe(task="text_classification"))
     folder = file_io.expanded(arguments[0])
     recipe = recipe_of(folder)
     if recipe is not None and not (folder / "metrics.json").is_file():
-        raise UsageError(f"{folder}: the run has not ended; the command that began it goes on.")
+        raise UsageError(
+            f"{folder}: the run has not ended: it has no metrics.json. Repeat the command that "
+            "began it, which resumes the training."
+        )
     precision = recipe.precision if recipe else "float32"
     asked = [value for key, _, value in (a.partition("=") for a in arguments) if key == "precision"]
     task = load_checkpoint(arguments[0], dtype=(asked or [precision])[0])
@@ -243,7 +251,9 @@ def open_finetuned(
     recipe = dataclasses.replace(recipe, **_values(arguments[1:], own, recipe))
     for name in needed:
         if not own[name]:
-            raise UsageError(f"{name}= is missing. See bert-keras {program} --help")
+            raise UsageError(
+                f"{name}= is missing. Give {name}=FILE; `bert-keras {program} --help` explains it."
+            )
     assert isinstance(task, Task)
     kind = task_of(recipe, measured, measures=measures)
     try:
@@ -267,7 +277,10 @@ def require_apart(path: Path, inputs: Sequence[str]) -> None:
         UsageError: the path is one of the inputs.
     """
     if any(path.resolve() == file_io.expanded(name).resolve() for name in inputs):
-        raise UsageError(f"{path} is what is read: choose another with out=")
+        raise UsageError(
+            f"out={path} is an input, which must not be overwritten. Choose another file with "
+            "out=FILE."
+        )
 
 
 def _values(words: Sequence[str], own: dict[str, str], recipe: FinetuneRecipe) -> dict[str, Any]:
@@ -283,7 +296,10 @@ def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
     known = task.task_name
     if known not in FINETUNED:
         what = type(task).__name__
-        raise ArtifactError(f"{name}: holds a {what}, which is not fine-tuned for any task.")
+        raise ArtifactError(
+            f"{name}: the model is a {what}, which is not fine-tuned for any task. Fine-tune it "
+            f"first: bert-keras finetune RECIPE encoder={name}"
+        )
     positions = task.encoder.config.max_positions
     asked = read_predictor_config(name)
     length = min(asked.max_length or (384 if known == "question_answering" else _LENGTH), positions)

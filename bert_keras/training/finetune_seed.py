@@ -30,7 +30,7 @@ from bert_keras.training.best_checkpoint import KeepBest
 from bert_keras.training.finetune_data import Data, training_examples
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.run_folder import TrainingFiles
-from bert_keras.training.setup import compile_for, dtype_policy, set_seed_and_devices
+from bert_keras.training.setup import compile_for, set_seed_and_devices
 from bert_keras.training.tasks import FinetuningTask
 from bert_keras.training.training_loop import Fitting
 
@@ -88,7 +88,7 @@ def open_encoder(recipe: FinetuneRecipe, *, load_weights: bool = True) -> BertEn
     """
     # Adapters and frozen weights of the checkpoint are dropped: the recipe decides on them.
     encoder = BertEncoder.from_preset(
-        recipe.encoder, dtype=dtype_policy(recipe), plain=True, load_weights=load_weights
+        recipe.encoder, dtype=recipe.precision, plain=True, load_weights=load_weights
     )
     if recipe.layers:
         try:
@@ -110,16 +110,23 @@ def distiller_of(
     """
     opened = open_checkpoint(recipe.teacher)
     is_encoder_for_pairs = opened.class_name == SentenceEncoder.__name__
-    options: dict[str, Any] = {"dtype": dtype_policy(recipe), "load_weights": load_weights}
+    options: dict[str, Any] = {"dtype": recipe.precision, "load_weights": load_weights}
     if task.reads_apart and is_encoder_for_pairs:  # such runs save the encoder
         loss = task.options["loss"]
         teacher: Any = type(task).from_preset(recipe.teacher, loss=loss, **options)
     else:
         teacher = load_opened(opened, **options)
     if Tokenizer.from_preset(recipe.teacher) != tokenizer:
-        raise UsageError(f"teacher={recipe.teacher}: reads other tokens than {recipe.encoder}.")
+        raise UsageError(
+            f"teacher={recipe.teacher}: its tokenizer differs from that of "
+            f"encoder={recipe.encoder}. "
+            "Choose a teacher with the same vocabulary and settings."
+        )
     if not isinstance(teacher, Task):
-        raise UsageError(f"teacher={recipe.teacher}: an encoder, which has no answers.")
+        raise UsageError(
+            f"teacher={recipe.teacher}: an encoder without a head, which gives no answers to learn "
+            "from. Name a model that was fine-tuned for the task."
+        )
     values = {"temperature": recipe.temperature, "alpha": recipe.alpha, "hidden": recipe.hidden}
     try:
         checked_length(recipe.max_length, teacher.encoder)
@@ -137,12 +144,21 @@ def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -
         raise UsageError(f"encoder={recipe.encoder}: {error}") from error
     for name in ("layer_decay", "unfreeze_every", "lora"):
         if getattr(recipe, name) and recipe.freeze:
-            raise UsageError(f"{name} is of the encoder's blocks, which freeze=true leaves alone.")
+            raise UsageError(
+                f"{name}={getattr(recipe, name):g} trains the encoder, which freeze=true keeps as "
+                f"it is. Leave {name}= or freeze= out."
+            )
     if (name := recipe.of_a_teacher) and not recipe.teacher:
         value = getattr(recipe, name)
-        raise UsageError(f"{name}={value:g} compares with a teacher: name teacher=HANDLE.")
+        raise UsageError(
+            f"{name}={value:g} needs a teacher to compare with. Name one with teacher=HANDLE, or "
+            f"leave {name}= out."
+        )
     if recipe.schedule == "slanted_triangular" and recipe.warmup:
-        raise UsageError("schedule=slanted_triangular rises by itself: give warmup=0 with it.")
+        raise UsageError(
+            "schedule=slanted_triangular has a warm-up of its own, so warmup must be 0. Received: "
+            f"warmup={recipe.warmup:g}. Give warmup=0."
+        )
 
 
 # === Training with one seed ===

@@ -231,7 +231,10 @@ def _ask(path: Path, texts: Sequence[str]) -> None:
         filter(None, [str(root), environment.get("PYTHONPATH", "")])
     )
     if code := subprocess.run(command, env=environment, check=False).returncode:
-        raise ResourceError(f"{path}: the exported model could not be asked (exit code {code}).")
+        raise ResourceError(
+            f"{path}: bert-keras fill-mask failed on the exported model (exit code {code}). Its "
+            "message is printed above. Mend the cause and repeat the command."
+        )
 
 
 # === Steps ===

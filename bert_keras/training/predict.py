@@ -90,12 +90,18 @@ def main(arguments: list[str]) -> int:
     words = [word for word in arguments if not _KEY.match(word)]
     assigned = [word for word in arguments if _KEY.match(word)]
     if not words or words[0] == "-":
-        raise UsageError("Name a model: bert-keras predict MODEL [INPUT …] [key=value …]")
+        raise UsageError(
+            "The model is missing. Write: bert-keras predict MODEL [INPUT …] [key=value …]. "
+            f"Received: {' '.join(arguments) or 'no arguments'}"
+        )
     model, *inputs = words
     if "form=official" in assigned:
         return _official(model, inputs, [word for word in assigned if word != "form=official"])
     if [word for word in assigned if word.startswith("data=")]:
-        raise UsageError("data= is given without its name now: bert-keras predict MODEL FILE")
+        raise UsageError(
+            "The key data= was removed: an input is given without a key. Write: "
+            "bert-keras predict MODEL FILE"
+        )
     values = parse_overrides(assigned, _DEFAULTS)
     if values["form"] != "rows":
         raise UsageError(f"form must be rows or official. Received: form={values['form']!r}")
@@ -166,15 +172,21 @@ def _options(
     accepted = inspect.signature(getattr(predictor, task.answer_method())).parameters
     if null_threshold is not None:
         if "null_threshold" not in accepted:
-            raise UsageError(f"null_threshold= is for questions. {model}: a {kind}.")
+            raise UsageError(
+                f"null_threshold= is for question answering alone. Received: {model}, a {kind}. "
+                "Leave null_threshold= out."
+            )
         options["null_threshold"] = null_threshold
     if prompt_name:
         try:  # before a text is read: the name must be one of the model's
             prompt_of(task.options, prompt_name=prompt_name)
         except ValueError as error:
-            raise UsageError(f"prompt_name=: {error}") from error
+            raise UsageError(f"{model}, prompt_name={prompt_name}: {error}") from error
         if "prompt_name" not in accepted:
-            raise UsageError(f"prompt_name= is for vectors. {model}: a {kind}.")
+            raise UsageError(
+                f"prompt_name= is for models that return sentence vectors. Received: {model}, "
+                f"a {kind}. Leave prompt_name= out."
+            )
         options["prompt_name"] = prompt_name
     return options
 
@@ -210,7 +222,10 @@ def _rows(
             except (ValueError, ImportError) as error:
                 raise UsageError(str(error)) from error
         elif path.suffix.lower() in _OFFICIAL:
-            raise UsageError(f"{path}: a file of a benchmark is read with form=official.")
+            raise UsageError(
+                f"{path}: a benchmark's own format is read with form=official only. Give "
+                "form=official and out=FILE."
+            )
         else:
             yield from line_rows(file_lines(path), str(path), keys, columns)
 
@@ -258,7 +273,10 @@ def _official(model: str, inputs: Sequence[str], assigned: Sequence[str]) -> int
     from bert_keras.training.finetune_data import open_finetuned, read, require_apart
 
     if len(inputs) != 1:
-        raise UsageError(f"form=official reads one file. Received: {len(inputs)} inputs")
+        raise UsageError(
+            f"form=official reads exactly one file. Received: {len(inputs)} inputs. Write: "
+            "bert-keras predict MODEL FILE out=FILE form=official"
+        )
     overwrite = "overwrite=true" in assigned
     words = [word for word in assigned if not word.startswith("overwrite=")]
     opened = open_finetuned(
@@ -270,7 +288,9 @@ def _official(model: str, inputs: Sequence[str], assigned: Sequence[str]) -> int
         raise UsageError(f"{out} is a folder. Choose a file with out=FILE.")
     require_apart(out, [source])
     if out.is_file() and not overwrite:
-        raise UsageError(f"{out} exists. Choose another file, or give overwrite=true.")
+        raise UsageError(
+            f"{out} exists. Choose another file with out=FILE, or give overwrite=true."
+        )
     out.parent.mkdir(parents=True, exist_ok=True)  # now, not when all is answered
     data = read(kind, source, labelled=False)
     with opened.shown():

@@ -61,7 +61,9 @@ def main(arguments: list[str]) -> None:
     values = parse_overrides(arguments, DEFAULTS)
     for key in ("corpus", "out"):
         if not values[key]:
-            raise UsageError(f"{key}= is missing: bert-keras prepare corpus=FILES out=DIR")
+            raise UsageError(
+                f"{key}= is missing. Write: bert-keras prepare corpus=FILES out=FOLDER"
+            )
     _print_summary(prepare(**values), values)
 
 
@@ -155,7 +157,10 @@ def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
     if vocab.startswith("hf://") or presets.is_preset(vocab):
         return Tokenizer.from_preset(vocab)
     if not path.exists():
-        raise UsageError(f"{path}: no such file or folder (vocab=, or init_checkpoint=).")
+        raise UsageError(
+            f"{path}: there is no such file or folder. Correct vocab= or init_checkpoint=, which "
+            "names a vocab.txt or a folder with a tokenizer."
+        )
     return Tokenizer.from_preset(path, **({} if path.is_dir() else {"lowercase": lowercase}))
 
 

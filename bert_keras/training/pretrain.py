@@ -123,8 +123,8 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
         start_from_frequencies(task, corpora.log_shares())
     if state.get("corpus", fingerprint) != fingerprint:
         raise UsageError(
-            f"{corpora.folder}: not the corpus that the run in {folder.path} began with. "
-            "Put that one back, or give out=FOLDER for a new run."
+            f"{corpora.folder}: the corpus has changed since the run in {folder.path} began. "
+            "Put the earlier corpus back, or give out=FOLDER for a new run."
         )
 
     def peak_memory() -> int:

@@ -36,7 +36,7 @@ from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import prepare
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.run_folder import PretrainFolder
-from bert_keras.training.setup import compile_for, dtype_policy
+from bert_keras.training.setup import compile_for
 
 _CHUNK = 1 << 22  # ids that are counted at once: a corpus is larger than memory
 
@@ -89,7 +89,7 @@ def _counts(token_ids: np.ndarray, special_ids: Collection[int], size: int) -> n
         counts += np.bincount(token_ids[start : start + _CHUNK], minlength=size)
     counts[[token for token in special_ids if token < size]] = 0
     if not counts.any():
-        raise ValueError(f"No token but special ones. Received: {len(token_ids)} token ids")
+        raise ValueError(f"All tokens are special tokens. Received: {len(token_ids)} token ids")
     return counts
 
 
@@ -182,9 +182,7 @@ def open_corpora(recipe: PretrainRecipe, folder: PretrainFolder) -> TrainingCorp
         ArtifactError: a prepared corpus is damaged.
     """
     if Path(recipe.init_checkpoint).is_file():
-        raise UsageError(
-            f"init_checkpoint={recipe.init_checkpoint}: a file. Name the folder of a checkpoint."
-        )
+        raise UsageError(f"init_checkpoint={recipe.init_checkpoint} is a file. Name its folder.")
     prepared = prepare.find_prepared(recipe.corpus)
     is_prepared = prepared is not None
     if prepared is None:
@@ -243,7 +241,7 @@ def _open(folder: Path, tokenizer: Tokenizer, verify: bool) -> Corpus:
     corpus = Corpus.open(folder, verify=verify)
     if (largest := int(corpus.tokens.max(initial=0))) >= tokenizer.vocab_size:
         raise ArtifactError(
-            f"{folder}: holds the id {largest}, but the vocabulary beside it has "
+            f"{folder}: holds the token id {largest}, but the vocabulary beside it has "
             f"{tokenizer.vocab_size} entries. Prepare the corpus again."
         )
     return corpus
@@ -345,7 +343,7 @@ def _begun(recipe: PretrainRecipe, vocab_size: int, *, load_weights: bool) -> Ta
         task = kind.from_preset(
             recipe.init_checkpoint,
             plain=True,
-            dtype=dtype_policy(recipe),
+            dtype=recipe.precision,
             load_weights=load_weights,
             allow_missing=(*kind.head_layers, "pooler"),
             allow_unused=_HEADS,
@@ -356,9 +354,10 @@ def _begun(recipe: PretrainRecipe, vocab_size: int, *, load_weights: bool) -> Ta
     config = task.encoder.config
     if config.vocab_size != vocab_size or recipe.sequence_length > config.max_positions:
         raise UsageError(
-            f"init_checkpoint={recipe.init_checkpoint} reads {config.vocab_size} pieces and "
+            f"init_checkpoint={recipe.init_checkpoint} has {config.vocab_size} tokens and "
             f"{config.max_positions} positions. Received: a vocabulary of {vocab_size}, "
-            f"sequence_length={recipe.sequence_length}"
+            f"sequence_length={recipe.sequence_length}. Give the checkpoint's "
+            "vocabulary with vocab=, or a smaller sequence_length="
         )
     return task
 
@@ -373,7 +372,7 @@ def _new(recipe: PretrainRecipe, vocab_size: int) -> Task:
         pooler=recipe.loss in PAIR_LOSSES,  # nothing else would train it
         family="electra" if recipe.loss == "rtd" else sizes.family,
     )
-    encoder = BertEncoder(config, dtype=dtype_policy(recipe))
+    encoder = BertEncoder(config, dtype=recipe.precision)
     if recipe.loss == "mlm":
         return MaskedLM(encoder)
     if recipe.loss == "rtd":

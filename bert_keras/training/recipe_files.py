@@ -39,16 +39,21 @@ def load_recipe(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe
         path = folder / f"{name_or_path}.py"
         if name_or_path not in known_recipes(folder):
             raise UsageError(
-                f"No recipe of that name. Received: {name_or_path!r}."
+                f"There is no recipe of that name. Received: {name_or_path!r}."
                 f"{nearest(name_or_path, known_recipes(folder))} Known recipes: "
                 f"{', '.join(known_recipes(folder)) or 'none'}; or give the path of a .py file."
             )
     elif not path.is_file():
-        raise UsageError(f"No such recipe file: {name_or_path}")
+        raise UsageError(
+            f"There is no recipe file {name_or_path}. Correct the path, or name a recipe."
+        )
     try:
         recipe = runpy.run_path(str(path)).get("recipe")
     except SyntaxError as error:
-        raise UsageError(f"{path}, line {error.lineno}: not Python: {error.msg}") from error
+        raise UsageError(
+            f"{path}, line {error.lineno}: the file is not valid Python: {error.msg}. Correct "
+            "the line."
+        ) from error
     except Exception as error:
         if unknown := re.search(_UNKNOWN.format(kind.__name__), str(error)):
             raise UsageError(f"{path}: {_unknown(unknown[1], kind)}") from error
@@ -88,7 +93,9 @@ def require_no_flags(
         name = name.replace("-", "_")
         name = RENAMED.get(name, name)
         if name in keys:
-            raise UsageError(f"Write {name}={value or 'VALUE'}. Received: {word}")
+            raise UsageError(
+                f"A key has no dashes before it. Received: {word}. Write {name}={value or 'VALUE'}."
+            )
         raise UsageError(
             f"Unknown flag. Received: {word}.{nearest(word, [*flags, *keys])} "
             f"Known flags: {', '.join(flags)}."
@@ -124,7 +131,10 @@ def read_command(
         require_no_flags(unknown, [field.name for field in dataclasses.fields(kind)], flags)
     words = [argument for argument in arguments if argument not in given]
     if not words or "=" in words[0]:
-        raise UsageError(f"Name a recipe: bert-keras {program} RECIPE [key=value …]")
+        raise UsageError(
+            f"The recipe is missing. Write: bert-keras {program} RECIPE [key=value …]. "
+            "`bert-keras recipes` lists the recipes."
+        )
     recipe = load(words[0])
     if "--quicktest" in given:
         recipe = quicktest(recipe)
@@ -132,7 +142,7 @@ def read_command(
     for key in ("name", "out"):  # before the training, not when its files are written
         require_utf8(values[key], f"{key}=")
     if not values["name"]:
-        raise UsageError(f"name= must not be empty: it names {named}.")
+        raise UsageError(f"name= must not be empty: it names {named}. Give name=NAME.")
     return type(recipe)(**values), given
 
 
@@ -153,16 +163,21 @@ def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> di
     for argument in arguments:
         key, equals, text = argument.partition("=")
         if not equals:
-            raise UsageError(f"Expected key=value. Received: {argument!r}")
+            raise UsageError(
+                f"Expected key=value behind the first word. Received: {argument!r}. Put a value "
+                "with spaces in quotes."
+            )
         if key not in defaults:
             if (today := RENAMED.get(key)) in defaults:
-                raise UsageError(f"{key}= is called {today}= now. Received: {argument!r}")
+                raise UsageError(
+                    f"{key}= is called {today}= now. Received: {argument!r}. Write {today}={text}."
+                )
             raise UsageError(
                 f"Unknown key. Received: {argument!r}.{nearest(key, defaults)} "
                 f"Known keys: {', '.join(defaults)}."
             )
         if key in values:
-            raise UsageError(f"{key} is given twice. Received: {argument!r}")
+            raise UsageError(f"{key}= is given twice. Received: {argument!r}. Leave one out.")
         kind = cast("type[Any]", type(defaults[key]))
         try:
             values[key] = _PARSERS[kind](text)

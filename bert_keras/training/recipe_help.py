@@ -7,13 +7,34 @@ import dataclasses
 import inspect
 import shutil
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from bert_keras.errors import UsageError
 from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_files
 from bert_keras.training.recipe_base import KINDS, RENAMED, Rule, nearest, rules_of
+
+
+class Program(NamedTuple):
+    """A program that runs recipes.
+
+    Attributes:
+        recipe_class: class of its recipes.
+        folder: folder of its named recipes.
+        task_key: key of a recipe that names its task.
+    """
+
+    recipe_class: type[Any]
+    folder: Path
+    task_key: str
+
+
+# The programs by their word on the command line.
+PROGRAMS: Mapping[str, Program] = {
+    "pretrain": Program(pretrain_recipe.PretrainRecipe, pretrain_recipe.FOLDER, "loss"),
+    "finetune": Program(finetune_recipe.FinetuneRecipe, finetune_recipe.FOLDER, "task"),
+}
 
 _INDENT, _COLUMN, _WIDEST = 4, 36, 100
 
@@ -80,8 +101,8 @@ def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) ->
     if holders := [pair for pair in fields.values() if name in pair[1].choices]:
         return "\n\n".join(_explained(*pair) for pair in holders)
     raise UsageError(
-        f"Neither a recipe, a key, nor a value of a key. Received: {name!r}."
-        f"{nearest(name, [*fields, *known])}"
+        f"There is no recipe, key or value of this name. Received: {name!r}."
+        f"{nearest(name, [*fields, *known])} `--help` without a name lists all."
     )
 
 
@@ -103,6 +124,7 @@ def _values(recipe: Any) -> str:
 
 
 def _assignment(name: str, value: object) -> str:
+    """Return `name=value` as a command line has it; `name=` for a value without a default."""
     if value is dataclasses.MISSING:
         return f"{name}="
     shown = str(value).lower() if isinstance(value, bool) else value
@@ -124,7 +146,7 @@ def _meaning(field: dataclasses.Field[Any], rule: Rule, *, is_given: bool = Fals
 
 
 def _explained(field: dataclasses.Field[Any], rule: Rule) -> str:
-    """Return the help of one key."""
+    """Return the help of one key: default, meaning, values and limits, tasks, earlier names."""
     lines = [_assignment(field.name, field.default), _wrapped(_meaning(field, rule))]
     if isinstance(rule.choices, Mapping):
         meanings = cast("Mapping[str, str]", rule.choices)  # pyright: ignore[reportUnknownMemberType]
@@ -143,6 +165,7 @@ def _explained(field: dataclasses.Field[Any], rule: Rule) -> str:
 
 
 def _wrapped(text: str) -> str:
+    """Wrap a text to the width of the terminal, and indent it below the name of its key."""
     return textwrap.indent("\n".join(_lines(text, _width() - _INDENT)), " " * _INDENT)
 
 
@@ -162,6 +185,7 @@ def _row(name: str, meaning: str) -> str:
 
 
 def _width() -> int:
+    """Return the columns that a help text may fill: those of the terminal, at most 100."""
     return min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
 
 
@@ -169,6 +193,8 @@ def _width() -> int:
 
 
 class _Key(NamedTuple):
+    """Key of a recipe, for completion: its help, its default as text and its allowed values."""
+
     meaning: str
     default: str
     values: tuple[str, ...]
@@ -185,16 +211,15 @@ def complete_words(command: str, words: list[str], start: str) -> list[tuple[str
         words: the words between the command and the one that is completed.
         start: the beginning of the word that is completed.
     """
-    programs = _programs()
     if command == "recipes":
-        return [] if words else list(_recipes(list(programs.values()), start))
-    if command not in programs:
+        return [] if words else list(_recipes(PROGRAMS.values(), start))
+    if command not in PROGRAMS:
         return []
-    recipe_class, folder = programs[command]
+    recipe_class, folder, _ = program = PROGRAMS[command]
     is_help = bool({"-h", "--help"}.intersection(words))
     words = [word for word in words if not word.startswith("-")]
     if not words:
-        recipes = list(_recipes([programs[command]], start))
+        recipes = list(_recipes([program], start))
         keys = _keys(recipe_class).items() if is_help else ()
         return recipes + [(key, rule.meaning) for key, rule in keys if key.startswith(start)]
     keys = _keys(_opened(words[0], recipe_class, folder))
@@ -205,18 +230,12 @@ def complete_words(command: str, words: list[str], start: str) -> list[tuple[str
     return list(_assignments({name: keys[name] for name in keys if name not in taken}, start))
 
 
-def _programs() -> dict[str, tuple[type[Any], Path]]:
-    return {
-        "pretrain": (pretrain_recipe.PretrainRecipe, pretrain_recipe.FOLDER),
-        "finetune": (finetune_recipe.FinetuneRecipe, finetune_recipe.FOLDER),
-    }
-
-
-def _recipes(programs: list[tuple[type[Any], Path]], start: str) -> Iterator[tuple[str, str]]:
-    for _, folder in programs:
-        for name in recipe_files.known_recipes(folder):
+def _recipes(programs: Iterable[Program], start: str) -> Iterator[tuple[str, str]]:
+    """Yield name and title of the programs' recipes whose names begin with `start`."""
+    for program in programs:
+        for name in recipe_files.known_recipes(program.folder):
             if name.startswith(start):
-                yield name, header_of(folder / f"{name}.py").title
+                yield name, header_of(program.folder / f"{name}.py").title
 
 
 def _opened(name: str, recipe_class: type[Any], folder: Path) -> Any:

@@ -121,7 +121,7 @@ class RunFolder:
         if others:
             raise UsageError(
                 f"{self.path} is not the folder of a run: it has no run.json but "
-                f"{', '.join(others[:5])}. Choose another with out=FOLDER."
+                f"{', '.join(others[:5])}. Choose another folder with out=FOLDER."
             )
 
     def claim(self, recipe: RunRecipe, backend: str, versions: Mapping[str, str]) -> None:
@@ -383,8 +383,10 @@ def recipe_of(folder: Path) -> FinetuneRecipe | None:
         return None
     values = file_io.read_object(path).get("recipe")
     if not isinstance(values, dict) or "task" not in values:
-        raise ArtifactError(f"{path}: not of a fine-tuning run")
+        raise ArtifactError(
+            f"{path}: not of a fine-tuning run. Name the folder of one, or a model."
+        )
     try:
         return FinetuneRecipe(**renamed(values))  # pyright: ignore[reportCallIssue]
     except (TypeError, UsageError) as error:
-        raise ArtifactError(f"{path}: not of a fine-tuning run: {error}") from error
+        raise ArtifactError(f"{path}: not a readable fine-tuning recipe: {error}") from error

@@ -1,4 +1,4 @@
-"""Setup of a training: seeds, devices, dtype policy, compilation; and models without memory."""
+"""Setup of a training: seeds, devices and compilation; and models without memory."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ def set_seed_and_devices(seed: int) -> None:
     place here: Keras needs it before the first variable.
     """
     keras.utils.set_random_seed(seed)
-
-
-def dtype_policy(recipe: RunRecipe) -> str:
-    """Return the name of the Keras dtype policy that models of a run are built with."""
-    return recipe.precision
 
 
 def compile_for(

@@ -46,7 +46,7 @@ def test_a_model_that_may_be_exported(tmp_path: Path) -> None:
     predictor.pairs = True
     with pytest.raises(ValueError, match="`pairs` is for models that take one text or two"):
         export_folder.require_pairs(predictor)
-    with pytest.raises(UsageError, match="exists already and is not written over"):
+    with pytest.raises(UsageError, match="exists already and is not overwritten"):
         export_folder.checked_predictor(encoder, TOKENIZER, tmp_path)
     weight = encoder.weights[0]
     weight.assign(np.full(weight.shape, np.nan))

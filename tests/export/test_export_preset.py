@@ -45,7 +45,7 @@ def test_tasks(folder: Path, task: str, kind: type, pairs: bool) -> None:
 
 
 def test_what_cannot_be(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="A task is one of as_trained, texts"):
+    with pytest.raises(UsageError, match="task must be one of as_trained, texts"):
         open_preset(folder, task="words")
     with pytest.raises(UsageError, match="from 3 to 12"):
         open_preset(folder, max_length=13)
@@ -58,7 +58,7 @@ def test_what_cannot_be(folder: Path, tmp_path: Path) -> None:
 def test_names_and_what_does_not_go_together() -> None:
     assert Wanted().name == "saved_model"
     assert Wanted("onnx", "int8").name == "onnx-int8"
-    with pytest.raises(UsageError, match="A format is one of saved_model, tf_hub, onnx"):
+    with pytest.raises(UsageError, match="format must be one of saved_model, tf_hub, onnx"):
         Wanted("keras")
     with pytest.raises(UsageError, match=r"The quantization of onnx is none, .*Received: 'int4'"):
         Wanted("onnx", "int4")

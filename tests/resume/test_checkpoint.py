@@ -171,7 +171,9 @@ def test_all_damaged(tmp_path, model, snapshot):
     for step in (1, 2):
         _flip(checkpoints.save(model, {"step": step}) / "optimizer.safetensors")
     before = snapshot(model)
-    with pytest.raises(ArtifactError, match=r"(?s)no checkpoint is whole.*00000002/.*00000001/"):
+    with pytest.raises(
+        ArtifactError, match=r"(?s)all checkpoints are damaged.*00000002/.*00000001/"
+    ):
         checkpoints.restore(model)
     assert snapshot(model) == before
 
@@ -326,10 +328,10 @@ def test_every_truncation_is_found_and_named(folder, name):
     # The last byte of the manifest is a line feed, which carries nothing.
     for length in range(len(good) - (name == "MANIFEST.json")):
         path.write_bytes(good[:length])
-        with pytest.raises(ArtifactError, match=re.escape(f"{path}: damaged")):
+        with pytest.raises(ArtifactError, match=re.escape(f"{path}: the file is damaged")):
             checkpoint.verify_folder(folder)
     path.unlink()
-    with pytest.raises(ArtifactError, match=re.escape(f"{path}: missing")):
+    with pytest.raises(ArtifactError, match=re.escape(f"{path}: the file is missing")):
         checkpoint.verify_folder(folder)
     path.mkdir()
     with pytest.raises(ArtifactError, match=re.escape(f"{path}: cannot be read")):
@@ -339,5 +341,5 @@ def test_every_truncation_is_found_and_named(folder, name):
 @pytest.mark.parametrize("text", ["[]", '{"files": {}}', '{"format": "x", "files": {}}', "\xff"])
 def test_a_foreign_manifest_is_refused(folder, text):
     (folder / checkpoint.NAME).write_text(text, encoding="latin-1")
-    with pytest.raises(ArtifactError, match=r"MANIFEST\.json: damaged"):
+    with pytest.raises(ArtifactError, match=r"MANIFEST\.json: the file is damaged"):
         checkpoint.verify_folder(folder)

@@ -169,7 +169,7 @@ def test_records_are_read_back(tmp_path):
     assert log.records() == [{"step": 1, "loss": 0.5}, {"step": 2, "loss": None}]
     for line in (b'{"ste', b"5", b'{"step": "\xff"}'):
         (tmp_path / "metrics.jsonl").write_bytes(b'{"step": 1}\n' + line)
-        with pytest.raises(ArtifactError, match=r"metrics\.jsonl:2: no record"):
+        with pytest.raises(ArtifactError, match=r"metrics\.jsonl:2: the line is not a record"):
             log.records()
 
 

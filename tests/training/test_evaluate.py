@@ -45,11 +45,11 @@ def test_a_run_has_a_place_for_results_and_a_model_needs_one(
     shutil.copyfile(tmp_path / "test.jsonl", tmp_path / "other" / "test.jsonl")
     done = call(main, str(run), "data=other/test.jsonl", *values[1:])
     assert done.code == 2
-    assert "test.jsonl holds the results of test.jsonl. Choose another" in done.err
+    assert "test.jsonl holds the results of test.jsonl, not of " in done.err
     best = run / "seed-0" / "best"
     done = call(main, str(best), "data=nowhere.jsonl")
     assert done.code == 2
-    assert "Name the folder for the results" in done.err
+    assert "the results have no folder" in done.err
     assert call(main, str(best), *values, "out=results").code == 0
 
 

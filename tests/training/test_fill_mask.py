@@ -72,8 +72,8 @@ def test_texts_of_standard_input(saved_model, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("stdin", "message"),
     [
-        (b"a [MASK]\n\nno mask\n", "standard input:3: no [MASK] in 'no mask'"),
-        (b"\xff [MASK]\n", "standard input:1: not UTF-8"),
+        (b"a [MASK]\n\nno mask\n", "standard input:3: the line has no [MASK]. Received: 'no mask'"),
+        (b"\xff [MASK]\n", "standard input:1: the line is not UTF-8"),
     ],
 )
 def test_lines_that_cannot_be_used(saved_model, monkeypatch, capsys, stdin, message):
@@ -83,7 +83,7 @@ def test_lines_that_cannot_be_used(saved_model, monkeypatch, capsys, stdin, mess
 
 def test_a_model_that_does_something_else(saved_model, monkeypatch, capsys):
     assert run([f"{saved_model}/vectors", "[MASK]"], monkeypatch) == 4
-    assert "does not fill masks. Its outputs: ['sentence_vector']" in capsys.readouterr().err
+    assert "Received: ['sentence_vector']" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_no_model(tmp_path, monkeypatch, capsys):
@@ -107,7 +107,7 @@ def test_a_damaged_model(tmp_path, monkeypatch, capsys):
     pytest.importorskip("tensorflow_text")
     (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01 damaged")
     assert run([str(tmp_path), "[MASK]"], monkeypatch) == 4
-    assert f"{tmp_path}: not a readable SavedModel" in capsys.readouterr().err
+    assert f"{tmp_path}: the SavedModel cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["--unknown"], ["folder", "no mask"]])

@@ -105,7 +105,7 @@ def test_all_seeds_fail(finetuning, tmp_path: Path, call: Callable) -> None:
     values = ("learning_rate=1e30", "warmup=0", "clip_norm=0", "schedule=constant", "epochs=3")
     done = call(main, finetuning("text_classification"), "--quicktest", "out=run", *values)
     assert done.code == 6
-    assert "Every seed failed: At step" in done.err
+    assert "The training failed with every seed. Received: At step" in done.err
     assert "finite" in _json(tmp_path / "run" / "seed-0" / "result.json")["failed"]
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
@@ -190,7 +190,7 @@ def test_no_teacher_to_be_near_to(finetuned, finetuning, call: Callable) -> None
     for value in ("hidden=1", "alpha=0.9", "temperature=4"):
         done = call(main, finetuning("text_classification"), *files, "out=run", value)
         assert done.code == 2
-        assert f"{value} compares with a teacher: name teacher=HANDLE." in done.err
+        assert f"{value} needs a teacher to compare with. Name one with teacher=HANDLE" in done.err
 
 
 def test_a_folder_of_pretraining_is_left_alone(

@@ -65,7 +65,7 @@ def test_rows_are_drawn_by_their_own_seed(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     train = _rows(tmp_path / "t.jsonl", 1)
-    with pytest.raises(DataError, match=r"t\.jsonl: too little .* name dev=FILE"):
+    with pytest.raises(DataError, match=r"t\.jsonl: no examples remain .* Name dev=FILE"):
         _read(train=train)
     with pytest.raises(UsageError, match=r"the ending '.xyz' stands for no known format"):
         _read(train="a.xyz")

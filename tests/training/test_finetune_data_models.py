@@ -52,7 +52,7 @@ def test_a_plain_checkpoint_is_known_by_its_class(task: str, finetuned) -> None:
 
 
 def test_what_cannot_be_opened(finetuned, tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="holds a BertEncoder, which is not fine-tuned"):
+    with pytest.raises(ArtifactError, match="the model is a BertEncoder, which is not fine-tuned"):
         _open(finetuned("text_classification") / QUICKTEST / "encoder", "data=x")
     with pytest.raises(ArtifactError, match="nowhere"):
         _open(tmp_path / "nowhere", "data=x")
@@ -69,8 +69,8 @@ def test_what_cannot_be_opened(finetuned, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Name a run: bert-keras predict RUN"),
-        (("data=x",), "Name a run"),
+        ((), "The model is missing. Write: bert-keras predict RUN"),
+        (("data=x",), "The model is missing"),
         (("nowhere", "--fast"), "Unknown flag. Received: --fast"),
         (("nowhere", "dta=x"), "Unknown key. Received: 'dta=x'. Did you mean 'data'"),
         (("nowhere", "epochs=3"), "Unknown key"),
@@ -90,5 +90,5 @@ def test_data_is_needed(finetuned) -> None:
 def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
     shutil.copy(__file__, tmp_path / "a")
     require_apart(tmp_path / "b", [str(tmp_path / "a")])
-    with pytest.raises(UsageError, match="is what is read"):
+    with pytest.raises(UsageError, match="is an input"):
         require_apart(tmp_path / "x" / ".." / "a", [str(tmp_path / "a")])

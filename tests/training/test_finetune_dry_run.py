@@ -90,7 +90,10 @@ def test_the_program_writes_nothing(finetuned, tmp_path: Path, call) -> None:
         (["max_length=65"], "`max_length` must be from 3 to 64, the model's positions"),
         (["layers=5"], "layers=5: "),
         (["representation=concat_last_4"], "encoder="),
-        (["freeze=true", "layer_decay=0.9"], "layer_decay is of the encoder's blocks"),
+        (
+            ["freeze=true", "layer_decay=0.9"],
+            "layer_decay=0.9 trains the encoder, which freeze=true",
+        ),
         (["alpha=0.9"], "alpha=0.9 compares with a teacher"),
         (["schedule=slanted_triangular"], "give warmup=0"),
         (["metric=acuracy"], "metric must be one of "),

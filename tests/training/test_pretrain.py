@@ -227,7 +227,7 @@ BAD = [
         "config must be a JSON file or a name .*Did you mean 'bert_tiny_uncased'",
     ),
     ("--dryrun", 2, "Unknown flag. Received: --dryrun. Did you mean"),
-    ("oops", 2, "Expected key=value. Received: 'oops'"),
+    ("oops", 2, "Expected key=value behind the first word. Received: 'oops'"),
     # The folder.
     ("out=mine", 2, r"mine is not the folder of a run: it has no run\.json but thesis\.txt"),
     ("out=one.txt", 2, r"one\.txt is a file"),
@@ -255,10 +255,10 @@ def test_bad_input(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Name a recipe"),
-        (("steps=2",), "Name a recipe"),
-        (("dmeo",), "No recipe of that name. Received: 'dmeo'. Did you mean 'demo'"),
-        (("nowhere.py",), r"No such recipe file: nowhere\.py"),
+        ((), "The recipe is missing"),
+        (("steps=2",), "The recipe is missing"),
+        (("dmeo",), "There is no recipe of that name. Received: 'dmeo'. Did you mean 'demo'"),
+        (("nowhere.py",), r"There is no recipe file nowhere\.py"),
     ],
 )
 def test_bad_recipe(

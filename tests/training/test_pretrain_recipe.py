@@ -204,7 +204,7 @@ def test_a_recipe_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("recipe = (", r"mine.py, line 3: not Python: '\(' was never closed"),
+        ("recipe = (", r"mine.py, line 3: the file is not valid Python: '\(' was never closed"),
         (
             "recipes = 1",
             r"mine.py: must define recipe = PretrainRecipe\(…\). Received: recipe=None",
@@ -225,7 +225,7 @@ def test_a_bad_recipe_file_is_named(tmp_path: Path, body: str, message: str) -> 
 
 
 def test_a_missing_recipe_file() -> None:
-    with pytest.raises(UsageError, match=r"No such recipe file: nowhere/mine[.]py"):
+    with pytest.raises(UsageError, match=r"There is no recipe file nowhere/mine[.]py"):
         load_recipe("nowhere/mine.py")
 
 

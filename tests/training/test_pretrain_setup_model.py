@@ -171,7 +171,7 @@ def test_heads_that_a_checkpoint_has_not_are_new(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_does_not_fit(begun: Path) -> None:
-    with pytest.raises(UsageError, match=r"reads 50 pieces and 64 positions\. .* of 60"):
+    with pytest.raises(UsageError, match=r"has 50 tokens and 64 positions\. .* of 60"):
         build_task(recipe(init_checkpoint=str(begun), loss="mlm", sequence_length=32), 60)
     with pytest.raises(UsageError, match="sequence_length=128"):
         build_task(recipe(init_checkpoint=str(begun), loss="mlm"), 50)

@@ -73,7 +73,7 @@ def test_a_recipe_shows_the_values_of_its_task_alone() -> None:
 def test_no_recipe_is_called_as_a_key(program, kind, folder: Path) -> None:
     keys = {field.name for field in dataclasses.fields(kind)}
     assert not keys.intersection(recipe_files.known_recipes(folder))
-    with pytest.raises(UsageError, match=r"Neither a recipe, a key, nor.*'learning_rate'\?"):
+    with pytest.raises(UsageError, match=r"There is no recipe, key or value.*'learning_rate'\?"):
         program.describe(["lerning_rate"])
 
 

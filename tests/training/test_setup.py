@@ -13,13 +13,12 @@ import pytest
 from bert_keras import BertEncoder, MaskedLM, Pretrainer
 from bert_keras.config import BertConfig
 from bert_keras.models import ElectraPretrainer
-from bert_keras.training import FinetuneRecipe, PretrainRecipe
+from bert_keras.training import PretrainRecipe
 from bert_keras.training.machine import peak_memory_bytes
 from bert_keras.training.setup import (
     build_shapes,
     compile_for,
     compile_to_evaluate,
-    dtype_policy,
     set_seed_and_devices,
 )
 from tests.contracts import TINY
@@ -38,7 +37,7 @@ def test_the_seed_gives_the_weights() -> None:
 
 
 def test_a_model_is_compiled_by_its_recipe() -> None:
-    task = MaskedLM(BertEncoder(TINY, dtype=dtype_policy(_RECIPE)))
+    task = MaskedLM(BertEncoder(TINY, dtype=_RECIPE.precision))
     options: dict[str, Any] = {"warmup_steps": 2, "gradient_accumulation_steps": 4}
     compile_for(_RECIPE, task, 10, **options)
     assert (task.optimizer.name, task.optimizer.global_clipnorm) == ("lamb", None)
@@ -55,12 +54,6 @@ def test_a_task_is_compiled_once_for_its_evaluation() -> None:
     compile_to_evaluate(_RECIPE, task)
     assert task.compiled
     assert task.optimizer is compiled
-
-
-def test_the_dtype_policy_is_that_of_the_recipe() -> None:
-    recipe = FinetuneRecipe(task="text_classification", precision="mixed_bfloat16")
-    encoder = BertEncoder(TINY, dtype=dtype_policy(recipe))
-    assert encoder.compute_dtype == "bfloat16"
 
 
 # === Models whose variables have shapes alone

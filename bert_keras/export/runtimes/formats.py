@@ -156,7 +156,7 @@ class Manifest:
         for name, kind in _TYPES.items():
             if not isinstance(values[name], kind):
                 raise ArtifactError(
-                    f"{path}: {name} is not what this package writes. "
+                    f"{path}: {name} has a value of another type. "
                     f"Received: {values[name]!r:.100}. Export the model again."
                 )
         return cls(**{name: values[name] for name in _TYPES})
@@ -270,7 +270,7 @@ def chosen(name: str, quantization: str | None) -> Format:
         ValueError: if the format is unknown, or does not have the quantization.
     """
     if name not in FORMATS:
-        raise ValueError(f"A format is one of {', '.join(FORMATS)}. Received: {name!r}")
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}. Received: format={name!r}")
     known = FORMATS[name].quantizers
     if quantization is not None and quantization not in known:
         raise ValueError(

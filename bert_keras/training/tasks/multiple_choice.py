@@ -47,7 +47,10 @@ class MultipleChoiceTask(FinetuningTask):
         """The right choices are known."""
         del labels
         if data.answers is None:
-            raise DataError("The choices have no answers to compare with.")
+            raise DataError(
+                f"The choices have no right answers to compare with. Received: {len(data)} rows "
+                "without an answer. Name the column of the right choice with answer=."
+            )
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """A score for every choice."""

@@ -81,7 +81,10 @@ class QuestionAnsweringTask(FinetuningTask):
         del labels
         count = len(self._measured(data))
         if not count:
-            raise DataError("No question has an answer to compare with.")
+            raise DataError(
+                f"No question has an answer to compare with. Received: {len(data)} questions. Use "
+                "a file with answers; no_answer=true also measures impossible questions."
+            )
         if count < len(data):
             why = (
                 "without an answer" if self.recipe.no_answer else "without an answer, or impossible"

@@ -27,6 +27,11 @@ from bert_keras.training.tasks.task import (
 )
 from bert_keras.training.tasks.text_classification import TextClassificationTask
 
+_NO_PAIRS = (
+    "This task needs pairs of texts. Received: rows with one text. Name the column of the second "
+    "text with pair=."
+)
+
 
 class SentenceSimilarityTask(TextTask):
     """A `SentenceEncoder`, by regression on the cosine of two vectors (SBERT, §3)."""
@@ -37,7 +42,10 @@ class SentenceSimilarityTask(TextTask):
         """There are pairs with scores, two or more."""
         del labels
         if data.pairs is None or data.targets is None:
-            raise DataError("Similarity is of pairs with scores: name pair= and label=.")
+            raise DataError(
+                "task=sentence_similarity needs pairs of texts with scores. Received: rows "
+                "without a second text or score. Name their columns with pair= and label=."
+            )
         require_two(data)
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
@@ -72,7 +80,7 @@ class SentenceSimilarityTask(TextTask):
     def predict(self, predictor: Predictor, data: Texts) -> list[str]:
         """The cosine, as a score."""
         if data.pairs is None:
-            raise DataError("Similarity is of pairs: name pair=.")
+            raise DataError(_NO_PAIRS)
         found = predictor.similarity(data.texts, data.pairs)
         return [f"{score:.4f}" for score in found * self.recipe.max_score]
 
@@ -106,7 +114,7 @@ class PairClassificationTask(TextClassificationTask):
 
     def _require_pairs(self, data: Texts) -> None:
         if data.pairs is None:
-            raise DataError("Labels of pairs need pairs: name pair=.")
+            raise DataError(_NO_PAIRS)
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Two texts at a time."""
@@ -171,7 +179,7 @@ class RetrievalTask(TextTask):
         """There are pairs."""
         del labels
         if data.pairs is None:
-            raise DataError("Retrieval is of pairs: name pair=.")
+            raise DataError(_NO_PAIRS)
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Two texts at a time."""

@@ -284,7 +284,7 @@ def require_two(data: Texts) -> None:
     """
     if len(data) < 2:
         raise DataError(
-            f"A correlation needs two rows or more to measure on. Received: {len(data)}. Name a "
+            f"A correlation needs at least two rows to measure on. Received: {len(data)}. Name a "
             "larger file, or hold more of train out: validation_split="
         )
 

@@ -73,11 +73,15 @@ class TextClassificationTask(TextTask):
         recipe = self.recipe
         names = [name.strip() for name in recipe.labels.split(",") if name.strip()]
         if len(set(names)) < len(names):
-            raise UsageError(f"labels must be different names. Received: labels={recipe.labels!r}")
+            raise UsageError(
+                f"labels= names a label twice. Received: labels={recipe.labels!r}. Give each "
+                "name once."
+            )
         names = names or label_names(data)
         if self.problem == "single_label" and len(names) < 2:
             raise DataError(
-                f"{recipe.train}: two labels or more are needed. Received: {names[0]!r} alone."
+                f"{recipe.train}: at least two labels are needed. Received: {names[0]!r} alone. "
+                "Check the column that label= names, or give all names with labels=."
             )
         self._check_positive(names)
         return names
@@ -87,7 +91,8 @@ class TextClassificationTask(TextTask):
         if positive and (positive not in names or len(names) != 2):
             raise UsageError(
                 f"positive must be one of two labels. Received: positive={positive!r}, and "
-                f"the labels {', '.join(names[:_SHOWN])}."
+                f"the labels {', '.join(names[:_SHOWN])}. "
+                "Leave positive= out for other than two labels."
             )
 
     def check(self, data: Texts, labels: list[str] | None) -> None:

@@ -56,10 +56,16 @@ class TokenClassificationTask(FinetuningTask):
     def check(self, data: TaggedWords, labels: list[str] | None) -> None:
         """There are tags, of whatever types, and the model's are such."""
         if data.tags is None:
-            raise DataError("The sentences have no tags to compare with.")
+            raise DataError(
+                f"The sentences have no tags to compare with. Received: {len(data)} sentences "
+                "without tags. Use a file with a tag for every word."
+            )
         if not _mark_entities(entity_tags(labels or ())):
             shown = ", ".join(labels or ())
-            raise UsageError(f"The model's labels do not mark entities. Received: {shown:.200}")
+            raise UsageError(
+                "The model's labels do not mark entities: they need forms such as B-PER and "
+                f"I-PER. Received: {shown:.200}. Choose a model for named entities."
+            )
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """A tag for every token."""

@@ -68,7 +68,7 @@ def test_what_is_missing_is_named(installed) -> None:
 
 def test_what_there_is_not_is_told() -> None:
     assert chosen("onnx", "int8_dynamic") is FORMATS["onnx"]
-    with pytest.raises(ValueError, match=r"A format is one of onnx, .*Received: 'onyx'"):
+    with pytest.raises(ValueError, match=r"format must be one of onnx, .*Received: 'onyx'"):
         chosen("onyx", None)
     with pytest.raises(ValueError, match=r"of litert is none, or one of float16, int8\. Received"):
         chosen("litert", "int8_dynamic")

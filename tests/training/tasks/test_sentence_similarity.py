@@ -24,13 +24,13 @@ def test_examples_are_pairs_of_rows_with_scores_up_to_1(kind, tokenizer) -> None
 
 @pytest.mark.parametrize("data", [Texts(["a"], None, [1.0]), Texts(["a"], ["b"])])
 def test_pairs_and_scores_are_needed(data: Texts, kind) -> None:
-    with pytest.raises(DataError, match="name pair= and label="):
+    with pytest.raises(DataError, match="with pair= and label="):
         kind("sentence_similarity").check(data, None)
 
 
 @pytest.mark.parametrize("task", ["sentence_similarity", "text_regression"])
 def test_one_row_has_no_correlation(task: str, kind) -> None:
-    with pytest.raises(DataError, match="two rows or more"):
+    with pytest.raises(DataError, match="at least two rows"):
         kind(task).check(Texts(["a"], ["b"], [1.0]), None)
 
 
@@ -49,5 +49,5 @@ def test_measures_and_predictions(kind, predictor) -> None:
     assert found.predictions == ["4.5000", "1.0000", "1.5000"]
     assert made.predict(answers, _DATA) == found.predictions
     assert [w.text for w in found.worst][-1] == "a / e"
-    with pytest.raises(DataError, match="name pair="):
+    with pytest.raises(DataError, match="with pair="):
         made.predict(answers, Texts(["a"]))

@@ -39,7 +39,7 @@ def test_pairs_are_needed(kind) -> None:
         lambda made: made.check(alone, _NAMES),
         lambda made: made.predict(None, alone),
     ):
-        with pytest.raises(DataError, match="name pair="):
+        with pytest.raises(DataError, match="with pair="):
             call(kind("pair_classification"))
     with pytest.raises(DataError, match="unknown label 'yes'"):
         kind("pair_classification").check(_DATA, ["no", "perhaps"])

@@ -43,7 +43,7 @@ def test_pairs_are_needed(kind) -> None:
         lambda made: made.check(Texts(["a"]), None),
         lambda made: made.predict(None, Texts(["a"])),
     ):
-        with pytest.raises(DataError, match="name pair="):
+        with pytest.raises(DataError, match="with pair="):
             call(kind("retrieval"))
 
 

@@ -32,7 +32,7 @@ def test_labels_are_those_of_the_rows_or_of_the_recipe(kind) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"labels": "x,y,x"}, "labels must be different names"),
+        ({"labels": "x,y,x"}, "names a label twice"),
         ({"positive": "z"}, "positive must be one of two labels. Received: positive='z'"),
         ({"positive": "x", "labels": "x,y,z"}, "positive must be one of two labels"),
     ],
@@ -43,7 +43,7 @@ def test_bad_label_values(values: dict, message: str, kind) -> None:
 
 
 def test_one_label_alone_is_nothing_to_learn(kind) -> None:
-    with pytest.raises(DataError, match=r"train: two labels or more .*: 'x' alone"):
+    with pytest.raises(DataError, match=r"train: at least two labels .*: 'x' alone"):
         kind("text_classification").labels(Texts(["a", "b"], None, ["x", "x"]))
 
 
