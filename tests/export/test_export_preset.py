@@ -62,7 +62,7 @@ def test_names_and_what_does_not_go_together() -> None:
         Wanted("keras")
     with pytest.raises(UsageError, match=r"The quantization of onnx is none, .*Received: 'int4'"):
         Wanted("onnx", "int4")
-    with pytest.raises(UsageError, match="Quantised models are of onnx"):
+    with pytest.raises(UsageError, match="Only onnx, .* can be quantised"):
         Wanted("saved_model", "int8")
 
 
@@ -96,7 +96,7 @@ def test_damaged_vocabulary(preset, tmp_path, capsys):
 
 def test_bad_options(preset, tmp_path, capsys):
     check([preset, preset], 2, "exists already", capsys)
-    check([preset, f"{tmp_path}/1", "--quantization=int8"], 2, "Quantised models are of", capsys)
+    check([preset, f"{tmp_path}/1", "--quantization=int8"], 2, "can be quantised", capsys)
     assert not (tmp_path / "1").exists()
 
 

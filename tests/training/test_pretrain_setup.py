@@ -165,7 +165,7 @@ def test_ids_that_the_vocabulary_has_not(
     vocabulary = (folder / "vocab.txt").read_text().splitlines()[:100]
     (folder / "vocab.txt").write_text("\n".join(vocabulary))
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(ArtifactError, match=r"train: holds the id \d+, .* has 100 entries"):
+    with pytest.raises(ArtifactError, match=r"train: holds the token id \d+, .* has 100 entries"):
         _open(recipe, corpus=str(folder))
 
 

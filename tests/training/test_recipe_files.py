@@ -67,7 +67,7 @@ def test_a_bad_override_is_named(argument: str, message: str) -> None:
 
 
 def test_a_key_given_twice() -> None:
-    with pytest.raises(UsageError, match=r"steps is given twice[.] Received: 'steps=2'"):
+    with pytest.raises(UsageError, match=r"steps= is given twice[.] Received: 'steps=2'"):
         parse_overrides(["steps=1", "steps=2"], _DEFAULTS)
 
 

@@ -37,5 +37,5 @@ def test_one_recipe(call) -> None:
 def test_bad_names(call) -> None:
     done = call(main, "sst")
     assert done.code == 2
-    assert "No recipe of that name. Received: 'sst'. Did you mean 'sst2'?" in done.err
+    assert "There is no recipe of that name. Received: 'sst'. Did you mean 'sst2'?" in done.err
     assert call(main, "a", "b").code == 2
