@@ -62,7 +62,7 @@ def test_names_and_what_does_not_go_together() -> None:
         Wanted("keras")
     with pytest.raises(UsageError, match=r"The quantization of onnx is none, .*Received: 'int4'"):
         Wanted("onnx", "int4")
-    with pytest.raises(UsageError, match="Only onnx, .* can be quantised"):
+    with pytest.raises(UsageError, match=r"Only onnx, .* can be quantised"):
         Wanted("saved_model", "int8")
 
 
