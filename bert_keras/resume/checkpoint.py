@@ -64,9 +64,8 @@ def verify_folder(folder: Path) -> None:
         except OSError as error:
             raise ArtifactError(f"{path}: cannot be read ({error.strerror})") from error
         if received != expected:
-            raise ArtifactError(
-                f"{path}: the file is damaged. Expected {expected}. Received: {received}"
-            )
+            text = f"{path}: the file is damaged. Expected {expected}. Received: {received}"
+            raise ArtifactError(text)
 
 
 def _fingerprint(path: Path) -> dict[str, str | int]:

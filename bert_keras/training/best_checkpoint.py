@@ -166,9 +166,11 @@ class KeepBest(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _measure(self) -> Evaluation:
+        """Return the evaluation of the model, as it is now, on the dev examples."""
         return measure(self._kind, self.model, self._tokenizer, self._dev, self._progress)
 
     def _check_numbers(self, loss: float, step: int) -> None:
+        """Raise `NumericError` if the loss or a trainable weight is not finite at a step."""
         weights = (keras.ops.convert_to_numpy(v) for v in self.model.trainable_variables)
         if math.isfinite(loss) and all(np.isfinite(weight).all() for weight in weights):
             return
@@ -179,6 +181,7 @@ class KeepBest(keras.callbacks.Callback):
         )
 
     def _save(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Write the model as the best one, with its metrics and the step it was reached at."""
         self._written = 0  # what a killed run wrote is no more
         kind = type(self._kind)(self._recipe, metrics)
         with file_io.new_folder(self._folder) as folder:

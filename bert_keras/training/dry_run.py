@@ -141,15 +141,18 @@ def files_of_steps(steps: Sequence[Step]) -> list[str]:
 
 
 def _exports(recipe: PretrainRecipe) -> bool:
+    """Return whether the run will export a SavedModel: asked for, and TensorFlow Text is there."""
     return recipe.export and importlib.util.find_spec("tensorflow_text") is not None
 
 
 def _sizes(recipe: PretrainRecipe) -> str:
+    """Return the name of the configuration, with the sizes that the recipe changes."""
     own = ", ".join(f"{name}={value}" for name, value in recipe.own_sizes.items())
     return f"{recipe.config}, but {own}" if own else recipe.config
 
 
 def _text_bytes(recipe: PretrainRecipe) -> int:
+    """Return the bytes of the text: counted for the demo and a prepared corpus, else estimated."""
     if recipe.corpus == "demo":
         return sum(len(text) + 1 for document in demo_documents() for text in document)
     if prepared := _prepared(recipe):
@@ -168,6 +171,7 @@ def _prepared(recipe: PretrainRecipe) -> Corpus | None:
 
 
 def _vocab_size(recipe: PretrainRecipe) -> int:
+    """Return the vocabulary's size: of the prepared corpus, of `vocab=`, or that to be learned."""
     if prepared := _prepared(recipe):
         return prepared.manifest["tokenizer"]["vocab_size"]
     if recipe.vocab:

@@ -96,6 +96,7 @@ def _require_own(out: Path, data: str) -> None:
 
 
 def _absolute(path: str) -> Path:
+    """Return a path without "~" and links, so that two names of a file compare equal."""
     return file_io.expanded(path).resolve()
 
 

@@ -157,12 +157,14 @@ def _lines(stream: Iterable[bytes]) -> Iterator[str]:
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the texts in lists of at most `_BATCH_SIZE`, as they arrive."""
     texts = iter(texts)
     while batch := list(islice(texts, _BATCH_SIZE)):
         yield batch
 
 
 def _fail(error: Exception, code: int) -> int:
+    """Print an error for the user, and return the exit code."""
     print(f"error: {error}", file=sys.stderr)
     return code
 

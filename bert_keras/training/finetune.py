@@ -91,6 +91,7 @@ def _with_examples(recipe: FinetuneRecipe, folder: FinetuneFolder) -> FinetuneRe
 
 
 def _finetune(recipe: FinetuneRecipe, folder: FinetuneFolder, arguments: list[str]) -> None:
+    """Train with every seed, then write report and best model into the folder of the run."""
     import keras
 
     from bert_keras.training.finetune_data import Data

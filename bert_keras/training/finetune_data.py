@@ -311,6 +311,7 @@ def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
 
 
 def _measured(folder: Path) -> dict[str, Any]:
+    """Return the metrics in the metrics.json of a run; {} without one."""
     path = folder / "metrics.json"
     metrics = file_io.read_object(path).get("metrics") if path.is_file() else {}
     return metrics if isinstance(metrics, dict) else {}

@@ -230,6 +230,7 @@ def _train(
     seed: int,
     folder: Path,
 ) -> dict[str, Any]:
+    """Train with one seed from the last checkpoint on; return the state after the last report."""
     start = perf_counter()
     # === Model and batches ===
     set_seed_and_devices(seed)
@@ -285,5 +286,6 @@ def _train(
 
 
 def _note(recipe: FinetuneRecipe, seed: int, step: int) -> str:
+    """Return the line that is shown when training begins: seed, and the step it goes on from."""
     many = f" ({seed - recipe.seed + 1} of {recipe.seeds})" if recipe.seeds > 1 else ""
     return f"seed {seed}{many}" + (f": going on after step {step:,}" if step else "")

@@ -205,6 +205,7 @@ def ask(path: Path, examples: Sequence[FilledMask]) -> None:
 
 
 def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, by which an exported model is known to be of these weights."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -221,6 +222,7 @@ def _recorded(record: Path, digest: str | None) -> Path | None:
 
 
 def _ask(path: Path, texts: Sequence[str]) -> None:
+    """Fill masks with the exported model in a second process, as a user of the SavedModel would."""
     command = [sys.executable, "-m", "bert_keras", "fill-mask", str(path), *texts]
     # A SavedModel needs TensorFlow alone, on whatever backend the model was trained. This process
     # may hold the accelerator's memory.

@@ -109,6 +109,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
+    """Answer the inputs; print JSON lines, or write them to `out`. Return the exit code."""
     # Keras and its backend take seconds to import: not for a bad command line.
     from bert_keras.predictor import plain, predict_rows, records, require_new, write
     from bert_keras.training.finetune_data import require_apart
@@ -134,6 +135,7 @@ def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
 
 
 def _open(model: str, values: dict[str, Any]) -> Any:
+    """Open the predictor of a model, with the batch size and length of the command line."""
     from bert_keras.predictor import Predictor
 
     sizes: dict[str, Any] = {"batch_size": values["batch_size"]}
@@ -231,6 +233,7 @@ def _rows(
 
 
 def _is_table(path: Path, given: str) -> bool:
+    """Return whether a file is read as a table: by `format=`, or by its ending."""
     from bert_keras.predictor import TABLES
 
     return bool(given) or Path(path.name.lower().removesuffix(".gz")).suffix in TABLES
@@ -257,6 +260,7 @@ def _columns_and_reading(
 
 
 def _number(name: str, text: str) -> float | None:
+    """Return the number of a key; None where it is empty. `name` is for the message."""
     if not text:
         return None
     try:

@@ -140,6 +140,7 @@ def find_prepared(corpus: str) -> Path | None:
 def _check(
     layout: str, language: str, vocab_size: int, validation_split: float, workers: int
 ) -> None:
+    """Raise `UsageError` for the first bad argument, before any text is read."""
     for good, rule, name, value in (
         (layout in data.LAYOUTS, f"one of {', '.join(data.LAYOUTS)}", "layout", layout),
         (_LANGUAGE.fullmatch(language), "an ISO code such as en or zh", "language", language),
@@ -165,6 +166,7 @@ def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
 
 
 def _print_summary(made: Prepared, values: dict[str, Any]) -> None:
+    """Print counts, speed and memory of a preparation."""
     counts = {name: corpus.manifest["counts"] for name, corpus in made.corpora.items()}
     table = Table("", *counts, title=f"{values['out']}: ready")
     for column in table.columns[1:]:
@@ -189,6 +191,7 @@ def _print_summary(made: Prepared, values: dict[str, Any]) -> None:
 
 
 def _memory(workers: int) -> str:
+    """Return a line with the peak memory of this process and of the largest worker."""
     peaks = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     own, child = (resource.getrusage(who).ru_maxrss * RSS_UNIT / 2**20 for who in peaks)
     text = f"peak memory {own:,.0f} MiB"

@@ -80,6 +80,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[str]) -> None:
+    """Prepare the text, train from the last checkpoint on, and write model and report."""
     import keras
 
     from bert_keras.data import dataset
@@ -162,6 +163,7 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
 
 
 def _event_files(folder: PretrainFolder) -> Any:
+    """Return the callback that writes TensorBoard's files, and whose failure ends no run."""
     from bert_keras.training.last_steps import EventFiles
     from bert_keras.training.training_loop import MayFail
 

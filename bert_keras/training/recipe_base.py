@@ -182,6 +182,7 @@ def check_values(recipe: Any) -> None:
 
 
 def _check_number(name: str, value: float, rule: Rule) -> None:
+    """Raise `UsageError` if a number of a recipe is outside the limits of its rule."""
     if isinstance(value, int):
         if value < rule.least:
             fail(name, f"must be at least {rule.least}", value)

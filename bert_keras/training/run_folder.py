@@ -187,6 +187,7 @@ class RunFolder:
 
 
 def _defaults(recipe_class: type[RunRecipe]) -> dict[str, Any]:
+    """Return the default values of a class of recipes, for keys that an old run.json lacks."""
     return {
         field.name: field.default
         for field, _ in rules_of(recipe_class)
@@ -353,10 +354,12 @@ def _digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
 
 
 def _files(folder: Path) -> set[Path]:
+    """Return the files of a folder that a model or tokenizer is read from."""
     return {path for form in _MODEL for path in folder.glob(form)}
 
 
 def _sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
