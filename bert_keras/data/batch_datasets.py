@@ -245,6 +245,8 @@ def _in_passes(dataset: Any, passes: Passes | None) -> Any:
 
 @functools.cache
 def _tensorflow_class(base: Any) -> Any:
+    """Return a subclass of a dataset class of TensorFlow that announces Keras's readers."""
+
     class Batches(base):
         has_own_order = True  # `DirectModel.fit` reads this and `passes`
         passes: Passes | None = None
@@ -277,11 +279,14 @@ _NO_LENGTH = "A dataset with repeat=True is endless. Pass steps_per_epoch to `fi
 
 @functools.cache
 def _batches_classes() -> tuple[Any, Any]:
+    """Return the `PyDataset` classes of endless and of finite datasets, once Keras is imported."""
     # All datasets share these classes. A class refers to itself, so a class for each dataset would
     # keep the dataset and its threads alive until the next garbage collection.
     import keras
 
     class EndlessBatches(keras.utils.PyDataset):
+        """Endless batches: batch i, whatever the epoch."""
+
         has_own_order = True
         passes = None
 
@@ -359,11 +364,13 @@ def _batches_classes() -> tuple[Any, Any]:
             self._is_new = self._is_reading = False
 
         def _begin_again(self, note: Callable[[], None]) -> None:
+            """End the current pass, and note a new reader with a method of `passes`."""
             with self._lock:
                 self._left = 0
                 note()
 
         def _next_number(self) -> int:
+            """Return the number of the next batch, and begin a new pass after the last one."""
             with self._lock:
                 if not self._left:
                     self._number, self._left = self.passes.start(), len(self)

@@ -309,6 +309,7 @@ def _label(value: Any) -> Any:
 
 
 def _decoded(value: bytes) -> str:
+    """Return bytes of UTF-8 as str. Raise `_Unfit` for other bytes."""
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -349,6 +350,7 @@ def _is_table(x: Any) -> bool:
 
 
 def _names_of_table(table: Any) -> Iterable[Any]:
+    """Return the names of the columns of a mapping or a data frame."""
     if isinstance(table, Mapping):
         return cast("Mapping[Any, Any]", table)
     names = getattr(table, "column_names", None)

@@ -101,8 +101,8 @@ def _find(source: Source) -> list[Path]:
     if path.is_file():
         return [path]
     if path.exists() or not glob.has_magic(str(path)):
-        found = "not a regular file or folder" if path.exists() else "no such file or folder"
-        raise DataError(f"{path}: {found}. Check the path.")
+        reason = "not a regular file or folder" if path.exists() else "no such file or folder"
+        raise DataError(f"{path}: {reason}. Check the path.")
     matches = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207
     if not matches:
         raise DataError(f"{path}: no file matches this glob. Check the pattern and its folder.")
@@ -219,14 +219,14 @@ def _encoding_error(file: Path, encoding: str | None, error: UnicodeError) -> Da
         lines = enumerate(iter(partial(text.readline, MAX_LINE + 1), ""), start=1)
         number, line, bad = next((n, s, m) for n, s in lines if (m := _NOT_UTF8.search(s)))
     position = len(line[: bad.start()].encode())
-    found = bad[0][:8].encode("utf-8", "surrogateescape")
+    bad_bytes = bad[0][:8].encode("utf-8", "surrogateescape")
     near = line[max(0, bad.start() - 20) : bad.start() + 20].encode("utf-8", "surrogateescape")
     readings = [f"{near.decode(name, 'replace')!r} in {name}" for name in ("cp1252", "gb18030")]
     guess = f"The file looks like {kind}." if kind else f"It would read {' or '.join(readings)}."
     remedy = ', or name its encoding, such as encoding="latin-1"' if encoding else ""
     return DataError(
         f"{file}:{number}: not UTF-8. Received: from byte {position + 1} of the line on, "
-        f"{found.hex(' ')}. {guess} Convert the file to UTF-8 text{remedy}."
+        f"{bad_bytes.hex(' ')}. {guess} Convert the file to UTF-8 text{remedy}."
     )
 
 
@@ -302,16 +302,16 @@ class Documents:
 
     def __iter__(self) -> Iterator[list[str]]:
         report: Progress = self.progress or no_progress
-        found, done, total = False, 0, sum(self.sizes)
+        has_text, done, total = False, 0, sum(self.sizes)
         for file, size in zip(self.files, self.sizes, strict=True):
             is_json = file.name.lower().removesuffix(".gz").endswith(".jsonl")
             lines = numbered_lines(file, lambda at, done=done: report(done + at, total, "bytes"))
             for document in self._from_json(file, lines) if is_json else self._from_lines(lines):
-                found = True
+                has_text = True
                 yield document
             done += size
         report(done, total, "bytes")
-        if not found:
+        if not has_text:
             more = f" and {len(self.files) - 1} more files" if self.files[1:] else ""
             raise DataError(
                 f"{self.files[0]}{more}: no text. Received: {total:,} bytes. "
@@ -391,9 +391,9 @@ def _text_of(line: str, key: str, place: str) -> str:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not JSON: {error}. Received: {line[:80]!r}") from None
     if not file_io.is_object(record) or key not in record:
-        found = f"the keys {list(record)}" if file_io.is_object(record) else repr(record)
-        text = f"the line must be an object with the key {key!r}. Received: {found:.200}"
-        raise DataError(f"{place}: {text}. Pass the key of the text as `field`.")
+        received = f"the keys {list(record)}" if file_io.is_object(record) else repr(record)
+        reason = f"the line must be an object with the key {key!r}. Received: {received:.200}"
+        raise DataError(f"{place}: {reason}. Pass the key of the text as `field`.")
     text = record[key]
     if not isinstance(text, str) or _SURROGATE.search(text):
         raise DataError(f"{place}: {key!r} must be valid Unicode text. Received: {text!r:.200}")

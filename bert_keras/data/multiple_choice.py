@@ -81,6 +81,7 @@ def read_choices(
     places: list[str] = []
 
     def add_row(place: str, others: dict[Column, Any], in_columns: list[Any]) -> None:
+        # `others`: prompt, lead and answer by column; `in_columns`: the options, or their list.
         named = list(zip(option_columns, in_columns, strict=True))
         if is_list:
             in_list = _list(in_columns[0], place)
