@@ -31,7 +31,7 @@ def measure(
     data: Any,
     progress: Callable[[int, int | None, str], None] | None = None,
 ) -> Evaluation:
-    """Puts the examples to a task, or to what a view, `Distiller` or `SentencePairs` trains.
+    """Evaluate a model on examples; of a view, such as `Distiller`, the task that it trains.
 
     Args:
         kind: measures.
@@ -48,7 +48,7 @@ def measure(
 
 
 def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
-    """The name of the metric that counts: the recipe's, or the first.
+    """Return the name of the metric that selects the best model: the recipe's, or the first.
 
     Raises:
         UsageError: the recipe names one that there is not.
@@ -62,19 +62,22 @@ def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
 
 
 def counting(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
-    """As `metric_of`, also where one of a type of entities is missing, for nothing was taken so."""
+    """Return the same name as `metric_of` without checking it.
+
+    The metric of an entity type is missing in a report if no entity of that type was predicted.
+    """
     return recipe.metric or next(iter(metrics))
 
 
 def goodness(name: str, value: float | None) -> float:
-    """A metric's value such that higher is better; what is not defined is worst."""
+    """Return a value of a metric so that higher is better; an undefined value is the worst."""
     if value is None or math.isnan(value):
         return -math.inf
     return -value if name in _LOWER else value
 
 
 class KeepBest(keras.callbacks.Callback):
-    """Measures after every report, writes the best model, and ends what gains no more.
+    """Callback that measures after every report, writes the best model, and stops early.
 
     Put it first in the list of callbacks: what it measures joins the logs that others write.
 
@@ -107,8 +110,8 @@ class KeepBest(keras.callbacks.Callback):
         self.state = {
             name: state[name] for name in ("best", "best_step", "constant", "waited", "aside")
         }
-        # A killed run may have written a model after its last checkpoint. Where the same steps do
-        # not give the same bytes, what was best there must be so again, for it is what there is.
+        # A killed run may have written a best model after its last checkpoint. The resumed run
+        # must write the best model again at that step, because its weights may differ slightly.
         self._written = _step_of(folder)
 
     @property
@@ -190,7 +193,7 @@ class KeepBest(keras.callbacks.Callback):
 
 
 def _step_of(folder: Path) -> int:
-    """After which step the best model was written; 0 where there is none."""
+    """Return the step after which the best model was written; 0 if there is none."""
     path = folder / _STEP
     if not path.is_file():
         return 0

@@ -83,7 +83,7 @@ def _folder(model: str, data: str, out: str) -> Path:
 
 
 def _require_own(out: Path, data: str) -> None:
-    """The results of one file are not lost to those of another of the same name."""
+    """Refuse a folder that holds the results of another file, even of one with the same name."""
     stored = out / "metrics.json"
     if not stored.is_file():
         return

@@ -138,7 +138,7 @@ def show(texts: Sequence[str], fills: Mapping[str, Any], console: Console) -> No
 
 
 def _lines(stream: Iterable[bytes]) -> Iterator[str]:
-    """The texts of a stream, one per line; blank lines are skipped."""
+    """Yield the texts of a stream, one per line, without blank lines."""
     for number, line in enumerate(stream, 1):
         try:
             text = line.decode().strip()

@@ -34,8 +34,8 @@ class Data:
     """Examples to train on and to measure on.
 
     Attributes:
-        train: in the form of its kind,
-        dev: likewise.
+        train: training examples, in the form that the task reads.
+        dev: examples to measure on, in the same form.
         labels: their names; None where there are none.
     """
 
@@ -81,7 +81,7 @@ class Data:
 
 
 def read(kind: FinetuningTask, path: str, *, labelled: bool = True) -> Any:
-    """The examples of a file; see `Kind.read`.
+    """Read the examples of a file; see `FinetuningTask.read`.
 
     Raises:
         UsageError: values that do not fit the file.
@@ -103,7 +103,7 @@ def training_examples(
     task: Task,
     seed: int,
 ) -> SupervisedExamples | PackedExamples:
-    """The batches that a task, or with `packing` its packed view, learns from."""
+    """Return the training batches of a task, or with `packing` of its packed view."""
     examples = kind.examples(
         tokenizer,
         data.train,
@@ -128,7 +128,7 @@ _WORDS = (*GOOD, *BAD, "the", "film", "was", "is", "in", "Ada", "Rome", "who", "
 
 
 def quicktest_recipe(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
-    """The recipe with made-up files, which are written into a folder.
+    """Write made-up files into a folder, and return the recipe that names them.
 
     Files and weights are the same every time, so that a run that was interrupted can go on. The
     recipe names them by the folder as it was given, for it is written to `run.json`.

@@ -85,21 +85,25 @@ class _Trained:
 
 
 def _open(trained: _Trained) -> None:
+    """Open the best model of the best seed, which the next steps save and measure."""
     folder = trained.folder.of_seed(trained.best["seed"])
     trained.task = open_best(folder, trained.recipe.precision)
 
 
 def _save_model(trained: _Trained) -> None:
+    """Save the best model with its tokenizer and predictor options into the folder of the run."""
     predictor = trained.kind.predictor(trained.task, trained.tokenizer)
     predictor.save_to_preset(trained.folder.path)
 
 
 def _write_metrics(trained: _Trained) -> None:
+    """Write metrics.json: the best seed and its metrics."""
     card = {name: trained.best[name] for name in ("seed", "metrics")}
     file_io.write_json(trained.folder.metrics, card)
 
 
 def _measure(trained: _Trained) -> None:
+    """Measure the best model on the dev examples once more, for predictions and worst answers."""
     with progress.task(f"best model (seed {trained.best['seed']})") as show:
         trained.found = measure(
             trained.kind, trained.task, trained.tokenizer, trained.data.dev, show
@@ -107,6 +111,7 @@ def _measure(trained: _Trained) -> None:
 
 
 def _write_predictions(trained: _Trained) -> None:
+    """Write the best model's answers for the dev examples in the format of the task."""
     assert trained.found is not None
     kind, predictions = trained.kind, trained.found.predictions
     path = trained.folder.path / f"predictions.{kind.extension}"
@@ -114,6 +119,7 @@ def _write_predictions(trained: _Trained) -> None:
 
 
 def _draw_curve(trained: _Trained) -> None:
+    """Draw loss and metric of every seed over the steps into curve.png."""
     curves = {
         result["seed"]: _curve(
             TrainingFiles(trained.folder.of_seed(result["seed"])).metrics, trained.name
@@ -125,6 +131,7 @@ def _draw_curve(trained: _Trained) -> None:
 
 
 def _draw_confusion(trained: _Trained) -> None:
+    """Draw the confusion matrix into confusion.png, for tasks that have one."""
     if trained.found is not None and trained.found.confusion is not None:
         names, counts = trained.found.confusion
         confusion_picture(names, counts, trained.folder.confusion)
@@ -132,10 +139,12 @@ def _draw_confusion(trained: _Trained) -> None:
 
 
 def _write_report(trained: _Trained) -> None:
+    """Write report.md."""
     file_io.write_text(trained.folder.report, "\n".join([*_report(trained), ""]))
 
 
 def _print(trained: _Trained) -> None:
+    """Print a table with mean and deviation of every metric, and the reasons of failed seeds."""
     good = trained.good
     table = Table("metric", "value", title=f"{trained.recipe.name}: {_seeds(good)}")
     for metric in good[0]["metrics"]:
@@ -175,6 +184,7 @@ def summary(values: Sequence[float | None]) -> str:
 
 
 def _report(trained: _Trained) -> list[str]:
+    """Return the lines of report.md: metrics, seeds, pictures, worst answers, settings."""
     recipe, data, good, best = trained.recipe, trained.data, trained.good, trained.best
     found, name = trained.found, trained.name
     score = f"{markdown(name)}: {summary(_values(good, name))}"
@@ -219,10 +229,12 @@ def _report(trained: _Trained) -> list[str]:
 
 
 def _title(recipe: FinetuneRecipe) -> str:
+    """Return the heading of report.md."""
     return f"# {markdown(recipe.name)}: fine-tuning report"
 
 
 def _failures(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a Markdown line with the reason for each seed that failed."""
     reasons = {result["seed"]: _why(result) for result in results}
     return [f"- **Seed {seed} failed**: {markdown(why)}" for seed, why in reasons.items() if why]
 
@@ -235,6 +247,7 @@ def _why(result: Mapping[str, Any]) -> str:
 def _how(
     settings: Mapping[str, Any], data: Data, good: Sequence[Mapping[str, Any]], command: str
 ) -> list[str]:
+    """Return the lines on command, machine, versions and settings, to repeat the run."""
     lines = ["", "## How it was made", "", *markdown_block(command), ""]
     memory = max((result.get("peak_memory") or 0 for result in good), default=0) or None
     rows = [
@@ -252,6 +265,7 @@ def _how(
 
 
 def _seeds(good: Sequence[Mapping[str, Any]]) -> str:
+    """Return the seeds as text: "seed 0", or "seeds 0, 1"."""
     seeds = ", ".join(str(result["seed"]) for result in good)
     return f"seed{'s' if len(good) > 1 else ''} {seeds}"
 
@@ -267,5 +281,5 @@ def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:
 
 
 def _values(results: Sequence[Mapping[str, Any]], metric: str) -> list[float | None]:
-    """Of every seed; a metric of a type that no text of a seed was given is not there."""
+    """Return the metric of every seed; None where a seed predicted no entity of that type."""
     return [result["metrics"].get(metric) for result in results]

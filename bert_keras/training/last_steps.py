@@ -83,6 +83,7 @@ class EventFiles(keras.callbacks.Callback):
         self._writers = {}
 
     def _write(self, part: str, values: Mapping[str, Any], step: int) -> None:
+        """Write the values of a step as scalars of one TensorBoard run, named `part`."""
         if not values:
             return
         if part not in self._writers:
@@ -122,6 +123,7 @@ class _Writer:
         self._records.close()
 
     def _add(self, **fields: Any) -> None:
+        """Write one TensorBoard event with the present time."""
         from tensorboard.compat.proto.event_pb2 import Event
 
         self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())
@@ -260,19 +262,23 @@ class Trained:
 
 
 def _save_model(trained: Trained) -> None:
+    """Save the trained model into the folder of the run."""
     trained.task.save_to_preset(trained.folder.path)
 
 
 def _save_tokenizer(trained: Trained) -> None:
+    """Save the tokenizer beside the model."""
     trained.corpora.tokenizer.save_to_preset(trained.folder.path)
 
 
 def _check_event_files(trained: Trained) -> None:
+    """Raise the error that stopped the writing of TensorBoard's files during training."""
     if trained.event_files is not None and trained.event_files.error is not None:
         raise trained.event_files.error
 
 
 def _export_saved_model(trained: Trained) -> None:
+    """Export the model as a SavedModel, if the recipe wants one."""
     recipe, folder = trained.recipe, trained.folder
     if recipe.export:
         trained.exported = export_model(
@@ -282,6 +288,7 @@ def _export_saved_model(trained: Trained) -> None:
 
 
 def _measure(trained: Trained) -> None:
+    """Measure the model on held-out documents; the picture and the report need the result."""
     from bert_keras.training.pretrain_report import examine
 
     trained.report = examine(
@@ -293,6 +300,7 @@ def _measure(trained: Trained) -> None:
 
 
 def _draw(trained: Trained) -> None:
+    """Draw the loss into loss.png; without Matplotlib the report has no picture."""
     from bert_keras.resume import MetricsLog
     from bert_keras.training.plots import loss_picture
 
@@ -304,6 +312,7 @@ def _draw(trained: Trained) -> None:
 
 
 def _write_report(trained: Trained) -> None:
+    """Write report.md."""
     from bert_keras.training.pretrain_report import write_report
 
     assert trained.report is not None
@@ -311,6 +320,7 @@ def _write_report(trained: Trained) -> None:
 
 
 def _print_summary(trained: Trained) -> None:
+    """Print the results and the folder that holds them."""
     from bert_keras.training.pretrain_report import print_summary
 
     assert trained.report is not None
@@ -319,6 +329,7 @@ def _print_summary(trained: Trained) -> None:
 
 
 def _ask_saved_model(trained: Trained) -> None:
+    """Fill masks with the SavedModel, to show that it works outside this process."""
     if trained.exported is None or trained.report is None or not trained.task.answers_texts:
         return
     ask(trained.exported, trained.report.filled)

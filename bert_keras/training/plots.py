@@ -107,6 +107,7 @@ def _curves(axes: Axes, metrics: Sequence[Mapping[str, float]], name: str) -> No
 
 
 def _has(metrics: Sequence[Mapping[str, float]], name: str) -> bool:
+    """Return whether a value was logged in training or on held-out documents."""
     return bool(_series(metrics, name)[0] or _series(metrics, f"val_{name}")[0])
 
 
@@ -186,6 +187,7 @@ def _colors(count: int) -> list[Any]:
 
 
 def _figure(panels: int) -> tuple[Any, Any]:
+    """Return a Matplotlib figure and its axes, one panel above the other."""
     # Not pyplot, which would choose a backend for the whole process and keep the figure.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -132,7 +132,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def find_prepared(corpus: str) -> Path | None:
-    """The folder that `prepare` made, if `corpus` names one."""
+    """Return the folder that `corpus` names if `prepare` made it; else None."""
     folder = file_io.expanded(corpus)
     return folder if (folder / "train" / data.MANIFEST).is_file() else None
 
@@ -153,7 +153,7 @@ def _check(
 
 
 def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
-    """Opens a folder, whose switches count, or a vocab.txt."""
+    """Open the tokenizer of a folder, with its own settings, or of a vocab.txt."""
     path = file_io.expanded(vocab)
     if vocab.startswith("hf://") or presets.is_preset(vocab):
         return Tokenizer.from_preset(vocab)

@@ -201,6 +201,7 @@ class PretrainRecipe(RunRecipe):
             fail("config", f"does not fit: {error}", self.config)
 
     def _sizes_in(self, path: Path) -> BertConfig:
+        """Return the model sizes in a JSON file; refuse the key `config` if they cannot be read."""
         try:
             values = file_io.read_object(path)
             return BertConfig.from_dict({"vocab_size": self.vocab_size, **values})
@@ -210,6 +211,7 @@ class PretrainRecipe(RunRecipe):
             fail("config", f"is not of a model: {error}", self.config)
 
     def _check_sizes(self) -> None:
+        """Refuse a loss or a sequence length that the sizes of the model do not allow."""
         sizes = self.sizes()
         if self.loss in PAIR_LOSSES and sizes.num_segments < 2:
             rule = f"must be mlm or rtd: {self.config} has no second segment for pairs"

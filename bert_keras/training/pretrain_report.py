@@ -130,6 +130,7 @@ def print_summary(report: Report, *, console: Console | None = None) -> None:
 
 
 def _results(facts: Report) -> list[Row]:
+    """Return the rows on loss and accuracy, each with a comparison to guessing."""
     gap = facts.entropy - facts.mlm_loss
     verdict = f"{abs(gap):.2f} nats {'under' if gap > 0 else 'still over'} the unigram entropy"
     rows = [
@@ -157,6 +158,7 @@ def _entropy(share: float) -> float:
 
 
 def _data(facts: Report) -> list[Row]:
+    """Return the rows on text, vocabulary, padding, masks and pairs."""
     held_out = facts.held_out_documents
     fits = "fits" if facts.unknown_share < 0.01 else "does **not** fit"
     rows = [
@@ -175,6 +177,7 @@ def _data(facts: Report) -> list[Row]:
 
 
 def _cost(facts: Report) -> list[Row]:
+    """Return the rows on parameters, time, speed and memory."""
     waited: list[Row] = []
     if facts.waiting_share is not None:
         waited = [("waiting", _percent(facts.waiting_share), "of the steps' time, for batches")]
@@ -188,6 +191,7 @@ def _cost(facts: Report) -> list[Row]:
 
 
 def _origin(facts: Report) -> list[Row]:
+    """Return the rows on date, machine, versions and settings, to repeat the run."""
     return [
         ("date", facts.date),
         ("machine", machine.described(facts.machine)),
@@ -198,11 +202,13 @@ def _origin(facts: Report) -> list[Row]:
 
 
 def _guesses(mask: FilledMask) -> str:
+    """Return the tokens guessed for a mask with their shares; the right one is bold."""
     shown = [(f"{markdown(token)} {_percent(share)}", token) for token, share in mask.guesses]
     return ", ".join(f"**{text}**" if token == mask.answer else text for text, token in shown)
 
 
 def _percent(share: float, digits: int = 1) -> str:
+    """Return a share as a percentage with `digits` decimals."""
     return f"{100 * share:.{digits}f} %"
 
 

@@ -227,6 +227,7 @@ def check_held_out(recipe: PretrainRecipe) -> None:
 def _open_prepared(
     folder: Path, is_prepared: bool = True, *, verify: bool = True
 ) -> TrainingCorpora:
+    """Open tokenizer, training and held-out documents of a prepared corpus."""
     if not (folder / "held_out").is_dir():
         raise UsageError(
             f"{folder}: prepared with validation_split=0, so there is nothing to evaluate on. "

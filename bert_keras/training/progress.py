@@ -191,6 +191,7 @@ class Progress:
         _print(self._console, text)
 
     def _show(self, now: float, *, at_once: bool) -> None:
+        """Update the live display, or print a line, after enough time or `at_once`."""
         waited = now - self._shown_at
         if self._live is not None:
             if at_once or waited >= _DRAW_SECONDS:
@@ -233,6 +234,7 @@ class Progress:
         return "" if not left else f"ETA {clock(left)}{self._whose}"
 
     def _print_line(self) -> None:
+        """Print step, values and remaining time as one line, for output that is not a terminal."""
         self._shown_at = monotonic()
         self._shown_step = self._step
         texts = [f"step {_count(self._step, self._total)}"]
@@ -242,6 +244,7 @@ class Progress:
         self.note("  ".join(filter(None, [*texts, self._remaining()])))
 
     def _picture(self) -> Group:
+        """Return the live display: a progress bar with remaining time, and rows of values."""
         line = Table.grid(padding=(0, 1), expand=True)
         line.add_column(no_wrap=True)
         line.add_column(ratio=1)
@@ -326,6 +329,7 @@ class _Count(ProgressColumn):
 
 
 def _bars_callback(bars: Bars, what: str) -> Callable[[int, int | None, str], None]:
+    """Return a progress callback that draws one bar for each part of a task."""
     tasks: dict[str, TaskID] = {}
     drawn = 0.0
 
@@ -344,6 +348,7 @@ def _bars_callback(bars: Bars, what: str) -> Callable[[int, int | None, str], No
 
 
 def _lines_callback(console: Console, what: str) -> Callable[[int, int | None, str], None]:
+    """Return a progress callback that prints a line from time to time."""
     printed = monotonic()
 
     def progress(done: int, total: int | None, part: str) -> None:
@@ -357,14 +362,17 @@ def _lines_callback(console: Console, what: str) -> Callable[[int, int | None, s
 
 
 def _name(what: str, part: str) -> str:
+    """Return the name of a task, with that of its part if they differ."""
     return what if part in ("", what) else f"{what}: {part}"
 
 
 def _count(done: int, total: int | None) -> str:
+    """Return a count as "1,200", or with its total as "1,200/4,800 (25 %)"."""
     return f"{done:,}" if not total else f"{done:,}/{total:,} ({100 * done / total:.0f} %)"
 
 
 def _is_live(console: Console) -> bool:
+    """Return whether a console can redraw lines: a terminal that is not a dumb one."""
     return console.is_terminal and not console.is_dumb_terminal
 
 

@@ -138,6 +138,7 @@ class WriteMetrics(keras.callbacks.Callback):
         self._free = perf_counter()
 
     def _show(self, steps: int, logs: dict[str, Any] | None) -> None:
+        """Show loss, speed and share of padding after some steps of the present report."""
         # Not after each step: reading a metric makes an accelerator wait.
         self._shown = perf_counter()
         values = {**_plain(logs), **self._speeds(steps), "padding_share": self._padding_share}
@@ -182,6 +183,7 @@ class WriteMetrics(keras.callbacks.Callback):
 
     @property
     def _optimizer(self) -> Any:
+        """Optimizer that holds the learning rate, without the wrapper that scales the loss."""
         optimizer = self.model.optimizer
         return getattr(optimizer, "inner_optimizer", optimizer)
 

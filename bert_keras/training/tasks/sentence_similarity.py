@@ -113,6 +113,7 @@ class PairClassificationTask(TextClassificationTask):
         super().check(data, labels)
 
     def _require_pairs(self, data: Texts) -> None:
+        """Refuse rows without a second text."""
         if data.pairs is None:
             raise DataError(_NO_PAIRS)
 

@@ -87,6 +87,7 @@ class TextClassificationTask(TextTask):
         return names
 
     def _check_positive(self, names: Sequence[str]) -> None:
+        """Refuse a `positive` label that is not one of exactly two labels."""
         positive = self.recipe.positive
         if positive and (positive not in names or len(names) != 2):
             raise UsageError(
@@ -169,6 +170,7 @@ class TextClassificationTask(TextTask):
         )
 
     def _of_several(self, data: Texts, scores: np.ndarray, names: list[str]) -> Evaluation:
+        """Return the evaluation of multi-label answers: F1, exact matches, worst answers."""
         right: list[Any] = list(data.targets or ())
         answered = _answered(scores, names, self.problem)
         measured = {
@@ -188,6 +190,7 @@ class TextClassificationTask(TextTask):
         return Evaluation(measured, self._written(answered), worst)
 
     def _of_numbers(self, data: Texts, scores: np.ndarray) -> Evaluation:
+        """Return the evaluation of a regression: correlations, squared error, worst answers."""
         right = np.array(data.targets, np.float64)
         measured = {
             "spearman": metrics.spearman(right, scores),
