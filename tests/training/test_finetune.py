@@ -166,7 +166,7 @@ def test_values_that_do_not_fit_the_encoder(finetuned, finetuning, call: Callabl
 def test_bad_recipe(words: tuple[str, ...], call: Callable, tmp_path: Path) -> None:
     done = call(main, *words)
     assert done.code == 2
-    assert done.err.startswith("error: N")
+    assert done.err.startswith("error: The")
     assert not list(tmp_path.iterdir())
 
 
