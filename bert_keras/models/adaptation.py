@@ -195,13 +195,21 @@ def prune_heads(
     return smaller
 
 
-def keep_layers(encoder: BertEncoder, layers: int | Sequence[int], **options: Any) -> BertEncoder:
+def keep_layers(
+    encoder: BertEncoder,
+    layers: int | Sequence[int],
+    *,
+    copy_weights: bool = True,
+    **options: Any,
+) -> BertEncoder:
     """Return an encoder with some of the layers, in their order (Sajjad et al., 2023).
 
     Args:
         encoder: the encoder; its layers share no blocks.
         layers: number of layers to keep from the first on, or ascending numbers of the layers to
             keep: [0, 2, 4] keeps every second layer of six.
+        copy_weights: False leaves the new weights as they are initialised, which reads no value
+            of `encoder`.
         options: arguments of `BertEncoder` that differ from those of `encoder`.
 
     Raises:
@@ -227,6 +235,8 @@ def keep_layers(encoder: BertEncoder, layers: int | Sequence[int], **options: An
     if config.pruned_heads:
         changes["pruned_heads"] = [config.pruned_heads[layer] for layer in chosen]
     smaller = type(encoder)(config.replace(**changes), **_options(encoder, options))
+    if not copy_weights:
+        return smaller
     old_weights = {weight.path: weight.value for weight in plain_weights(encoder)}
     for weight in smaller.weights:
         block, rest = _split(weight.path)

@@ -92,7 +92,8 @@ def open_encoder(recipe: FinetuneRecipe, *, load_weights: bool = True) -> BertEn
     )
     if recipe.layers:
         try:
-            encoder = encoder.keep_layers([int(number) for number in recipe.layers.split(",")])
+            numbers = [int(number) for number in recipe.layers.split(",")]
+            encoder = encoder.keep_layers(numbers, copy_weights=load_weights)
         except ValueError as error:
             raise UsageError(f"layers={recipe.layers}: {error}") from error
     encoder.checkpoint_gradients(recipe.gradient_checkpointing)

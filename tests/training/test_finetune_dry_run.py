@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import keras
 import pytest
 from rich.console import Console
 
@@ -18,10 +19,14 @@ from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import FinetuneRecipe, setup
 from bert_keras.training import finetune_dry_run as module
 from bert_keras.training.finetune import main
+from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_dry_run import files_of_run, plan, print_plan
 from bert_keras.training.finetune_recipe import KINDS
 from bert_keras.training.finetune_report import STEPS
+from bert_keras.training.finetune_seed import build_task, tokenizer_of
 from bert_keras.training.run_folder import QUICKTEST, recipe_of
+from bert_keras.training.setup import build_shapes
+from bert_keras.training.tasks import task_of
 
 
 def _recipe(folder: Path) -> FinetuneRecipe:
@@ -136,6 +141,22 @@ def test_the_plan_counts_the_layers_that_are_kept(finetuned, tmp_path: Path) -> 
     whole = dataclasses.replace(recipe, encoder=str(tmp_path))
     kept = dataclasses.replace(whole, layers="0")
     assert plan(kept).parameters == plan(recipe).parameters < plan(whole).parameters
+
+
+@pytest.mark.parametrize("values", [{"layers": "0"}, {"lora": 2}, {"freeze": True}], ids=str)
+def test_the_model_of_a_plan_takes_no_values(
+    finetuned, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = dataclasses.replace(_recipe(finetuned("text_classification")), **values)
+    kind, tokenizer = task_of(recipe), tokenizer_of(recipe)
+    labels = Data.read(recipe, kind).labels
+
+    def refuse(variable: keras.Variable, value: Any) -> None:
+        pytest.fail(f"{variable.path} was assigned a value of shape {value.shape}")
+
+    monkeypatch.setattr(keras.Variable, "assign", refuse)
+    task = build_shapes(lambda: build_task(recipe, kind, labels, tokenizer, load_weights=False))
+    assert [weight.path for weight in task.weights if weight._value is not None] == []
 
 
 def test_metrics_of_entity_types(finetuned) -> None:
