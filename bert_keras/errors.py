@@ -93,13 +93,17 @@ def forget_output() -> None:
 
 
 def missing_backend(error: BaseException) -> str:
-    """Return advice if an error says that Keras's backend is not installed; "" for other errors."""
+    """Return how to install a missing backend of Keras; "" if the error has another cause.
+
+    If another backend is installed, the advice names it too.
+    """
     name = error.name if isinstance(error, ModuleNotFoundError) else None
+    # A backend that is imported is installed: then one of its own modules is missing.
     if name not in _BACKENDS or name in sys.modules:
         return ""
     others = [other for other in _BACKENDS if importlib.util.find_spec(other)]
-    instead = f", or set KERAS_BACKEND={others[0]} in the environment" if others else ""
-    return f'{name} is not installed. Install with: pip install "bert-keras[{name}]"{instead}.'
+    alternative = f", or set KERAS_BACKEND={others[0]} in the environment" if others else ""
+    return f'{name} is not installed. Install with: pip install "bert-keras[{name}]"{alternative}.'
 
 
 def quiet() -> None:

@@ -342,11 +342,13 @@ class Source:
 def to_keras_hub(model: BertEncoder | Task) -> Any:
     """Build a KerasHub backbone or task with the weights and the outputs of one of our models.
 
-    If our encoder has no pooler and KerasHub's backbone has one, its weights are zeros. RoBERTa and
-    XLM-R differ only in the name. The result is a RoBERTa if that has the task class.
+    If our encoder has no pooler and KerasHub's backbone has one, the pooler's weights are zeros.
+    KerasHub's RoBERTa and XLM-R compute the same. The result is a RoBERTa, but an XLM-R if KerasHub
+    has the task for XLM-R alone.
 
     Raises:
         UsageError: if KerasHub has no such model.
+        NumericError: if a weight is not finite.
         ImportError: if KerasHub is not installed.
     """
     try:
@@ -354,17 +356,20 @@ def to_keras_hub(model: BertEncoder | Task) -> Any:
     except ImportError as error:
         raise ImportError("Such a model needs KerasHub: pip install keras-hub") from error
     target = Target.of(model)
-    made = getattr(keras_hub.models, target.name)(**target.values, dtype=model.dtype_policy)
+    keras_hub_model = getattr(keras_hub.models, target.name)(
+        **target.values, dtype=model.dtype_policy
+    )
     if target.task_name:
-        made = getattr(keras_hub.models, target.task_name)(backbone=made, **target.arguments)
+        task_class = getattr(keras_hub.models, target.task_name)
+        keras_hub_model = task_class(backbone=keras_hub_model, **target.arguments)
     names = _names(target.backbone, target.head, target.config, target.segment)
     entries = {entry.tensor: entry for entry in _entries(names, model)}
-    for variable in made.weights:
+    for variable in keras_hub_model.weights:
         if entry := entries.get(variable.path):
             variable.assign(entry.leaf.theirs(streaming.finite(entry.variable)))
         else:
             variable.assign(np.zeros(variable.shape))
-    return made
+    return keras_hub_model
 
 
 def _names(

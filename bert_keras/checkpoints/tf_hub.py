@@ -59,7 +59,7 @@ _STARTS = (
     *("pooler_transform/", "cls/predictions/"),
 )
 _MODEL = re.compile(rf"^(?:.*?/)?(?={'|'.join(map(re.escape, _STARTS))})")
-_MODULE = re.compile(r"^module(?:_\d+)?/")
+_SCOPE = re.compile(r"^module(?:_\d+)?/")
 
 
 def current_name(variable: str) -> str:
@@ -70,9 +70,12 @@ def current_name(variable: str) -> str:
     return variable
 
 
-def tf1_name(variable: str) -> str:
-    """Return the name in the tables of `google_tf1` of a variable in a TensorFlow 1 module."""
-    return _MODULE.sub("", variable)
+def without_scope(variable: str) -> str:
+    """Remove the scope of a TensorFlow 1 module: "module/bert/pooler/…" -> "bert/pooler/…".
+
+    The result is a name in the tables of `google_tf1`.
+    """
+    return _SCOPE.sub("", variable)
 
 
 def names_of(num_heads: int, *, shared: bool) -> NameMap:
@@ -167,7 +170,7 @@ class HubFolder(Checkpoint):
         del verify  # TensorFlow's reader compares checksums
         opened = tf_checkpoint.VariableFile(self.directory / VARIABLES)
         is_tf1 = _is_tf1(opened.shapes)
-        opened.rename(tf1_name if is_tf1 else current_name)
+        opened.rename(without_scope if is_tf1 else current_name)
         return opened
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:

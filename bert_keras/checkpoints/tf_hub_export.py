@@ -42,7 +42,12 @@ class ExportedVariables(VariableFile):
     Args:
         path: prefix of the checkpoint.
         file: path of the JSON file, for messages.
-        values: its checked content.
+        values: its checked content. "variables" and "mlm_variables": position of each variable in
+            that list of the SavedModel, by our path. "adapters": scale of the adapter, by the
+            kernel's path. "quantization": "int8", by the weight's path.
+
+    Attributes:
+        shapes: shape of each weight by our path, without adapters and scales, which are merged.
 
     Raises:
         ArtifactError: if the checkpoint is damaged, or the file belongs to another one.
@@ -52,32 +57,32 @@ class ExportedVariables(VariableFile):
     def __init__(self, path: Path, file: Path, values: Mapping[str, Any]):
         super().__init__(path)
         graph = self.objects()
-        keys: dict[str, str] = {}
-        for name, way in LISTS.items():
-            stored = _listed_keys(graph, way) if values[name] else {}
+        key_of_path: dict[str, str] = {}
+        for name, attributes in LISTS.items():
+            key_of_position = _listed_keys(graph, attributes) if values[name] else {}
             for variable, position in values[name].items():
-                key = stored.get(position)
+                key = key_of_position.get(position)
                 if key is None or key not in self._stored:
                     raise ArtifactError(
-                        f"{file}: {variable} is number {position} of {'.'.join(way)}, which "
+                        f"{file}: {variable} is number {position} of {'.'.join(attributes)}, which "
                         f"{path} does not have. {TAKE_A_WHOLE_ONE}"
                     )
-                keys[variable] = key
-        if len({*keys.values()}) < len(keys):
+                key_of_path[variable] = key
+        if len({*key_of_path.values()}) < len(key_of_path):
             raise ArtifactError(f"{file}: two paths name one variable. {TAKE_A_WHOLE_ONE}")
-        self._file, self._keys = file, keys
-        self._adapters, self._types = values["adapters"], values["quantization"]
-        if others := {k: v for k, v in self._types.items() if v != _READABLE}:
-            name, kind = next(iter(others.items()))
+        self._file, self._keys = file, key_of_path
+        self._adapters, self._quantization = values["adapters"], values["quantization"]
+        if unreadable := {k: v for k, v in self._quantization.items() if v != _READABLE}:
+            name, kind = next(iter(unreadable.items()))
             raise ArtifactError(
                 f"{path}: only int8 weights can be read as floats. Received: {kind} of {name}. "
                 "Open the folder that `save_to_preset` wrote of this model."
             )
-        parts = {part for name in self._adapters for part in _lora(name)}
-        parts |= {name + _SCALE for name in self._types}
-        self._sizes = {name: tuple(self._stored[key]) for name, key in keys.items()}
-        self.shapes = {name: shape for name, shape in self._sizes.items() if name not in parts}
-        for name in {*self._adapters, *self._types}:
+        merged = {part for name in self._adapters for part in _lora(name)}
+        merged |= {name + _SCALE for name in self._quantization}
+        self._all_shapes = {name: tuple(self._stored[key]) for name, key in key_of_path.items()}
+        self.shapes = {n: shape for n, shape in self._all_shapes.items() if n not in merged}
+        for name in {*self._adapters, *self._quantization}:
             self._check_parts(name)
 
     def _check_parts(self, name: str) -> None:
@@ -90,11 +95,11 @@ class ExportedVariables(VariableFile):
         expected: dict[str, tuple[int | None, ...]] = {}
         if name in self._adapters:
             first, second = _lora(name)
-            rank = (self._sizes.get(first) or (0,))[-1]
+            rank = (self._all_shapes.get(first) or (0,))[-1]
             expected |= {first: (*shape[:1], rank), second: (rank, *shape[1:])}
-        if name in self._types:
+        if name in self._quantization:
             expected[name + _SCALE] = shape[1:] if _is_kernel(name) else shape[:1]
-        received = {part: self._sizes.get(part) for part in expected}
+        received = {part: self._all_shapes.get(part) for part in expected}
         if len(shape) != 2 or received != expected:
             raise ArtifactError(
                 f"{self._file}: the adapter or the scales of {name} do not fit its shape "
@@ -103,11 +108,11 @@ class ExportedVariables(VariableFile):
 
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the values of one weight, a large one in parts: (index of first row, rows)."""
-        if name not in self._adapters and name not in self._types:
+        if name not in self._adapters and name not in self._quantization:
             yield from super().rows(name)
             return
         weight = self._numbers(name).astype("float32")
-        if name in self._types:
+        if name in self._quantization:
             scale = self._numbers(name + _SCALE)
             # One scale for each column of a kernel, and for each row of a table.
             weight /= scale if _is_kernel(name) else scale[:, None]

@@ -308,6 +308,12 @@ def _batches_classes() -> tuple[Any, Any]:
             return self._read(index)
 
     class Batches(keras.utils.PyDataset):
+        """The batches of one pass, of which Keras reads one after another.
+
+        Keras reads a dataset through an object that it creates for `fit`, `evaluate` or `predict`,
+        here called a reader. While it reads, its index is ignored.
+        """
+
         has_own_order = True
 
         def __init__(self, read: Callable[[int], Batch], passes: Passes):
@@ -321,7 +327,7 @@ def _batches_classes() -> tuple[Any, Any]:
         @property
         def workers(self) -> int:
             # Keras reads this when it creates a reader, and at no other time.
-            self._begin_again(self.passes.announce)
+            self._end_pass(self.passes.announce)
             self._is_new, self._is_reading = True, False
             return 1
 
@@ -356,18 +362,22 @@ def _batches_classes() -> tuple[Any, Any]:
 
         def on_epoch_end(self) -> None:
             if not self._is_reading:  # Keras resets a reader
-                self._begin_again(self.passes.announce)
+                self._end_pass(self.passes.announce)
             elif self._is_new and (self._left or len(self) == 1):
                 # Keras resets a reader after it built a model from the first batch of a pass.
                 # `predict` alone ends its first pass without a reset, and it reads all batches.
-                self._begin_again(self.passes.restart)
+                self._end_pass(self.passes.restart)
             self._is_new = self._is_reading = False
 
-        def _begin_again(self, note: Callable[[], None]) -> None:
-            """End the current pass, and note a new reader with a method of `passes`."""
+        def _end_pass(self, tell_passes: Callable[[], None]) -> None:
+            """End the current pass, so that the next read begins a new one.
+
+            Args:
+                tell_passes: `passes.announce` or `passes.restart`, by what Keras did.
+            """
             with self._lock:
                 self._left = 0
-                note()
+                tell_passes()
 
         def _next_number(self) -> int:
             """Return the number of the next batch, and begin a new pass after the last one."""

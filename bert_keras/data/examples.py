@@ -231,8 +231,8 @@ def _set(examples: Any, **columns: Any) -> None:
         object.__setattr__(examples, name, column)
 
 
-def _texts(name: str, column: Any, places: Sequence[str]) -> Any:
-    """Return a column as plain str, without a copy if it is a list or tuple of these already."""
+def _texts(name: str, column: Any, places: Sequence[str]) -> Sequence[str]:
+    """Return a column as plain str: `texts_of`, but a tuple of these stays as it is, too."""
     return column if is_plain(column) else texts_of(name, column, places)
 
 

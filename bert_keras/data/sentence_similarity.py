@@ -1,4 +1,4 @@
-"""Sentence similarity: encoding pairs of texts, each in a row of its own, for `SentencePairs`."""
+"""Sentence similarity: encoding pairs, each text in a row of its own, for `SentencePairs`."""
 
 from __future__ import annotations
 

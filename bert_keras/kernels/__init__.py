@@ -237,7 +237,10 @@ def tied_logits(x: Any, table: Any, bias: Any) -> Any:
 
 
 def split_heads(x: Any, num_heads: int, head_size: int) -> Any:
-    """[batch, length, num_heads * head_size] -> [batch, length, num_heads, head_size]."""
+    """Split the last axis into heads.
+
+    [batch, length, num_heads * head_size] -> [batch, length, num_heads, head_size].
+    """
     if BACKEND == "torch":
         return torch_kernels.split_heads(x, num_heads, head_size)
     batch, length, _ = ops.shape(x)
@@ -245,7 +248,10 @@ def split_heads(x: Any, num_heads: int, head_size: int) -> Any:
 
 
 def merge_heads(x: Any) -> Any:
-    """[batch, length, num_heads, head_size] -> [batch, length, num_heads * head_size]."""
+    """Join the heads into one axis, the inverse of `split_heads`.
+
+    [batch, length, num_heads, head_size] -> [batch, length, num_heads * head_size].
+    """
     if BACKEND == "torch":
         return torch_kernels.merge_heads(x)
     batch, length, num_heads, head_size = ops.shape(x)

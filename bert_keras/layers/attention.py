@@ -201,7 +201,10 @@ class SelfAttention(SerializableLayer):
         return self.output_projection(kernels.merge_heads(context_BTNK))
 
     def probabilities(self, x, padding_mask=None):
-        """Return attention probabilities without dropout: [batch, num_heads, length, length]."""
+        """Return attention probabilities without dropout: [batch, num_heads, length, length].
+
+        See `call` for the arguments.
+        """
         query_BTNK = self._split(self.query(x))
         key_BSNK = self._split(self.key(x))
         mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)

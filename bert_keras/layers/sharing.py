@@ -172,9 +172,10 @@ def _set_saved_state_after_build(layer: Any) -> None:
 
 
 def _set_saved_state(layer: Any) -> None:
-    """Freeze, adapt or quantise the parts of a rebuilt layer as those of its original are."""
+    """Set the saved state of a rebuilt layer, once: frozen parts, adapters and quantisation."""
     state = layer._saved_state
     if state is not None:
+        # Not through Keras, which would track the dictionaries of the state.
         object.__setattr__(layer, "_saved_state", None)
         set_state(layer, state)
 

@@ -92,7 +92,7 @@ class WithTokenizer(AnswersTexts, VectorMethods):
 
     @property
     def predictor_config(self) -> PredictorConfig:
-        """The largest number of tokens in a text, and the options of answers."""
+        """Settings of predictions: maximum length in tokens, options, whether texts are pairs."""
         return self._predictor_config
 
     @predictor_config.setter

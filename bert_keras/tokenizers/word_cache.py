@@ -361,10 +361,10 @@ class _Known(dict[bytes, int]):
         return places
 
     def _remember(self, ids: np.ndarray, lengths: np.ndarray) -> None:
-        """Append the ids of new words; `lengths` has the number of ids of each word."""
-        starts = len(self._ids) + np.cumsum(lengths)
+        """Append new words: the ids of all, int32 [ids], and the number of each, int64 [words]."""
+        ends = len(self._ids) + np.cumsum(lengths)  # the end of a word is the start of the next
         self._ids.frombytes(ids.astype(np.intc).tobytes())
-        self._starts.frombytes(starts.astype(np.intc).tobytes())
+        self._starts.frombytes(ends.astype(np.intc).tobytes())
 
     def ids(self, places: np.ndarray) -> _Found:
         """Return the ids of words by their places, int32 [words]."""

@@ -259,7 +259,7 @@ def open_finetuned(
     try:
         tokenizer = Tokenizer.from_preset(arguments[0])
         predictor = kind.predictor(task, tokenizer)
-    except ArtifactError:
+    except (ArtifactError, DataError):
         raise
     except ValueError as error:
         raise UsageError(f"{arguments[0]}: {error}") from error

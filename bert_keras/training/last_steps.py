@@ -77,7 +77,7 @@ class EventFiles(keras.callbacks.Callback):
         self._write("validation", measured, epoch)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Keras: the training ends."""
+        """Close the files at the end of the training."""
         for writer in self._writers.values():
             writer.close()
         self._writers = {}

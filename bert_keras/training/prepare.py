@@ -159,7 +159,7 @@ def open_tokenizer(vocab: str, lowercase: bool) -> Tokenizer:
         return Tokenizer.from_preset(vocab)
     if not path.exists():
         raise UsageError(
-            f"{path}: there is no such file or folder. Correct vocab= or init_checkpoint=, which "
+            f"{path}: no such file or folder. Correct vocab= or init_checkpoint=, which "
             "names a vocab.txt or a folder with a tokenizer."
         )
     return Tokenizer.from_preset(path, **({} if path.is_dir() else {"lowercase": lowercase}))

@@ -73,8 +73,8 @@ class Report:
     pair_balance: float | None = None  # share of the pairs with label 1; None: no pairs
     dropped_share: float = 0.0  # of the examples, left out for that balance
     # The result on held-out documents.
-    entropy: float  # of unigram.entropy()
-    cross_entropy: float  # of unigram.cross_entropy()
+    entropy: float  # pretrain_setup.entropy
+    cross_entropy: float  # pretrain_setup.cross_entropy
     mlm_loss: float
     mlm_accuracy: float
     mlm_targets: int  # masked tokens that were measured

@@ -96,8 +96,7 @@ def _counts(token_ids: np.ndarray, special_ids: Collection[int], size: int) -> n
 # === Corpus ===
 
 
-# Batches that statistics are taken from.
-SAMPLED_BATCHES = 50
+SAMPLED_BATCHES = 50  # that statistics are taken from
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,16 +182,13 @@ def open_corpora(recipe: PretrainRecipe, folder: PretrainFolder) -> TrainingCorp
     """
     if Path(recipe.init_checkpoint).is_file():
         raise UsageError(f"init_checkpoint={recipe.init_checkpoint} is a file. Name its folder.")
-    prepared = prepare.find_prepared(recipe.corpus)
-    is_prepared = prepared is not None
-    if prepared is None:
-        prepared = folder.corpus
-        # After the first checkpoint the run keeps its corpus, even if the text has changed.
-        if not prepared.exists() or (
-            not folder.training.checkpoints.exists() and _is_old(recipe, prepared)
-        ):
-            _prepare(recipe, folder)
-    return _open_prepared(prepared, is_prepared)
+    if prepared := prepare.find_prepared(recipe.corpus):
+        return _open_prepared(prepared, is_prepared=True)
+    # After the first checkpoint the run keeps its corpus, even if the text has changed.
+    is_fixed = folder.training.checkpoints.exists()
+    if not folder.corpus.exists() or (not is_fixed and _is_old(recipe, folder.corpus)):
+        _prepare(recipe, folder)
+    return _open_prepared(folder.corpus, is_prepared=False)
 
 
 def check_held_out(recipe: PretrainRecipe) -> None:
@@ -218,9 +214,8 @@ def check_held_out(recipe: PretrainRecipe) -> None:
     raise DataError(
         f"corpus={recipe.corpus}: too few documents for evaluation. Received: {count:,} documents, "
         f"of which validation_split={recipe.validation_split:g} keeps {found}; "
-        f'loss="{recipe.loss}" '
-        f"needs {needed} held-out documents. Put blank lines between documents, add text, "
-        "or take a larger validation_split=, up to 0.5."
+        f'loss="{recipe.loss}" needs {needed} held-out documents. Put blank lines between '
+        "documents, add text, or give a larger validation_split=, up to 0.5."
     )
 
 
@@ -239,6 +234,7 @@ def _open_prepared(
 
 
 def _open(folder: Path, tokenizer: Tokenizer, verify: bool) -> Corpus:
+    """Open one part of a prepared corpus, whose ids must be in the vocabulary."""
     corpus = Corpus.open(folder, verify=verify)
     if (largest := int(corpus.tokens.max(initial=0))) >= tokenizer.vocab_size:
         raise ArtifactError(
@@ -263,6 +259,7 @@ def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
 
 
 def _prepare(recipe: PretrainRecipe, folder: PretrainFolder) -> None:
+    """Prepare the recipe's text into the folder of the run."""
     check_held_out(recipe)  # before the vocabulary is learned
     source, file_names = recipe.corpus, ()
     if source == "demo":
@@ -312,9 +309,9 @@ def build_task(recipe: PretrainRecipe, vocab_size: int, *, load_weights: bool = 
         ArtifactError: no such checkpoint, or a damaged one.
     """
     if recipe.init_checkpoint:
-        task = _begun(recipe, vocab_size, load_weights=load_weights)
+        task = _task_of_checkpoint(recipe, vocab_size, load_weights=load_weights)
     else:
-        task = _new(recipe, vocab_size)
+        task = _new_task(recipe, vocab_size)
     task.encoder.checkpoint_gradients(recipe.gradient_checkpointing)
     return task
 
@@ -336,20 +333,22 @@ def task_to_train(recipe: PretrainRecipe, task: Task) -> Task | PackedTask | Chu
     return model
 
 
-def _begun(recipe: PretrainRecipe, vocab_size: int, *, load_weights: bool) -> Task:
-    """Open the checkpoint to continue from; heads that it lacks are new."""
-    kind = MaskedLM if recipe.loss == "mlm" else Pretrainer
-    options: dict[str, Any] = {} if kind is MaskedLM else {"loss": recipe.loss}
+def _task_of_checkpoint(recipe: PretrainRecipe, vocab_size: int, *, load_weights: bool) -> Task:
+    """Open `init_checkpoint=` as a task of the recipe's loss; heads that it lacks are new."""
+    task_class = MaskedLM if recipe.loss == "mlm" else Pretrainer  # the recipe refuses "rtd"
+    options: dict[str, Any] = {} if task_class is MaskedLM else {"loss": recipe.loss}
     try:
-        task = kind.from_preset(
+        task = task_class.from_preset(
             recipe.init_checkpoint,
-            plain=True,
+            plain=True,  # merges adapters and freezes nothing: all weights are trained
             dtype=recipe.precision,
             load_weights=load_weights,
-            allow_missing=(*kind.head_layers, "pooler"),
+            allow_missing=(*task_class.head_layers, "pooler"),
             allow_unused=_HEADS,
             **options,
         )
+    except ArtifactError:
+        raise
     except ValueError as error:
         raise UsageError(f"init_checkpoint={recipe.init_checkpoint}: {error}") from error
     config = task.encoder.config
@@ -357,13 +356,13 @@ def _begun(recipe: PretrainRecipe, vocab_size: int, *, load_weights: bool) -> Ta
         raise UsageError(
             f"init_checkpoint={recipe.init_checkpoint} has {config.vocab_size} tokens and "
             f"{config.max_positions} positions. Received: a vocabulary of {vocab_size}, "
-            f"sequence_length={recipe.sequence_length}. Give the checkpoint's "
-            "vocabulary with vocab=, or a smaller sequence_length="
+            f"sequence_length={recipe.sequence_length}. Give its own vocab=, or shorter rows."
         )
     return task
 
 
-def _new(recipe: PretrainRecipe, vocab_size: int) -> Task:
+def _new_task(recipe: PretrainRecipe, vocab_size: int) -> Task:
+    """Build the task of the recipe's loss with new weights."""
     sizes = recipe.sizes()
     config = sizes.replace(
         vocab_size=vocab_size,

@@ -133,7 +133,8 @@ class Progress:
                     self._picture(),
                     console=self._console,
                     auto_refresh=False,
-                    redirect_stdout=sys.stdout.isatty(),  # a pipe keeps what is printed into it
+                    # Rich would print a piped stdout on the terminal.
+                    redirect_stdout=sys.stdout.isatty(),
                 )
                 self._live.start(refresh=True)
         return self

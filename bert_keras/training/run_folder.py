@@ -1,8 +1,8 @@
-"""Folder of a run: claimed by one recipe, whose values bind once training began.
+"""Folder of a run. It belongs to one recipe, whose values must stay once training began.
 
 Both kinds of runs have
 
-    run.json             the recipe's values, the backend and what else binds; versions
+    run.json             the recipe's values, the backend, hashes of files; versions
     report.md            with its pictures
     config.json, model.safetensors, vocab.txt, …   the trained model, a checkpoint folder
 
@@ -67,11 +67,11 @@ class RunFolder:
     # === Facts of a kind of run ===
 
     def is_begun(self) -> bool:
-        """Return whether a step was trained, so that all values bind."""
+        """Return whether a step was trained, so that no value of the recipe may change."""
         raise NotImplementedError
 
     def inputs(self, recipe: Any) -> dict[str, Any]:
-        """Return what binds beside the values, as it is kept in run.json."""
+        """Return what must be the same when a run resumes, beside the values; run.json keeps it."""
         raise NotImplementedError
 
     def changed_inputs(
@@ -238,7 +238,7 @@ class PretrainFolder(RunFolder):
         return names if self.is_begun() else TEXT_VALUES if self.corpus.exists() else ()
 
     def inputs(self, recipe: PretrainRecipe) -> dict[str, Any]:
-        """Return the sizes of a new model, which `config=` may have read from a file."""
+        """Return the sizes of a new model: the file that `config=` names may change."""
         return {"sizes": None if recipe.init_checkpoint else recipe.sizes().to_dict()}
 
     def changed_inputs(
@@ -337,8 +337,11 @@ def folder_of(recipe: RunRecipe, temporary: str = "") -> RunFolder:
 
 
 def _digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
-    """Return the SHA-256 of each file that a resumed run reads again, by value and file name."""
-    found = {}
+    """Return the SHA-256 of the files that a resumed run reads again: by recipe key, then by name.
+
+    The keys are train and dev, which are files, and encoder and teacher, which are checkpoints.
+    """
+    digests_by_key = {}
     for name in ("train", "dev", "encoder", "teacher"):
         handle = getattr(recipe, name)
         if not handle:
@@ -349,8 +352,8 @@ def _digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
         # A missing file is reported by the code that reads it.
         digests = {file.name: _sha256(file) for file in files if file.is_file()}
         if digests:
-            found[name] = digests
-    return found
+            digests_by_key[name] = digests
+    return digests_by_key
 
 
 def _files(folder: Path) -> set[Path]:

@@ -32,7 +32,10 @@ _ROOT_HALF = float(np.float32(1.0) / np.float32(math.sqrt(2.0)))
 
 
 def write(model: keras.Model, path: Path, quantization: str | None) -> None:
-    """Write and check an .onnx file. Its variable axes have names.
+    """Write an .onnx file and check it.
+
+    Axes of variable size, such as the batch, have names. Operations are traced in the forms that
+    ONNX Runtime knows and fuses (`kernels.onnx_friendly`).
 
     Args:
         model: task or encoder that computes in float32.

@@ -183,7 +183,7 @@ class TextClassificationTask(TextTask):
         worst = [
             HardExample(float(wrong.max()), shown(data, index), ", ".join(wanted), ", ".join(found))
             for index, (wrong, wanted, found) in enumerate(
-                zip(_doubts(scores, right, names), right, answered, strict=True)
+                zip(_score_errors(scores, right, names), right, answered, strict=True)
             )
             if set(wanted) != set(found)
         ]
@@ -247,7 +247,18 @@ def _answered(scores: np.ndarray, names: Sequence[str], problem: str) -> list[An
     ]
 
 
-def _doubts(scores: np.ndarray, right: Sequence[Any], names: Sequence[str]) -> np.ndarray:
-    """Return the distance of every score of every row from its target."""
-    wanted = np.array([[name in row for name in names] for row in right], np.float64)
-    return np.abs(wanted - scores)
+def _score_errors(
+    scores: np.ndarray, true_labels: Sequence[Any], names: Sequence[str]
+) -> np.ndarray:
+    """Return the absolute error of each score of texts with several labels.
+
+    Args:
+        scores: probability of each label, [rows, labels].
+        true_labels: names of the labels of each row. Their targets are 1, those of others 0.
+        names: name of the label of each column.
+
+    Returns:
+        float64 [rows, labels].
+    """
+    targets = np.array([[name in row for name in names] for row in true_labels], np.float64)
+    return np.abs(targets - scores)

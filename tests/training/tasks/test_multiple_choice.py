@@ -26,7 +26,7 @@ def test_choices(kind, tokenizer, encoder, predictor, tmp_path: Path) -> None:
     options = {"segments": True, "batch_size": 3, "multiple_of": 8, "seed": None}
     x, y, _ = made.examples(tokenizer, _CHOICES, None, **options).batch(0, 0)
     assert (x["token_ids"].shape, y[CHOICE].tolist()) == ((3, 2, 8), [0, 1, 1])
-    with pytest.raises(DataError, match="no answers"):
+    with pytest.raises(DataError, match="no right answers"):
         made.check(Choices(["a"], [["b", "c"]]), None)
     made.check(_CHOICES, None)
     answers = predictor(
