@@ -1,4 +1,4 @@
-"""A folder of ours, and folders of sentence-transformers."""
+"""Fixtures: a saved checkpoint folder, and folders that sentence-transformers wrote."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests import contracts, sentence_folders
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a tiny Pretrainer. Copy it before changing anything."""
+    """Return the folder of a saved tiny Pretrainer. Copy it before changing it."""
     task = contracts.as_trained(Pretrainer(BertEncoder(contracts.TINY)))
     return save_checkpoint(task, tmp_path_factory.mktemp("saved"))
 
 
 @pytest.fixture(scope="session")
 def library() -> Any:
-    """sentence-transformers; its import may warn of its own dependencies."""
+    """Return the module `sentence_transformers`. Warnings of its imports are ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip("sentence_transformers")
@@ -32,7 +32,10 @@ def library() -> Any:
 
 @pytest.fixture(scope="session")
 def base(library: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny BERT of transformers with its tokenizer, below the folders that are made of it."""
+    """Return the folder of a tiny BERT of transformers with its tokenizer.
+
+    The folders of `sentence_folder` are made from it, beside it.
+    """
     del library
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -41,7 +44,10 @@ def base(library: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sentence_folder(library: Any, base: Path) -> Callable[[str], tuple[Path, np.ndarray]]:
-    """A folder that sentence-transformers wrote, by its kind, and what it answers; made once."""
+    """Return a function from a kind to the folder of that kind and the library's answers for it.
+
+    sentence-transformers writes each folder once.
+    """
 
     @functools.cache
     def written(kind: str) -> tuple[Path, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Behaviour that all checkpoint formats share. Each format has tests of its own."""
+"""Behaviour that all checkpoint formats share. Each format also has its own test file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_sizes_are_those_of_the_model(family: str) -> None:
 
 
 def test_classes_that_no_tensor_has(tmp_path) -> None:
-    """Nor is memory taken for a head on the word of a file."""
+    """A number of classes that no tensor confirms is refused before a head is built."""
     SequenceClassifier(BertEncoder(TINY), 3).save_to_preset(tmp_path)
     path = tmp_path / MANIFEST
     manifest = json.loads(path.read_text())
@@ -53,13 +53,17 @@ def test_classes_that_no_tensor_has(tmp_path) -> None:
 
 
 def test_every_size_of_a_config_is_among_them() -> None:
-    """So that no number in a file makes memory be taken before tensors of that size were seen."""
+    """A change of any size in a config changes the shapes that are compared with the tensors.
+
+    Otherwise a number in a file could allocate memory that no tensor of the file needs.
+    """
     changes = {
         field.name: 2 * getattr(TINY, field.name)
         for field in dataclasses.fields(BertConfig)
         if type(getattr(TINY, field.name)) is int
     }
-    # Heads divide a matrix; unique layers and the tables' width follow others here.
+    # The number of heads changes no shape, num_unique_layers cannot exceed num_layers, and twice
+    # the position_offset of 0 is 0.
     for free in ("num_heads", "num_unique_layers", "position_offset"):
         del changes[free]
     for name, value in changes.items():
@@ -70,7 +74,7 @@ def test_every_size_of_a_config_is_among_them() -> None:
 def test_weights_that_are_not_finite_are_named(
     in_parts: bool, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One warning with the names of the tensors; the others are read as ever."""
+    """One warning names the tensors that hold NaN or infinity, and all tensors are read."""
     if in_parts:
         monkeypatch.setattr(tensors, "PART", 64)
     folder = Path(shutil.copytree(saved, tmp_path / "folder"))
@@ -84,7 +88,7 @@ def test_weights_that_are_not_finite_are_named(
         opened = load_checkpoint(folder)
     assert len(warned) == 1
     assert np.isnan(contracts.weights(opened)["embeddings/token/embeddings"][-1, -1])
-    # The largest finite numbers are finite, whatever their sum is.
+    # The largest floats are finite, although their sum overflows.
     values[table][:], values[bias][:] = np.finfo("float32").max, np.finfo("float32").max
     save_file(values, folder / WEIGHTS)
     load_checkpoint(folder)

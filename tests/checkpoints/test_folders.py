@@ -1,4 +1,4 @@
-"""Checkpoint folders of ours: bit-exact, and strict about everything else."""
+"""Checkpoint folders of this package: exact round trips and the refusal of damaged folders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _QUERY = "bert.encoder.layer.0.attention.self.query.weight"
 
 @pytest.fixture
 def folder(saved, tmp_path) -> Path:
-    """A copy of the saved Pretrainer, to be damaged."""
+    """Return a copy of the saved Pretrainer that a test may damage."""
     return Path(shutil.copytree(saved, tmp_path / "folder"))
 
 
@@ -132,7 +132,10 @@ def test_missing_is_allowed_by_layer_not_by_letters(saved, tmp_path):
 
 
 def test_a_pooler_may_be_missing_if_so_said(saved, tmp_path):
-    """A config of theirs does not say whether there is a pooler: the tensors do."""
+    """Without the manifest, the tensors decide whether the encoder has a pooler.
+
+    The config.json of Hugging Face does not say it. `allow_missing` makes a new pooler.
+    """
     _without_manifest(lambda tensors: {n: v for n, v in tensors.items() if "pooler" not in n})(
         Path(shutil.copytree(saved, tmp_path / "folder"))
     )
@@ -151,13 +154,19 @@ def test_a_head_may_be_unused_if_so_said(saved):
 
 
 def test_options_of_the_checkpoint_can_be_overruled(saved):
-    """The pair head is one tensor in the file, whichever task it was for."""
+    """An option given by the caller replaces the one in the manifest.
+
+    The head of sentence pairs has the same tensors for both losses.
+    """
     assert Pretrainer.from_preset(saved).options == {"loss": "nsp"}
     assert Pretrainer.from_preset(saved, loss="sop").options == {"loss": "sop"}
 
 
 def _manifest(**changes: Any) -> Callable[[Path], None]:
-    """Change a manifest; without the config.json beside it, which would contradict it."""
+    """Return a function that changes the manifest and deletes config.json.
+
+    A config.json that contradicts the manifest would be refused first.
+    """
 
     def damage(folder: Path) -> None:
         (folder / CONFIG).unlink()
@@ -177,7 +186,7 @@ def _bytes(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None
 def _without_manifest(
     change: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
 ) -> Callable[[Path], None]:
-    """Other tensors, in a folder that no digest protects: one of another library."""
+    """Return a function that changes the tensors and deletes the manifest with its digests."""
 
     def damage(folder: Path) -> None:
         tensors = change(load_file(folder / WEIGHTS))

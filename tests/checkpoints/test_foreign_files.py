@@ -1,9 +1,10 @@
-"""Files of strangers are data: opening them runs nothing, and reads nothing but them.
+"""Opening an untrusted folder runs no code, and reads no file outside that folder.
 
-Python tells an audit hook of every file that it opens and everything that it runs (PEP 578). While
-a folder is opened all that it may tell is: a file in there, read; the folder, listed. Readers in
-C++ and Rust (TensorFlow, HDF5, safetensors) open their files unheard; where those may lie is tested
-with each of them. What is refused in damaged files stands in test_api.py and beside each format.
+Python reports to an audit hook each file that it opens and all code that it runs (PEP 578). While a
+folder is opened, only two reports are allowed: a file in the folder is read, and the folder is
+listed. The C++ and Rust readers of TensorFlow, HDF5 and safetensors report nothing. The test files
+of these formats check which files they may open. Refusals of damaged files are tested with each
+format.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ _WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range
 
 
 class _Watch:
-    """Operations that reading a folder does not need. An audit hook cannot be removed."""
+    """Audit hook that records each operation that reading a folder does not need.
+
+    Python cannot remove an audit hook, so it is switched on only for the folder under test.
+    """
 
     def __init__(self) -> None:
         self.folder: Path | None = None
@@ -66,7 +70,7 @@ class _Watch:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if (folder := self.folder) is None or event.startswith(_HARMLESS):
             return
-        self.folder = None  # not to hear itself
+        self.folder = None  # The hook must not record its own operations.
         if not self._is_reading(event, arguments, folder):
             self.found.append(f"{event} {str(arguments)[:200]}")
         self.folder = folder
@@ -184,7 +188,7 @@ _MAKERS: dict[str, Callable[[Path], None]] = {
 
 @pytest.fixture(scope="module")
 def folders(keras_hub: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of each format, opened once, so that all that is imported at first use is."""
+    """Return a folder of each format. Each was opened once, so that lazy imports are done."""
     place = tmp_path_factory.mktemp("folders")
     for name, make in _MAKERS.items():
         make(place / name)
@@ -208,11 +212,11 @@ def test_opening_only_reads(name: str, folders: Path, watch: _Watch, tmp_path: P
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-# === Payloads ===
+# === Code that is hidden in a file ===
 
 
 class _Payload:
-    """Makes a file when it is unpickled."""
+    """Object that creates a file when it is unpickled."""
 
     def __init__(self, canary: Path):
         self.canary = canary
@@ -264,7 +268,7 @@ def _lambda_in_a_backbone(folder: Path, canary: Path) -> Callable[[], object]:
 
 
 def _lambda_beside(folder: Path, canary: Path) -> Callable[[], object]:
-    """In every other file of a preset that KerasHub rebuilds objects from."""
+    """Plant a Lambda layer in each JSON file of a preset from which KerasHub rebuilds objects."""
     saved, values = _lambda(canary), json.loads((folder / CONFIG).read_text())
     values["config"]["dtype"] = saved
     (folder / CONFIG).write_text(json.dumps(values))
@@ -311,7 +315,7 @@ def _class_of_its_own(folder: Path, canary: Path) -> Callable[[], object]:
 
 
 _Plant = Callable[[Path, Path], Callable[[], object]]
-# What is planted, in a folder of which format, and what the attempt to open it ends in.
+# Each row: a function that plants code, the format of the folder, and the expected error.
 _PAYLOADS: dict[str, tuple[_Plant, str, str | None]] = {
     "pickle": (_as_pickle, "hugging_face", "a pickle, which can run code"),
     "pickle, asked for": (_as_pickle, "pickle", "PyTorch cannot read it as weights alone"),
@@ -358,7 +362,7 @@ def test_nothing_planted_runs(
         assert message in str(refused)
 
 
-# === What is written ===
+# === Files that this package writes ===
 
 
 @pytest.mark.parametrize("name", _MAKERS)

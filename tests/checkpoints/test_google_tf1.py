@@ -1,4 +1,4 @@
-"""Google's checkpoints of TensorFlow 1: their names, the same numbers, the same bits."""
+"""Google's TensorFlow 1 checkpoints: variable names, outputs, and exact weights."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ _CASES = {
         BertEncoder(_ELECTRA), generator_size=0.5
     ),
 }
-# As the published code names them: google-research/bert (modeling.py, run_pretraining.py), /albert
-# and /electra. Blocks but the first, and biases beside kernels, left out.
+# Names in the published code: google-research/bert (modeling.py, run_pretraining.py),
+# google-research/albert and google-research/electra. The list has the first block alone, and
+# leaves out a bias if its kernel is in the list.
 _NAMES = {
     "bert, Pretrainer": """
         bert/embeddings/word_embeddings bert/embeddings/token_type_embeddings
@@ -124,7 +125,7 @@ def test_names_are_googles(case: str, tensorflow: Any, tmp_path: Path) -> None:
 
 
 def test_in_several_files(tensorflow: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A large model is never whole in memory: it goes into several files, as Google's did."""
+    """A large checkpoint is written in several files, so that memory never holds all of it."""
     model = contracts.as_trained(_CASES["bert, Pretrainer"]())
     save_checkpoint(model, tmp_path, format="google_tf1")
     names = {path.name for path in tmp_path.iterdir()}
@@ -152,7 +153,10 @@ def test_matrices_of_scores_have_a_row_per_class(tensorflow: Any, tmp_path: Path
 
 
 def test_the_numbers_are_those_of_hugging_face(transformers: Any, tmp_path: Path) -> None:
-    """Their model, through a TF1 checkpoint, to ours; with the gelu that TF1 has."""
+    """A Hugging Face model keeps its outputs and weights through a TF1 checkpoint.
+
+    Its activation is `gelu_new`, the tanh approximation that Google's TF1 code uses.
+    """
     model = reference.hugging_face_model(transformers, "ForPreTraining", hidden_act="gelu_new")
     model.save_pretrained(tmp_path / "theirs")
     save_checkpoint(load_checkpoint(tmp_path / "theirs"), tmp_path / "tf1", format="google_tf1")
@@ -165,7 +169,7 @@ def test_the_numbers_are_those_of_hugging_face(transformers: Any, tmp_path: Path
 
 
 def _saved(tensorflow: Any, folder: Path, **more: np.ndarray) -> BertEncoder:
-    """An encoder, with other variables beside it."""
+    """Write an encoder and the variables in `more` to one checkpoint. Return the encoder."""
     model = contracts.as_trained(BertEncoder(_TANH))
     save_checkpoint(model, folder, format="google_tf1")
     prefix = str(folder / google_tf1.PREFIX)
@@ -256,7 +260,10 @@ def test_flipped_bits(name: str, tensorflow: Any, tmp_path: Path) -> None:
 
 
 def test_an_index_that_tells_of_more_than_there_is(tensorflow: Any, tmp_path: Path) -> None:
-    """A slice of a table that would fill any memory, and a config that agrees."""
+    """An index that claims more bytes than the data file holds is refused.
+
+    Here the index lists one slice of a huge table, and the config has the same huge size.
+    """
     rows = 10**12
     tensorflow.raw_ops.SaveV2(
         prefix=str(tmp_path / google_tf1.PREFIX),
@@ -303,7 +310,7 @@ def test_weights_that_are_not_finite(tmp_path: Path) -> None:
     assert not (tmp_path / "folder").exists()
 
 
-# === The tables are whole: every variable of every family has one name, and no other has it.
+# === Each variable of each family has exactly one name in a TF1 checkpoint. ===
 
 
 _CONFIGS = {

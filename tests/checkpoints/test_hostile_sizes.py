@@ -1,4 +1,4 @@
-"""Counts and file sizes that no model has, in every format: one message, and no layer built."""
+"""Absurd sizes in files are refused with one message, before a layer is built."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FAMILIES = {
 
 @pytest.fixture
 def no_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on no encoder can be built."""
+    """Make each attempt to build an encoder fail the test."""
 
     def built(*_: Any) -> None:
         raise AssertionError("a layer was built")
@@ -70,7 +70,7 @@ def _refusal(open_it: Callable[[], object]) -> str:
 
 
 def _refused(open_it: Callable[[], object]) -> bool:
-    """Return True for a refusal, False for a value that such a task can have."""
+    """Return True if opening raises ArtifactError, False if it succeeds."""
     try:
         open_it()
     except ArtifactError:
@@ -92,7 +92,7 @@ def test_every_family_has_a_folder() -> None:
 @pytest.mark.parametrize("family", _FAMILIES)
 @pytest.mark.parametrize("layout", ["theirs", "ours"])
 def test_sizes_in_json(family: str, layout: str, tmp_path: Path, request: Any) -> None:
-    """Hugging Face's config.json, and our manifest: every number in it x every kind of value."""
+    """Each number in config.json or in the manifest is tested with each kind of wrong value."""
     BertEncoder(_FAMILIES[family]).save_to_preset(tmp_path)
     request.getfixturevalue("no_layers")
     if layout == "theirs":
@@ -119,7 +119,8 @@ def test_sizes_in_json(family: str, layout: str, tmp_path: Path, request: Any) -
         for value in _COUNTS if ours in MOST else _NUMBERS if is_number else ():
             follows = ours in ("embedding_size", "num_unique_layers") and layout == "ours"
             if value is None and follows and values[key] == TINY.to_dict()[ours]:
-                continue  # None stands for the value that is there
+                # None means the hidden size or the number of layers, which the file has already.
+                continue
             write(key, value)
             assert path.name in _refusal(lambda: load_checkpoint(tmp_path)) or value is None
             count += 1
@@ -127,7 +128,10 @@ def test_sizes_in_json(family: str, layout: str, tmp_path: Path, request: Any) -
 
 
 def test_sizes_that_are_plausible_one_by_one() -> None:
-    """Sizes are refused together too: without weights no tensor contradicts them."""
+    """Sizes that are plausible one by one are refused if the model would be too large.
+
+    A config that is read without weights has no tensors that could contradict it.
+    """
     wide = {"intermediate_size": 2**18, "hidden_size": 2**14, "num_layers": 120}
     for sizes in ({"vocab_size": 2**24, "hidden_size": 2**16}, wide):
         with pytest.raises(ValueError, match="more than 1,099,511,627,776 weights"):
@@ -148,7 +152,10 @@ def test_sizes_are_compared_without_weights_too(tmp_path: Path, request: Any) ->
 
 @pytest.mark.parametrize("family", google_tf1.FAMILIES)
 def test_sizes_in_a_config_of_google(family: str) -> None:
-    """Configs of TF1 checkpoints, also those beside a SavedModel of TensorFlow Hub."""
+    """Wrong sizes in Google's bert_config.json are refused.
+
+    TF1 checkpoints and SavedModels of TensorFlow Hub have this file.
+    """
     config = _FAMILIES[family].replace(activation="gelu_tanh")
     values = google_tf1._write_config(config, "BertEncoder")
     path = Path("bert_config.json")
@@ -200,7 +207,7 @@ _TASKS = [
 @pytest.mark.parametrize("make", _TASKS)
 @pytest.mark.parametrize("load_weights", [True, False])
 def test_options_of_a_head(make: Callable[[], Any], load_weights: bool, tmp_path: Path) -> None:
-    """The numbers among the options of a task in our manifest."""
+    """Wrong numbers in the options of a task in the manifest are refused."""
     task = make()
     task.save_to_preset(tmp_path)
     (tmp_path / CONFIG).unlink()
@@ -219,7 +226,6 @@ def test_options_of_a_head(make: Callable[[], Any], load_weights: bool, tmp_path
 
 
 def _numbers_in(values: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the keys that lead to each number, at every depth."""
     if isinstance(values, dict | list):
         items = values.items() if isinstance(values, dict) else enumerate(values)
         return [found for key, value in items for found in _numbers_in(value, (*place, key))]
@@ -248,7 +254,7 @@ def test_more_dense_layers_than_a_model_has(load_weights: bool, tmp_path: Path) 
     ):
         changed = {**manifest, "options": {**manifest["options"], **options}}
         path.write_text(json.dumps(changed))
-        for name in (CONFIG, "modules.json"):  # which would contradict it
+        for name in (CONFIG, "modules.json"):  # They would contradict the changed manifest.
             (tmp_path / name).unlink(missing_ok=True)
         if message:
             refusal = _refusal(lambda: load_checkpoint(tmp_path, load_weights=load_weights))
@@ -281,14 +287,15 @@ _VOCABULARIES = ("tokenizer.json", "vocab.txt")
 
 @pytest.mark.parametrize("name", [*_JSON, *_VOCABULARIES])
 def test_a_file_that_is_too_large(name: str, tmp_path: Path) -> None:
-    """The file is refused by its size, and neither read whole nor parsed."""
+    """A file that is too large is refused by its size, before it is read or parsed."""
     BertEncoder(TINY).save_to_preset(tmp_path)
     Tokenizer(SPECIAL_TOKENS).save_to_preset(tmp_path)
     for other in ("tokenizer.json",) if name == "vocab.txt" else ():
         (tmp_path / other).unlink()
     most = SMALL if name in _JSON else LARGE
     with (tmp_path / name).open("r+b") as file:
-        file.truncate(10**8 if name in _JSON else LARGE + 1)  # what follows are zeros
+        # The system fills the file with zeros.
+        file.truncate(10**8 if name in _JSON else LARGE + 1)
     opener = load_checkpoint if name in (CONFIG, MANIFEST) else Tokenizer.from_preset
     tracemalloc.start()
     try:

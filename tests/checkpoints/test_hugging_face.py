@@ -1,4 +1,4 @@
-"""The same numbers as Hugging Face's library, both ways."""
+"""Models have the same outputs here and in transformers, in both directions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _edit_config(directory: Path, **changes: Any) -> None:
 
 @pytest.mark.parametrize("changes", [{"hidden_act": "gelu_pytorch_tanh"}, {"layer_norm_eps": 1e-5}])
 def test_the_comparison_sees_the_smallest_mistake(changes: dict[str, Any], transformers, tmp_path):
-    """A wrong kind of gelu, or a wrong epsilon, is far outside the tolerance."""
+    """A wrong kind of GELU or a wrong epsilon exceeds the tolerance of the comparison."""
     model = reference.hugging_face_model(transformers, "ForPreTraining")
     model.save_pretrained(tmp_path)
     _edit_config(tmp_path, **changes)
@@ -76,7 +76,7 @@ def test_files_of_half_precision_open(dtype: str, transformers, tmp_path):
 
 
 def test_names_of_the_first_port_open(saved, tmp_path):
-    """The files published with the paper call scale and shift of a norm gamma and beta."""
+    """The first PyTorch port of BERT named a norm's scale and shift gamma and beta."""
     old_names = {}
     for name, values in load_file(saved / WEIGHTS).items():
         old = name.replace("LayerNorm.weight", "LayerNorm.gamma")
@@ -117,7 +117,7 @@ def test_the_published_sizes_are_models_of_theirs(name: str):
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("family", hugging_face_names.FAMILIES)
 def test_only_what_theirs_can_be_is_called_so(name: str, family: str):
-    """Another library must not open a model that it would compute wrongly."""
+    """A model that transformers would compute differently gets the model type `bert_keras`."""
     config = FAMILIES[name].replace(family=family)
     values = hugging_face.write_config(config, "BertEncoder", {})
     if values["model_type"] == "bert_keras":
@@ -194,7 +194,7 @@ def test_sizes_must_be_said_and_constants_may():
         hugging_face.read_config(values, Path("config.json"), pooler=True)
 
 
-# === What configs say of heads. Labels that travel are in test_families.py.
+# === Options of heads in config.json. Labels are tested in test_new_heads.py. ===
 
 
 PATH = Path("config.json")
@@ -277,6 +277,6 @@ def test_what_only_ours_can_be():
         assert not hugging_face.are_theirs(options)
         told = {"num_classes": 2, "labels": ["a", "b"], "dropout": None, **options}
         values = hugging_face.write_config(TINY, "TokenClassifier", told)
-        # Their library refuses such a folder, instead of leaving a part of the model away.
+        # The model type makes transformers refuse the folder. Otherwise it would ignore a part.
         assert (values["model_type"], values["architectures"]) == ("bert_keras", [None])
         assert values["id2label"] == {"0": "a", "1": "b"}

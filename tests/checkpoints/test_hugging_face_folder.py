@@ -1,4 +1,4 @@
-"""The file of exact weights: what it holds, who reads it, and what is refused."""
+"""The safetensors file with exact weights: its content, its readers, and refused files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _task(rank: int = 2) -> Any:
 
 
 def _rewrite(folder: Path, change: Any) -> None:
-    """Change the manifest as JSON; it need not be told the new digests."""
+    """Change the manifest without updating the digests that it contains."""
     manifest = json.loads((folder / MANIFEST).read_bytes())
     change(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest))
@@ -53,7 +53,10 @@ def test_what_is_in_it(tmp_path: Path) -> None:
 def test_other_libraries_read_the_whole_model(
     quantised: bool, transformers: Any, tmp_path: Path
 ) -> None:
-    """They answer as ours does; to int8's rounding of what the weights are multiplied with."""
+    """The transformers library reads the folder and gives the same outputs.
+
+    For int8 weights the outputs agree within the error of quantization.
+    """
     task = _task()
     if quantised:
         task.quantize("int8", filters=lambda layer: isinstance(layer, _DENSE))

@@ -1,4 +1,4 @@
-"""Every family and head: the numbers of Hugging Face's library, and its bits on the way back."""
+"""Every family and head: the outputs of transformers, and the same weights after writing back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _CASES = [
     (family, ours, theirs)
     for family in hugging_face_names.FAMILIES
     for ours, theirs in hugging_face_names.FAMILIES[family].classes.items()
-    if ours != "SentenceEncoder"  # as for their library, an encoder and how vectors become one
+    # transformers has no such class: sentence-transformers adds the pooling to an encoder.
+    if ours != "SentenceEncoder"
 ]
 
 
@@ -78,7 +79,7 @@ def test_sentence_order_of_albert_is_read_as_such(transformers: Any, tmp_path: P
 
 @pytest.mark.parametrize("family", reference.HUGGING_FACE)
 def test_groups_offsets_and_fixed_positions(family: str, transformers: Any, tmp_path: Path) -> None:
-    """A config of each family can say more than sizes."""
+    """Settings that only some families have are kept: groups, offsets, fixed positions."""
     changes: dict[str, Any] = {
         "bert": {"type_vocab_size": 3, "hidden_act": "relu"},
         "roberta": {"type_vocab_size": 2, "hidden_act": "relu", "pad_token_id": 4},
@@ -114,11 +115,12 @@ def test_large_models_of_several_files_and_old_pickles(transformers: Any, tmp_pa
         load_checkpoint(tmp_path / "pickle")
 
 
-# === Every key that a library writes is honoured, has a reason to be irrelevant, or is named.
+# === Each key that a library writes is honoured, listed as irrelevant with a reason, or named in an
+# error or warning. ===
 
 
 _HERE = Path("config.json")
-# Another value of a key, where it does not follow from the type of the first.
+# Another value for a key, if its type alone does not suggest one.
 _OTHERS: dict[str, Any] = {
     "model_type": "gpt2",
     "architectures": ["BertModel"],
@@ -141,7 +143,7 @@ def _edit(path: Path, **changes: Any) -> None:
 
 
 def _classes_of_theirs(transformers: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The families' names, and all that their config classes write, with and without defaults."""
+    """Yield each model type of the families and all keys that its config class writes."""
     for family in FAMILIES.values():
         for kind in family.model_types:
             config = transformers.CONFIG_MAPPING[kind]()
@@ -161,7 +163,7 @@ def _other(key: str, value: Any) -> Any:
 
 
 def _read(values: dict[str, Any]) -> list[Any]:
-    """All that is read of a config: the encoder's, and the options of every task."""
+    """Return all that is read from a config: the encoder's config and the options of each task."""
     family = FAMILIES[hugging_face.family_of(values, _HERE)]
     config = hugging_face.read_config(values, _HERE, pooler=not family.fixed)
     told: list[Any] = [config]
@@ -183,7 +185,8 @@ def test_every_key_of_transformers_is_known_and_what_is_honoured_is_read(transfo
             if key in hugging_face_names.IRRELEVANT and not is_offset:
                 assert _read(written | {key: "another"}) == first, f"{kind}: {key} is read"
                 continue
-            if key in ("architectures", "label2id"):  # the class; `id2label` counts
+            # `architectures` chooses the class, and `label2id` repeats `id2label`.
+            if key in ("architectures", "label2id"):
                 continue
             try:
                 changed = {"label2id": None, key: _other(key, written[key])}
@@ -212,7 +215,7 @@ def test_a_value_that_changes_the_answers_is_refused(key: str) -> None:
 
 @pytest.fixture
 def theirs(saved: Path, tmp_path: Path) -> Path:
-    """A folder in Hugging Face's layout."""
+    """Return a folder as Hugging Face writes it, without a manifest."""
     folder = Path(shutil.copytree(saved, tmp_path / "theirs"))
     (folder / MANIFEST).unlink()
     return folder
@@ -259,7 +262,7 @@ def test_names_of_labels_that_contradict_each_other(tmp_path: Path) -> None:
         (tmp_path / CONFIG).write_text(before)
 
 
-# === Our own folders ===
+# === Folders of this package ===
 
 
 def _different(value: Any) -> Any:
@@ -269,7 +272,10 @@ def _different(value: Any) -> Any:
 
 
 def test_a_config_that_contradicts_the_manifest_is_refused(tmp_path: Path) -> None:
-    """Each key of config.json: other libraries would open another model."""
+    """A config.json that differs from the manifest in any key is refused.
+
+    Other libraries read config.json alone, and would open another model.
+    """
     task = SequenceClassifier(BertEncoder(TINY), 2, labels=["no", "yes"])
     task.save_to_preset(tmp_path)
     written = json.loads((tmp_path / CONFIG).read_text())
@@ -286,7 +292,7 @@ def test_a_config_that_contradicts_the_manifest_is_refused(tmp_path: Path) -> No
 
 
 def test_a_config_without_a_key_opens_alike_or_is_refused(tmp_path: Path) -> None:
-    """Keys for which transformers has another default than ours."""
+    """A config.json without a key is refused if the default of transformers is another value."""
     transformers = pytest.importorskip("transformers")
     unusual = TINY.replace(layer_norm_epsilon=1e-5, num_segments=3, activation="relu")
     SequenceClassifier(BertEncoder(unusual), 2, labels=["no", "yes"]).save_to_preset(tmp_path)
@@ -303,7 +309,7 @@ def test_a_config_without_a_key_opens_alike_or_is_refused(tmp_path: Path) -> Non
         values = {each: value for each, value in written.items() if each != key}
         (tmp_path / CONFIG).write_text(json.dumps(values))
         if key in harmless or theirs.get(key) == written[key]:
-            if key != "model_type":  # which is always asked for
+            if key != "model_type":  # A config without the model type is always refused.
                 load_checkpoint(tmp_path)
             continue
         with pytest.raises(ArtifactError, match=f"missing: {key}, where .* Add .* {key}="):
@@ -357,7 +363,7 @@ def test_every_key_of_keras_hub_is_known(keras_hub: Any) -> None:
 
 
 def test_the_files_of_keras_hub(keras_hub: Any, tmp_path: Path) -> None:
-    """The keys that Keras writes around the arguments, and metadata; each file with a key more."""
+    """Unknown keys and contradictions in each JSON file of KerasHub are refused."""
     backbone = reference.keras_hub_model(keras_hub, "BertBackbone")
     task = keras_hub.models.BertTextClassifier(backbone=backbone, num_classes=3)
     task.save_to_preset(str(tmp_path / "whole"))
@@ -381,12 +387,12 @@ def test_the_files_of_keras_hub(keras_hub: Any, tmp_path: Path) -> None:
         load_checkpoint(folder)
     (folder / tasks.TASK).unlink()
     _edit(folder / tasks.METADATA, colour=1)
-    load_checkpoint(folder)  # metadata.json is read with a task alone
+    load_checkpoint(folder)  # metadata.json is read only beside task.json.
 
 
 # === Google's bert_config.json ===
 
-# As published: BERT's first release, multilingual BERT's, ALBERT's.
+# Further keys of the published files: the first BERT, multilingual BERT and ALBERT.
 _GOOGLE = {
     "bert": "directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers "
     "pooler_size_per_head pooler_type",
@@ -404,7 +410,8 @@ def test_keys_of_google(family: str) -> None:
     more = dict.fromkeys(_GOOGLE[family].split(), 0) | {"inner_group_num": 1}
     read = google_tf1.read_config(values | more, _HERE, family, pooler=config.pooler)
     assert read == config
-    for key in ("use_relative_position", "ln_type", "layer_norm_eps"):  # of forks of the code
+    # Only forks of Google's code write these keys.
+    for key in ("use_relative_position", "ln_type", "layer_norm_eps"):
         with pytest.raises(ArtifactError, match=f"unknown keys: '{key}'"):
             google_tf1.read_config(values | {key: 0}, _HERE, family, pooler=config.pooler)
 

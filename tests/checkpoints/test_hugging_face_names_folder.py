@@ -1,4 +1,7 @@
-"""A folder, opened. What is refused, and the numbers, are in test_api.py and test_families.py."""
+"""Opening a folder: the class of the model and its head.
+
+Outputs and refused configs are tested in test_hugging_face.py and test_hugging_face_names.py.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def test_a_new_head_over_a_checkpoint_of_another_class(saved: Path) -> None:
 
 
 def test_a_head_for_which_the_family_has_no_name(saved: Path) -> None:
-    """A hidden layer within the head: BERT labels with its pooler."""
+    """A new head may have a hidden layer for which Hugging Face's BERT has no name."""
     options = {"num_classes": 3, "hidden_activation": "relu", "allow_unused": ("mlm", "nsp")}
     task = SequenceClassifier.from_preset(saved, allow_missing=("label",), **options)
     assert task.options["hidden_activation"] == "relu"
@@ -89,7 +92,8 @@ def test_weights_that_tensorflow_wrote(name: str, saved: Path, tmp_path: Path) -
     with pytest.raises(ArtifactError, match=rf"{re.escape(name)}: written by a TensorFlow class"):
         BertEncoder.from_preset(tmp_path)
     (tmp_path / name).rename(tmp_path / "tf_model.h5")
-    (tmp_path / "pytorch_model.bin").touch()  # what most repositories have beside it
+    # Most repositories have this file beside the other one.
+    (tmp_path / "pytorch_model.bin").touch()
     with pytest.raises(ArtifactError, match="a pickle, which can run code"):
         BertEncoder.from_preset(tmp_path)
 
@@ -108,7 +112,10 @@ def test_weights_that_tensorflow_wrote(name: str, saved: Path, tmp_path: Path) -
 def test_the_class_is_told_by_the_tensors_where_the_config_says_less(
     make, told: list[str] | None, tmp_path: Path
 ) -> None:
-    """Published BERTs are called masked language models, and some say no class."""
+    """The tensors decide the class if the config names another class or none.
+
+    Many published BERTs are called masked language models in their config.json.
+    """
     model = make()
     model.save_to_preset(tmp_path)
     (tmp_path / MANIFEST).unlink()
@@ -130,7 +137,10 @@ def test_a_folder_without_a_class_whose_head_could_be_several(tmp_path: Path) ->
 def test_labels_ask_for_a_new_head_where_there_is_none(
     manifest: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line says so. A head of another class is not taken for it, though its names are."""
+    """If the checkpoint has no matching head, labels make a new one, and one line reports it.
+
+    A head of another class is not used, even if its tensors have the same names.
+    """
     tagger = contracts.as_trained(TokenClassifier(BertEncoder(TINY), 3))
     tagger.save_to_preset(tmp_path)
     if not manifest:
@@ -139,7 +149,8 @@ def test_labels_ask_for_a_new_head_where_there_is_none(
     contracts.assert_same_weights(made.encoder, tagger.encoder)
     assert made.options["labels"] == ["a", "b", "c"]
     kernel = contracts.weights(made)["label/output/kernel"]
-    assert np.abs(kernel).max() < 0.1  # new: those of the tagger are larger
+    # A new kernel is small. The kernel of the saved tagger is larger.
+    assert np.abs(kernel).max() < 0.1
     printed = capsys.readouterr().out
     assert printed.count("\n") == 1
     assert "has no head of a SequenceClassifier: a new one is made" in printed
@@ -161,7 +172,7 @@ def test_a_line_that_the_terminal_cannot_show_loses_no_model(
 
 @pytest.mark.parametrize("is_ours", [True, False])
 def test_adapters_of_peft_are_refused(is_ours: bool, tmp_path: Path) -> None:
-    """Found beside a model, transformers applies them by itself."""
+    """A folder with PEFT adapters is refused, because transformers would apply the adapters."""
     BertEncoder(TINY).save_to_preset(tmp_path)
     if not is_ours:
         (tmp_path / MANIFEST).unlink()
@@ -171,7 +182,10 @@ def test_adapters_of_peft_are_refused(is_ours: bool, tmp_path: Path) -> None:
 
 
 def test_a_new_head_over_an_encoder_without_a_pooler(tmp_path: Path) -> None:
-    """Our manifest says so: the head has a layer of its own. A folder of theirs gets a pooler."""
+    """A new head over an encoder without a pooler gets a hidden layer of its own.
+
+    Without a manifest the encoder gets a new pooler instead.
+    """
     MaskedLM(BertEncoder(TINY.replace(pooler=False))).save_to_preset(tmp_path)
     task = SequenceClassifier.from_preset(tmp_path, num_classes=2)
     assert task.options["hidden_activation"] == "tanh"

@@ -1,4 +1,4 @@
-"""KerasHub's backbones: the same numbers, and the same bits there and back."""
+"""KerasHub backbones have the same outputs here, and the same weights in both directions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def test_folders_there_and_back(name: str, keras_hub: Any, tmp_path: Path) -> No
 def test_hugging_faces_models_become_theirs(
     family: str, transformers: Any, keras_hub: Any, tmp_path: Path
 ) -> None:
-    """With their activation and epsilon. RoBERTa's segment becomes part of the positions."""
+    """A Hugging Face encoder becomes a KerasHub backbone with its activation and epsilon.
+
+    A RoBERTa backbone has no segments, so that segment 0 is added to the position table.
+    """
     changes = {"hidden_act": "gelu_new"} if family in ("bert", "albert", "electra") else {}
     model = reference.hugging_face_model(transformers, "Model", family, **changes)
     model.save_pretrained(tmp_path)
@@ -109,8 +112,7 @@ def test_other_objects(tmp_path: Path) -> None:
         save_checkpoint(BertEncoder(TINY), tmp_path / "x", format="pickle")
 
 
-# === What a model of ours becomes. What cannot become one is in test_keras_hub.py and of its
-# tasks.
+# === Conversion to KerasHub. Tasks are tested in test_keras_hub_tasks.py. ===
 
 
 _TANH = TINY.replace(activation="gelu_tanh")

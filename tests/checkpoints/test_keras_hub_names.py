@@ -1,4 +1,4 @@
-"""The tables are whole, in memory and in files."""
+"""The tables of KerasHub names cover each variable, in memory and in files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_layer_of_a_head_has_a_place_of_its_own(name: str) -> None:
             assert len({row[place] for row in rows}) == len(rows)
 
 
-# === Turns of variables. That the numbers are right is in test_keras_hub.py.
+# === Changes of a variable's shape. Outputs are compared in test_keras_hub.py. ===
 
 
 @pytest.mark.parametrize(

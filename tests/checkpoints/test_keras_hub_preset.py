@@ -1,4 +1,7 @@
-"""Damaged and strange folders of KerasHub. Good ones are in test_keras_hub.py and of its tasks."""
+"""Damaged and unusual KerasHub presets.
+
+Valid ones are tested in test_keras_hub.py and test_keras_hub_tasks.py.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from tests.contracts import TINY
 
 @pytest.fixture(scope="module")
 def preset(keras_hub: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A backbone. Copy it before changing anything."""
+    """Return the preset of a backbone. Copy it before changing it."""
     folder = tmp_path_factory.mktemp("keras_hub")
     reference.keras_hub_model(keras_hub, "BertBackbone").save_to_preset(str(folder))
     return folder
@@ -35,7 +38,7 @@ def preset(keras_hub: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def classifier(keras_hub: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A RobertaTextClassifier that was in training. Copy it before changing anything."""
+    """Return a saved RobertaTextClassifier with an optimizer. Copy it before changing it."""
     folder = tmp_path_factory.mktemp("keras_hub")
     backbone = reference.keras_hub_model(keras_hub, "RobertaBackbone")
     task = keras_hub.models.RobertaTextClassifier(backbone=backbone, num_classes=3)
@@ -139,7 +142,7 @@ def test_a_backbone_alone_has_no_head(preset: Path, classifier: Path, tmp_path: 
     assert SequenceClassifier.from_preset(preset, num_classes=3).options["num_classes"] == 3
     with pytest.raises(ArtifactError, match=r"has nothing for mlm/.*allow_missing="):
         MaskedLM.from_preset(preset)
-    # A new head is as theirs, but where the encoder says what it is.
+    # A new head takes its activation and epsilon from the encoder.
     task = MaskedLM.from_preset(preset, allow_missing=("mlm",))
     assert task.options == {"activation": None, "layer_norm_epsilon": None}
     folder = Path(shutil.copytree(classifier, tmp_path / "folder"))
@@ -163,7 +166,7 @@ def test_a_head_can_be_left_aside(classifier: Path, tmp_path: Path) -> None:
 
 
 def test_older_names(classifier: Path, tmp_path: Path) -> None:
-    """From the time when the library was KerasNLP."""
+    """Presets of KerasNLP, the earlier name of KerasHub, still open."""
     folder = Path(shutil.copytree(classifier, tmp_path / "folder"))
     _edit(registered_name="keras_nlp>RobertaBackbone")(folder)
     old = "RobertaClassifier"
@@ -176,8 +179,8 @@ def test_is_one() -> None:
     assert not module.is_one({"model_type": "bert"})
 
 
-# === Folders written without KerasHub. That it opens them is in test_keras_hub.py and of its
-# tasks.
+# === Presets that are written without KerasHub. That KerasHub opens them is tested in
+# test_keras_hub.py and test_keras_hub_tasks.py. ===
 
 
 _TANH = TINY.replace(activation="gelu_tanh")
@@ -199,7 +202,7 @@ def test_it_needs_no_keras_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert told[-1][1] == told[-1][2]
 
 
-# XLM-R goes back as a RoBERTa.
+# XLM-R is left out, because it is written as a RoBERTa.
 @pytest.mark.parametrize("name", [name for name in BACKBONES if "XLM" not in name])
 def test_the_files_say_what_theirs_do(name: str, keras_hub: Any, tmp_path: Path) -> None:
     backbone = reference.keras_hub_model(keras_hub, name)
@@ -211,7 +214,10 @@ def test_the_files_say_what_theirs_do(name: str, keras_hub: Any, tmp_path: Path)
 
 
 def _same_texts(model: Any, folder: Path, name: str) -> None:
-    """Ours say nothing else than theirs, which name defaults and the model as well."""
+    """Check that the JSON files of this package say nothing that KerasHub's own files do not say.
+
+    KerasHub also writes default values and the name of the model.
+    """
     model.save_to_preset(str(folder / "theirs"))
     save_checkpoint(load_checkpoint(folder / "theirs"), folder / "ours", format="keras_hub")
     _within(*(_values(folder / each / name) for each in ("ours", "theirs")))

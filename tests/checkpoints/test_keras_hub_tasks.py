@@ -1,4 +1,4 @@
-"""KerasHub's tasks: the same numbers, and the same bits there and back."""
+"""KerasHub tasks have the same outputs here, and the same weights in both directions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "TextEmbedder": {"pooling_mode": "max", "normalize": False},
 }
 _CASES = [(backbone, ending) for backbone, row in BACKBONES.items() for ending in row.heads]
-# XLM-R differs from RoBERTa in nothing but the name, and goes back as one where there is a class.
+# XLM-R differs from RoBERTa by its name alone. It is written as RoBERTa if that class exists.
 _BACK = {
     "XLMRobertaTextClassifier": "RobertaTextClassifier",
     "XLMRobertaMaskedLM": "RobertaMaskedLM",
@@ -59,7 +59,10 @@ def _same_outputs(ours: Any, theirs: Any) -> None:
 
 
 def _same(again: Any, theirs: Any) -> None:
-    """The class, but for XLM-R's, the weights, and the config of the head."""
+    """Check that two KerasHub tasks have the same class, weights and head config.
+
+    An XLM-R task comes back as a RoBERTa task.
+    """
     name = type(theirs).__name__
     assert type(again).__name__ == _BACK.get(name, name)
     contracts.assert_same_weights(again, theirs)
@@ -89,7 +92,7 @@ def test_folders_there_and_back(theirs: Any, keras_hub: Any, tmp_path: Path) -> 
 
 
 def test_our_folder_has_the_head_too(theirs: Any, tmp_path: Path) -> None:
-    """With what makes it theirs: activation, epsilon, dropout."""
+    """A folder of this package keeps the activation, epsilon and dropout of a KerasHub head."""
     contracts.check_format(
         ours := _task(from_keras_hub(theirs)), contracts.inputs_of(ours), tmp_path
     )
@@ -102,7 +105,10 @@ def _task(model: Any) -> Task:
 
 @pytest.mark.parametrize("backbone", ["BertBackbone", "DistilBertBackbone", "AlbertBackbone"])
 def test_their_epsilon_is_not_that_of_the_backbone(backbone: str, keras_hub: Any) -> None:
-    """Seen where variances are small."""
+    """The head of KerasHub keeps its own epsilon, 1e-5.
+
+    Small weights give small variances, in which a wrong epsilon would show.
+    """
     theirs = _theirs(keras_hub, backbone, "MaskedLM")
     for name in ("kernel", "bias"):
         variable = getattr(theirs.masked_lm_head._intermediate_dense, name)
@@ -130,7 +136,7 @@ def test_other_vectors(options: dict[str, Any], keras_hub: Any) -> None:
 
 
 def test_names_of_classes_travel(keras_hub: Any, tmp_path: Path) -> None:
-    """In metadata.json, which their library writes and does not read."""
+    """Labels and options are kept in metadata.json, which KerasHub writes but does not read."""
     options: Any = {"labels": ["bad", "fair", "good"], "problem": "multi_label", "dropout": 0.5}
     task = SequenceClassifier(BertEncoder(_TANH), 3, **options)
     save_checkpoint(task, tmp_path, format="keras_hub")
@@ -139,7 +145,8 @@ def test_names_of_classes_travel(keras_hub: Any, tmp_path: Path) -> None:
     theirs = keras_hub.models.TextClassifier.from_preset(str(tmp_path), preprocessor=None)
     _same_outputs(opened, theirs)
     save_checkpoint(opened.encoder, tmp_path, format="keras_hub")
-    assert isinstance(load_checkpoint(tmp_path), BertEncoder)  # no head of before
+    # The head of the first checkpoint must be gone.
+    assert isinstance(load_checkpoint(tmp_path), BertEncoder)
     made = from_keras_hub(theirs, labels=["a", "b", "c"], dtype="mixed_bfloat16")
     assert made.options["labels"] == ["a", "b", "c"]
     assert made.dtype_policy.name == "mixed_bfloat16"
@@ -170,7 +177,8 @@ def test_hugging_faces_tasks_become_theirs(
     [
         ("RobertaBackbone", "MaskedLM", "RobertaForMaskedLM"),
         ("BertBackbone", "TextClassifier", "BertForSequenceClassification"),
-        ("BertBackbone", "MaskedLM", None),  # theirs has the encoder's activation and epsilon
+        # Hugging Face's head has the activation and epsilon of the encoder.
+        ("BertBackbone", "MaskedLM", None),
     ],
 )
 def test_it_is_written_for_hugging_face(

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint folder. What else is refused in it is in test_api.py."""
+"""The manifest of a checkpoint folder. Other refusals are tested in test_folders.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of names, on a table of their own."""
+"""Name maps, tested with small maps made for the tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TABLE = NameMap(
 
 
 class _Variable:
-    """A path and a shape are all the table looks at."""
+    """Stand-in for a variable: a name map reads only its path and shape."""
 
     def __init__(self, path: str, shape: tuple[int, ...] = (2, 3)):
         self.path, self.shape = path, shape
@@ -113,7 +113,7 @@ _FUSED = NameMap(
 
 
 def _projections(leaf: str, *shape: int) -> list[keras.Variable]:
-    """Variables in another order than that of the rows."""
+    """Return the projections in another order than the rows of the fused tensor."""
     made = []
     for number, name in enumerate(("value", "query", "key")):
         values = np.arange(np.prod(shape), dtype="float32").reshape(shape) + 100 * number

@@ -1,4 +1,4 @@
-"""The head of an opened task: the checkpoint's or a new one, for every family and task."""
+"""The head of an opened task, from the checkpoint or new, for every family and task."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _TASKS = {
     if name[0].isupper() and issubclass(getattr(models, name), Task)
     if getattr(models, name).head_layers
 }
-# The labels of `SentencePairs`, which has other losses too, have tests of their own.
+# `SentencePairs` also has losses without labels, so that its labels are tested apart.
 _LABELLED = [name for name in _TASKS if takes_labels(_TASKS[name]) and name != "SentencePairs"]
 _NAMES = ["bad", "fair", "good"]
 _CASES = [(family, name) for family in FAMILIES for name in _LABELLED]
-# Task classes whose heads have one name in Hugging Face's files.
+# Task classes whose heads have the same tensor names in Hugging Face's files.
 _CLASSIFIERS = ("SequenceClassifier", "TokenClassifier", "MultipleChoice")
 
 
@@ -60,7 +60,7 @@ def test_every_family_has_a_config() -> None:
 
 
 def _task(family: str, name: str, **options: Any) -> Any:
-    """Return a trained task with the head of its family."""
+    """Return a task with random weights and the head that its family uses."""
     encoder = BertEncoder(_CONFIGS[family])
     activation = FAMILIES[family].hidden_activation.get(name)
     if activation is not None:
@@ -69,7 +69,7 @@ def _task(family: str, name: str, **options: Any) -> Any:
 
 
 def _folder(family: str, name: str, path: Path, *, theirs: bool, **options: Any) -> Path:
-    """Write a folder of ours, or the same one without our manifest."""
+    """Write a checkpoint folder. `theirs` deletes the manifest, as Hugging Face has none."""
     _task(family, name, **options).save_to_preset(path)
     if theirs:
         (path / MANIFEST).unlink()
@@ -82,7 +82,7 @@ def _head(model: Any) -> dict[str, np.ndarray]:
 
 
 def _is_new(model: Any, saved: Any) -> bool:
-    """Return whether the head is new; the encoder must be the saved one, but for a new pooler."""
+    """Return whether the head is new, and check that the encoder is the saved one."""
     encoder = contracts.weights(model.encoder)
     for path, values in contracts.weights(saved.encoder).items():
         assert encoder[path].tobytes() == values.tobytes(), path
@@ -97,7 +97,7 @@ def _is_new(model: Any, saved: Any) -> bool:
     )
 
 
-# === The labels of the head that is there ===
+# === Labels of a head that the checkpoint has ===
 
 
 @pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
@@ -153,7 +153,11 @@ def test_the_number_of_labels_is_told_by_the_tensors_where_the_config_names_no_c
 
 @pytest.mark.parametrize("kind", ["keras_hub", "google_tf1"])
 def test_the_rules_hold_for_other_formats(kind: str, tmp_path: Path) -> None:
-    """KerasHub's folders of ours tell the names of labels, Google's checkpoints their number."""
+    """The rules for labels also hold for KerasHub's and Google's formats.
+
+    A KerasHub folder written here keeps the names of the labels, and Google's format only their
+    number.
+    """
     if kind == "google_tf1":
         pytest.importorskip("tensorflow")
     encoder = BertEncoder(TINY.replace(activation="gelu_tanh"))
@@ -215,7 +219,7 @@ def test_the_problem_of_a_new_head_follows_from_its_labels(tmp_path: Path) -> No
 def test_new_head_of_every_task_without_labels(
     family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The heads of the checkpoint are left out: the encoder of a masked language model is kept."""
+    """`new_head=True` keeps the encoder of a masked language model and makes a new head."""
     save_checkpoint(_task(family, "MaskedLM", **_activation_of(family)), tmp_path)
     saved: Any = load_checkpoint(tmp_path)
     config = saved.encoder.config
@@ -347,7 +351,11 @@ def test_the_pairs_of_a_sentence_encoder_are_not_the_labels_of_texts(tmp_path: P
 
 
 def test_a_head_that_may_be_missing_is_not_filled_from_another_task(tmp_path: Path) -> None:
-    """RoBERTa's choices are `classifier`, its labels of texts `classifier.dense` and `out_proj`."""
+    """A head that may be missing is new, and takes no tensors from the head of another task.
+
+    RoBERTa names the head of multiple choice `classifier`. Its text classification head is
+    `classifier.dense` and `classifier.out_proj`.
+    """
     options: dict[str, Any] = {"allow_missing": ("choice",), "allow_unused": ("label",)}
     folder = _folder("bert", "SequenceClassifier", tmp_path / "a", theirs=True, num_classes=1)
     with pytest.raises(ArtifactError, match="of a SequenceClassifier, not of a MultipleChoice"):

@@ -1,4 +1,4 @@
-"""Folders of sentence-transformers: small ones of every kind, and a real model."""
+"""Folders of sentence-transformers: a small one of each kind, and a real model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _theirs(library: Any, folder: Path, kind: str) -> np.ndarray:
-    """Return the answers of their library from a folder."""
+    """Return the answers that sentence-transformers computes from a folder."""
     texts = sentence_folders.texts()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -120,7 +120,7 @@ def test_other_kinds_of_model_are_refused_by_name(name: str, base: Path, library
     for attempt in (load_checkpoint, Predictor.from_preset, SentenceEncoder.from_preset):
         with pytest.raises(ArtifactError, match=f"a {name} of sentence-transformers"):
             attempt(folder)
-    # By its modules too; and the encoder opens.
+    # The modules also tell the kind, and the encoder alone opens.
     (folder / module.CONFIG).unlink()
     with pytest.raises(ArtifactError, match=f"a {name} of sentence-transformers"):
         load_checkpoint(folder)
@@ -130,7 +130,7 @@ def test_other_kinds_of_model_are_refused_by_name(name: str, base: Path, library
         load_checkpoint(folder)
 
 
-# === Where the activation of pairs stands ===
+# === The place of the activation for pairs ===
 
 _TANH = "torch.nn.modules.activation.Tanh"
 _NEW, _V4, _V3 = module.CONFIG, "sentence_transformers", "sbert_ce_default_activation_function"
@@ -146,7 +146,7 @@ def test_the_activation_of_pairs(
     folder = tmp_path / "folder"
     if place == _NEW:
         _edit(folder, _NEW, lambda values: values | {"activation_fn": _TANH})
-    else:  # as before version 6
+    else:  # Versions before 6 have none of these files.
         for name in ("modules.json", _NEW, "sentence_bert_config.json"):
             (folder / name).unlink()
         told = {_V4: {"activation_fn": _TANH, "version": "4.1.0"}, _V3: _TANH}
@@ -156,7 +156,7 @@ def test_the_activation_of_pairs(
     np.testing.assert_allclose(_ours(predictor, kind), expected, rtol=0, atol=1e-5)
     assert predictor.pairs == (place != "nowhere")
     texts = sentence_folders.texts(5)
-    if count == 3:  # probabilities of labels stay what they are
+    if count == 3:  # Scores of several labels are still probabilities.
         scores = predictor.predict_scores(texts, texts)
         np.testing.assert_allclose(scores.sum(axis=1), 1, rtol=1e-5)
     elif place != "nowhere":
@@ -176,7 +176,7 @@ def test_an_activation_of_other_code_is_not_run(
     assert predictor.task.options["activation"] == "sigmoid"
 
 
-# === What a folder of ours says twice ===
+# === Settings that a folder of this package contains twice ===
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_a_pickle_of_a_dense_layer_is_asked_for(sentence_folder: Any, tmp_path: 
 
 def _edit(folder: Path, name: str, change: Any) -> None:
     path = folder / name
-    if change is None:  # every key twice
+    if change is None:  # Write each key twice.
         path.write_text(re.sub(r'("\w+": [^,}]+)', r"\1, \1", path.read_text()))
         return
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
@@ -311,7 +311,8 @@ def test_several_flags_of_an_older_folder_are_joined_in_their_order(folder: Path
     _edit(folder, _POOLING, lambda p: p | {"pooling_mode_max_tokens": True})
     assert load_checkpoint(folder).options["pooling"] == ["max", "mean"]
     off = {"pooling_mode_max_tokens": False, "pooling_mode_mean_tokens": False}
-    _edit(folder, _POOLING, lambda p: p | off)  # of none their library takes the mean
+    # Without a pooling mode sentence-transformers uses the mean.
+    _edit(folder, _POOLING, lambda p: p | off)
     assert load_checkpoint(folder).options["pooling"] == "mean"
 
 
@@ -358,7 +359,10 @@ def test_real_weights_give_the_tokens_of_transformers(
 def test_real_weights_give_the_vectors_of_sentence_transformers(
     mini_lm: Path, pairs: Any, library: Any
 ) -> None:
-    """A tenth of the pairs; with BERT_KERAS_ALL_PAIRS=1 all, which takes a minute."""
+    """Real weights give the vectors of sentence-transformers, for a tenth of the pairs.
+
+    BERT_KERAS_ALL_PAIRS=1 compares all pairs, which takes a minute.
+    """
     stats = pytest.importorskip("scipy.stats")
     firsts, seconds, scores = pairs
     if os.environ.get("BERT_KERAS_ALL_PAIRS") != "1":
@@ -379,7 +383,7 @@ def test_real_weights_give_the_vectors_of_sentence_transformers(
     assert round(ours, 4) == round(theirs, 4)
 
 
-# === Settings of prediction in a folder.
+# === Settings of prediction in a folder ===
 
 
 def test_a_folder_that_says_nothing(tmp_path: Path) -> None:

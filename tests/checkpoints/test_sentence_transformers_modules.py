@@ -1,4 +1,4 @@
-"""The small files of modules, by themselves."""
+"""Each small JSON file of a sentence-transformers folder, read alone."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ from bert_keras.tokenizers import Tokenizer
 from tests import sentence_folders
 
 _SUPPORTED = (keys.TRANSFORMER, keys.POOLING, keys.DENSE, keys.NORMALIZE, keys.DROPOUT)
-_VALUES = ("other", 7, -1, True, False, ["mean", "max"], {"a": 1})  # that a key may have
+_VALUES = ("other", 7, -1, True, False, ["mean", "max"], {"a": 1})  # Values to try for each key.
 
 
 @pytest.fixture(scope="module")
 def modules(library: Any) -> dict[str, type]:
-    """Every class of theirs that modules.json can name."""
+    """Return each sentence-transformers class that modules.json can name."""
     import sentence_transformers.cross_encoder.modules
     import sentence_transformers.multi_vector_encoder.modules
     import sentence_transformers.sparse_encoder.modules  # noqa: F401
@@ -69,7 +69,7 @@ def test_every_module_is_supported_or_refused_by_name(
 
 
 def test_every_key_of_a_module_is_in_the_table(modules: dict[str, type]) -> None:
-    """Each written key is in the table, and the table has no key that no version knows."""
+    """Each key that a module writes is in the table, and the table has no unknown key."""
     for name, one in modules.items():
         kind = name.rpartition(".")[2]
         if kind in _SUPPORTED:
@@ -80,7 +80,7 @@ def test_every_key_of_a_module_is_in_the_table(modules: dict[str, type]) -> None
             assert set(keys.KEYS[kind]) <= {*written.config_keys, *accepted, *old}, name
 
 
-# === All keys that are written, changed one by one ===
+# === Each written key is changed ===
 
 
 def _outcome(folder: Path) -> Any:
@@ -95,13 +95,13 @@ def _outcome(folder: Path) -> Any:
             asked = read_predictor_config(folder)
         except ArtifactError:
             return "refused"
-    # Upper case tells whether the text is lower-cased.
+    # An upper-case word shows whether the text is lower-cased.
     ids = tokenizer.encode("W1").ids
     return read.class_name, read.options, read.dense, asked, ids, [str(w.message) for w in told]
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """Their small files by name, and the row of the table for each."""
+    """Return the names of the JSON files in a folder and the table row for each."""
     rows = json.loads((folder / "modules.json").read_text())
     config = json.loads((folder / module.CONFIG).read_text())
     files = {
@@ -118,10 +118,10 @@ def _files(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", sentence_folders.KINDS)
 def test_no_key_is_passed_over_in_silence(kind: str, sentence_folder: Any, tmp_path: Path) -> None:
-    """Each key that their library writes, or the table knows, and one that nobody knows."""
+    """A changed value of a known or unknown key is read, explained or refused."""
     folder = tmp_path / "folder"
     shutil.copytree(sentence_folder(kind)[0], folder)
-    # A tokenizer that keeps the case, or do_lower_case could not be seen.
+    # Only with a cased tokenizer does do_lower_case have an effect.
     Tokenizer([*sentence_folders.VOCABULARY, "W1"], lowercase=False).save_to_preset(folder)
     expected = _outcome(folder)
     assert expected != "refused"

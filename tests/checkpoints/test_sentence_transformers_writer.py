@@ -1,4 +1,7 @@
-"""The files for sentence-transformers. The reader's tests open them there."""
+"""The JSON files written for sentence-transformers.
+
+test_sentence_transformers.py opens them with that library.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,8 @@ def test_activations_come_back(activation: str, tmp_path: Path) -> None:
     task = SequenceClassifier(BertEncoder(TINY), 1, activation=activation)
     contracts.as_trained(task).save_to_preset(tmp_path)
     assert sentence_transformers.pair_options(tmp_path) == {"activation": activation}
-    for name in ("modules.json", sentence_transformers.CONFIG):  # as versions before 6 read it
+    # Versions before 6 read the activation from config.json.
+    for name in ("modules.json", sentence_transformers.CONFIG):
         (tmp_path / name).unlink()
     assert sentence_transformers.pair_options(tmp_path) == {"activation": activation}
     dense = [{"units": 2, "activation": activation}]

@@ -1,4 +1,4 @@
-"""Files written tensor by tensor are those of the library."""
+"""Writing and reading safetensors and HDF5 files tensor by tensor."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_what_was_there_stays(tmp_path: Path) -> None:
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"before"]
 
 
-# === HDF5 files as data. Keras's own files are read in test_keras_hub.py.
+# === HDF5 files. Keras's own files are read in test_keras_hub.py. ===
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_written_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     table = np.arange(10.0, dtype="float32").reshape(5, 2)
     monkeypatch.setattr(tensors, "PART", 2 * table[0].nbytes)
     parts = [(0, table[:3]), (3, table[3:])]
-    narrow = table.astype(ml_dtypes.bfloat16)  # which the format has not
+    narrow = table.astype(ml_dtypes.bfloat16)  # HDF5 has no bfloat16.
     scalar = np.array(3, "int32")
     streaming.write_hdf5(
         tmp_path / "x.h5",

@@ -1,4 +1,4 @@
-"""Between files and variables: in parts, reported, and never with other than finite floats."""
+"""Copies between files and variables: in parts, with progress, and finite floats alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VALUES = np.arange(35, dtype="float32").reshape(7, 5)
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two rows of `_VALUES` are a part."""
+    """Set the size of a part to two rows of `_VALUES`."""
     monkeypatch.setattr(tensors, "PART", 2 * _VALUES[0].nbytes)
 
 
@@ -39,7 +39,7 @@ def test_there_and_back(dtype: str, transposed: bool, tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     streaming.write_safetensors(path, [written])
     stored = "float32" if dtype == "bfloat16" else dtype
-    if dtype == "bfloat16":  # which NumPy has not
+    if dtype == "bfloat16":  # NumPy has no bfloat16.
         save_file({"x": np.ascontiguousarray(_VALUES.T if transposed else _VALUES)}, path)
     with tensors.TensorFile(path) as source:
         assert len(list(source.rows("x"))) > 1
@@ -53,7 +53,7 @@ def test_there_and_back(dtype: str, transposed: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["hugging_face", "keras_hub", "google_tf1"])
 def test_models_in_parts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No part is taken for another, whatever the layout."""
+    """A model read and written in small parts keeps its weights, in each format."""
     if name == "google_tf1":
         pytest.importorskip("tensorflow")
     encoder = contracts.as_trained(BertEncoder(contracts.TINY.replace(activation="gelu_tanh")))
@@ -64,7 +64,7 @@ def test_models_in_parts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_filled_table_is_trained_on(tmp_path: Path) -> None:
-    """Writing into a variable leaves it a variable."""
+    """A variable filled from a file can still be trained."""
     save_file({"x": _VALUES}, tmp_path / "x.safetensors")
     layer = keras.layers.Embedding(7, 5, name="table")
     layer.build((None,))
@@ -83,7 +83,7 @@ def test_a_filled_table_is_trained_on(tmp_path: Path) -> None:
 def test_a_filled_table_is_read_without_a_copy(tmp_path: Path) -> None:
     save_file({"x": _VALUES}, tmp_path / "x.safetensors")
     entry = _entry(np.zeros_like(_VALUES))
-    before = entry.variable.value.read_value()  # the same memory
+    before = entry.variable.value.read_value()  # This array shares the memory of the variable.
     with tensors.TensorFile(tmp_path / "x.safetensors") as source:
         streaming.fill(entry, source)
     one, again = (np.asarray(memoryview(entry.variable.value.read_value())) for _ in range(2))

@@ -81,7 +81,7 @@ _HEADERS = {
     "negative": _header(_of("a", 0, 8, shape="[-2]")),
     "unknown kind": _header(_of("a", 0, 8, shape="[2]", kind="O8")),
 }
-# The library takes the last of them.
+# Duplicate keys: the safetensors library takes the last one.
 _TWICE = {
     "a": _header(_of("a", 0, 0, "[0]"), _of("b", 0, 8, "[2]"), _of("a", 0, 0, "[0, 3]")),
     "format": _header('"__metadata__": {"format": "pt", "format": "x"}', _of("a", 0, 8, "[2]")),
@@ -134,7 +134,7 @@ def test_only_what_is_allowed_is_let_pass(path):
 
 
 def _sharded(folder: Path, **changes: str) -> Path:
-    """Two files and their index."""
+    """Write two safetensors files and their index. Return the path of the index."""
     for name, tensor in (("model-1.safetensors", "a.weight"), ("model-2.safetensors", "half")):
         (folder / name).write_bytes(save({tensor: _TENSORS[tensor]}))
     places = {"a.weight": "model-1.safetensors", "half": "model-2.safetensors"} | changes
@@ -217,7 +217,7 @@ def test_a_tensor_that_two_of_several_files_have(path):
             tensors.JoinedFiles(path, (one, one))
 
 
-# === Pickles, by the reader that makes nothing but tensors.
+# === Pickles, which only PyTorch's reader of plain tensors opens ===
 
 
 def test_tensors_and_nothing_else(tmp_path: Path) -> None:

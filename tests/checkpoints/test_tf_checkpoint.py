@@ -1,4 +1,7 @@
-"""TensorFlow's reader, with our errors. See test_google_tf1.py and test_tf_hub.py as well."""
+"""TensorFlow's checkpoint reader with the errors of this package.
+
+test_google_tf1.py and test_tf_hub.py also use it.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ def _write(path: Path, **variables: Any) -> Path:
 
 
 def test_names_of_objects(tmp_path: Path) -> None:
-    """Variables have their own names; steps and an optimizer's variables are passed over."""
+    """Variables are found by their own names, and those of optimizers and steps are left out.
+
+    Two variables of one name are found by their paths in the checkpoint.
+    """
     tf = pytest.importorskip("tensorflow")
     model, optimizer = tf.Module(), tf.Module()
     model.weights = [tf.Variable([[1.0, 2.0]], name="layer/kernel"), tf.Variable([3.0], name="b")]
@@ -73,7 +79,7 @@ def test_an_index_that_tells_of_more_than_there_is(tmp_path: Path) -> None:
 
 
 def test_large_variables_are_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TensorFlow's own reader sees one variable."""
+    """A large variable is written in slices that TensorFlow's reader joins."""
     tf = pytest.importorskip("tensorflow")
     table = np.arange(35, dtype="float32").reshape(7, 5)
     monkeypatch.setattr(tensors, "PART", 2 * table[0].nbytes)

@@ -1,4 +1,4 @@
-"""SavedModels as TensorFlow Hub has them: the variables read, the program never run."""
+"""SavedModels of TensorFlow Hub: variables are read, and the program is never run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def tensorflow() -> Any:
 
 
 def _garden(model: Any) -> dict[str, np.ndarray]:
-    """The weights under the names, and in the shapes, that the Model Garden gives them."""
+    """Return the weights with the names and shapes that the Model Garden uses."""
     w = contracts.weights(model)
     config = getattr(model, "encoder", model).config
     found = {
@@ -96,7 +96,10 @@ def _garden(model: Any) -> dict[str, np.ndarray]:
 
 
 def _program(tf: Any, config: BertConfig, v: dict[str, Any], marker: Path) -> Any:
-    """BERT as the Model Garden computes it from these variables; it also writes a file."""
+    """Return the Model Garden's BERT as a function of these variables.
+
+    When it runs it also creates the file `marker`, which must never happen.
+    """
 
     def norm(x: Any, name: str) -> Any:
         mean, variance = tf.nn.moments(x, [-1], keepdims=True)
@@ -145,7 +148,7 @@ def _program(tf: Any, config: BertConfig, v: dict[str, Any], marker: Path) -> An
 def _export(
     tf: Any, folder: Path, variables: dict[str, np.ndarray], config: BertConfig = _TANH
 ) -> None:
-    """Writes a SavedModel with these variables, an optimizer, a step and a switch beside them."""
+    """Write a SavedModel with these variables, an optimizer, a step and a do_lower_case flag."""
     module = tf.Module()
     made = {name: tf.Variable(values, name=name) for name, values in variables.items()}
     module.all_variables = list(made.values())
@@ -167,11 +170,12 @@ def _export(
 
 
 def saved(tf: Any, folder: Path, case: str = "bert") -> Any:
-    """Write a SavedModel as Google's; return the model whose weights it has."""
+    """Write a SavedModel as Google does. Return the model that has the same weights."""
     model = contracts.as_trained(_CASES[case]())
     config = getattr(model, "encoder", model).config
     _export(tf, folder, _garden(model), config)
-    if config.family == "albert":  # none that was published
+    # Google published no ALBERT of this size, so that the config must tell the layers.
+    if config.family == "albert":
         save_checkpoint(model, folder.parent / "tf1", format="google_tf1")
         shutil.copy(folder.parent / "tf1" / "albert_config.json", folder)
     return model
@@ -226,7 +230,7 @@ def test_only_with_trust(load: Callable[..., Any], tensorflow: Any, tmp_path: Pa
 
 
 def test_what_a_repository_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without trust the index alone, to know a SavedModel by."""
+    """Without `trust` only the index is requested, to recognise a SavedModel."""
     asked: list[set[str]] = []
 
     def resolve(handle: Any, files: Any) -> Path:
@@ -275,7 +279,7 @@ def test_names_of_the_first_models(tensorflow: Any, tmp_path: Path) -> None:
 
 
 def _tf1_module(tf: Any, model: Any, folder: Path, start: str = "module/") -> None:
-    """A module of TensorFlow 1: variables in a graph, with Google's first names."""
+    """Write a TF1 Hub module: graph variables with the names of Google's first releases."""
     save_checkpoint(model, folder.parent / "tf1", format="google_tf1")
     reader = tf.train.load_checkpoint(str(folder.parent / "tf1" / google_tf1.PREFIX))
     v1 = tf.compat.v1
@@ -291,7 +295,10 @@ def _tf1_module(tf: Any, model: Any, folder: Path, start: str = "module/") -> No
 
 @pytest.mark.parametrize("family", ["bert", "albert", "electra"])
 def test_modules_of_tensorflow_1(family: str, tensorflow: Any, tmp_path: Path) -> None:
-    """Heads of Google's sizes, where two axes do not tell them."""
+    """TF1 modules open with the right number of attention heads.
+
+    Google's TF1 kernels have two axes, so that the number of heads follows from the known sizes.
+    """
     config = {
         "bert": _TANH.replace(hidden_size=128),
         "albert": _ALBERT.replace(hidden_size=768, num_layers=12, num_heads=12),
@@ -367,7 +374,7 @@ def test_other_variables(
     case: str, tensorflow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change, message = _WRONG[case]
-    # The program would not fit such variables.
+    # The program could not be traced with these changed variables.
     monkeypatch.setattr(f"{__name__}._program", lambda tf, *_: tf.function(lambda: tf.zeros(1), ()))
     _export(tensorflow, tmp_path / "hub", _changed(change))
     with pytest.raises(ArtifactError, match=message):

@@ -1,7 +1,7 @@
 """Exported encoders of TensorFlow Hub are read exactly, on every backend.
 
-The checkpoints are written by TensorFlow without the program, which is never read. The export
-itself is tested in `tests/export`.
+TensorFlow writes these checkpoints without the program, which is never read. The export is tested
+in `tests/export`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.hub import WORDS
 tf = pytest.importorskip("tensorflow")
 
 FILE = "assets.extra/bert_keras.json"
-# Every value that Google's models have otherwise.
+# Each value differs from that of Google's models.
 ODD = TINY.replace(
     activation="relu", layer_norm_epsilon=1e-5, dropout=0.3, attention_dropout=0.0, family="electra"
 )
@@ -58,7 +58,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def write(model: Any, folder: Path, tokenizer: Tokenizer | None = None) -> Path:
-    """Write what the reader reads of an exported encoder."""
+    """Write the files of an exported encoder that are read here."""
     tokenizer = tokenizer or Tokenizer(WORDS)
     encoder = getattr(model, "encoder", model)
     lists = {"variables": list(encoder.variables)}
@@ -89,7 +89,7 @@ def masked_lm() -> MaskedLM:
 
 @pytest.fixture(scope="module")
 def folder(masked_lm: MaskedLM, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a pair; copy it before changing anything."""
+    """Return the folder of an exported encoder and preprocessor. Copy it before changing it."""
     pair = tmp_path_factory.mktemp("pair")
     (pair / "preprocessor").mkdir()
     write(masked_lm, pair / "encoder")
@@ -146,7 +146,7 @@ def test_tasks_with_new_heads(folder: Path, masked_lm: MaskedLM, tmp_path: Path)
 def test_what_a_repository_is_asked_for(
     start: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The weights are asked for where the small file is there; the program never is."""
+    """The weights of an exported encoder are requested, and its program is not."""
     asked: list[str] = []
 
     def resolve(handle: Any, files: Any) -> Path:
@@ -162,7 +162,7 @@ def test_what_a_repository_is_asked_for(
 
 
 def changed(folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], Any]) -> Path:
-    """Return a copy of the encoder's folder whose small file was changed."""
+    """Return a copy of the encoder's folder with a changed bert_keras.json."""
     place = tmp_path / "changed"
     shutil.copytree(folder / "encoder", place)
     values = json.loads((place / FILE).read_text())

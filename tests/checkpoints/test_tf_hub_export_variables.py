@@ -1,4 +1,4 @@
-"""The variables of exported encoders: adapters and int8 weights are read as plain floats."""
+"""Variables of exported encoders: adapters and int8 weights are read as plain floats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ tf = pytest.importorskip("tensorflow")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a pair; copy it before changing anything."""
+    """Return the folder of an exported encoder. Copy it before changing it."""
     pair = tmp_path_factory.mktemp("pair")
     write(contracts.as_trained(BertEncoder(TINY)), pair / "encoder")
     return pair

@@ -1,4 +1,4 @@
-"""The names in SavedModels that the Model Garden's own export_tfhub_lib.py wrote."""
+"""Variable names in SavedModels that the Model Garden's export_tfhub_lib.py wrote."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from bert_keras import BertEncoder, MaskedLM
 from bert_keras.checkpoints import tf_hub
 from tests.contracts import TINY
 
-# Of an encoder with the sizes of TINY and the sub-object `mlm`, exported by tf-models-official
-# 2.20; all but the biases beside kernels, and the betas beside gammas.
+# Names in an encoder with the sizes of TINY and the sub-object `mlm`, exported by
+# tf-models-official 2.20. A bias is left out if its kernel is listed, and a beta if its gamma is.
 _EMBEDDINGS = {
     "word_embeddings/embeddings": (50, 8),
     "position_embedding/embeddings": (12, 8),
@@ -64,7 +64,7 @@ def test_names_are_the_model_gardens(shared: bool) -> None:
         ("word_embeddings/embeddings", "word_embeddings/embeddings"),
         ("my_model/transformer/layer_0/output/bias", "transformer/layer_0/output/bias"),
         ("bert/cls/predictions/output_bias/bias", "cls/predictions/output_bias/bias"),
-        # google-research's first models of TensorFlow 2: tensorflow/hub, issue 565.
+        # The first TensorFlow 2 models of google-research (tensorflow/hub, issue 565).
         ("bert_model/pooler_transform/kernel", "pooler_transform/kernel"),
         ("bert_model/embedding_postprocessor/layer_norm/beta", "embeddings/layer_norm/beta"),
         (
