@@ -1,4 +1,4 @@
-"""tf.data and PyDataset give the batches of examples, whoever reads them."""
+"""`tf.data.Dataset` and `PyDataset` give the batches of examples to each kind of reader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bert_keras.data.pretraining import PretrainingExamples
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.tokenizers import Tokenizer
 
-# Keras's backends answer NumPy 2's question for a view with a deprecation warning.
+# NumPy 2 warns that `__array__` of the Keras backends has no argument `copy`.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))])
@@ -35,7 +35,7 @@ def examples(**options: Any) -> PretrainingExamples:
 
 
 def supervised(group: int | None = None) -> SupervisedExamples:
-    """Of variable length: 11 batches, the last of them smaller."""
+    """Return examples of different lengths: 11 batches, of which the last is smaller."""
     rng = np.random.default_rng(0)
     ids = [rng.integers(5, 50, size) for size in rng.integers(1, 60, 42 * (group or 1))]
     rows = EncodedTexts.of(ids, [row % 2 for row in ids], pad_id=0)
@@ -77,7 +77,7 @@ def tensorflow() -> Any:
 @pytest.mark.parametrize("workers", [1, 3])
 def test_tf_data_gives_the_same_batches(tensorflow: Any, loss: str, workers: int) -> None:
     source = examples(loss=loss)
-    # From the last batch of an epoch on: the next epochs follow.
+    # The start is the last batch of an epoch, so that later epochs follow.
     position = source.num_batches(0) - 1
     dataset = tf_dataset(source, position=position, steps=20, workers=workers)
     assert dataset.cardinality() == 20
@@ -144,7 +144,7 @@ def test_py_dataset_is_endless_where_it_repeats() -> None:
 
 
 def test_threads_end_with_their_dataset() -> None:
-    """At once, without the collector of cycles."""
+    """Deleting a dataset ends its threads at once, without the garbage collector."""
     gc.collect()
     gc.disable()
     try:
@@ -174,7 +174,7 @@ def test_an_error_in_a_thread_reaches_the_reader(monkeypatch: pytest.MonkeyPatch
 
 
 def small_model() -> keras.Model:
-    """Whatever reads tokens; its weights after a few steps tell which batches it saw, and when."""
+    """Return a model whose weights depend on the batches it was trained on and on their order."""
     keras.utils.set_random_seed(0)
     names = ("token_ids", "segment_ids", "padding_mask", "mask_positions")
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
@@ -193,7 +193,7 @@ def weights_of(model: keras.Model) -> list[np.ndarray]:
 
 @pytest.fixture(scope="module")
 def reference() -> list[np.ndarray]:
-    """Weights after eight batches, given to the model one by one."""
+    """Return the weights after `train_on_batch` has taken eight batches in order."""
     model = small_model()
     for x, y, sample_weight in expected(examples(), 1, 8):
         model.train_on_batch(x, y, sample_weight)
@@ -202,7 +202,7 @@ def reference() -> list[np.ndarray]:
 
 @pytest.mark.parametrize("workers", [0, 1, 4])
 def test_fit_reads_a_py_dataset_in_order(reference: list[np.ndarray], workers: int) -> None:
-    """Over several epochs of `fit` and of the corpus, and with a validation between."""
+    """`fit` reads the batches in order over several epochs, with a validation after each."""
     source, model = examples(), small_model()
     model.fit(
         py_dataset(source, repeat=True, position=1, workers=workers),
@@ -226,7 +226,10 @@ def test_fit_reads_tf_data_in_order(tensorflow: Any, reference: list[np.ndarray]
 
 
 def test_keras_says_so_where_it_would_have_shuffled() -> None:
-    """Of an endless dataset, and of every one of TensorFlow; models of ours do not ask for it."""
+    """Keras warns if `fit` would shuffle an endless dataset or one of TensorFlow.
+
+    The models of this package do not request shuffling.
+    """
     endless = py_dataset(examples(), repeat=True)
     with pytest.warns(UserWarning, match="shuffle=True"):
         small_model().fit(endless, steps_per_epoch=1, verbose=0)
@@ -237,11 +240,14 @@ def test_a_dataset_of_tensorflow_cannot_be_shuffled_by_keras(tensorflow: Any) ->
         small_model().fit(tf_dataset(examples(), steps=1), verbose=0)
 
 
-# === Passes: Keras announces `fit`, `evaluate` and `predict` in different ways
+# === Passes: the readers of `fit`, `evaluate` and `predict` announce themselves differently ===
 
 
 def _passes(events: str, *, epoch: int | None = 0) -> list[int]:
-    """The first batches of passes of ten; "a": a reader announces itself, "p": a pass starts."""
+    """Return the number of the first batch of each pass over an epoch of ten batches.
+
+    In `events`, "a" is a reader that announces itself, and "p" is the start of a pass.
+    """
     passes, found = Passes(10, epoch=epoch), []
     for event in events.replace(" ", ""):
         if event == "a":
@@ -262,11 +268,11 @@ FIT_3, EVALUATE, PREDICT, VALIDATE_AGAIN = "aappp", "aap", "ap", "ap"
         (EVALUATE + EVALUATE, [0, 0]),
         (FIT_3 + EVALUATE + PREDICT + PREDICT, [0, 10, 20, 0, 0, 0]),
         (PREDICT + FIT_3, [0, 0, 10, 20]),
-        # A validation by the same dataset after each epoch, and predictions between.
+        # The same dataset is used for the validation after each epoch, and for predictions.
         ("aap" + EVALUATE + "p" + VALIDATE_AGAIN + "p" + VALIDATE_AGAIN, [0, 0, 10, 0, 20, 0]),
         ("aapp" + PREDICT + "p" + PREDICT + "p", [0, 10, 0, 20, 0, 30]),
         (PREDICT + "p", [0, 10]),
-        # Keras builds a model from the first batch of a pass that it abandons.
+        # Keras builds a model from the first batch of a pass, and then abandons that pass.
         (FIT_3 + "apappp", [0, 10, 20, 0, 0, 10, 20]),
     ],
 )

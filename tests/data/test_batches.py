@@ -22,7 +22,7 @@ from bert_keras.data.batches import (
 
 
 class Numbers(BaseExamples[list[int]]):
-    """Epochs of 3, 5 and 2 batches in turn. A batch holds its epoch and position."""
+    """Examples with 3, 5 and 2 batches in turn. A batch holds its epoch and position."""
 
     fixed_shapes = True
 
@@ -63,7 +63,7 @@ def number(batch: Batch) -> int:
     return int(batch[0]["token_ids"][0])
 
 
-# === The base class
+# === The base class ===
 
 
 def test_the_base_class_is_a_source_of_batches() -> None:
@@ -78,7 +78,7 @@ def test_the_plans_of_two_epochs_are_kept() -> None:
     for epoch in (0, 1, 0, 1, 0):
         source.plan(epoch)
     assert source.planned == [0, 1]
-    source.plan(2)  # in place of epoch 1, which was read before epoch 0
+    source.plan(2)  # The cache holds two plans. Epoch 1 was read before epoch 0, and is dropped.
     source.plan(0)
     assert source.planned == [0, 1, 2]
     source.plan(1)
@@ -118,7 +118,7 @@ def test_examples_without_masks_and_labels_of_tokens() -> None:
     assert Numbers().most_predictions(100, 10) == 0
 
 
-# === Places in epochs of several lengths
+# === Positions over epochs of different lengths ===
 
 
 def test_advance_walks_as_single_steps_do() -> None:
@@ -135,7 +135,7 @@ def test_negative_places_are_errors(place: tuple[int, int, int]) -> None:
         advance(Numbers().num_batches, *place)
 
 
-# === Readers
+# === Readers ===
 
 
 def test_a_sequence_is_numbered_from_its_first_batch() -> None:
@@ -167,10 +167,10 @@ def test_reading_ahead_stays_within_a_pass(length: int | None, expected: list[in
     assert sorted(built_numbers) == expected
 
 
-# === Batches built in groups are those built one by one, in any order of reading
+# === Batches built in groups equal those built one by one, in any order of reading ===
 
 
-ROWS, END = 3, 11  # the last group of four is of three batches
+ROWS, END = 3, 11  # The last group of four has only three batches.
 
 
 def built(epoch: int, first: int, last: int) -> Batch:

@@ -1,4 +1,4 @@
-"""Columns of texts, labels and words become plain values, whatever holds them."""
+"""Columns of texts, labels and words become plain values, whatever type holds them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAN = float("nan")
 
 
 class _Series:
-    """A column as pandas has it: rows are found by their index, which need not begin at 0."""
+    """Stand-in for a pandas Series: its index finds the rows, and may start above 0."""
 
     __module__ = "pandas.core.series"
 
@@ -44,7 +44,7 @@ class _Series:
 
 
 class _Column(Sequence):
-    """A column as `datasets` has it: a slice is a list."""
+    """Stand-in for a column of the `datasets` library, whose slices are lists."""
 
     __module__ = "datasets.arrow_dataset"
 
@@ -68,7 +68,7 @@ class _Frame:
 
 
 class NAType:
-    """The missing value of pandas, which has no truth value."""
+    """Stand-in for the missing value of pandas, which has no truth value."""
 
     __module__ = "pandas._libs.missing"
 
@@ -112,7 +112,7 @@ OF_ROWS: dict[str, Callable[[Any], Any]] = {
     "like datasets": _Column,
 }
 MISSING: dict[str, Any] = {"None": None, "nan": NAN, "float32": np.float32("nan"), "NA": NAType()}
-# This package needs neither of these two: the tests above hold without them.
+# pandas and datasets are optional. The tests above run without them.
 if importlib.util.find_spec("pandas"):
     import pandas
 
@@ -148,7 +148,7 @@ def test_texts_of_every_container_become_a_list_of_plain_str(make: Callable[[Any
 
 def test_generators_and_other_iterables_become_lists() -> None:
     generator = (text for text in TEXTS)
-    assert not is_text(generator)  # which leaves it whole
+    assert not is_text(generator)  # The check must not consume the generator.
     assert texts_of("texts", generator) == TEXTS
     assert texts_of("texts", dict(enumerate(TEXTS)).values()) == TEXTS
     assert texts_of("texts", map(np.str_, TEXTS)) == TEXTS

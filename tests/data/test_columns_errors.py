@@ -1,4 +1,4 @@
-"""All that is wrong with a file, in one message."""
+"""All errors of a file are reported in one message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The token store: opening it, and refusing what is damaged."""
+"""The token corpus: opening it, and refusing damaged files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing corpora: the same bytes whoever does it, and all of them or none."""
+"""Writing a corpus: the same bytes with any number of processes, and never half a corpus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REPO = Path(__file__).parents[2]
 
 
 def _documents(number: int) -> Iterator[list[str]]:
-    """Documents of which every seventh has no token, and sentences of which some have none."""
+    """Yield documents. Every seventh document and some sentences have no token."""
     rng = np.random.default_rng(0)
     for index in range(number):
         size = int(rng.integers(1, 40))
@@ -96,7 +96,7 @@ def test_any_number_of_workers_writes_the_same_bytes(
     assert len(files) == 4 + 2 * 4
     assert _files(tmp_path / "2") == files
     assert _files(tmp_path / "3") == files
-    # Nor do the borders of the blocks show.
+    # The size of the blocks of text does not change the files either.
     monkeypatch.setattr(corpus_writer, "BLOCK", 3)
     write(tmp_path / "4", _documents(150), TOKENIZER, validation_split=0.1)
     assert _files(tmp_path / "4") == files
@@ -223,14 +223,17 @@ def test_two_writers_of_one_folder(tmp_path: Path) -> None:
     with pytest.raises(ResourceError, match="another process is writing it"):
         write(tmp_path / "c", [["a"]], TOKENIZER, validation_split=0)
     assert (part / "theirs").read_text() == "half"
-    os.close(descriptor)  # as the system does when the process is killed
+    os.close(descriptor)  # The system closes the file too when the process is killed.
     write(tmp_path / "c", [["a"]], TOKENIZER, validation_split=0)
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
     assert "theirs" not in _files(tmp_path / "c")
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """The limit on the size of a file acts as a disk that is full."""
+    """A full disk is reported, and nothing is left behind.
+
+    A limit on the size of files stands in for the full disk.
+    """
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
@@ -308,12 +311,16 @@ write(folder, documents(), tokenizer, overwrite=True)
         (".tmp-c", False, "new"),
         ("documents", True, "old"),
         ("sync", True, "old"),
-        (".old-c", True, None),  # the moment in which the new one takes its place
+        # The old corpus is renamed, and the new one is not yet in its place.
+        (".old-c", True, None),
         (".tmp-c", True, "new"),
     ],
 )
 def test_killed_at_any_point(tmp_path: Path, place: str, replaced: bool, left: str | None) -> None:
-    """Under the name is a complete corpus or nothing; the next writer clears up."""
+    """After a kill the folder holds a complete corpus or nothing.
+
+    The next writer removes what the killed one left.
+    """
     folder = tmp_path / "c"
     if replaced:
         write(folder, [["a"], ["a"]], TOKENIZER)
@@ -324,7 +331,7 @@ def test_killed_at_any_point(tmp_path: Path, place: str, replaced: bool, left: s
     write(tmp_path / "expected", [["b c"], ["d"]], TOKENIZER)
     states = {None: {}, "old": old, "new": _files(tmp_path / "expected")}
     assert _files(folder) == states[left]
-    if replaced and left is None:  # nothing that was there is lost
+    if replaced and left is None:  # The old corpus must come back.
         with pytest.raises(UsageError, match="holds a corpus already"):
             write(folder, [["e"], ["f"]], TOKENIZER)
         assert _files(folder) == old

@@ -1,4 +1,4 @@
-"""Blocks of text: their borders, and the processes that tokenise them."""
+"""Blocks of text: where they are cut, and the processes that tokenise them."""
 
 from __future__ import annotations
 

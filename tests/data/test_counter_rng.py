@@ -1,4 +1,4 @@
-"""Draws are pure functions of (seed, epoch, stream, row)."""
+"""Random numbers are pure functions of (seed, epoch, stream, row)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ SIZES = st.integers(1, 9)
 
 
 def test_the_generator_is_the_published_philox() -> None:
-    """The known answer of Random123 for a counter and a key of zeros (NumPy counts up first)."""
+    """The generator is Philox: it gives Random123's known answer for a zero counter and key.
+
+    NumPy adds one to the counter before the first draw, so that the counter here is -1.
+    """
     ones = np.full(4, 2**64 - 1, np.uint64)
     words = np.random.Philox(key=np.zeros(2, np.uint64), counter=ones).random_raw(4)
     known = "16554d9eca36314c db20fe9d672d0fdc d7e772cee186176b 7e68b68aec7ba23b"
@@ -76,7 +79,7 @@ def test_below_is_uniform_and_stays_below() -> None:
     assert values.dtype == np.int64
     counts = np.bincount(values, minlength=7)
     assert len(counts) == 7
-    # 10,000 each: five standard deviations of a binomial count.
+    # Each value is expected 10,000 times. The bound is five standard deviations of a binomial.
     assert np.abs(counts - 10_000).max() < 5 * np.sqrt(10_000 * 6 / 7)
     np.testing.assert_array_equal(below(raw[:3], np.array([1, 1, 1])), 0)
     assert below(np.array([2**64 - 1], np.uint64), 2**31 - 1).tolist() == [2**31 - 2]

@@ -1,4 +1,4 @@
-"""Batches that `fit`, `evaluate` and `predict` read from a finite dataset."""
+"""The batches that `fit`, `evaluate` and `predict` read from a finite dataset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.models.base import DirectModel
 from bert_keras.tokenizers import Tokenizer
 
-# Keras's backends answer NumPy 2's question for a view with a deprecation warning.
+# NumPy 2 warns that `__array__` of the Keras backends has no argument `copy`.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))])
@@ -28,10 +28,10 @@ MAKERS = ("tf_dataset", "py_dataset")
 
 
 def supervised(count: int = 22, group: int | None = None) -> SupervisedExamples:
-    """Rows of several lengths: six batches, the last of them smaller.
+    """Return examples of several lengths: six batches, of which the last is smaller.
 
-    The first two differ in length: of a `PyDataset`, Keras on TensorFlow takes what they share for
-    the shape of all.
+    The first two batches differ in length. Keras on TensorFlow takes the axes that they share as
+    the fixed shape of all batches of a `PyDataset`.
     """
     lengths = [1 + 7 * number % 20 for number in range(count * (group or 1))]
     ids = [np.arange(number, number + length) % 45 + 5 for number, length in enumerate(lengths)]
@@ -50,12 +50,12 @@ def pretraining() -> PretrainingExamples:
 
 
 def masked() -> MaskedTexts:
-    """Texts of several lengths, with new masks in every epoch."""
+    """Return texts of several lengths with new masks in every epoch."""
     return MaskedTexts(TOKENIZER, supervised().rows, batch_size=4, seed=4)
 
 
 class Unequal:
-    """Epochs of 3, 5 and 2 batches in turn; a batch holds its place."""
+    """Examples with 3, 5 and 2 batches in turn. A batch holds its epoch and position."""
 
     fixed_shapes = True
 
@@ -109,20 +109,21 @@ def _hash(batch: Any) -> str:
 
 
 def hashes(source: Examples, start: int, end: int, epoch: int = 0) -> list[str]:
-    """The hashes of the batches from `start` to `end`, counted from the beginning of an epoch."""
+    """Return the hashes of batches `start` to `end`, counted from the beginning of an epoch."""
     return [_hash(source.batch(*source.locate(epoch, 0, number))) for number in range(start, end)]
 
 
 class Recorder(DirectModel):
-    """A model that notes the hashes of the batches that it is given."""
+    """Model that records the hash of each batch that it receives."""
 
     hashes: list[str]
 
     @classmethod
     def of(cls, source: Examples, *, loss: str | None = None) -> Recorder:
-        """Return a model on the inputs of these examples.
+        """Return a model with the inputs of these examples.
 
-        With a loss, which is never built, Keras on JAX and PyTorch reads a batch before each call.
+        With a loss, Keras on JAX and PyTorch reads one more batch before each call, because this
+        loss is never built.
         """
         x, _, _ = source.batch(0, 0)
         tensors = {
@@ -131,7 +132,8 @@ class Recorder(DirectModel):
         }
         vectors = keras.layers.Embedding(200, 1)(tensors["token_ids"])
         model = cls(tensors, keras.ops.mean(vectors, axis=tuple(range(1, vectors.ndim))))
-        object.__setattr__(model, "hashes", [])  # Keras would track a list
+        # Keras would wrap a plain attribute in a tracked list.
+        object.__setattr__(model, "hashes", [])
         model.compile(keras.optimizers.SGD(), loss=loss, run_eagerly=True)
         return model
 
@@ -153,7 +155,7 @@ class Recorder(DirectModel):
         return state_and_data
 
     def read(self, method: str, dataset: Any, **options: Any) -> list[str]:
-        """The hashes of the batches that a method of Keras reads, in order."""
+        """Return the hashes of the batches that a Keras method reads, in order."""
         self.hashes.clear()
         getattr(self, method)(dataset, verbose=0, **options)
         return list(self.hashes)
@@ -170,7 +172,10 @@ def make(request: pytest.FixtureRequest) -> Callable[..., Any]:
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", SOURCES)
 def test_fit_reads_epoch_after_epoch(make: Callable[..., Any], name: str, seed: int) -> None:
-    """By default, whatever the global `random`; what is read is the same on every backend."""
+    """`fit` reads one epoch of the examples after another, on every backend.
+
+    The state of the global `random` must not change the order.
+    """
     source = SOURCES[name][1]()
     random.seed(seed)
     length = source.num_batches(0)
@@ -195,7 +200,10 @@ def test_the_batches_of_every_backend(make: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("name", ["supervised", "one_batch", "pretraining"])
 def test_every_call_begins_with_the_first_epoch(make: Callable[..., Any], name: str) -> None:
-    """Also before a training, after it, and with a model that Keras builds by a first pass."""
+    """Each call of `fit`, `evaluate` or `predict` begins with the first epoch.
+
+    This also holds if Keras builds the model with a first pass over the data.
+    """
     source = SOURCES[name][1]()
     length = source.num_batches(0)
     dataset, model = make(source), Recorder.of(source)
@@ -286,7 +294,10 @@ def test_going_on_with_another_epoch_warns(make: Callable[..., Any]) -> None:
 def test_epochs_that_are_not_those_of_the_examples(
     make: Callable[..., Any], steps: dict[str, Any]
 ) -> None:
-    """No warning, which would be an error here."""
+    """`initial_epoch` gives no warning if a number of steps defines the epochs of `fit`.
+
+    Warnings are errors in these tests.
+    """
     source, options = supervised(), {} if "steps" in steps else {"steps_per_epoch": 6}
     dataset = make(source, **steps)
     read = Recorder.of(source).read("fit", dataset, initial_epoch=1, epochs=2, **options)
@@ -294,7 +305,7 @@ def test_epochs_that_are_not_those_of_the_examples(
 
 
 def test_steps_per_epoch_on_a_finite_dataset(make: Callable[..., Any]) -> None:
-    """Epochs of `fit` are parts of those of the examples."""
+    """With `steps_per_epoch`, the next epoch of `fit` goes on where the last one stopped."""
     source = supervised()
     dataset, model = make(source), Recorder.of(source)
     read = model.read("fit", dataset, epochs=4, steps_per_epoch=3)
@@ -320,7 +331,7 @@ def test_a_training_that_stops_within_an_epoch(make: Callable[..., Any]) -> None
 
 
 def test_a_fixed_number_of_batches(make: Callable[..., Any]) -> None:
-    """Every pass of a dataset with `steps` reads the same ones."""
+    """Every pass over a dataset with `steps` reads the same batches."""
     source = supervised()
     dataset, model = make(source, steps=8), Recorder.of(source)
     assert len(dataset) == 8

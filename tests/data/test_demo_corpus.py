@@ -1,4 +1,4 @@
-"""The English that CPython ships."""
+"""The demo corpus: English text that CPython ships."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONG = "The things are small and many, and some of them are older than the desk
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A standard library of a few modules and no help topics."""
+    """Replace the standard library by a few modules without help topics. Return its folder."""
     files = {
         "desk.py": _MODULE.format(text=_LONG),
         "chair/__init__.py": _MODULE.format(text=_LONG.replace("desk", "chair")),
@@ -62,7 +62,7 @@ def test_a_document_is_a_module_in_the_order_of_its_source(library: Path) -> Non
         "A drawer of the desk, which holds things in the order of their arrival.",
         "Open the drawer with care.",
     ]
-    assert desk == [_LONG.strip()]  # the rest was seen before
+    assert desk == [_LONG.strip()]  # The other paragraphs repeat those of the first module.
 
 
 def test_the_file_has_a_paragraph_per_line(library: Path, tmp_path: Path) -> None:

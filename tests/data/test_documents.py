@@ -1,4 +1,4 @@
-"""Documents and sentences, from good files and from bad ones."""
+"""Documents and sentences from good and bad files."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_real_text(shared_data: Path) -> None:
     assert 20 < sum(map(len, found)) / len(found) < 400
 
 
-# === Finding text files, and every way in which their lines cannot be read.
+# === Finding text files, and each error that reading their lines can raise ===
 
 
 def _write(folder: Path, *names: str) -> None:
@@ -357,14 +357,14 @@ def _zip(path: Path) -> bytes:
     return (path / "x.zip").read_bytes()
 
 
-# The same in each process: it is part of the names of tests.
+# pytest puts this into the names of tests, which must be the same in each process.
 _PACKED = gzip.compress(random.Random(0).randbytes(1000).hex().encode(), mtime=0)
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        # Latin-1, and where the line ends are of three kinds.
+        # Latin-1 text with three kinds of line ends.
         (b"one\r\ntwo\rna caf\xe9 na\n", r"file\.txt:3: not UTF-8.*byte 7 of.* e9\..*café.*cp1252"),
         ("中文。\n".encode("gb18030"), r":1: .* byte 1 .* d6 d0 ce\..*'中文。.*' in gb18030"),
         ("text".encode("utf-16"), r":1: .* byte 1 .* ff fe\. The file looks like UTF-16"),

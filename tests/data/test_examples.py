@@ -1,4 +1,4 @@
-"""Supervised examples check that their columns fit."""
+"""Supervised examples check that their columns have the same length and valid values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_columns_that_fit() -> None:
     assert len(TaggedWords([["a", "b"], ["c"]], [["O", "B-X"], ["O"]], ["f:1", "f:4"])) == 2
     assert len(TaggedWords([["a"]])) == 1
     assert len(Choices(["", "b"], [["x", "y"], ["x", "y", "z"]], [1, 2])) == 2
-    # Characters are code points: the face is one.
+    # Offsets count code points: the emoji counts as one.
     assert Question("1", "Who?", "😀 Ann", (Answer("Ann", 2),)).answers[0].start == 2
     assert Question("1", "Who?", "Ann", is_impossible=True).answers == ()
 
@@ -78,7 +78,7 @@ def test_columns_that_do_not(make: Callable[[], object], message: str) -> None:
         make()
 
 
-# === Names of labels, of texts and of numbers.
+# === Names of labels, from texts and from numbers ===
 
 
 def _texts(targets: Any) -> Texts:
@@ -105,7 +105,7 @@ def test_names_of_labels_are_sorted() -> None:
         ([True, False], ["0", "1"]),
         ([-1, 1], ["-1", "1"]),
         ([(2, 10), (), 3], ["2", "3", "10"]),
-        (["10", "9"], ["10", "9"]),  # text is sorted as text
+        (["10", "9"], ["10", "9"]),  # Labels that are text keep their text order.
     ],
     ids=repr,
 )

@@ -1,4 +1,4 @@
-"""The statistics and the laws of masking."""
+"""Masking: its statistics, and properties that each masked row has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LENGTH = 128
 
 
 def text(rows: int, length: int = LENGTH, seed: int = 0, **chances: float) -> np.ndarray:
-    """Random rows [CLS] ... [SEP] ... [SEP] and padding, with [UNK] among the words."""
+    """Return random rows [CLS] ... [SEP] ... [SEP] with padding, and with [UNK] among the words."""
     rng = np.random.default_rng(seed)
     ids = rng.integers(0, TOKENIZER.vocab_size, (rows, length)).astype(np.int32)
     ids[np.isin(ids, [TOKENIZER.pad_id, TOKENIZER.mask_id])] = TOKENIZER.unk_id
@@ -49,7 +49,7 @@ def mask(masking: Masking, ids: np.ndarray, first: int = 0) -> Masked:
 
 
 def chosen(ids: np.ndarray, masked: Masked) -> np.ndarray:
-    """Return the places of predictions, bool [B, T]; check that slots are well formed."""
+    """Return which tokens are predicted, bool [B, T], and check the prediction slots."""
     flags = np.zeros(ids.shape, bool)
     for row, (positions, labels, weights) in enumerate(zip(*masked[1:], strict=True)):
         count = int(weights.sum())
@@ -63,7 +63,10 @@ def chosen(ids: np.ndarray, masked: Masked) -> np.ndarray:
 
 
 def words_of(ids: np.ndarray) -> np.ndarray:
-    """A number for each word of a row: a piece belongs to the token before it, if that is text."""
+    """Return the number of the word of each token.
+
+    A continuation piece belongs to the word of the token before it, if that is no special token.
+    """
     text = ~np.isin(ids, TOKENIZER.special_ids)
     goes_on = TOKENIZER.continuation[ids] & text
     goes_on[1:] &= text[:-1]
@@ -79,7 +82,7 @@ def test_statistics_over_a_hundred_thousand_tokens(unit: str) -> None:
     eligible = ~np.isin(ids, TOKENIZER.special_ids)
     total, count = int(eligible.sum()), int(flags.sum())
     assert total > 100_000
-    # Rounded in each row; whole words do not always fill what is left.
+    # The number is rounded in each row. Whole words do not always fill the number exactly.
     assert abs(count / total - 0.15) < (0.002 if unit == "token" else 0.01)
     seen, was = masked.token_ids[flags], ids[flags]
     shares = [
@@ -87,7 +90,7 @@ def test_statistics_over_a_hundred_thousand_tokens(unit: str) -> None:
         ((seen != TOKENIZER.mask_id) & (seen != was)).mean(),
         (seen == was).mean(),
     ]
-    # Five standard deviations; the fate of a span is drawn once for some five tokens.
+    # The bound is five standard deviations. A span of about five tokens is drawn once.
     scale = 5 * np.sqrt((5 if unit == "span" else 1) / count)
     for share, expected in zip(shares, (0.8, 0.1, 0.1), strict=True):
         assert abs(share - expected) < scale * np.sqrt(expected * (1 - expected)) + 0.001
@@ -165,7 +168,7 @@ def test_spans_are_runs_of_whole_words() -> None:
     assert (flags[:, ::2] == flags[:, 1::2]).all()
     edges = np.diff(np.pad(flags[:, ::2].astype(int), ((0, 0), (1, 1))), axis=1)
     lengths = np.nonzero(edges == -1)[1] - np.nonzero(edges == 1)[1]
-    # The last span of a row is cut, and spans side by side are one run.
+    # The last span of a row is cut, and two adjacent spans look like one.
     assert 3.3 < lengths.mean() < 4.2
     assert (lengths > 10).mean() < 0.05
 
@@ -177,7 +180,7 @@ def test_a_span_has_one_fate_and_keeps_to_its_segment() -> None:
     assert not flags[:, LENGTH // 3].any()
     shown = masked.token_ids == TOKENIZER.mask_id
     ends = (flags[:, :-1] & flags[:, 1:]) & (shown[:, :-1] != shown[:, 1:])
-    # Fate changes inside a run only where two spans touch, which is rare.
+    # The replacement changes within a run only where two spans touch, which is rare.
     assert ends.sum() < 0.1 * (flags[:, :-1] & flags[:, 1:]).sum()
 
 
@@ -189,7 +192,8 @@ def test_tokens_put_in_for_a_span_are_drawn_one_by_one() -> None:
     )
     beside = (put_in[:, :-1] >= 0) & (put_in[:, 1:] >= 0)
     assert beside.sum() > 500
-    assert (put_in[:, :-1] == put_in[:, 1:])[beside].mean() < 0.02  # 1 of 450 by chance
+    # Two random words are equal with a probability of 1 in 450.
+    assert (put_in[:, :-1] == put_in[:, 1:])[beside].mean() < 0.02
 
 
 @given(

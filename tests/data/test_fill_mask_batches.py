@@ -1,4 +1,7 @@
-"""Masks of texts: new in every epoch, the same in every batch, never of special tokens."""
+"""Batches of masked texts: new masks in every epoch, and no masks on special tokens.
+
+The masks of a text do not depend on its batch.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def made(**options: Any) -> MaskedTexts:
 
 
 def row_of(source: MaskedTexts, epoch: int, number: int, others: list[int]) -> Any:
-    """Return positions and ids of one text in a batch with others."""
+    """Return the mask positions, token ids and masked ids of one text in a batch with others."""
     x, y, weights = source.batch_of(epoch, np.array([number, *others]))
     count = int(weights["mlm"][0].sum())
     length = int(x[PADDING_MASK][0].sum())
@@ -80,7 +83,8 @@ def test_texts_have_weights() -> None:
 @pytest.mark.parametrize("masking", ["token", "whole_word", "span"])
 def test_every_unit_masks(masking: str) -> None:
     _, _, weights = made(seed=3, masking=masking).batch_of(0, np.arange(5))
-    assert weights["mlm"][0].sum() == 3  # a word that is longer than the rest is passed over
+    # A word that is longer than the room left for masks is skipped.
+    assert weights["mlm"][0].sum() == 3
 
 
 def test_masks_are_of_the_text_wherever_it_stands_in_a_batch() -> None:
@@ -121,7 +125,8 @@ def test_most_predicted_tokens_are_hidden() -> None:
 
 
 def test_a_whole_word_is_predicted_with_all_its_pieces() -> None:
-    rows = encode(TOKENIZER, ["unaffable " * 8] * 4, max_length=26)  # 8 words of 3 pieces
+    # The text has 8 words of 3 pieces.
+    rows = encode(TOKENIZER, ["unaffable " * 8] * 4, max_length=26)
     whole = MaskedTexts(TOKENIZER, rows, masking="whole_word", mask_rate=0.25, seed=3)
     for epoch in range(5):
         x, _, weights = whole.batch_of(epoch, np.arange(4))

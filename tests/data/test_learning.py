@@ -1,4 +1,4 @@
-"""From labelled data to right answers: every task learns 16 examples by heart."""
+"""Every task learns 16 labelled examples by heart, from the data to the predictions."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from bert_keras.data.token_classification import tag_examples
 from bert_keras.inference.token_classification import words_of
 from bert_keras.models import Task
 
-# Keras's backends answer NumPy 2's question for a view with a deprecation warning.
+# NumPy 2 warns that `__array__` of the Keras backends has no argument `copy`.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 NAMES = [f"w{number}" for number in range(32)]
-# With an accent, Chinese, full-width, an emoji: words as they stand in texts, and their pieces.
+# Words with an accent, in Chinese, in full width, and an emoji. PIECES has their pieces.
 STRANGE = ("Café", "東京", "Ｆｕｌｌ", "😀")
 PIECES = ("cafe", "東", "京", "ｆｕｌｌ", "😀")
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *NAMES, "##s", *PIECES])
@@ -63,7 +63,7 @@ def encoder(pooler: bool = True) -> BertEncoder:
 
 
 def sentences(count: int = COUNT, seed: int = 0) -> list[list[str]]:
-    """No two are equal."""
+    """Return `count` different sentences of a few words."""
     rng = np.random.default_rng(seed)
     return [[*rng.choice(NAMES, rng.integers(3, 6), replace=False), "w0s"] for _ in range(count)]
 
@@ -73,7 +73,7 @@ PAIRS = [" ".join(words) for words in sentences(seed=1)]
 
 
 def learned(task: Task, source: SupervisedExamples, steps: int = 80) -> Predictor:
-    """As a user trains: compile, fit over batches, ask."""
+    """Train the task as a user does, check that its loss falls, and return its predictor."""
     task.compile(keras.optimizers.Adam(0.006, global_clipnorm=1.0), **task.loss_and_metrics())
     batches = dataset(source)
     before = task.evaluate(batches, verbose=0, return_dict=True)["loss"]
@@ -85,7 +85,10 @@ def learned(task: Task, source: SupervisedExamples, steps: int = 80) -> Predicto
 
 @pytest.mark.parametrize("pairs", [None, PAIRS], ids=["texts", "pairs"])
 def test_labels(pairs: list[str] | None) -> None:
-    """Of pairs the second text decides: every first one is there twice, with two labels."""
+    """A classifier of texts or of pairs learns its labels.
+
+    Each first text of a pair occurs twice with two labels, so that the second text decides.
+    """
     names = ["bad", "good", "so"]
     numbers = np.random.default_rng(2).integers(0, 3, COUNT // 2)
     targets = [names[number % 3] for number in [*numbers, *(numbers + 1)]]
@@ -118,7 +121,10 @@ def test_numbers() -> None:
 
 @pytest.mark.parametrize("loss", ["similarity", "classification", "in_batch"])
 def test_pairs_apart(loss: str) -> None:
-    """Two vectors each; by "in_batch" every first text finds its second one among all."""
+    """A sentence encoder learns pairs by each loss.
+
+    With "in_batch" each first text must find its second text among all.
+    """
     rng = np.random.default_rng(8)
     targets: Any = {
         "similarity": rng.choice([-0.5, 0.0, 0.5], COUNT).tolist(),
@@ -160,13 +166,13 @@ def test_tags(all_pieces: bool, crf: bool) -> None:
 
 
 def test_entities_of_any_script() -> None:
-    """They cut the text as it is, white space and all."""
+    """Entities are cut from the original text, with its white space."""
     names = ["O", "B-X", "I-X"]
     pairs = [(plain, strange) for plain in NAMES[:4] for strange in STRANGE]
     texts = [f"{plain}  {strange} {NAMES[9]}" for plain, strange in pairs]
     places = [words_of(text) for text in texts]
     words = [[text[a:b] for a, b in found] for text, found in zip(texts, places, strict=True)]
-    # Behind a plain word of even number is an entity.
+    # A strange word after a plain word with an even number is an entity.
     tags = [
         ["O", *("BI"[n > 0] + "-X" if row % 8 < 4 else "O" for n in range(len(found) - 2)), "O"]
         for row, found in enumerate(words)
@@ -180,7 +186,7 @@ def test_entities_of_any_script() -> None:
 
 
 def test_answers() -> None:
-    """Half of the questions have none."""
+    """An answer is found for half of the questions, and none for the others."""
     rng = np.random.default_rng(6)
     questions = []
     for number, context in enumerate(TEXTS):
@@ -203,7 +209,7 @@ def test_answers() -> None:
 
 
 def test_answers_of_any_script() -> None:
-    """They are pieces of the text as it is."""
+    """Answers are cut from the original text in any script."""
     questions = []
     for number in range(COUNT):
         text = STRANGE[number % 4]
@@ -221,7 +227,7 @@ def test_answers_of_any_script() -> None:
 
 
 def test_masks() -> None:
-    """The word that is missing in each of 16 texts, as continued pretraining learns it."""
+    """A masked language model learns the missing word of each of 16 texts."""
     words = sentences()
     missing = [number % len(row) for number, row in enumerate(words)]
     texts = [

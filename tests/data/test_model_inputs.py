@@ -1,4 +1,4 @@
-"""Rows of texts are what the tokenizer makes of them, whichever of them run together."""
+"""Rows of texts equal the tokenizer's output, in any group of rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 
 def rows_of(*lengths: int) -> EncodedTexts:
-    """Rows with ids 10, 11, … in order, and segments of the row's number."""
+    """Return rows with ids 10, 11, … in order. The segment ids are the number of the row."""
     ids = np.split(np.arange(10, 10 + sum(lengths)), np.cumsum(lengths)[:-1])
     return EncodedTexts.of(ids, [[number] * size for number, size in enumerate(lengths)], pad_id=7)
 
@@ -96,8 +96,9 @@ def test_rows_are_those_of_the_tokenizer(
     family: str,
 ) -> None:
     tokenizer = TOKENIZER if family == "wordpiece" else byte_level
-    max_length += 1 if family == "bytes" else 0  # which has one more separator
-    monkeypatch.setattr(module, "_TEXTS_AT_ONCE", 5)  # several parts
+    max_length += 1 if family == "bytes" else 0  # The byte-level family has one more separator.
+    # A small number makes the texts run in several parts.
+    monkeypatch.setattr(module, "_TEXTS_AT_ONCE", 5)
     rows = encode(tokenizer, TEXTS, pairs, max_length=max_length)
     expected = tokenizer(TEXTS, pairs, max_length=max_length, padding="max_length")
     found = rows.inputs(np.arange(len(TEXTS)), max_length)
@@ -131,11 +132,11 @@ def test_texts_that_cannot_be_encoded() -> None:
 
 
 def test_the_learned_family_is_another(byte_level: Tokenizer) -> None:
-    """The tests above need a family with two separators and one segment."""
+    """The byte-level tokenizer of these tests has two separators and one segment."""
     assert (byte_level.scheme.separators, byte_level.scheme.two_segments) == (2, False)
 
 
-# === Truncation and rows, against the loops they stand for.
+# === Truncation and rows, compared with plain loops ===
 
 
 LENGTHS = st.integers(1, 40)

@@ -1,4 +1,4 @@
-"""Prompts with options, from JSON lines and tables."""
+"""Multiple-choice prompts with options, from JSON lines and tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pretraining batches: what they hold, and that nothing but (seed, epoch, position) matters."""
+"""Pretraining batches: their content, which (seed, epoch, position) determines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ NUM_TOKENS = 20_000
 
 
 def documents(seed: int = 0) -> list[list[list[int]]]:
-    """Every token of the corpus is another id, in order: an id tells where it comes from."""
+    """Return documents in which each token has its own id, in order.
+
+    An id therefore tells the token's place in the corpus.
+    """
     rng, found, next_id = np.random.default_rng(seed), [], 5
     while next_id < NUM_TOKENS:
         lengths = rng.integers(1, 40, rng.integers(1, 20))
@@ -52,7 +55,7 @@ def assert_same(one: Batch, other: Batch) -> None:
 
 
 def revealed(batch: Batch) -> np.ndarray:
-    """The token ids before masking."""
+    """Return the token ids as they were before masking."""
     x, y, weights = batch
     ids = x["token_ids"].copy()
     rows, slots = np.nonzero(weights["mlm"])
@@ -61,7 +64,7 @@ def revealed(batch: Batch) -> np.ndarray:
 
 
 def segments(ids: np.ndarray) -> list[np.ndarray]:
-    """The text of a row, between its special tokens."""
+    """Return the segments of a row, without its special tokens."""
     row = ids[ids != PAD]
     assert row[0] == CLS
     assert row[-1] == SEP
@@ -76,7 +79,7 @@ def document(token_id: int) -> int:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_names_shapes_and_types(loss: str) -> None:
     x, y, weights = examples(loss=loss).batch(0, 0)
-    predictions = 4  # ceil(0.15 * 24)
+    predictions = 4  # The number is ceil(0.15 * 24).
     shapes = {name: (array.shape, array.dtype.name) for name, array in x.items()}
     row, slots = ((SIZE, LENGTH), "int32"), ((SIZE, predictions), "int32")
     assert shapes == {
@@ -122,7 +125,7 @@ def test_next_sentence_rows_are_what_their_labels_say() -> None:
             if label == 0:
                 assert a[-1] < b[0]
                 assert document(a[0]) == document(b[0])
-                # Between them is only what truncation took.
+                # Segments are not adjacent only if truncation removed tokens between them.
                 assert b[0] == a[-1] + 1 or len(a) + len(b) == LENGTH - 3
             else:
                 assert document(a[0]) != document(b[0])
@@ -158,7 +161,7 @@ def test_full_sentences_are_one_segment_of_one_document() -> None:
 def test_every_sentence_is_read_sooner_or_later(loss: str) -> None:
     source = examples(loss=loss, sequence_length=64)
     sizes = np.diff(CORPUS.document_starts)
-    # A document of one sentence has no order.
+    # Sentence order needs documents of at least two sentences.
     unread = np.repeat(sizes, sizes) > (loss == "sop")
     for epoch in range(40):
         seen = np.zeros(TOKENIZER.vocab_size, bool)

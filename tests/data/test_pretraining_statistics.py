@@ -1,4 +1,4 @@
-"""The figures about batches are the ones that are promised."""
+"""The documented statistics of pretraining batches hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions from SQuAD and CMRC files: what is repaired and counted, what is refused."""
+"""Questions from SQuAD and CMRC files: repaired, counted and refused ones."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_compressed_and_marked(tmp_path: Path) -> None:
     [
         ("Bob", 9, 10),
         ("Bob", 14, 15),
-        ("Bob", 12, 10),  # 10 and 15: the nearer
+        ("Bob", 12, 10),  # "Bob" is found at 10 and 15, of which 10 is nearer.
         ("Bob", 13, 15),
         ("Ann", -1, 2),
         ("Ann", 999, 23),
@@ -204,7 +204,7 @@ def test_real_files(shared_data: Path) -> None:
     )
 
 
-# === The labelled pieces of a row are the answer; choices stand side by side.
+# === The labelled pieces of a row are the answer, and choices stand side by side ===
 
 
 TOKENIZER = Tokenizer(VOCABULARY)
@@ -217,7 +217,7 @@ def ask(answer: str, context: str = CONTEXT, start: int | None = None, **options
 
 
 def labelled(tokenizer: Tokenizer, question: Question, **options: Any) -> list[str | None]:
-    """Return each row's labelled answer, cut from the context; None where it is at [CLS]."""
+    """Return each row's labelled answer as text, or None if its label is [CLS]."""
     options = {"max_length": 16, "stride": 4, "max_question": 64, **options}
     source = question_examples(tokenizer, [question], seed=None, **options)
     _, windows, pieces = question_rows(tokenizer, [question], **options)
@@ -244,7 +244,7 @@ def test_a_label_is_the_answer(answer: str) -> None:
 
 
 def test_the_place_of_an_answer_counts() -> None:
-    """Of two equal words the one that is meant."""
+    """If the answer occurs twice in the context, its start chooses the right one."""
     questions = [ask("world"), ask("world", start=CONTEXT.rindex("world"))]
     _, y, _ = question_examples(TOKENIZER, questions, seed=None).batch(0, 0)
     assert y["start"][0] < y["start"][1]
@@ -267,7 +267,7 @@ def test_parts_without_the_answer_say_cls() -> None:
 
 
 def test_an_answer_that_is_cut_is_not_there() -> None:
-    """Longer than any part."""
+    """An answer that no window holds whole is labelled [CLS] in each window."""
     assert set(labelled(TOKENIZER, ask(CONTEXT))) == {None}
 
 
@@ -277,7 +277,7 @@ def test_a_question_without_an_answer_says_cls() -> None:
 
 
 def test_an_answer_without_a_piece_is_passed_over() -> None:
-    context = "the \u200b world"  # which the tokenizer leaves out
+    context = "the \u200b world"  # The tokenizer removes the zero-width space.
     question = Question("q", "hello?", context, (Answer("\u200b", 4), Answer("world", 6)))
     assert labelled(TOKENIZER, question) == ["world"]
 
@@ -309,7 +309,7 @@ def test_rows_name_their_questions() -> None:
     )
     assert len(rows) == len(windows)
     assert sorted({window.source for window in windows}) == [0, 1, 2, 3]
-    assert pieces[0] is pieces[2]  # one text is read once
+    assert pieces[0] is pieces[2]  # Each text is tokenised once.
     assert [len(each) for each in pieces[1:]] == [2, len(pieces[0]), 0]
     for index, window in enumerate(windows):
         assert rows[index].tolist() == window.ids
@@ -332,7 +332,7 @@ LETTERS = "abunwd .,éÜ中国あ👩‍👧\u0301"
 def test_labels_hold_the_answer(
     byte_level: Tokenizer, family: str, data: st.DataObject, context: str
 ) -> None:
-    """All of it, and not a piece more: without its first or last piece some would be missing."""
+    """The labelled pieces cover the whole answer, and each of them is needed."""
     tokenizer = TOKENIZER if family == "wordpiece" else byte_level
     start = data.draw(st.integers(0, len(context) - 1))
     answer = context[start : data.draw(st.integers(start + 1, len(context)))]

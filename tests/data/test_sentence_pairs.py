@@ -1,4 +1,4 @@
-"""The sentence table: what is dropped, what is cut, and which corpora give no examples."""
+"""The sentence table: dropped and cut sentences, and corpora that give no examples."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from bert_keras.errors import DataError
 
 
 def corpus(*documents: list[int]) -> Corpus:
-    """Documents given by the lengths of their sentences."""
+    """Return a corpus of documents, each given by the lengths of its sentences."""
     return Corpus.from_ids([[[5] * length for length in lengths] for lengths in documents])
 
 
 def table(sentence_starts: np.ndarray, document_starts: np.ndarray) -> Any:
-    """Return a corpus with the two arrays that `sentences` reads."""
+    """Return a stand-in for a corpus with the two arrays that `sentences` reads."""
     return SimpleNamespace(sentence_starts=sentence_starts, document_starts=document_starts)
 
 
@@ -99,14 +99,14 @@ def test_the_smallest_corpora_that_do(documents: list[list[int]], loss: str) -> 
     check_sentences(found, sentences(found, room=9), loss)
 
 
-# === The plan of an epoch: who follows whom, what is random, and that nothing is missed.
+# === The plan of an epoch: pairs, random sentences, and full coverage ===
 
 
 ROOM = 20
 
 
 def text_of(*documents: list[int]) -> Sentences:
-    """Documents given by the lengths of their sentences, in tokens."""
+    """Return a text of documents, each given by the lengths of its sentences in tokens."""
     lengths = [length for document in documents for length in document]
     sizes = [len(document) for document in documents]
     return Sentences(np.cumsum([0, *lengths]), np.cumsum([0, *sizes]))
@@ -128,7 +128,7 @@ def document(text: Sentences, offset: np.ndarray) -> np.ndarray:
 
 
 def covered(text: Sentences, plan: EpochPlan) -> np.ndarray:
-    """Count the examples that hold each token."""
+    """Return the number of examples that contain each token."""
     change = np.zeros(text.offsets[-1] + 1, np.int64)
     for start, length in ((plan.start_a, plan.length_a), (plan.start_b, plan.length_b)):
         np.add.at(change, start, 1)
@@ -161,9 +161,10 @@ def test_the_laws_of_next_sentence_pairs(found: list[list[int]], seed: int, shor
     assert (plan.start_b == plan.start_a + plan.length_a)[follows].all()
     other = document(text, plan.start_a) != document(text, plan.start_b)
     assert (other == ~follows).all()
-    # Two sentences at most beyond what fits: the coins of `PretrainingExamples` suffice.
+    # An example exceeds the room by two sentences at most. `PretrainingExamples` draws enough
+    # random bits to truncate that many.
     assert (plan.length_a + plan.length_b <= 3 * ROOM).all()
-    # Too many random Bs are mended; too few are chance.
+    # Surplus random second sentences are replaced. A shortage is left to chance.
     assert plan.label.sum() <= (len(plan) + 1) // 2
     if not plan.dropped:
         assert (covered(text, plan) > 0).all()
@@ -220,7 +221,10 @@ def test_labels_are_half_and_half_even_where_hardly_anything_follows() -> None:
 
 
 def test_one_target_in_ten_is_shorter() -> None:
-    """Sentences of one token show the target: it is the length of the example."""
+    """One example in ten has a shorter target length.
+
+    Sentences of one token make the length of the example equal to its target.
+    """
     plan = plan_of(text_of(*([1] * 60_000,) * 2), "mlm")
     short = plan.length_a[plan.length_a < ROOM]
     expected = 0.1 * (1 - 1 / (ROOM - 1))

@@ -1,4 +1,4 @@
-"""Pairs of texts, each in a row of its own, with what they are to be compared to."""
+"""Pairs of texts, each text in a row of its own, with their targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows are never overfull, hold everything, and are nearly full."""
+"""Sequence packing: rows hold all examples, never overflow, and are nearly full."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def test_no_row_is_overfull_or_empty(lengths: list[int], longer: int, most: int 
 @settings(max_examples=100, deadline=None)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=200), seed=st.integers(0, 9))
 def test_rows_are_a_matter_of_lengths_alone(lengths: list[int], seed: int) -> None:
-    """In another order, the same rows but for which of equally long examples is where."""
+    """Rows depend on lengths alone: a permutation gives rows with the same lengths.
+
+    Only examples of equal length may change places.
+    """
     order = np.random.default_rng(seed).permutation(len(lengths))
     first = fill_rows(np.array(lengths), 64)
     other = fill_rows(np.array(lengths)[order], 64)
@@ -59,7 +62,7 @@ def test_little_is_left_empty(draw, row_length: int, share: float) -> None:
 
 
 def test_rows_are_alike() -> None:
-    """Long and short examples share rows, which so have about as many as others."""
+    """Long and short examples share rows, so that rows hold similar numbers of examples."""
     lengths = np.random.default_rng(0).lognormal(2.35, 0.65, 50_000).astype(int).clip(1, 64) + 2
     counts = np.bincount(fill_rows(lengths, 128))
     assert counts.std() < 0.2 * counts.mean()
@@ -70,7 +73,7 @@ def test_few_examples() -> None:
     assert fill_rows(np.array([8]), 8).tolist() == [0]
     assert sorted(fill_rows(np.array([5, 3, 4, 4]), 8).tolist()) == [0, 0, 1, 1]
     assert fill_rows(np.array([1, 1, 1]), 8, 1).tolist() == [0, 1, 2]
-    rows = fill_rows(np.array([70_000, 5, 65_531]), 2**17)  # more than sixteen bits
+    rows = fill_rows(np.array([70_000, 5, 65_531]), 2**17)  # The row length exceeds 16 bits.
     assert np.bincount(rows).tolist() in ([1, 2], [2, 1])
 
 
@@ -83,12 +86,12 @@ def test_what_cannot_be() -> None:
         fill_rows(np.array([3]), 8, 0)
 
 
-# === Examples of a batch side by side: every token, label, weight and mask finds its place.
+# === Examples in packed rows: each token, label, weight and mask is in its place ===
 
 
 @pytest.fixture
 def batch() -> Any:
-    """Three examples of 3, 2 and 4 tokens, padded to 5."""
+    """Return a batch of three examples with 3, 2 and 4 tokens, padded to 5."""
     lengths = np.array([[3], [2], [4]])
     mask = (np.arange(5) < lengths).astype("int32")
     tokens = (10 * np.arange(1, 4)[:, None] + np.arange(5)).astype("int32")
@@ -136,7 +139,7 @@ def test_everything_finds_its_place(batch: Any) -> None:
     assert y["tags"].tolist() == [[11, 12, 13, 21, 22, 0], [31, 32, 33, 34, 0, 0], nothing]
     assert weights["mlm"].tolist() == [[1, 1, 1, 0], [1, 0, 0, 0], [0] * 4]
     assert weights["label"].tolist() == [[1, 0.5, 0], [2, 0, 0], [0] * 3]
-    # Three rows of three examples: the mean over the rows is that over the examples.
+    # The batch keeps three rows, so that the mean over rows equals the mean over examples.
     assert weights["tags"].tolist() == [[0.5] * 5 + [0], [0.5] * 4 + [0, 0], nothing]
 
 

@@ -1,4 +1,4 @@
-"""Batches of packed rows: every example once in an epoch, the same ones for the same seed."""
+"""Batches of packed rows: each example once in an epoch, and repeatable with a seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" f
 
 
 def supervised(count: int = 100, **options: Any) -> SupervisedExamples:
-    """Example n is made of the id n + 1 alone, so that it is known by its tokens."""
+    """Return examples whose tokens identify them: example n has only the id n + 1."""
     lengths = np.random.default_rng(0).integers(1, 33, count * (options.get("group") or 1))
     ids = [np.full(length, number + 1) for number, length in enumerate(lengths)]
     rows = EncodedTexts.of(ids, [np.arange(len(row)) % 2 for row in ids], pad_id=0)
@@ -48,7 +48,7 @@ def all_of(source: PackedExamples, epoch: int = 0) -> list[Any]:
 
 
 def examples_of(batch: Any) -> list[int]:
-    """The examples of a batch of `supervised`, by their tokens, in order."""
+    """Return the numbers of the examples in a batch of `supervised`, read from their tokens."""
     x, y, weights = batch
     first = np.take_along_axis(x["token_ids"], x["first_positions"], axis=1)
     used = weights["label"] > 0
@@ -142,7 +142,7 @@ def test_without_a_seed_rows_are_in_the_order_of_their_first_examples() -> None:
 
 @pytest.mark.parametrize("loss", ["mlm", "nsp", "sop"])
 def test_pretraining(loss: str) -> None:
-    """The rows hold what the same examples are in rows of their own: tokens, masks, labels."""
+    """Packed pretraining rows hold the tokens, masks and labels of the unpacked examples."""
     source = pretraining(loss)
     rows = packed(source, batch_size=3)
     count = len(source.plan(1))
@@ -176,7 +176,7 @@ def test_pretraining(loss: str) -> None:
                     assert packed_y[loss][row, slot] == y[loss][number]
                     assert packed_weights[loss][row, slot] == 1
     assert found == count
-    assert rows.num_rows(1) < 0.8 * count  # which is what packing is for
+    assert rows.num_rows(1) < 0.8 * count  # Packing must save rows.
 
 
 def test_batches_of_pretraining_are_those_of_their_numbers() -> None:

@@ -1,4 +1,4 @@
-"""Windows lose nothing and fit; offsets cut the text that was given."""
+"""Windows fit and lose no token, and their offsets refer to the original text."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def tokenizer(request: pytest.FixtureRequest, byte_level: Tokenizer) -> Tokenize
 
 
 def plain(text: str) -> str:
-    """As an uncased tokenizer sees a text: lower case, no accents."""
+    """Return the text as an uncased tokenizer sees it: lower case, without accents."""
     letters = unicodedata.normalize("NFD", text.lower())
     return "".join(c for c in letters if unicodedata.category(c) != "Mn")
 
 
 def visible(text: str) -> str:
-    """Without control characters, which a tokenizer drops."""
+    """Return the text without control characters, which a tokenizer drops."""
     return "".join(c for c in text if not unicodedata.category(c).startswith("C"))
 
 
@@ -66,7 +66,8 @@ def test_offsets_cut_the_text(tokenizer: Tokenizer, text: str) -> None:
     pieces = check_pieces(tokenizer, text)
     for index, start, end in zip(pieces.ids, pieces.starts, pieces.ends, strict=True):
         piece = tokenizer.id_to_token(int(index)).removeprefix("##")
-        if tokenizer.lowercase is None:  # bytes: one character may be several pieces
+        # With byte-level BPE one character may become several pieces.
+        if tokenizer.lowercase is None:
             continue
         if piece != "[UNK]":
             same = plain if tokenizer.lowercase else str
@@ -107,18 +108,18 @@ def test_a_space_before_a_word_is_not_of_it(byte_level: Tokenizer) -> None:
     [
         ("Ann, e\u0301 a\u0308\u0301. b", ["e\u0301", "a\u0308\u0301", ".", "b"]),
         ("b\u0301\u0301", ["b\u0301\u0301"]),
-        ("a \u0301b", ["a", "b"]),  # an accent of no letter
+        ("a \u0301b", ["a", "b"]),  # This accent follows a space and no letter.
     ],
 )
 def test_a_letter_keeps_its_accents(text: str, parts: list[str]) -> None:
-    """Those that an uncased tokenizer takes away."""
+    """The offsets of a letter include the accents that an uncased tokenizer strips."""
     pieces = Pieces.of(TOKENIZERS["uncased"], text)
     found = [text[a:b] for a, b in zip(pieces.starts, pieces.ends, strict=True)]
     assert found[-len(parts) :] == parts
 
 
 def read_back(windows, tokenizer: Tokenizer, max_length: int) -> dict[int, list[int]]:
-    """The pieces of each word, of all windows; checks what is around them."""
+    """Return the pieces of each word in all windows, and check the rest of each window."""
     found: dict[int, list[int]] = {}
     last = -1
     for window in windows:
@@ -143,7 +144,7 @@ def read_back(windows, tokenizer: Tokenizer, max_length: int) -> dict[int, list[
 def test_words_are_whole_and_none_is_lost(
     tokenizer: Tokenizer, words: list[str], room: int
 ) -> None:
-    """But for the end of a word that no row holds."""
+    """No window cuts a word or drops one, except that a word longer than a window loses its end."""
     max_length = room + tokenizer.scheme.num_added(1)
     everything = read_back(word_windows(tokenizer, 3, words, max_length=10_000), tokenizer, 10_000)
     windows = word_windows(tokenizer, 3, words, max_length=max_length)
@@ -157,7 +158,7 @@ def test_words_are_whole_and_none_is_lost(
 @settings(max_examples=100, deadline=None)
 @given(words=st.lists(st.sampled_from(SOME), max_size=12))
 def test_the_pieces_of_a_word_are_its_own(words: list[str]) -> None:
-    """A word among others has the pieces that it has alone."""
+    """A word has the same pieces alone and among other words."""
     (window,) = word_windows(CASED, 0, words, max_length=200)
     found = read_back([window], CASED, 200)
     alone = {number: ids for number, ids in enumerate(CASED.text_ids(words)) if ids}
@@ -165,12 +166,13 @@ def test_the_pieces_of_a_word_are_its_own(words: list[str]) -> None:
 
 
 def test_words_fill_a_window_before_the_next_begins() -> None:
-    words = ["a", "wanted", "b", "c", "unaffable", "d"]  # of 1, 2, 1, 1, 3, 1 pieces
+    # These words have 1, 2, 1, 1, 3 and 1 pieces.
+    words = ["a", "wanted", "b", "c", "unaffable", "d"]
     assert [len(ids) for ids in CASED.text_ids(words)] == [1, 2, 1, 1, 3, 1]
     windows = word_windows(CASED, 0, words, max_length=6)
     shown = [window.words[1:-1].tolist() for window in windows]
     assert shown == [[0, 1, 1, 2], [3, 4, 4, 4], [5]]
-    # One that begins a window and does not fit is cut; the next begins with the word after it.
+    # A word longer than a window is cut, and the next window begins with the next word.
     shown = [w.words[1:-1].tolist() for w in word_windows(CASED, 0, words, max_length=4)]
     assert shown == [[0], [1, 1], [2, 3], [4, 4], [5]]
     assert [w.is_first.tolist() for w in windows][1] == [False, True, True, False, False, False]
@@ -188,7 +190,7 @@ def test_words_without_pieces_are_in_no_window(nothing: str) -> None:
 
 
 def reference_windows(length: int, room: int, stride: int) -> list[tuple[int, int]]:
-    """(first, count) as google-research/bert makes them (run_squad.py)."""
+    """Return (first, count) of each window as run_squad.py of google-research/bert does."""
     found, start = [], 0
     while start < length:
         count = min(room, length - start)
@@ -200,7 +202,10 @@ def reference_windows(length: int, room: int, stride: int) -> list[tuple[int, in
 
 
 def reference_owner(spans: list[tuple[int, int]], piece: int) -> int:
-    """The window that shows most around a piece: the lesser side, and a little for its length."""
+    """Return the window in which a piece has the most context.
+
+    As in run_squad.py, the score is the context on the shorter side plus 0.01 times the length.
+    """
     best, owner = float("-inf"), -1
     for number, (first, count) in enumerate(spans):
         if first <= piece < first + count:

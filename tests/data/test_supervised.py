@@ -1,4 +1,4 @@
-"""Batches of labelled examples: each once in an epoch, and the same ones for the same seed."""
+"""Batches of labelled examples: each once in an epoch, and repeatable with a seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bert_keras.errors import DataError
 
 
 def rows_of(lengths: Any) -> EncodedTexts:
-    """Row n is made of the id n + 1 alone, so that it is known by its tokens."""
+    """Return rows whose tokens identify them: row n has only the id n + 1."""
     ids = [np.full(length, number + 1) for number, length in enumerate(lengths)]
     return EncodedTexts.of(ids, [np.arange(len(row)) % 2 for row in ids], pad_id=0)
 
@@ -69,7 +69,7 @@ def test_every_epoch_has_an_order_of_its_own() -> None:
     orders = [labels(source, epoch) for epoch in range(4)]
     for number, order in enumerate(orders):
         assert order not in orders[:number]
-    assert labels(source, 0) == orders[0]  # after it was forgotten
+    assert labels(source, 0) == orders[0]  # The plan of this epoch was dropped from the cache.
     assert [labels(examples(), epoch) for epoch in range(4)] == orders
     assert labels(examples(seed=4), 0) not in orders
 
@@ -116,7 +116,7 @@ def source_width(source: SupervisedExamples, position: int) -> int:
 
 
 def test_batches_are_alike_in_length() -> None:
-    """Padding is a small part of that of batches as they come."""
+    """Batches of examples with similar lengths need little padding."""
     lengths = np.random.default_rng(1).lognormal(3, 0.7, 4000).astype(int).clip(3, 128)
     count = np.arange(len(lengths))
     sources = [
@@ -136,13 +136,13 @@ def test_batches_are_alike_in_length() -> None:
     assert random["padding_share"] > 0.5
     assert none["padding_share"] == pytest.approx(random["padding_share"], abs=0.02)
     assert sorted_["padding_share"] < 0.1 < some["padding_share"] < none["padding_share"]
-    # What is said is what is read.
+    # The reported share is the real share of padding in the batches.
     places = sum(sources[1].batch(2, p)[0]["token_ids"].size for p in range(125))
     assert sorted_["padding_share"] == pytest.approx(1 - lengths.sum() / places)
 
 
 def test_short_and_long_batches_are_mixed() -> None:
-    """Lengths do not grow along an epoch, as they would if batches were left sorted."""
+    """The lengths of batches do not grow along an epoch, although batches are formed by length."""
     source = examples(4000, batch_size=8)
     longest = np.array([source.lengths[batch].max() for batch in source.order(0)])
     halves = longest[: len(longest) // 2].mean(), longest[len(longest) // 2 :].mean()
@@ -266,7 +266,7 @@ def test_numbers_that_do_not_fit() -> None:
         examples(seed=-1).batch(0, 0)
 
 
-# === A validation split is drawn, and leaves rows of one first text together.
+# === A validation split is random, and keeps rows with the same first text together ===
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""JSON lines and Parquet to rows."""
+"""JSON lines, CSV, TSV and Parquet files become rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyP
         rows_of(tmp_path / "a.parquet", ["a"])
 
 
-# === Rows of every format, and every way in which a table cannot be read.
+# === Rows of every format, and each error that reading a table can raise ===
 
 
 def _rows(tmp_path: Path, data: str | bytes, columns: list[str | int], **options: Any) -> list[Any]:
@@ -80,7 +80,10 @@ def test_comma_separated_fields_are_quoted(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.just("x"))))
 def test_what_a_csv_writer_writes_comes_back(rows: list[tuple[str, str]]) -> None:
-    """Each row at its line; line ends within fields as LF."""
+    """Rows that `csv.writer` wrote are read back with their line numbers.
+
+    Line ends within a field become LF.
+    """
     kept = [(text.replace("\0", "").replace("\r", "\n"), other) for text, other in rows]
     text = io.StringIO(newline="")
     writer = csv.writer(text, quoting=csv.QUOTE_ALL)
@@ -103,7 +106,7 @@ def test_files_without_a_header(tmp_path: Path) -> None:
     data = "gj04\t1\t\tA text.\n\ngj04\t0\t*\tB text.\n"
     expected = [(1, ["A text.", "1"]), (3, ["B text.", "0"])]
     assert _rows(tmp_path, data, [3, 1], header=False) == expected
-    # As a command line gives them, and counted from the end.
+    # A column number may be text from a command line, or negative.
     assert _rows(tmp_path, data, ["-1", "1"], header=False) == expected
 
 

@@ -1,4 +1,4 @@
-"""Tags in every scheme, to BIO and back."""
+"""Tags in every scheme are converted to BIO and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.tag_schemes import SCHEMES, detect_scheme, from_bio, to_bio
 from bert_keras.errors import DataError
 
-# A span of three, one alone, two of a type side by side, one of another type behind it.
+# A span of three words, a span of one, two adjacent spans of one type, and one of another type.
 _BIO = "O B-A I-A I-A O B-B O B-A I-A B-A B-B.C-d"
 _SAME = {
     "bio": _BIO,
@@ -36,7 +36,10 @@ _SPANS = st.lists(st.tuples(st.sampled_from(["", "A", "B", "PER.NAM", "x-y"]), s
 
 @given(_SPANS, st.sampled_from(SCHEMES))
 def test_every_scheme_and_back(spans: list[tuple[str, int]], scheme: str) -> None:
-    """A length of 0 stands for a word outside."""
+    """Tags converted to any scheme and back are unchanged.
+
+    A span with a length of 0 stands for a word outside of spans.
+    """
     bio: list[str] = []
     for kind, length in spans:
         dash = f"-{kind}" if kind else ""
@@ -47,7 +50,10 @@ def test_every_scheme_and_back(spans: list[tuple[str, int]], scheme: str) -> Non
 
 @given(st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"])))
 def test_any_bio_has_a_reading(tags: list[str]) -> None:
-    """Only I that begins a span changes, and the spans are those of every scheme."""
+    """Any BIO tags can be read: only an I tag that begins a span is changed, to B.
+
+    The spans are the same in every scheme.
+    """
     bio = to_bio(tags, "bio")
     assert bio == to_bio(tags, "iob1") == to_bio(bio, "bio")
     for before, tag, found in zip(["O", *tags], tags, bio, strict=False):
@@ -73,7 +79,7 @@ def test_schemes_are_told_by_their_letters(tags: str, scheme: str) -> None:
     assert detect_scheme(tags.split()) == scheme
 
 
-# conlleval's reading of spans that are not begun or not ended.
+# conlleval's reading of spans that lack a begin or an end.
 _BROKEN = [
     ("I-A E-A", "tag 0: 'I-A' cannot stand at the start", "B-A I-A"),
     ("O E-A", "tag 1: 'E-A' cannot stand after 'O'", "O B-A"),

@@ -1,4 +1,4 @@
-"""Tables to texts with targets, by problem; the real tables."""
+"""Tables become texts with targets for each kind of problem. Real tables are read too."""
 
 from __future__ import annotations
 

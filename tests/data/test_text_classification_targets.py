@@ -44,7 +44,7 @@ def test_single_labels() -> None:
     assert batches[0][1]["label"].dtype == np.int32
     rows = encode(TOKENIZER, TEXTS, max_length=5)
     np.testing.assert_array_equal(source.rows.token_ids, rows.token_ids)
-    # 5 tokens are not padded to 8, which a model may not have.
+    # Padding 5 tokens to 8 could exceed the positions of the model.
     assert batches[0][0]["token_ids"].shape == (3, 5)
 
 
@@ -101,7 +101,7 @@ def test_weights_that_would_change_nothing() -> None:
 
 
 def test_labels_that_are_none() -> None:
-    for missing in (None, float("nan")):  # as pandas has them
+    for missing in (None, float("nan")):  # pandas marks a missing label with NaN.
         with pytest.raises(DataError, match=r"targets: train.tsv:3 is missing"):
             texts(["a", missing, "b", "c"])
     with pytest.raises(DataError, match=r"train.tsv:4: unknown label 'd'. The labels are a, b"):
@@ -164,7 +164,11 @@ def test_several_whole_numbers_of_a_row() -> None:
 
 
 def test_whole_numbers_mean_the_labels_that_are_whole_numbers() -> None:
-    """Those of `label_names`: rows to compare with may lack the lowest."""
+    """Whole numbers mean the label names with these digits.
+
+    They are not positions among the labels of the data, because a test set may lack the lowest
+    label.
+    """
     found = targets_of(texts([2, 5, 2, 5]), ["1", "2", "5"], "single_label")
     assert found.tolist() == [1, 2, 1, 2]
     with pytest.raises(DataError, match=r"train.tsv:4: unknown label 3. The labels are 1, 2, 5"):
@@ -211,7 +215,7 @@ NAMES = ["O", "B-X", "B-Y", "I-X", "I-Y"]
 
 
 def tagged(source: SupervisedExamples) -> list[list[tuple[str, str]]]:
-    """(piece, tag) of the pieces that count, of each row."""
+    """Return (piece, tag) for the pieces of each row whose weight is not zero."""
     found = []
     for x, y, weights in in_order(source):
         for ids, tags, counts in zip(x["token_ids"], y["tags"], weights["tags"], strict=True):
@@ -238,7 +242,8 @@ def test_tags_stand_at_the_first_piece_of_a_word() -> None:
     assert weights["tags"].dtype == np.float32
     assert y["tags"].shape == weights["tags"].shape == x["token_ids"].shape
     assert not x["segment_ids"].any()
-    np.testing.assert_allclose(np.unique(weights["tags"]), [0, 3 / 7])  # seven words in three rows
+    # Three rows have seven tagged words.
+    np.testing.assert_allclose(np.unique(weights["tags"]), [0, 3 / 7])
 
 
 def test_tags_of_all_pieces_go_on_with_an_entity() -> None:
@@ -253,7 +258,10 @@ def test_tags_of_all_pieces_go_on_with_an_entity() -> None:
 
 
 def test_tags_without_an_inside() -> None:
-    """Parts of speech, and names that only look as if they began something."""
+    """Tags without an inside tag are given unchanged to all pieces of a word.
+
+    Examples are parts of speech, and names that only resemble tags of a span.
+    """
     names = ["B-X", "NOUN-B-Y", "NOUN-I-Y"]
     source = tag_examples(
         TOKENIZER,

@@ -1,4 +1,4 @@
-"""Tagged words in columns: read, refused, written; the real files."""
+"""Tagged words in columns: reading, refusing and writing them. Real files are read too."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_form_of_2003(tmp_path: Path) -> None:
 
 
 def test_characters_in_lines(tmp_path: Path) -> None:
-    """Spaces, wide or not, are words where tabs part the columns; a line of tabs is blank."""
+    """With tabs between columns a space may be a word, and a line of one tab is blank."""
     data = "\ufeff王\tB-PER.NAM\r\n\u3000\tO\r\n \tO\r\n\t\r\n美\tS-GPE\r\n"
     found = _read(tmp_path, data.replace("B-PER.NAM", "S-PER.NAM"))
     assert found.words == (("王", "\u3000", " "), ("美",))
@@ -50,7 +50,10 @@ def test_characters_in_lines(tmp_path: Path) -> None:
 
 
 def test_the_scheme_is_that_of_the_file(tmp_path: Path) -> None:
-    """The first sentence alone could be BIO that is broken, or whole in BMES."""
+    """The tag scheme is detected from the whole file.
+
+    Here the first sentence alone could be malformed BIO or valid BMES.
+    """
     data = "a B-X\nb E-X\n\nc B-X\nd M-X\ne E-X\n"
     assert _read(tmp_path, data).tags == (("B-X", "I-X"), ("B-X", "I-X", "I-X"))
     broken = "a M-X\nb O\n"
