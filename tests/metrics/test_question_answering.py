@@ -1,4 +1,4 @@
-"""Scores of answers, and inputs that are refused before anything is scored."""
+"""Scores of answers, and inputs that are refused before scoring."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_missing_predictions_are_counted() -> None:
     assert text == "2 of 3 questions have no prediction, the first is 'b'"
 
 
-# === SQuAD scores: cases worked out by hand, and a second program on real predictions.
+# === SQuAD scores: cases computed by hand, and a second program on real predictions ===
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,12 @@ def test_missing_predictions_are_counted() -> None:
     [
         ("The  Denver\tBroncos!", "denver broncos"),
         ("an apple a day", "apple day"),
-        ("Athena, theatre and another", "athena theatre and another"),  # whole words only
-        ("u.s.a.", "usa"),  # punctuation leaves no blank
+        # Articles are removed only as whole words.
+        ("Athena, theatre and another", "athena theatre and another"),
+        ("u.s.a.", "usa"),  # Punctuation is removed without a space in its place.
         ("a.m.", "am"),
-        ("A-the", "athe"),  # and goes before the articles
-        ("“the” — cat’s", "“ ” — cat’s"),  # punctuation beyond ASCII stays, and parts words
+        ("A-the", "athe"),  # Punctuation is removed before articles.
+        ("“the” — cat’s", "“ ” — cat’s"),  # Other Unicode punctuation stays and separates words.
         ("$1,000 (about)", "1000 about"),
         ("ÉCOLE\u00a0the\u3000ИВАН", "école иван"),
         ("the", ""),
@@ -89,7 +90,8 @@ def score(answers: list[str], prediction: str, **options: Any) -> tuple[float, f
 
 def test_a_question_scores_its_best_answer() -> None:
     assert score(["Denver Broncos", "The Broncos"], "broncos!") == (100, 100)
-    # Two of three tokens predicted are right, two of two found; a doubled token counts once.
+    # Two of three predicted tokens are right, and both answer tokens are found. A repeated token
+    # counts once.
     exact, f1 = score(["Denver Broncos", "Colts"], "the Denver Denver Broncos")
     assert (exact, f1) == (0, pytest.approx(100 * 2 * (2 / 3) / (2 / 3 + 1)))
     assert score(["Denver"], "Seattle") == (0, 0)
@@ -98,7 +100,7 @@ def test_a_question_scores_its_best_answer() -> None:
 def test_the_versions_differ_where_nothing_is_left_of_an_answer() -> None:
     assert score(["the"], "a") == (100, 0)
     assert score(["the"], "a", version="2.0") == (100, 100)
-    # By 2.0, an answer of which nothing is left does not count beside others.
+    # Version 2.0 drops an answer without words if there are other answers.
     assert score(["the", "cat"], "a") == (100, 0)
     assert score(["the", "cat"], "a", version="2.0") == (0, 0)
 
@@ -135,12 +137,14 @@ TEXTS = {"h1": "cat", "h2": "dog", "n1": "bird", "n2": "mouse"}
 
 def test_questions_above_the_threshold_have_no_answer() -> None:
     doubts = {"h1": 0.4, "h2": 0.1, "n1": 0.5, "n2": 0.9}
-    found = squad_scores(QUESTIONS, TEXTS, doubts, threshold=0.4)  # "higher" leaves h1 in
+    # Only a higher value than the threshold means "no answer", so that h1 keeps its answer.
+    found = squad_scores(QUESTIONS, TEXTS, doubts, threshold=0.4)
     assert (found["exact"], found["HasAns_exact"], found["NoAns_exact"]) == (75, 50, 100)
     assert found["HasAns_f1"] == pytest.approx(100 * (2 / 3 + 1) / 2)
-    # The official threshold is for probabilities, none of which is above 1.
+    # The default threshold, 1, is for probabilities. None of these exceeds it.
     assert squad_scores(QUESTIONS, TEXTS, doubts)["NoAns_exact"] == 0
-    # In order of doubt, exact: 2, then h2 3, h1 3, n1 2, n2 1; F1: 2, 3, 3 2/3, 2 2/3, 1 2/3.
+    # Sums of the scores when the threshold rises to the next value, in the order h2, h1, n1, n2.
+    # Exact: 2, 3, 3, 2, 1. F1: 2, 3, 3 2/3, 2 2/3, 1 2/3.
     assert (found["best_exact"], found["best_exact_thresh"]) == (75, 0.1)
     assert (found["best_f1"], found["best_f1_thresh"]) == (pytest.approx(100 * 11 / 12), 0.4)
 
@@ -150,12 +154,12 @@ def test_the_best_threshold_as_officially() -> None:
         found = squad_scores(QUESTIONS, texts, doubts)
         return found["best_exact"], found["best_exact_thresh"]
 
-    # Nothing beats "no answer" everywhere: the threshold stays 0.
+    # No threshold is better than answering no question, so that the threshold stays 0.
     assert best({"h1": -3.0, "h2": -2.0, "n1": -9.0, "n2": -8.0}) == (50, 0.0)
-    # An empty text costs nothing where there is no answer.
+    # An empty answer is right for a question without an answer.
     doubts = {"h1": -1.0, "h2": -2.0, "n1": -9.0, "n2": -8.0}
     assert best(doubts, TEXTS | {"n1": "", "n2": ""}) == (75, -2.0)
-    # Ties are taken in the order of the scores given.
+    # Equal values keep the order in which they are given.
     assert best({"h2": 1.0, "n1": 1.0, "n2": 1.0, "h1": 1.0}) == (75, 1.0)
     assert best({"n1": 1.0, "n2": 1.0, "h2": 1.0, "h1": 1.0}) == (50, 0.0)
 
@@ -207,7 +211,7 @@ def test_what_is_refused(
 
 
 def second_program(data: dict[str, Any], predictions: dict[str, str]) -> dict[str, float]:
-    """The definition of SQuAD 1.1 once more, written without the module under test."""
+    """Return the SQuAD 1.1 scores, computed without the module under test."""
 
     def words(text: str) -> list[str]:
         marks = {chr(code) for code in range(33, 127) if not chr(code).isalnum()}
@@ -221,7 +225,7 @@ def second_program(data: dict[str, Any], predictions: dict[str, str]) -> dict[st
             if word in left:
                 left.remove(word)
                 common += 1
-        # 2PR / (P + R), where P is common / predicted and R is common / gold.
+        # F1 is 2PR / (P + R), where P = common / predicted and R = common / gold.
         return 2 * common / (len(gold) + len(predicted)) if common else 0.0
 
     exact = f1 = total = 0.0
@@ -238,9 +242,10 @@ def second_program(data: dict[str, Any], predictions: dict[str, str]) -> dict[st
 
 @pytest.mark.data
 def test_stored_predictions(shared_data: Path) -> None:
-    """The logistic regression of the SQuAD paper on 35 articles of the development set.
+    """The stored predictions of a logistic regression get the scores of the second program.
 
-    On all 48 articles the official program finds 40.142 and 50.982.
+    They are those of the SQuAD paper on 35 of the 48 articles in the development set. On all 48
+    articles the official program gives 40.142 and 50.982.
     """
     folder = shared_data / "squad"
     data = json.loads((folder / "split_share_35articles_v1.1.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""CMRC scores: cases worked out by hand from the official definition."""
+"""CMRC scores: cases computed by hand from the official definition."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from bert_keras.metrics.question_answering import cmrc_scores
         ("踢爆", ["踢", "爆"]),
         ("由韩国Nexon开发 2V2", ["由", "韩", "国", "nexon", "开", "发", "2v2"]),
         ("《泡泡堂》，2006年。", ["泡", "泡", "堂", "2006", "年"]),
-        ("New York-Times", ["new", "yorktimes"]),  # marks vanish and part nothing
+        # Punctuation is removed without a space in its place.
+        ("New York-Times", ["new", "yorktimes"]),
         ("3.5 and 10,000, ok.", ["3.5", "and", "10,000", ",", "ok", "."]),
         ("U.S. it's don't (A)", ["u.s.", "it", "'s", "do", "n't", "(", "a", ")"]),
-        ("……", ["……"]),  # the official list has it as two characters, which match none
+        # The official list has this as two characters, so that it never matches one.
+        ("……", ["……"]),
         ('1997–98 "sic."', ["1997", "–", "98", '"', "sic", ".", '"']),
         (" - ", []),
     ],
@@ -36,9 +38,9 @@ def f1(answers: list[str], prediction: str) -> float:
 
 
 def test_f1_is_of_the_longest_common_run() -> None:
-    # 北京 of 北京大学 (4) and of 南北京 (3).
+    # 北京 is 2 of 4 characters in 北京大学, and 2 of 3 in 南北京.
     assert f1(["北京大学"], "南北京") == pytest.approx(100 * 2 * 2 / (4 + 3))
-    # Shared segments that do not stand together do not add up.
+    # Only the longest common run of segments counts.
     assert f1(["北x京"], "北京") == pytest.approx(100 * 2 * 1 / (3 + 2))
     # An English word is one segment.
     assert f1(["Nexon公司"], "nexon") == pytest.approx(100 * 2 * 1 / (3 + 1))
@@ -50,7 +52,7 @@ def test_exact_match_knows_no_marks_and_no_case() -> None:
     questions = [("a", ["《跑跑》"]), ("b", ["Nexon"]), ("c", ["一 二"]), ("d", ["1,000"])]
     texts = {"a": "跑跑。", "b": " NEXON ", "c": "一二", "d": "1000"}
     found = cmrc_scores(questions, texts)
-    assert found["exact"] == 50  # blanks within and ASCII commas count
+    assert found["exact"] == 50  # Exact match ignores neither inner spaces nor ASCII commas.
     assert found["average"] == (found["exact"] + found["f1"]) / 2
 
 
@@ -102,6 +104,6 @@ def test_the_right_answers_score_100(shared_data: Path) -> None:
     found = cmrc_scores(questions, {question: answers[-1] for question, answers in questions})
     assert found["exact"] == found["f1"] == 100
     assert found["total"] == len(questions)
-    # The first character of an answer is all precision, and little recall.
+    # The first character of an answer has full precision and little recall.
     first = cmrc_scores(questions, {question: answers[0][:1] for question, answers in questions})
     assert first["exact"] < first["f1"] < 50

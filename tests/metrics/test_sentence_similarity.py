@@ -1,4 +1,4 @@
-"""Correlations of scores, beside second formulas."""
+"""Correlations of scores, compared with second formulas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bert_keras import metrics
 def test_correlations_by_second_formulas(rows: list[tuple[int, int]]) -> None:
     true, guess = np.array(rows, float).T
     assert metrics.pearson(true, guess) == pytest.approx(np.corrcoef(true, guess)[0, 1], abs=1e-9)
-    # A rank is the mean of the places that equal values share.
+    # A rank is the mean of the positions that equal values share.
     ranks = [
         [(each < x).sum() + ((each == x).sum() + 1) / 2 for x in each] for each in (true, guess)
     ]
@@ -32,6 +32,9 @@ def test_correlations_by_second_formulas(rows: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize("score", [metrics.pearson, metrics.spearman])
 @pytest.mark.parametrize("odd", [[2.0, 2.0, 2.0], [1.0, np.nan, 2.0], [1.0, np.inf, 2.0]])
 def test_correlations_that_are_not_defined(score: Callable[..., float], odd: list[float]) -> None:
-    """Nothing warns: here warnings are errors."""
+    """An undefined correlation is NaN, without a warning.
+
+    Warnings are errors in these tests.
+    """
     assert math.isnan(score(odd, [1.0, 2.0, 3.0]))
     assert math.isnan(score([1.0, 2.0, 3.0], odd))

@@ -1,4 +1,4 @@
-"""Labels and numbers: cases by hand, second formulas, and what is not defined."""
+"""Metrics of labels and numbers: cases computed by hand, second formulas, undefined cases."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ GUESS = ["cat", "dog", "dog", "dog", "cat", "dog"]
 def test_labels_by_hand() -> None:
     assert metrics.accuracy(TRUE, GUESS) == 0.5
     assert metrics.f1(TRUE, GUESS, "micro") == 0.5
-    # cat: 1 of 2 and 1 of 2; dog: 2 of 4 and 2 of 3; bird: never predicted.
+    # Precision and recall. cat: 1 of 2 and 1 of 2. dog: 2 of 4 and 2 of 3. bird: never predicted.
     dog = 2 * 2 / (4 + 3)
     assert metrics.f1(TRUE, GUESS) == pytest.approx((0.5 + dog + 0) / 3)
     assert metrics.f1([1, 0, 1, 1], [1, 1, 1, 0], "binary") == pytest.approx(2 / 3)
     assert metrics.f1(["y", "n", "y"], ["y", "n", "n"], "binary", positive="n") == pytest.approx(
         2 / 3
     )
-    # As pandas has them.
+    # pandas gives arrays of objects.
     true, guess = (np.array(labels, object) for labels in (["y", "n", "y"], ["y", "n", "n"]))
     assert metrics.f1(true, guess, "binary", positive="n") == pytest.approx(2 / 3)
     assert metrics.accuracy(true, ["y", "n", "n"]) == pytest.approx(2 / 3)
-    # sqrt(TP TN FP FN ...) of Matthews, 1975: TP 2, TN 0, FP 1, FN 1.
+    # Matthews (1975): TP 2, TN 0, FP 1, FN 1.
     assert metrics.matthews([1, 0, 1, 1], [1, 1, 1, 0]) == pytest.approx(-1 / 3)
 
 
@@ -61,7 +61,7 @@ def test_labels_by_second_formulas(rows: list[tuple[int, int]]) -> None:
     np.testing.assert_array_equal(metrics.confusion_matrix(true, guess), table)
     assert metrics.accuracy(true, guess) == pytest.approx(right.sum() / len(rows))
     assert metrics.f1(true, guess) == pytest.approx((2 * right / (wanted + predicted)).mean())
-    # Gorodkin, 2004: the correlation of two assignments to K classes.
+    # Gorodkin (2004): the correlation of two assignments to K classes.
     centred = [np.eye(3)[each] - np.eye(3)[each].mean(0) for each in (true, guess)]
     product = (centred[0] * centred[1]).sum()
     size = math.sqrt((centred[0] ** 2).sum() * (centred[1] ** 2).sum())
@@ -72,7 +72,7 @@ def test_labels_by_second_formulas(rows: list[tuple[int, int]]) -> None:
 def test_several_labels() -> None:
     true = [("a", "b"), (), ("b",), ("c",)]
     guess = [("b",), ("a",), ("b", "c"), ()]
-    # a: 0 right of 1 and 1; b: 2 of 2 and 2; c: 0 of 1 and 1.
+    # True positives, then predicted and true counts. a: 0, 1, 1. b: 2, 2, 2. c: 0, 1, 1.
     assert metrics.multi_label_f1(true, guess) == pytest.approx(2 * 2 / (4 + 4))
     assert metrics.multi_label_f1(true, guess, "macro") == pytest.approx(1 / 3)
     assert metrics.multi_label_f1(true, guess, "macro", list("abcd")) == pytest.approx(1 / 4)
@@ -81,14 +81,17 @@ def test_several_labels() -> None:
     macro = metrics.multi_label_f1(one, other, "macro")
     assert macro == metrics.multi_label_f1(true, guess, "macro")
     assert metrics.multi_label_f1([(), ()], [(), ()]) == 0.0
-    # One column is one label, whose 0 is none.
+    # One column is one label, and 0 means that the label is absent.
     one, other = np.array([[1], [0], [0], [1]]), np.array([[1], [1], [0], [0]])
     assert metrics.multi_label_f1(one, other, "macro") == pytest.approx(0.5)
     assert metrics.multi_label_f1(one, other, "micro") == pytest.approx(0.5)
 
 
 def test_labels_that_are_constant() -> None:
-    """Nothing warns: here warnings are errors."""
+    """Constant labels give a defined value, without a warning.
+
+    Warnings are errors in these tests.
+    """
     assert metrics.matthews([1, 0, 1], [1, 1, 1]) == 0.0
     assert metrics.matthews([1, 1], [1, 1]) == 0.0
     assert metrics.f1([0, 0], [0, 0], "binary") == 0.0

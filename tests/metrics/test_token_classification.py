@@ -1,4 +1,4 @@
-"""Entities: cases by hand, seqeval's answers, and the counts of CoNLL 2003."""
+"""Entity scores: cases computed by hand, seqeval's answers, and the counts of CoNLL 2003."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PREFIXES = {
 
 @pytest.fixture(scope="session")
 def seqeval() -> Any:
-    """The library to compare with; its import may warn of its own dependencies."""
+    """Return the module `seqeval`. Warnings of its imports are ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pytest.importorskip("seqeval.metrics.v1")
@@ -105,7 +105,7 @@ def test_scores_that_are_refused() -> None:
 
 
 def sentences(scheme: str | None, count: int) -> st.SearchStrategy[list[Any]]:
-    """True and predicted tags of `count` sentences, of equal lengths, mostly malformed."""
+    """Return a strategy for true and predicted tags of sentences, most of them malformed."""
     tags = ["O", *(f"{prefix}{label}" for prefix in PREFIXES[scheme] for label in ("-X", "-Y", ""))]
     words = st.lists(st.tuples(st.sampled_from(tags), st.sampled_from(tags)), max_size=8)
     pair = words.map(lambda rows: ([true for true, _ in rows], [guess for _, guess in rows]))
@@ -114,7 +114,11 @@ def sentences(scheme: str | None, count: int) -> st.SearchStrategy[list[Any]]:
 
 @pytest.mark.parametrize("scheme", PREFIXES)
 def test_seqeval_finds_the_same(seqeval: Any, scheme: str | None) -> None:
-    """200 examples of 5 pairs of sentences for each of 7 schemes: 14,000 sequences of tags."""
+    """The seqeval library gives the same entities and scores.
+
+    It is compared on 200 examples of 5 pairs of sentences for each of 7 schemes, which are 14,000
+    sequences of tags.
+    """
     kind, metrics = scheme and getattr(seqeval.scheme, scheme), seqeval.metrics
     compared = 0
 
@@ -153,7 +157,10 @@ def test_seqeval_finds_the_same(seqeval: Any, scheme: str | None) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("scheme", [None, "IOB1"])
 def test_the_entities_of_conll_2003(shared_data: Path, scheme: str | None) -> None:
-    """As many as Tjong Kim Sang and De Meulder, 2003, count in the development set (table 2)."""
+    """The entity counts of the development set are those of table 2 in the paper.
+
+    The paper is by Tjong Kim Sang and De Meulder (2003).
+    """
     text = (shared_data / "conll2003" / "eng.testa").read_text(encoding="utf-8")
     sentences = [
         [line.split()[-1] for line in part.splitlines()] for part in text.split("\n\n") if part

@@ -1,4 +1,4 @@
-"""Every rate of every schedule."""
+"""Learning rates of each schedule, and learning rates by layer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.contracts import TINY, numpy
 def _plain_rate(
     step: int, rate: float, total: int, warmup: int, schedule: str, final: float, power: float
 ) -> float:
-    """The rate of update number `step`, from 0, as one would write it down."""
+    """Return the rate of update `step`, counted from 0, by plain formulas."""
     if step < warmup:
         return rate * (step + 1) / warmup
     left = 1.0 - min((step - warmup) / max(total - warmup, 1), 1.0)
@@ -52,7 +52,7 @@ def test_schedule(schedule: str, total: int, warmup: int, gradient_accumulation_
         for batch in batches
     ]
     for each in (rate, rebuilt):
-        # Schedules are elementwise: all steps at once.
+        # Schedules are elementwise, so that one call computes all steps.
         found = numpy(each(keras.ops.convert_to_tensor(batches, "int32")))
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
 
@@ -64,7 +64,7 @@ def test_schedule_by_hand():
 
 
 def _paper_s_rate(step: int, rate: float, total: int, cut_frac: float, ratio: float) -> float:
-    """Howard & Ruder (2018), equation 3."""
+    """Return the rate by equation 3 of Howard and Ruder (2018)."""
     cut = math.floor(total * cut_frac)
     p = step / cut if step < cut else 1 - (step - cut) / (cut * (1 / cut_frac - 1))
     return rate * (1 + p * (ratio - 1)) / ratio
@@ -93,7 +93,10 @@ def test_slanted_triangular(cut_frac: float, ratio: float, gradient_accumulation
 
 @pytest.mark.parametrize("total", [1, 5, 19, 29])
 def test_slanted_triangular_of_any_length(total: int):
-    """If the cut falls between two steps, the paper's formula goes below zero."""
+    """The schedule has no negative rates if the peak lies between two steps.
+
+    The formula of the paper goes below zero in this case.
+    """
     rate = WarmupDecay(1.0, total, schedule="slanted_triangular", ratio=10.0)
     found = numpy(rate(keras.ops.arange(total + 5)))
     cut = max(total // 10, 1)
@@ -128,8 +131,8 @@ def test_bad_values(values: dict[str, Any], message: str):
         WarmupDecay(1e-3, **{"total_steps": 10, **values})
 
 
-# === Rates by layer: against AdamW written down in NumPy, saved, resumed, and not paid for
-# unused.
+# === Learning rates by layer: compared with AdamW in NumPy, saved, resumed, and free of cost if
+# they are not used ===
 
 
 _CONFIG = TINY.replace(num_layers=2, vocab_size=12, dropout=0.1)
@@ -146,7 +149,7 @@ def _optimizer(name: str = "adamw", **values: Any) -> Any:
 
 
 def _depth(path: str) -> int:
-    """As one would write it down for two blocks."""
+    """Return the depth of a variable in a model of two blocks, counted from the head."""
     first = path.split("/")[0]
     return {"embeddings": 3, "block_0": 2, "block_1": 1, "pooler": 0, "label": 0}[first]
 
@@ -163,7 +166,10 @@ def _apply(optimizer: Any, task: keras.Model, first: int, last: int) -> None:
 
 
 def _by_hand(task: keras.Model, steps: int, share: Any) -> dict[str, np.ndarray]:
-    """AdamW (Loshchilov & Hutter, 2019) with a rate of each variable's own, in float64."""
+    """Return the weights after AdamW (Loshchilov & Hutter, 2019) in float64.
+
+    Each variable has its own learning rate.
+    """
     found = {}
     for index, variable in enumerate(task.trainable_variables):
         value = numpy(variable).astype("float64")
@@ -205,7 +211,7 @@ def test_against_numpy(values: dict[str, Any], share: Any):
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_scales_its_step(name: str):
-    """The first step of a layer is its share of the step without rates by layer."""
+    """The first step of each layer is the fraction of the plain step that `layer_decay` gives."""
     plain, decayed = _task(), _task()
     before = contracts.weights(plain)
     _apply(_optimizer(name), plain, 0, 1)
@@ -214,13 +220,16 @@ def test_every_optimizer_scales_its_step(name: str):
         step, smaller = value - before[path], contracts.weights(decayed)[path] - before[path]
         if not _depth(path):
             np.testing.assert_array_equal(smaller, step)
-        else:  # decay of weights comes first, and LAMB measures what it leaves
+        else:  # Weight decay is applied first, and LAMB measures the decayed weights.
             np.testing.assert_allclose(smaller, step * 0.5 ** _depth(path), rtol=0.1, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_layers_wait_for_their_turn_in_fit(name: str):
-    """With compiled steps and accumulation: bit for bit as before, until their update."""
+    """In `fit` a layer keeps its exact weights until it is unfrozen.
+
+    The steps are compiled, and gradients are accumulated.
+    """
     task = _task()
     before = contracts.weights(task)
     task.compile(
@@ -255,7 +264,10 @@ def test_it_survives_the_config_and_a_reload(tmp_path):
 
 
 def test_it_resumes_exactly(tmp_path):
-    """Before a layer's turn and within it, within an accumulated step too."""
+    """Training resumes exactly within the accumulation of gradients.
+
+    It does so before and after a layer is unfrozen.
+    """
 
     def new_task() -> Any:
         task = _task()
@@ -281,7 +293,7 @@ def test_depths_of_shared_blocks_and_other_models():
     assert found["block_1/attention/query/kernel"] == 1
     assert found["block_0/feedforward/output/bias"] == 2
     assert found["embeddings/token/embeddings"] == 3
-    # Embeddings that are not trained, and an encoder within something else.
+    # The embeddings are not trained, and the encoder is part of another model.
     assert depths(["outer/block_11/a", "outer/block_0/a", "b"]) == (1, 12, 0)
 
 
@@ -293,7 +305,7 @@ def test_a_model_without_blocks():
 
 
 def test_what_is_not_used_costs_nothing(monkeypatch):
-    """All variables go into one update, and no shares are made."""
+    """Without learning rates by layer, one update takes all variables."""
     optimizer, calls = _optimizer(), []
     kinds = type(optimizer).mro()
     after = kinds[kinds.index(LayerRates) + 1 :]
@@ -315,7 +327,10 @@ def test_what_is_not_used_costs_nothing(monkeypatch):
 
 
 def test_a_layer_without_weights_that_decay():
-    """PyTorch's update of many variables takes no empty list."""
+    """A layer may have no weights that decay.
+
+    PyTorch's update of many variables refuses an empty list.
+    """
     task = _task()
     for variable in task.variables:
         variable.trainable = variable.name == "bias" or variable.path.startswith("label")

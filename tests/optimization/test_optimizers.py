@@ -1,4 +1,4 @@
-"""Weight decay and its exclusions, clipping, accumulation, averages."""
+"""Optimizers: weight decay and its exclusions, clipping, accumulation, averages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def _constant(name: str = "adamw", **values: Any) -> keras.optimizers.Optimizer:
 
 
 def _decayed(optimizer: keras.optimizers.Optimizer, model: keras.Model) -> set[str]:
-    """The variables that one step without gradients changes; all shrink by rate times decay."""
+    """Return the paths of the variables that a step with zero gradients changes.
+
+    Each of them must shrink by the learning rate times the weight decay.
+    """
     changed = set()
     for variable in model.trainable_variables:
         variable.assign(np.ones(variable.shape, "float32"))
@@ -114,7 +117,10 @@ def _apply(optimizer: keras.optimizers.Optimizer, variables: list, *gradients: l
 
 
 def test_one_step_of_adamw():
-    """With bias correction; epsilon is added before it (Kingma & Ba, 2015, end of §2)."""
+    """AdamW corrects the bias of its moments (Kingma & Ba, 2015, end of §2).
+
+    Epsilon is added to the root of the uncorrected second moment.
+    """
     gradient = np.array([0.3, -0.4])
     optimizer = _constant(weight_decay=0.0, clip_norm=None, epsilon=0.2)
     found = _apply(optimizer, _variables(1), [gradient])
@@ -125,7 +131,7 @@ def test_one_step_of_adamw():
 
 @pytest.mark.parametrize(("clip_norm", "norm"), [(None, 13.0), (1.0, 1.0), (20.0, 13.0)])
 def test_clips_the_norm_of_all_gradients(clip_norm: float | None, norm: float):
-    # An epsilon that swamps the second moment makes the step linear in the gradient.
+    # An epsilon far larger than the second moment makes the step linear in the gradient.
     optimizer = _constant(weight_decay=0.0, clip_norm=clip_norm, epsilon=1e6)
     gradients = np.array([[3.0, 4.0], [0.0, 12.0]])
     found = _apply(optimizer, _variables(), list(gradients))
@@ -157,7 +163,7 @@ def test_average_of_the_weights():
         average = value if average is None else 0.9 * average + 0.1 * value
     assert average is not None
     assert np.abs(numpy(variables[0]) - average).max() > 1e-2
-    optimizer.finalize_variable_values(variables)  # what `fit` does at its end
+    optimizer.finalize_variable_values(variables)  # `fit` calls this at its end.
     np.testing.assert_allclose(numpy(variables[0]), average, rtol=1e-5)
 
 
@@ -182,7 +188,10 @@ def test_the_rate_follows_the_updates():
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_backend_s_own_update_is_kept(name: str):
-    """On PyTorch, Keras's AdamW updates all variables in one call."""
+    """Optimizers keep the backend's own update of Keras.
+
+    On PyTorch, the AdamW of Keras updates all variables in one call.
+    """
     ours = make_optimizer(1e-3, total_steps=10, name=name)
     keras_s = {
         "adamw": keras.optimizers.AdamW,
@@ -198,7 +207,7 @@ def test_muon_steps_all_directions_of_a_matrix_alike():
     optimizer = _constant("muon", weight_decay=0.0, clip_norm=None, epsilon=1e-12)
     before = {variable.path: numpy(variable) for variable in task.trainable_variables}
     rng = np.random.default_rng(0)
-    # Gradients with directions of very different strength.
+    # The singular values of each gradient differ by a factor of up to 1,000.
     gradients = [
         rng.standard_normal(v.shape) * np.logspace(0, -3, v.shape[-1])
         for v in task.trainable_variables
@@ -209,7 +218,7 @@ def test_muon_steps_all_directions_of_a_matrix_alike():
     for variable in task.trainable_variables:
         step = before[variable.path] - numpy(variable)
         adam_s = len(variable.shape) < 2 or "embeddings" in variable.path or "nsp" in variable.path
-        if adam_s:  # the first step of Adam is the sign of the gradient
+        if adam_s:  # The first step of Adam has the sign of the gradient.
             np.testing.assert_allclose(np.abs(step), 0.1 / 3, rtol=0.2)
         else:
             strengths = np.linalg.svd(step / 0.1, compute_uv=False)
@@ -240,10 +249,10 @@ def test_callbacks_set_the_constant_rate() -> None:
         assert float(rate) == pytest.approx(expected)
 
 
-# === Decay in the step: Keras's own numbers, and no weight held twice.
+# === Weight decay within the step: the numbers of Keras, and no copy of all weights ===
 
 
-# Ours, what Keras itself makes instances of, and what both are told.
+# Our class, the class of Keras, and the options of each.
 KINDS: list[tuple[Any, Any, dict[str, Any], dict[str, Any]]] = [
     (AdamW, keras.optimizers.AdamW, {}, {}),
     (Lamb, keras.optimizers.Lamb, {}, {}),
@@ -291,7 +300,10 @@ def test_same_weights_as_keras(
 
 @pytest.mark.parametrize("kind", [AdamW, Lamb, Muon])
 def test_a_model_of_which_no_variable_decays(kind: Any) -> None:
-    """Of a quantised model only biases and scales train; Keras's step fails then on PyTorch."""
+    """A model without variables that decay can be trained.
+
+    A quantised model trains only biases and scales. With it the step of Keras fails on PyTorch.
+    """
     bias = keras.Variable(np.ones(3, "float32"), name="bias")
     optimizer = kind(1e-2, weight_decay=0.1, undecayed=("bias",))
     optimizer.build([bias])
@@ -304,7 +316,11 @@ def test_a_model_of_which_no_variable_decays(kind: Any) -> None:
 )
 @pytest.mark.parametrize("kind", [AdamW, Lamb, Muon])
 def test_no_weight_decays_before_its_gradient_is_known(kind: Any) -> None:
-    """Else its old value, which the step still reads, is copied first: all weights twice."""
+    """A weight decays only after its gradient is known.
+
+    Otherwise TensorFlow copies the old weights, which the step still reads, and memory holds all
+    weights twice.
+    """
     import tensorflow as tf
 
     weights = keras.Variable(np.ones((3, 2), "float32"), name="kernel")
@@ -322,15 +338,15 @@ def test_no_weight_decays_before_its_gradient_is_known(kind: Any) -> None:
         for each in graph.get_operations()
         if each.type.startswith(("Assign", "ResourceApply")) and each.inputs[0].op is handle
     ]
-    assert len(writes) > 1  # the decay and the step
+    assert len(writes) > 1  # Weight decay and the step each write the weights.
     for each in writes:
         assert "gradient" in _before(each)
-        if each.type == "AssignSubVariableOp":  # what is taken off takes as much room
+        if each.type == "AssignSubVariableOp":  # The decrement is as large as the weights.
             assert "gradient" in _before(each.inputs[1].op)
 
 
 def _before(operation: Any) -> set[str]:
-    """Names of the operations that are done before this one."""
+    """Return the names of the operations that must run before this one."""
     found: set[str] = set()
     left = [operation]
     while left:

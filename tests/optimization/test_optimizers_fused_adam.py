@@ -1,4 +1,4 @@
-"""Adam's step in one kernel: Keras's own numbers, whatever lies in memory."""
+"""Adam's step in one kernel gives the numbers of Keras."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from bert_keras.optimization import AdamW
 from tests.contracts import numpy
 
-# The class that Keras itself makes instances of here.
+# `keras.optimizers.AdamW` makes instances of a class of the backend.
 _KERAS = type(keras.optimizers.AdamW())
 
 
@@ -53,13 +53,13 @@ def test_same_weights_as_keras(values: dict[str, Any]):
 
 
 def test_same_moments_as_keras():
-    """So that a run begun with either goes on with the other."""
+    """The moments are those of Keras, so that either class can resume a run of the other."""
     ours, theirs = AdamW(1e-2), _KERAS(1e-2)
     for optimizer in (ours, theirs):
         variables = [keras.Variable(value) for value in _values(0, (4, 3))]
         _steps(optimizer, variables, lambda step: _values(step + 1, (4, 3)), 5)
     for a, b in zip(ours.variables, theirs.variables, strict=True):
-        # TensorFlow's kernel has 1 - beta_2 from the rounded beta_2.
+        # TensorFlow's kernel computes 1 - beta_2 from the rounded beta_2.
         np.testing.assert_allclose(numpy(a), numpy(b), rtol=2e-5, atol=1e-7)
 
 
@@ -72,7 +72,10 @@ def test_a_norm_that_is_not_finite_is_seen():
 
 
 def test_tables_of_which_few_rows_are_read():
-    """TensorFlow's gradient of a table lists rows; all other rows move too, by their momentum."""
+    """With sparse gradients each row moves by its momentum, also a row without a gradient.
+
+    TensorFlow's gradient of an embedding table lists only the rows that were read.
+    """
     table = keras.layers.Embedding(9, 4)
     model = keras.Sequential([table, keras.layers.GlobalAveragePooling1D()])
     other = keras.models.clone_model(model)
@@ -81,7 +84,8 @@ def test_tables_of_which_few_rows_are_read():
     other.set_weights(model.get_weights())
     for each, kind in ((model, AdamW), (other, _KERAS)):
         each.compile(kind(1e-2, global_clipnorm=1.0), "mse")
-        # Where a token comes twice, Keras's norm on TensorFlow is another; see below.
+        # The global norm of Keras on TensorFlow is wrong if a token occurs twice. The next test
+        # checks ours.
         twice = 5 if keras.backend.backend() == "tensorflow" else 1
         for row in ([1, twice], [2, 3], [4, 1]):
             each.train_on_batch(np.array([row]), np.ones((1, 4), "float32"))
@@ -90,7 +94,10 @@ def test_tables_of_which_few_rows_are_read():
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="slices of its backend")
 def test_a_row_that_is_read_twice_counts_once_in_the_norm():
-    """Keras's norm takes the parts of such a row for rows, and so is too small or too large."""
+    """A table row that is read twice counts once in the global norm.
+
+    Keras counts each part of its gradient as a row, so that its norm is wrong.
+    """
     import tensorflow as tf
 
     parts = tf.IndexedSlices(

@@ -1,4 +1,4 @@
-"""An optimizer loaded from a `.keras` file or a training checkpoint goes on as the saved one."""
+"""An optimizer from a `.keras` file or a training checkpoint continues as the saved one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _ours(**options: Any) -> Callable[[], Any]:
 
 
 def _scaled(**options: Any) -> Callable[[], Any]:
-    # The scale moves within the steps of a test.
+    # A small growth period changes the loss scale within the steps of a test.
     return lambda: keras.optimizers.LossScaleOptimizer(
         _ours(**options)(), initial_scale=2.0**10, dynamic_growth_steps=2
     )
 
 
-# Name -> dtype policy, a maker of the optimizer, and endings of names of its variables.
+# Name: dtype policy, function that makes the optimizer, suffixes of its variables' names.
 CASES: dict[str, tuple[str, Callable[[], Any], set[str]]] = {
     "adamw": ("float32", _ours(), {"momentum", "velocity"}),
     "lamb": ("float32", _ours(name="lamb"), {"momentum", "velocity"}),
@@ -47,17 +47,21 @@ CASES: dict[str, tuple[str, Callable[[], Any], set[str]]] = {
         {"scale", "counter", "average", "accumulator"},
     ),
 }
-STEPS = 3  # odd: between two updates of two batches, and between two growths of the scale
+# An odd number ends between two updates of two batches, and between two growths of the scale.
+STEPS = 3
 
 
 @functools.cache
 def _model(policy: str, number: int) -> MaskedLM:
-    del number  # of models of one policy
+    del number  # The number is only a key of the cache, for several models of one policy.
     return MaskedLM(BertEncoder(CONFIG, dtype=policy))
 
 
 def _compiled(name: str, number: int) -> MaskedLM:
-    """Return a model with new weights and a new optimizer. Making a model takes longer."""
+    """Return a model with new weights and a new optimizer.
+
+    The model itself is cached, because building one takes longer.
+    """
     policy, make, _ = CASES[name]
     task = contracts.as_trained(_model(policy, number), seed=number)
     task.compile(make(), **task.loss_and_metrics())
@@ -66,14 +70,15 @@ def _compiled(name: str, number: int) -> MaskedLM:
 
 
 def _step(task: Any, number: int) -> None:
-    """Take a step by gradients that are made up: compiling a step would take long."""
+    """Apply random gradients, because compiling a real step would take long."""
     generator = np.random.default_rng(number)
     gradients = [generator.normal(size=each.shape) for each in task.trainable_variables]
     gradients = [keras.ops.convert_to_tensor(each, "float32") for each in gradients]
     if keras.backend.backend() != "jax":
         task.optimizer.apply(gradients)
         return
-    # As `fit` does it on JAX: there a scaled loss has no step that keeps its state by itself.
+    # On JAX `fit` also calls `stateless_apply`. A scaled loss has no other step that keeps its
+    # state.
     variables = [task.trainable_variables, task.optimizer.variables]
     weights, state = ([each.value for each in group] for group in variables)
     values = task.optimizer.stateless_apply(state, gradients, weights)
@@ -83,7 +88,7 @@ def _step(task: Any, number: int) -> None:
 
 
 def _values(task: Any) -> dict[str, bytes]:
-    """Return the values of a model and of its optimizer, by place and name."""
+    """Return the bytes of each variable of the model and optimizer, by position and name."""
     variables = [*task.weights, *task.optimizer.variables]
     return {
         f"{place} {variable.name} {variable.dtype}": np.asarray(numpy(variable)).tobytes()
@@ -108,7 +113,7 @@ def test_every_optimizer_is_here() -> None:
     assert set(OPTIMIZERS) <= set(CASES)
 
 
-# "all" has these together.
+# The case "all" combines these.
 ONE_BY_ONE = ("average", "accumulation", "loss scale")
 
 
@@ -121,7 +126,7 @@ def test_a_loaded_optimizer_goes_on(name: str, tmp_path: Path) -> None:
     for number in range(STEPS):
         _step(task, number)
     saved = _values(task)
-    # What has not moved could not be seen to be lost.
+    # The test could not see the loss of a variable that has not changed.
     moved = {key.split()[1].split("_")[-1] for key in saved if saved[key] != first[key]}
     assert moved >= {"iteration", *CASES[name][2]}
     loaded = [way(task, name, tmp_path) for way in (_from_file, _from_checkpoint)]

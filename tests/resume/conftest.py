@@ -1,4 +1,4 @@
-"""A tiny model with every kind of state, and what "the same, bit for bit" means."""
+"""Fixtures: a tiny model with each kind of state, and a snapshot of all its bits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZE = 4
 
 
 def _build(seed: int = 0, optimizer: Any = None, **compile_options: Any) -> keras.Model:
-    """Dense, dropout (its seed is part of the state), moving statistics; automatic names."""
+    """Return a compiled model with dropout seeds, moving statistics and automatic names."""
     start = [keras.initializers.GlorotUniform(seed=n) for n in range(2)]
     inputs = keras.Input((SIZE,))
     x = keras.layers.Dense(6, activation="relu", kernel_initializer=start[0])(inputs)
@@ -29,7 +29,7 @@ def _build(seed: int = 0, optimizer: Any = None, **compile_options: Any) -> kera
 
 
 def _train(model: keras.Model, first: int, last: int) -> None:
-    """Runs the steps `first + 1 … last`; step n has the same batch in every run."""
+    """Run the steps `first + 1` to `last`. Step n has the same batch in every run."""
     for step in range(first, last):
         generator = np.random.default_rng(step)
         x = generator.normal(size=(4, SIZE)).astype("float32")

@@ -1,4 +1,4 @@
-"""Saving and stopping from within `fit`."""
+"""Saving and stopping within `fit`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from bert_keras.errors import NumericError
 from bert_keras.resume import SaveCheckpoint, StopOnSignal, TrainingCheckpoints
 
-STEPS = 3  # in one epoch
+STEPS = 3  # These are the steps of one epoch.
 BATCH = 2
 
 
@@ -21,7 +21,7 @@ def _state(epochs):
 
 
 class At(keras.callbacks.Callback):
-    """Does something after a step, counted in the whole run."""
+    """Callback that calls a function after a step, counted over the whole run."""
 
     def __init__(self, step, action):
         super().__init__()
@@ -84,7 +84,8 @@ def test_a_signal_ends_the_epoch_and_the_run_can_go_on(tmp_path, build, snapshot
     assert stop.signal is None
     assert stop.exit_code == 0
     assert snapshot(resumed) == snapshot(whole)
-    # What is kept for a longer run is the state before Keras puts the averaged weights in place.
+    # At its end `fit` replaces the weights by their averages. The checkpoint for a longer run has
+    # the state before that.
     checkpoints.restore(resumed)
     kept.restore(whole)
     assert snapshot(resumed) == snapshot(whole)
@@ -92,7 +93,10 @@ def test_a_signal_ends_the_epoch_and_the_run_can_go_on(tmp_path, build, snapshot
 
 @pytest.fixture
 def interruptible():
-    """SIGINT raises, also where the tests run in the background of a shell, which ignores it."""
+    """Make SIGINT raise KeyboardInterrupt.
+
+    A shell that starts the tests in the background ignores SIGINT.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -157,7 +161,10 @@ def test_an_epoch_cut_short_is_not_saved(tmp_path, build, every, expected):
 
 
 def test_a_model_can_be_restored_within_fit(tmp_path, build, snapshot):
-    """On JAX the values live in the trainer there: it must take up those that are assigned."""
+    """A model can be restored within `fit`.
+
+    On JAX the trainer holds the values during `fit`, and must take over the restored ones.
+    """
     model = build()
     checkpoints = TrainingCheckpoints(tmp_path)
     _fit(model, 1, [SaveCheckpoint(checkpoints, state=_state)])

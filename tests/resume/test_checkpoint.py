@@ -1,4 +1,4 @@
-"""The protocol: what is on the disk after saving, failing, dying and damage."""
+"""Training checkpoints on disk after saving, failures, kills and damage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = (
     "state.json",
     "MANIFEST.json",
 )
-CALLS = ("fsync", "rename", "replace", "rmdir", "unlink")  # those that change the disk
+CALLS = ("fsync", "rename", "replace", "rmdir", "unlink")  # These calls change the disk.
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ def _names(folder):
 
 
 def _interrupt(monkeypatch, point, error, for_good):
-    """Makes the call number `point` that changes the disk fail, and all later ones if `for_good`.
+    """Make the disk call number `point` raise, and all later ones too if `for_good`.
 
     Returns:
-        An object whose `left` is negative once that point has been reached.
+        An object whose `left` is negative once that call was reached.
     """
     counter = SimpleNamespace(left=point)
 
@@ -141,13 +141,13 @@ def test_damage_falls_back_by_name(tmp_path, model, train, snapshot, file, damag
     train(model, 1, 2)
     newest = checkpoints.save(model, {"step": 250})
     damage(newest / file)
-    # A flipped digest in the manifest looks like damage to the file that it belongs to.
+    # A changed digest in the manifest looks like damage of the file that it describes.
     named = newest if (file, damage) == ("MANIFEST.json", _flip) else f"{newest / file}: "
     message = re.escape(f"{named}") + ".*step 250 to step 100; steps to repeat: 150"
     with pytest.warns(UserWarning, match=message):
         assert checkpoints.restore(model) == {"step": 100}
     assert snapshot(model) == good
-    # Training goes on from there; the damaged one must not count as a checkpoint again.
+    # Training continues at step 100. The damaged folder must not count as a checkpoint later.
     checkpoints.save(model, {"step": 200})
     assert _names(tmp_path) == ["step-00000100", "step-00000200"]
     shutil.rmtree(tmp_path / "step-00000100")
@@ -199,7 +199,10 @@ def test_another_backend_is_said(tmp_path, model, monkeypatch, snapshot):
 def test_failing_or_killed_at_every_point_of_saving(
     tmp_path, model, train, snapshot, monkeypatch, killed
 ):
-    """Afterwards the old checkpoint or the new one is read, and the run goes on."""
+    """After a failure or a kill during saving, the old or the new checkpoint is read.
+
+    The run can then continue to the same end.
+    """
 
     class Killed(BaseException):
         pass
@@ -224,7 +227,7 @@ def test_failing_or_killed_at_every_point_of_saving(
         assert state is not None
         assert snapshot(model) == expected[state["step"]]
         seen.append(state["step"])
-        # The same command again, without the fault.
+        # The user runs the same command again, without the fault.
         train(model, state["step"], 2)
         assert snapshot(model) == expected[2]
         checkpoints.save(model, {"step": 2})
@@ -290,7 +293,7 @@ def test_leftovers_are_removed(tmp_path, model):
     assert checkpoints.restore(model) == {"step": 1}
 
 
-# === Every damage is found.
+# === Each damage is found ===
 
 
 @pytest.fixture
@@ -325,7 +328,7 @@ def test_a_flipped_bit_in_any_byte_is_found(folder, name):
 def test_every_truncation_is_found_and_named(folder, name):
     path = folder / name
     good = path.read_bytes()
-    # The last byte of the manifest is a line feed, which carries nothing.
+    # The last byte of the manifest is a line feed without information.
     for length in range(len(good) - (name == "MANIFEST.json")):
         path.write_bytes(good[:length])
         with pytest.raises(ArtifactError, match=re.escape(f"{path}: the file is damaged")):

@@ -1,4 +1,4 @@
-"""Variables that are saved, and models that they fit into."""
+"""Saved variables, and the models that they fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bert_keras.resume import checkpoint
 
 
 class Kinds(keras.Layer):
-    """One weight of each dtype."""
+    """Layer with one weight of each dtype."""
 
     def build(self, _):
         for dtype in ("float32", "bfloat16", "float16", "int32", "uint8", "bool"):
@@ -75,7 +75,10 @@ def test_counters_in_names_may_differ(tmp_path, build, train, snapshot):
 
 
 def test_an_optimizer_that_keras_built_is_the_same(tmp_path, build, train, snapshot):
-    """Keras builds it within the first step, perhaps inside a name scope."""
+    """An optimizer that Keras builds within the first step is saved and restored like any other.
+
+    Keras may build it within a name scope.
+    """
     scaled = [keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.1)) for _ in range(4)]
     models = [build(seed, optimizer) for seed, optimizer in enumerate(scaled)]
     train(models[0], 0, 1)
@@ -186,7 +189,10 @@ def test_another_shape_or_name_is_refused_and_nothing_assigned(tmp_path, build, 
 
 
 def test_integers_of_another_backend_are_converted(tmp_path, build, train, snapshot):
-    """TensorFlow counts in int64 where JAX and PyTorch have int32 and uint32."""
+    """Integers of another backend are converted.
+
+    TensorFlow counts in int64, where JAX and PyTorch use int32 and uint32.
+    """
     model = build(run_eagerly=True)
     train(model, 0, 3)
     arrays = checkpoint.collect_variables(model)

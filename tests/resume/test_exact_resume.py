@@ -1,4 +1,4 @@
-"""Stopped after any step and resumed in another process: the same bits as without the stop."""
+"""A run that stops after any step and resumes in another process gives the same bits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Warmup(keras.optimizers.schedules.LearningRateSchedule):
         return {}
 
 
-# The last two branch within a step, which is slow without compiling: their models are used again.
+# LAMB and averages branch within a step, which is slow without compiling. Their models are cached.
 EAGER = {
     "adam": lambda: keras.optimizers.Adam(_Warmup(), global_clipnorm=1.0),
     "muon": lambda: keras.optimizers.Muon(0.01, exclude_layers=["nsp"]),
@@ -34,7 +34,10 @@ COMPILED = {
 
 
 def _run_and_resume_everywhere(tmp_path: Path, new_model, train, snapshot) -> None:
-    """`new_model(seed)` -> compiled model. Compares the end of each resumed run with the whole."""
+    """Resume after each step and compare the end with that of the run without a stop.
+
+    `new_model(seed)` must return a compiled model.
+    """
     whole = new_model(0)
     for step in range(STEPS):
         train(whole, step, step + 1)
@@ -101,7 +104,7 @@ def test_the_seeds_matter(tmp_path, build, train, snapshot):
 
 
 def test_a_used_model_can_be_restored(tmp_path, build, train, snapshot):
-    """A compiled training step must see the assigned values, not those it was traced with."""
+    """A compiled training step uses the restored values, and not those it was traced with."""
     model = build()
     checkpoints = TrainingCheckpoints(tmp_path)
     train(model, 0, 1)

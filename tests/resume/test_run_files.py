@@ -1,4 +1,4 @@
-"""One folder has one writer."""
+"""Files of a run folder: the lock of its one writer, and its metrics."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from bert_keras.errors import ArtifactError, ResourceError
 from bert_keras.resume import MetricsLog, RunLock
 
-# Another run: holds the lock and a forked worker. Only bert_keras's own folders are put in place
-# of its packages, so that it starts without Keras.
+# Script of another run: it takes the lock and forks a worker. Stubs for bert_keras's packages let
+# it start without Keras.
 _OTHER_RUN = """
 import os, sys, time, types
 for name in ("bert_keras", "bert_keras.resume"):
@@ -92,7 +92,7 @@ def test_a_lock_of_an_older_version(tmp_path):
         holder = "by pid 7 on a-node since 2024-05-06"
         with pytest.raises(ResourceError, match=holder), RunLock(tmp_path):
             pass
-    (tmp_path / "LOCK").write_text(json.dumps(card))  # of a run that was killed
+    (tmp_path / "LOCK").write_text(json.dumps(card))  # This is the lock file of a killed run.
     with RunLock(tmp_path):
         assert "a-node" not in (tmp_path / "LOCK").read_text()
 
@@ -114,7 +114,7 @@ def test_a_file_in_place_of_the_folder(tmp_path):
         pass
 
 
-# === The same records give the same bytes.
+# === The same records give the same bytes ===
 
 
 def test_lines(tmp_path):
@@ -139,7 +139,7 @@ def test_cut_and_go_on_gives_the_same_bytes(tmp_path):
         offsets.append(log.offset)
     whole = path.read_bytes()
     for done, offset in enumerate(offsets):
-        path.write_bytes(whole + b'{"step": 4, "lo')  # killed while writing
+        path.write_bytes(whole + b'{"step": 4, "lo')  # The run was killed while it wrote a line.
         resumed = MetricsLog(path)
         resumed.cut(offset)
         assert path.read_bytes() == whole[:offset]

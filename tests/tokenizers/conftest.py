@@ -1,4 +1,4 @@
-"""The tokenizers that are compared: ours and transformers'."""
+"""Fixtures: tokenizers of this package and of transformers, and folders of other families."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tokenizers.samples import VOCABULARY
 
 @pytest.fixture(scope="session")
 def reference() -> Callable[..., Any]:
-    """`reference(vocabulary, lowercase=…)`: transformers' BertTokenizer with our switches."""
+    """Return a function that builds transformers' BertTokenizer with the options of ours."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         transformers = pytest.importorskip("transformers")
@@ -40,13 +40,13 @@ def reference() -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    """An uncased tokenizer over the small vocabulary."""
+    """Return an uncased tokenizer with the small vocabulary."""
     return Tokenizer(VOCABULARY)
 
 
 @pytest.fixture(scope="session")
 def foreign_folders(tmp_path_factory) -> dict[str, Path]:
-    """Folders with the vocabularies of other families, in their original files."""
+    """Return folders with the original vocabulary files of other families."""
     pytest.importorskip("sentencepiece")
     pytest.importorskip("transformers")
     top = tmp_path_factory.mktemp("foreign")

@@ -1,4 +1,4 @@
-"""Small vocabularies of other families, learned by the libraries that made the published ones."""
+"""Small vocabularies of other families, learned with the libraries of the published ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ SENTENCES = [
     "Das Wetter in München ist schön, aber die Straße bleibt naß.",
 ]
 TEXT = [*(text for text in TRICKY if "aaa" not in text), *SENTENCES]
-SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]  # that ALBERT's file keeps apart
+# Symbols that ALBERT's published model defines as pieces of their own.
+SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]
 
 
 def byte_level(folder: Path) -> None:
-    """Writes RoBERTa's vocab.json and merges.txt."""
+    """Write RoBERTa's vocab.json and merges.txt."""
     import tokenizers
     from tokenizers import models, pre_tokenizers, trainers
 
@@ -37,7 +38,7 @@ def byte_level(folder: Path) -> None:
 
 
 def sentencepiece(folder: Path, name: str, **options: object) -> None:
-    """Writes a SentencePiece model."""
+    """Write a SentencePiece model."""
     import sentencepiece as library
 
     model = io.BytesIO()

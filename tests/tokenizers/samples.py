@@ -1,8 +1,8 @@
-"""A small vocabulary, strings on which tokenizers differ, and the switches they are tried with."""
+"""A small vocabulary, difficult strings, and options of tokenizers to test with them."""
 
 from __future__ import annotations
 
-# Every letter in both forms, so that most texts become pieces rather than [UNK].
+# Each letter is a first piece and a continuation, so that few words become [UNK].
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZéñßαβγσςабвёйअनामि0123456789"
 PIECES = "the ##ing un ##aff ##able want ##want ##ed hello world mask sep 中国 한 ##국"
 VOCABULARY = (

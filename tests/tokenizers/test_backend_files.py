@@ -1,4 +1,4 @@
-"""SentencePiece's files: read whole, refused by name."""
+"""SentencePiece model files: complete reading, and refusals that name the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of other families: what they say is honoured, what is damaged is named."""
+"""Tokenizer files of other families: settings are honoured, damaged files are named."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.tokenizers.samples import VOCABULARY
 
 @pytest.fixture
 def copy(foreign_folders, tmp_path):
-    """`copy(family)`: a folder to be changed."""
+    """Return a function that copies the folder of a family, to be changed."""
     return lambda name: Path(shutil.copytree(foreign_folders[name], tmp_path / name))
 
 
@@ -53,7 +53,10 @@ def test_roles_that_the_config_gives(copy):
 
 
 def test_wordpiece_with_tokens_of_its_own(transformers, tmp_path):
-    """The backend finds tokens in a text that BERT's own tokenizer does not look for."""
+    """A WordPiece with added tokens finds them within a text, as transformers does.
+
+    BERT's own tokenizer does not look for them, so that the backend must do it.
+    """
     Tokenizer(VOCABULARY).save_to_preset(tmp_path)
     theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
     theirs.add_tokens(["<entity>"])
@@ -138,7 +141,7 @@ def test_switches_are_for_wordpiece(foreign_folders):
 
 
 def changed_engine(folder: Path, **changes: object) -> Path:
-    """A RoBERTa tokenizer.json alone, with some of its parts changed."""
+    """Leave only RoBERTa's tokenizer.json in the folder, and change some parts of it."""
     Tokenizer.from_preset(folder).save_to_preset(folder)
     content = json.loads((folder / "tokenizer.json").read_bytes())
     for name in ("vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json"):
@@ -156,7 +159,7 @@ def added(content: str, index: int, *, special: bool) -> dict[str, object]:
 
 
 def test_ids_are_the_same_with_and_without_special_tokens(copy):
-    """Tokens behind the vocabulary keep their places when those before them are hidden."""
+    """Added tokens keep their ids if special tokens before them are not looked for."""
     size = Tokenizer.from_preset(copy("roberta")).vocab_size
     tokens = [added("<x>", size, special=True), added("<y>", size + 1, special=False)]
     folder = changed_engine(copy("albert").parent / "roberta", added_tokens=tokens)

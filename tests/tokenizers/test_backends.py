@@ -1,4 +1,4 @@
-"""Byte-level BPE and SentencePiece against transformers, and against SentencePiece itself."""
+"""Byte-level BPE and SentencePiece, compared with transformers and with SentencePiece itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ any_text = st.lists(st.text(max_size=8) | st.sampled_from(TRICKY), max_size=6).m
 
 @pytest.fixture(scope="session")
 def pairs(foreign_folders) -> dict[str, tuple[Tokenizer, Any]]:
-    """Ours and transformers', of each family, from the original files."""
+    """Return the tokenizers of this package and of transformers for each family."""
     return {
         name: (Tokenizer.from_preset(foreign_folders[name]), theirs(name, foreign_folders))
         for name in CLASSES
@@ -45,9 +45,9 @@ def theirs(name: str, folders: dict[str, Path]) -> Any:
     import transformers
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # they leave files open
+        warnings.simplefilter("ignore", ResourceWarning)  # transformers does not close its files.
         opener = getattr(transformers, CLASSES[name])
-        # Their own class says so; without a config they forget it.
+        # transformers sets `lstrip` in the tokenizer's class, but loses it without a config file.
         mask = "<mask>" if "roberta" in name else "[MASK]"
         token = transformers.AddedToken(mask, lstrip=True, special=True)
         return opener.from_pretrained(folders[name], mask_token=token)
@@ -58,7 +58,7 @@ def assert_same(ours: Encoding, expected: Any) -> None:
     assert ours.segment_ids == expected["token_type_ids"]
     for token, (start, end), theirs in zip(
         ours.tokens, ours.offsets, expected["offset_mapping"], strict=True
-    ):  # an ALBERT mask does not take the space before it along, in transformers 5
+    ):  # In transformers 5 the offsets of an ALBERT mask leave out the space before it.
         assert (start, end) == tuple(theirs) or (token.strip() == "[MASK]" and end == theirs[1])
     assert ours.special_tokens_mask == expected["special_tokens_mask"]
     strip = str.strip
@@ -109,7 +109,11 @@ def test_real_strings(name: str, pairs, shared_data):
 
 
 def test_albert_equals_sentencepiece(foreign_folders):
-    """Symbols that the model keeps apart do not begin words, as transformers has it."""
+    """ALBERT gives the ids of the SentencePiece library.
+
+    The text has symbols that the model defines as pieces of their own. They begin no word in
+    SentencePiece.
+    """
     import sentencepiece
 
     folder = foreign_folders["albert"]

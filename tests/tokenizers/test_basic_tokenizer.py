@@ -1,4 +1,4 @@
-"""The table must say of every code point what the engine does to it."""
+"""The code point table does to each code point what the `tokenizers` library does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tokenizers.samples import SWITCHES, TRICKY, VOCABULARY
 
 
 def words_of(table: cp.CodePointTable, character: str) -> list[str]:
-    """Applies the table to one code point, with a letter on either side."""
+    """Apply the table to one code point between two letters. Return the words."""
     code = ord(character)
     page = table.page_of[code // cp.PAGE_SIZE]
     value, kind = divmod(int(table.pages[page, code % cp.PAGE_SIZE]), cp.NUM_KINDS)
@@ -68,25 +68,26 @@ def test_the_table_is_small():
 def test_marks_that_canonical_ordering_moves():
     table = cp.code_point_table(lowercase=True, strip_accents=True, split_cjk=True)
     ranks = dict(zip(table.marks.tolist(), table.mark_ranks.tolist(), strict=True))
-    # Combining classes 9, 216, 224, 226.
+    # Their combining classes are 9, 216, 224 and 226.
     assert ranks[0x1B44] < ranks[0x1D165] < ranks[0x302E] < ranks[0x1D16D]
     assert ranks[0x1D165] == ranks[0x1D166]
-    assert 0x0301 not in ranks  # it is stripped
+    assert 0x0301 not in ranks  # Accent stripping removes this mark.
     assert max(ranks.values()) < cp.MAX_RANK
     assert not len(cp.code_point_table(lowercase=True, strip_accents=False, split_cjk=True).marks)
 
 
-# === The fast way from text to words is the engine's way.
+# === The fast split into words equals that of the `tokenizers` library ===
 
 
 SPLITTERS = [WordPiece(VOCABULARY, **switches).split for switches in SWITCHES]
-# Marks that outlive accent stripping and change places with their neighbours.
+# Accent stripping keeps most of these marks, and canonical ordering can swap them.
 MARKS = "\U0001d165\U0001d16d\ua953\u302e\u1b44\u0301\u034f\U0001d15e"
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS)
 def test_characters_are_split_as_the_engine_does(splitter):
-    # All of the scripts in use, and every 50th of the rest; all of them were compared once.
+    # Most scripts in use are tested fully. Above U+2FFF every 50th code point is tested, to save
+    # time. All code points were compared once.
     start = 10 * SPLITTERS.index(splitter)
     for code in [*range(0x3000), *range(0x3000 + start, sys.maxunicode + 1, 50)]:
         text = f"a{chr(code)}B"

@@ -1,4 +1,4 @@
-"""Cutting and padding."""
+"""Truncation and padding of token ids."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_pads_at_the_end():
     assert set(pad(rows, 1, None, two_segments=False)) == {"token_ids", "padding_mask"}
 
 
-# === Where special tokens stand, as the files of a tokenizer say it.
+# === Positions of special tokens, as tokenizer files define them ===
 
 
 PATH = Path("vocab.json")

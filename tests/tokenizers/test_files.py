@@ -1,4 +1,4 @@
-"""Folders: what we write opens everywhere, what others wrote opens here, bad files are named."""
+"""Tokenizer folders: written for other libraries, read from them, and refused if damaged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_round_trip(switches, tmp_path, reference):
     tokenizer.save_to_preset(str(folder))
     assert written == {path.name: path.read_bytes() for path in folder.iterdir()}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # transformers leaves files open
+        warnings.simplefilter("ignore", ResourceWarning)  # transformers does not close its files.
         others = [
             opener.from_pretrained(folder)
             for opener in (transformers.BertTokenizer, transformers.AutoTokenizer)
@@ -66,7 +66,10 @@ def test_opens_what_transformers_writes(tmp_path, reference):
 
 
 def test_the_engine_says_how_the_text_was_cased(tmp_path):
-    """Older folders have vocab.txt and tokenizer.json, but no tokenizer_config.json."""
+    """Without tokenizer_config.json the case comes from tokenizer.json.
+
+    Older folders have vocab.txt and tokenizer.json alone.
+    """
     cased = Tokenizer(VOCABULARY, lowercase=False, strip_accents=False)
     cased.save_to_preset(tmp_path)
     (tmp_path / "tokenizer_config.json").unlink()
@@ -85,7 +88,10 @@ def test_opens_a_bare_vocabulary(tmp_path):
 
 @pytest.mark.parametrize("cased", [["The", "##ing"], []])
 def test_assets_of_a_saved_model(cased: list[str], tmp_path):
-    """A SavedModel has the vocabulary alone: whether it is cased shows in its words."""
+    """The vocabulary of a SavedModel shows by its words if it is cased.
+
+    A SavedModel has no other file of the tokenizer.
+    """
     vocabulary = [*SPECIAL_TOKENS, "the", "A", *cased]
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
@@ -184,7 +190,7 @@ def test_other_special_tokens_need_an_engine(tmp_path):
 
 
 def test_special_tokens_elsewhere_than_berts(tmp_path):
-    """A WordPiece whose pairs have two separators, as RoBERTa's have: it is read as it says."""
+    """A WordPiece whose pairs have two separators, like RoBERTa's, is read with both."""
     Tokenizer(VOCABULARY).save_to_preset(tmp_path)
     path = tmp_path / "tokenizer.json"
     content = json.loads(path.read_text())
@@ -201,7 +207,7 @@ def test_special_tokens_elsewhere_than_berts(tmp_path):
 
 
 def test_numbers_of_every_kind_in_a_tokenizer_json(tmp_path):
-    """The file opens where the changed part is not read; else one message says why not."""
+    """A wrong number in tokenizer.json is refused with one message, if the number is used."""
     Tokenizer(SPECIAL_TOKENS).save_to_preset(tmp_path)
     (tmp_path / "vocab.txt").unlink()
     path = tmp_path / "tokenizer.json"
@@ -231,7 +237,7 @@ def _places(part, before=()):
             yield from _places(value, (*before, key))
 
 
-# === The place and the case of tokenizers in folders of sentence-transformers.
+# === The place and the case of tokenizers in folders of sentence-transformers ===
 
 
 _CASED = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Word", "word", "é", "e", "É"]
@@ -258,7 +264,10 @@ def test_the_folder_of_the_transformer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", module.SENTENCE_CONFIGS)
 def test_do_lower_case(name: str, tmp_path: Path) -> None:
-    """As sentence-transformers does it: before all else, and accents stay."""
+    """`do_lower_case` lower-cases the text first and keeps accents.
+
+    This is what sentence-transformers does.
+    """
     Tokenizer(_CASED, lowercase=False).save_to_preset(tmp_path)
     plain = Tokenizer.from_preset(tmp_path)
     assert plain.encode("Word É").tokens == ["[CLS]", "Word", "É", "[SEP]"]
@@ -294,7 +303,7 @@ def test_other_engines_lower_case_first(steps: str | None, tmp_path: Path) -> No
     assert (lowered == plain) == (steps == "lower")
 
 
-# === KerasHub's presets: the published tokenizer, from the vocabulary among the assets.
+# === KerasHub presets: tokenizers from the vocabulary among the assets ===
 
 
 FILES = {
@@ -339,7 +348,7 @@ def test_no_vocabulary(tmp_path):
 
 
 def test_every_key_of_keras_hub_is_known(keras_hub, foreign_folders, tmp_path):
-    """Walk the keys that its tokenizers of our families write; one key more is refused."""
+    """Each key that KerasHub's tokenizers write is known, and an unknown key is refused."""
     pieces = {token: i for i, token in enumerate(("<s>", "<pad>", "</s>", "<unk>", "a", "aa"))}
     byte_level = {"vocabulary": {**pieces, "<mask>": 6}, "merges": ["a a"]}
     models = {

@@ -1,4 +1,4 @@
-"""Words in a graph, where rare things meet the borders between texts."""
+"""Words in a TensorFlow graph: rare characters, also at the borders between texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 
 tf = pytest.importorskip("tensorflow")
 
-HIGH, LOW = "\U0001d16d", "\u1b44"  # spacing marks of combining classes 226 and 9
+HIGH, LOW = "\U0001d16d", "\u1b44"  # These are spacing marks of the combining classes 226 and 9.
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,10 @@ def split(words: InGraphWords, texts: list[str]) -> list[list[str]]:
         ("x[MASK]y[SEP", ["x", "[MASK]", "y", "[", "sep"]),
         ("é" * 101, ["e" * 101]),
         (f"a{HIGH}{LOW}", [f"a{LOW}{HIGH}"]),
-        (f"a{HIGH}\u0301{LOW}", [f"a{LOW}{HIGH}"]),  # a mark that is stripped lets others pass
-        (f"a{HIGH}\u034f{LOW}", [f"a{HIGH}{LOW}"]),  # a joiner that is stripped does not
+        # The mark between them is stripped before reordering.
+        (f"a{HIGH}\u0301{LOW}", [f"a{LOW}{HIGH}"]),
+        # The joiner between them is stripped after reordering, and blocks it.
+        (f"a{HIGH}\u034f{LOW}", [f"a{HIGH}{LOW}"]),
         (f"{HIGH}[MASK]{LOW}", [HIGH, "[MASK]", LOW]),
         ("가", ["\u1100\u1161"]),
     ],

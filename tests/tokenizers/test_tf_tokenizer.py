@@ -1,4 +1,4 @@
-"""The in-graph tokenizer must give the ids of the Python one, on every string."""
+"""The in-graph tokenizer gives the ids of the Python tokenizer for every string."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ SWITCHES = {
     "accents_kept": {"strip_accents": False},
     "accents_stripped": {"lowercase": False, "strip_accents": True, "split_cjk": False},
 }
-HIGH, LOW = "\U0001d16d", "\u1b44"  # spacing marks of combining classes 226 and 9
+HIGH, LOW = "\U0001d16d", "\u1b44"  # These are spacing marks of the combining classes 226 and 9.
 HARD = [
     *("", " ", "\t\n\r", "\x00", "\ufffd", "\ufeffa", "a\x00b", "a\ufffdb", "a\x0bb", "a\x1cb"),
-    # Spaces and things that are none.
+    # White space, and characters that only look like it.
     *("a\u00a0b", "a\u2003b", "a\u3000b", "a\u1680b", "a\u2028b", "a\u2029b", "a\x85b"),
     *("a\u200bb", "a\u200db", "a\u00adb", "a\ufe0fb", "a\ue000b", "a\U000e0001b", "a\u0378b"),
-    # Letters whose lower case or decomposition is something special.
+    # Letters with an unusual lower case or decomposition.
     *("İ", "ẞ", "ΑΣ ας", "ﬁ", "½", "²", "№", "…", "™", "Ａ", "ǅ", "K", "ß", "ſ", "ŉ", "Ё", "ё"),
     *("café", "cafe\u0301", "\u0344", "\u0f73", "हिन्दी", "שָׁלוֹם", "กำ", "தமிழ்", "가나다", "각"),
-    # Words of their own.
+    # Characters that are words of their own, and others.
     *("中文abc中", "豈", "\U00020000", "かな", "a-b", "a$b+c<d^e`f", "a¿b", "a\u037eb", "a\u2260b"),
     *("👨‍👩‍👧", "😀a", "##ing", "a##ing", "[unused1]", "don't", "\uffff", "\ufffe", "\U0010ffff"),
-    # Words of 100 characters and more, in one to four bytes each, and many words.
+    # Words of about 100 characters, of one to four bytes each, and many words.
     *(c * n for c in ("x", "é", "ж", "中", "가", "𝒳", "e\u0301") for n in (99, 100, 101)),
     "ab " * 3000,
     # Special tokens.
     *("[MASK]", "a[MASK]b", "[MASK][SEP][CLS]", "[mask]", "[MASK", "MASK]", "[[MASK]]", "[ MASK]"),
     *("[MA\x00SK]", "[M\u0300ASK]", "[MÁSK]", "[MASK]\u0301", "é[UNK][PAD]É", "[MASK]##ing", "["),
-    # Marks that canonical ordering moves, and what keeps them apart.
+    # Marks that canonical ordering moves, and characters that block it.
     *(f"a{HIGH}{between}{LOW}b" for between in ("", "\u0301", "\u200d", "\u034f", "c", "[SEP]")),
     *(f"{HIGH}{LOW}", f"{LOW} {HIGH}{LOW}", f"[MASK]{HIGH}{LOW}", "\U0001d15e\u1b44", "\U0001d165"),
     "𞤀\U0001e94a\U0001e944",
@@ -53,13 +53,16 @@ HARD = [
 
 @pytest.fixture(scope="module", params=SWITCHES)
 def tokenizer(request) -> Tokenizer:
-    """Knows every character of the test, alone and in a word: [UNK] hides no difference."""
+    """Return a tokenizer that knows each character of the test.
+
+    With [UNK] for a character, a difference could stay hidden.
+    """
     switches = SWITCHES[request.param]
     text = "".join(HARD) + "".join(map(chr, range(0x20, 0x250))) + "".join(MARKS)
     forms = {unicodedata.normalize(form, case) for form in ("NFC", "NFD") for case in cases(text)}
     characters = sorted(c for c in set("".join(forms)) - set("\r\n") if c.strip())
     vocabulary = [*characters, *(f"##{c}" for c in characters), "the", "##ing", "[unused1]"]
-    vocabulary += ["##", "a\0b", "x" * 400]  # no word reaches these
+    vocabulary += ["##", "a\0b", "x" * 400]  # No text gives these pieces.
     return Tokenizer([*SPECIAL_TOKENS, *vocabulary], **switches)
 
 
@@ -98,7 +101,7 @@ def check(tokenizer: Tokenizer, in_graph: InGraphTokenizer, texts: Sequence[str]
 
 
 def is_reordered(text: str) -> bool:
-    """Return whether canonical ordering moves a mark; Python's offsets differ then."""
+    """Return if canonical ordering moves a mark, because Python's offsets differ then."""
     cleaned = "".join(c for c in text if unicodedata.category(c)[0] != "C" and c != "\ufffd")
     apart = "".join(unicodedata.normalize("NFD", c) for c in cleaned)
     return unicodedata.normalize("NFD", cleaned) != apart
@@ -136,7 +139,8 @@ def test_any_string(tokenizer, in_graph, texts):
 @given(texts=st.lists(st.binary(), min_size=1, max_size=4))
 def test_any_bytes(tokenizer, in_graph, texts):
     found = in_graph.tokenize(tf.constant(texts, tf.string)).to_list()
-    # How many U+FFFD a run of bad bytes becomes differs, but all of them are dropped.
+    # TensorFlow and Python replace bad bytes by different numbers of U+FFFD. The tokenizers drop
+    # all.
     assert found == python_ids(tokenizer, [text.decode(errors="replace") for text in texts])
 
 

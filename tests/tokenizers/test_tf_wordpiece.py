@@ -1,4 +1,4 @@
-"""A vocabulary as a trie: every piece is found by its characters, and nothing else."""
+"""The trie of a vocabulary finds each piece by its characters, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bert_keras.tokenizers.tf_wordpiece import (
 
 
 def walk(trie: Trie, root: int, piece: str) -> int:
-    """The id at the end of the piece's path."""
+    """Return the id at the end of the piece's path in the trie."""
     node = root
     characters = trie.characters.tolist()
     for character in piece:

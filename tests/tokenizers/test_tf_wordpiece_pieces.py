@@ -1,4 +1,4 @@
-"""Words to pieces, by tensorflow-text and by TensorFlow alone, as the `tokenizers` library does."""
+"""Words become the pieces of the `tokenizers` library, with and without tensorflow-text."""
 
 from __future__ import annotations
 

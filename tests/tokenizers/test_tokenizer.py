@@ -1,4 +1,4 @@
-"""The tokenizer against transformers' BertTokenizer, and what it promises of itself."""
+"""The tokenizer, compared with transformers' BertTokenizer, and its own guarantees."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_equals_transformers(switches, reference):
 def test_pairs_equal_transformers(add_special_tokens, tokenizer, reference):
     theirs = reference(VOCABULARY)
     for text, pair in zip(TRICKY, TRICKY[::-1], strict=True):
-        if pair:  # transformers takes an empty second text for none
+        if pair:  # transformers treats an empty second text as none.
             ours = tokenizer.encode(text, pair, add_special_tokens=add_special_tokens)
             assert_same(ours, theirs(text, pair, add_special_tokens=add_special_tokens, **ALL))
 
@@ -92,7 +92,7 @@ def test_is_total_and_offsets_stay_inside(text, tokenizer):
 
 @pytest.fixture(scope="module")
 def reference_pairs(reference):
-    """Ours and transformers' for each of the switches."""
+    """Return a function from options to the tokenizers of this package and of transformers."""
     pairs = {
         str(switch): (Tokenizer(VOCABULARY, **switch), reference(VOCABULARY, **switch))
         for switch in SWITCHES
@@ -215,6 +215,7 @@ def test_real_strings(name, switches, column, shared_data, reference):
         assert plain[index] == theirs.encode(
             text, add_special_tokens=False, split_special_tokens=True
         )
-    for case in golden if column else ():  # Google's own tokenizer, which agrees on these
+    # These results of Google's own tokenizer agree with transformers.
+    for case in golden if column else ():
         if column in case:
             assert ours.text_ids([case["text"]])[0] == case[column]

@@ -1,4 +1,4 @@
-"""Settings in a folder beside its vocabulary; most of them are tested where they are used."""
+"""Tokenizer settings in a folder. Most settings are tested where they are used."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_classes(tmp_path):
         config.check_class(("XLMRoberta",))
 
 
-# === The law of keys ===
+# === Known and unknown keys ===
 
 _PIECES = {token: index for index, token in enumerate((*SPECIAL_TOKENS, "a", "b", "##c"))}
 _BYTES = {t: i for i, t in enumerate(("<s>", "<pad>", "</s>", "<unk>", "a", "b", "ab", "<mask>"))}
@@ -65,7 +65,7 @@ _THEIRS: dict[str, dict[str, Any]] = {
 
 
 def _written(transformers: Any, folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The configs of the tokenizers of our families, as transformers writes them."""
+    """Yield each tokenizer config that transformers writes for the families, with its path."""
     for name, arguments in _THEIRS.items():
         more = {"extra_special_tokens": ["[EXTRA]"], "padding_side": "left", "split_special": None}
         for number, options in enumerate(({}, {**more})):
@@ -87,7 +87,7 @@ def test_every_key_of_transformers_is_known(transformers: Any, tmp_path: Path) -
 
 
 def _folder(folder: Path, **values: Any) -> Path:
-    """A vocab.txt, and a tokenizer_config.json with these values."""
+    """Write a vocab.txt and a tokenizer_config.json with these values. Return the folder."""
     folder.mkdir(exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(_PIECES))
     (folder / "tokenizer_config.json").write_text(json.dumps(values))
@@ -134,7 +134,10 @@ def test_an_unknown_key_and_code_of_the_folders_own_are_warned_of(tmp_path: Path
 @pytest.mark.parametrize("place", ["tokenizer_config.json", "config.json"])
 @pytest.mark.parametrize("engine", [True, False])
 def test_a_class_that_is_not_known_is_warned_of(place: str, engine: bool, tmp_path: Path) -> None:
-    """Also where the model's config.json alone names it, as older folders do."""
+    """An unknown tokenizer class causes a warning.
+
+    In older folders only the model's config.json names the class.
+    """
     Tokenizer([*_PIECES]).save_to_preset(tmp_path)
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
         (tmp_path / name).unlink()
@@ -154,11 +157,11 @@ def test_a_tokenizer_json_that_is_empty(tmp_path: Path) -> None:
         Tokenizer.from_preset(tmp_path)
 
 
-# === The tokenizer of an exported encoder of TensorFlow Hub: its switches are told, not guessed.
+# === Tokenizers of exported TensorFlow Hub encoders: their options are stored, not guessed ===
 
 
 def write(folder: Path, tokenizer: Tokenizer, **changes: Any) -> Path:
-    """Write the files of an exported encoder that tell its tokenizer."""
+    """Write the tokenizer's files of an exported encoder."""
     content = vocabulary_text(tokenizer.vocabulary)
     values: dict[str, Any] = {key: {} for key in ("options", "config", "variables")}
     told = tokenizer_config.describe(tokenizer, content)
@@ -176,7 +179,10 @@ def write(folder: Path, tokenizer: Tokenizer, **changes: Any) -> Path:
     [{}, {"lowercase": False}, {"lowercase": True, "strip_accents": False, "split_cjk": False}],
 )
 def test_same_tokenizer(switches: dict[str, bool], tmp_path: Path) -> None:
-    """The words of the vocabulary are of lower case, so that a guess would be `lowercase`."""
+    """A tokenizer is restored with its options.
+
+    The words of this vocabulary are all lower-case, so that a guess would be `lowercase=True`.
+    """
     expected = Tokenizer(VOCABULARY, **switches)
     write(tmp_path / "module" / "encoder", expected)
     for folder in (tmp_path / "module", tmp_path / "module" / "encoder"):

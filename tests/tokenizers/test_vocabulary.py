@@ -38,7 +38,7 @@ def learn(documents=DOCUMENTS, vocab_size=100, **kwargs) -> Tokenizer:
 
 
 def by_hand(words: dict[str, int], num_merges: int) -> list[str]:
-    """Pair merging, told the slow and obvious way."""
+    """Return the merged pieces by a slow and simple algorithm."""
     spelled = {word: [word[0], *("##" + c for c in word[1:])] for word in words}
     merges: list[str] = []
     while len(merges) < num_merges:
@@ -137,7 +137,7 @@ def test_rare_characters_are_left_out_unless_there_is_room():
 def test_alphabet_fits():
     vocabulary = learn(vocab_size=20).vocabulary
     assert len(vocabulary) == 20
-    assert {"##e", "##r"} <= set(vocabulary)  # the most frequent letters
+    assert {"##e", "##r"} <= set(vocabulary)  # These are the most frequent letters.
 
 
 def test_too_small_a_corpus_says_what_it_can_give():
@@ -180,7 +180,7 @@ def test_chinese(shared_data):
     assert ids.count(tokenizer.unk_id) < 0.01 * len(ids)
 
 
-# === A vocab.txt, line by line; what is refused is in `test_files`.
+# === Lines of vocab.txt. Refused files are tested in `test_files`. ===
 
 
 def test_lines_are_ids(tmp_path):

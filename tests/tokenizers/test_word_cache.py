@@ -1,4 +1,4 @@
-"""Many words at once find their place in a table."""
+"""The hash table of words, and the fast path from words to ids."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ WORDS = st.binary(min_size=1, max_size=KEY_BYTES).filter(lambda word: 0 not in w
 
 
 def keys_of(words):
-    """The keys of words that stand in one text, one after another."""
+    """Return the keys of these words, joined to one text."""
     lengths = np.array([len(word) for word in words], np.int64)
     return ByteWindow(b"".join(words)).keys(np.cumsum(lengths) - lengths, lengths)
 
 
 def bytes_of(keys):
-    """The words of keys."""
+    """Return the words of these keys."""
     return [key.tobytes().rstrip(b"\0") for key in keys.astype("<u8").T]
 
 
@@ -46,7 +46,7 @@ def test_a_longer_word_is_cut():
 
 @pytest.fixture(params=[False, True], ids=["", "all want one slot"])
 def mixers(request, monkeypatch):
-    """Slots that are spread, or one for all."""
+    """Run a test with a normal hash, and with one that gives all words the same slot."""
     if request.param:
         monkeypatch.setattr(word_cache, "_MIXERS", np.zeros(2, np.uint64))
 
@@ -54,7 +54,7 @@ def mixers(request, monkeypatch):
 @pytest.mark.usefixtures("mixers")
 @pytest.mark.parametrize("word", [b"%d", b"abcdefgh%d"])
 def test_every_word_has_a_slot_of_its_own(word):
-    """Also those that share their first bytes, where nearly all slots are taken."""
+    """Each word gets a slot of its own, if words share first bytes and the table is nearly full."""
     generator = np.random.default_rng(0)
     table, numbers = HashTable(8), {}
     for _ in range(30):
@@ -73,7 +73,7 @@ def test_no_words():
     assert len(claimed) == len(new) == 0
 
 
-# === The fast way from words to ids is the engine's way.
+# === The fast path from words to ids equals the `tokenizers` library ===
 
 
 KINDS = [WordPiece(VOCABULARY, **switches) for switches in SWITCHES]
@@ -86,7 +86,7 @@ def engine_ids(kind, text):
 
 @pytest.fixture(params=[0, 10**9], ids=["by NumPy", "by Python"])
 def short(request, monkeypatch):
-    """Up to which length a text's words are found by Python."""
+    """Set the length up to which Python splits a text into words."""
     monkeypatch.setattr(word_cache, "_SHORT_TEXT", request.param)
 
 
@@ -107,17 +107,17 @@ def test_any_texts_have_the_ids_of_the_engine(texts):
 
 
 def test_words_of_every_length_are_told_apart(short):
-    """Those that share their first bytes, and those that are longer than a key."""
+    """Words are distinguished if they share their first bytes or are longer than a key."""
     kind = WordPiece([*VOCABULARY, *(f"##{'x' * n}" for n in range(2, 25))])
     words = ["x" * n + end for n in range(1, 40) for end in ("", "a", "b", "\u00e9\u4e16", ".")]
     expected = [engine_ids(kind, word) for word in words]
-    for _ in range(2):  # new, and remembered
+    for _ in range(2):  # The first round adds the words, and the second finds them.
         assert kind.text_ids(words) == expected
     assert kind.text_ids([" ".join(words)]) == [[*chain.from_iterable(expected)]]
 
 
 def test_a_small_table_is_filled_again_and_again(monkeypatch):
-    """Also in the middle of a text."""
+    """A small table is emptied and filled several times, even within a text."""
     for name, value in {
         "_SHORT_TEXT": 0,
         "_BITS": 5,
@@ -133,7 +133,7 @@ def test_a_small_table_is_filled_again_and_again(monkeypatch):
 
 
 def test_what_was_interrupted_is_forgotten(monkeypatch):
-    """Whatever comes between, in the middle of forgetting too."""
+    """Interrupted work leaves no wrong entries, even if emptying the table is interrupted."""
     kind = WordPiece(VOCABULARY)
     texts, others = ["the world hello un"], ["able mask sep want running a b c"]
 
@@ -158,11 +158,14 @@ def test_what_was_interrupted_is_forgotten(monkeypatch):
 
 
 def test_a_fork_does_not_wait_for_a_thread_of_its_parent():
-    """The thread holds the lock in the parent, and nobody releases it in the child."""
+    """A forked child does not wait for a lock that a thread of the parent holds.
+
+    That thread does not exist in the child, where nothing would release the lock.
+    """
     kind = WordPiece(VOCABULARY)
     kind.text_ids(["the"])
     with kind._table._lock:
-        word_cache._after_fork()  # what the system calls in the child
+        word_cache._after_fork()  # The system calls this in the child.
         assert kind.text_ids(["the"]) == [engine_ids(kind, "the")]
 
 
@@ -172,7 +175,8 @@ def test_words_are_remembered_within_bounds(monkeypatch, short):
     texts = ["the world hello un unaffable", "a" * 101, "the the"]
     engine = [engine_ids(kind, text) for text in texts]
     assert kind.text_ids(texts) == engine
-    assert len(kind._table) == 7  # five words, what ends a text, what is too long
+    # These are five words, the end of a text, and a word that is too long.
+    assert len(kind._table) == 7
     assert kind.text_ids(["a"] * 3) == [engine_ids(kind, "a")] * 3
     assert len(kind._table) == 3
 

@@ -1,4 +1,4 @@
-"""Many words at once become the pieces that the engine's model makes of each."""
+"""Longest match on many words at once gives the pieces of the `tokenizers` library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tokenizers.models import WordPiece
 from bert_keras.tokenizers.word_cache import ByteWindow, LongestMatch
 
 UNKNOWN = 1
-# Of one byte and more, of nine and more, one as long as a key and one longer; "##" alone.
+# Pieces of one byte and more, of nine and more, as long as a key, and longer. "##" is one too.
 PIECES = [
     "a",
     "b",
@@ -37,7 +37,7 @@ VOCABULARY = ["[PAD]", "[UNK]", "with\0zero", *PIECES]
 
 
 def matched(words, vocabulary=VOCABULARY):
-    """The ids of each word."""
+    """Return the ids of each word."""
     encoded = [word.encode() for word in words]
     lengths = np.array([len(word) for word in encoded], np.int64)
     starts = np.cumsum(lengths) - lengths
@@ -47,7 +47,7 @@ def matched(words, vocabulary=VOCABULARY):
 
 
 def model_ids(words, vocabulary=VOCABULARY):
-    """The same by the engine's model."""
+    """Return the ids of each word by the `tokenizers` library."""
     ids = {piece: number for number, piece in enumerate(vocabulary)}
     model = WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100)
     return [[piece.id for piece in model.tokenize(word)] for word in words]
@@ -70,7 +70,7 @@ def test_words_are_the_pieces_of_the_model(words):
     st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=4), min_size=1),
 )
 def test_any_vocabulary(pieces, choices):
-    """Many pieces of each length, words that are made of them."""
+    """Any vocabulary gives the same ids, with many pieces of each length."""
     vocabulary = ["[PAD]", "[UNK]", *pieces, *(f"##{piece}" for piece in pieces)]
     words = ["".join(pieces[index % len(pieces)] for index in chosen) for chosen in choices]
     words = [word for word in words if len(word.encode()) <= 16] or ["a"]

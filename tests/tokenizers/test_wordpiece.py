@@ -1,4 +1,4 @@
-"""BERT's kind of tokenizer: what decides ids, and what does not."""
+"""BERT's WordPiece: the options that change ids, and those that do not."""
 
 from __future__ import annotations
 
