@@ -1,4 +1,4 @@
-"""A tiny model of every task that answers texts, and texts to ask it."""
+"""Tiny models of every task that takes text, and texts for them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ CHARACTERS = [
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *CHARACTERS]
 VOCABULARY += [f"##{character}" for character in CHARACTERS] + ["the", "##ing", "null", "test"]
 LENGTH = 32
-# One block: what is asked is how texts become rows, and outputs become answers.
+# One block suffices: these models test the way from text to inputs and from outputs to answers.
 CONFIG = TINY.replace(vocab_size=len(VOCABULARY), max_positions=LENGTH, num_layers=1)
-PAIRS = ("pairs", "cosines")  # that take two texts
+PAIRS = ("pairs", "cosines")  # tasks that take two texts
 PROMPTS: dict[str, Any] = {"prompts": {"query": "the test "}, "default_prompt_name": "query"}
 
 
 def new_tasks() -> dict[str, Any]:
-    """Every task, of weights as a trained model has them."""
+    """Return a tiny model of every task, with weights as after a training, by name."""
 
     def new() -> BertEncoder:
         return BertEncoder(CONFIG)
@@ -47,7 +47,7 @@ def new_tasks() -> dict[str, Any]:
         "entities": TokenClassifier(new(), 3, labels=["O", "B-PER", "I-PER"]),
         "questions": QuestionAnswerer(new()),
         "choices": MultipleChoice(new()),
-        # Every pooling, a layer behind them, and a prompt that is not pooled.
+        # All poolings with a dense layer, and a prompt that pooling leaves out.
         "vectors": SentenceEncoder(
             new(),
             pooling=list(POOLINGS),
@@ -68,7 +68,7 @@ def new_tasks() -> dict[str, Any]:
 
 
 def texts_with(naughty: Sequence[str], count: int) -> list[str]:
-    """The naughty strings where they are at hand, and made-up ones."""
+    """Return `count` texts: first the naughty strings, if there are any, then random ones."""
     draw = np.random.default_rng(0)
     pool = [*CHARACTERS, " ", " ", " ", "the ", "test", "é", "e\u0301", "\u200d", "😀", "ａ", "½"]
     made = ["".join(draw.choice(pool, draw.integers(1, 90))) for _ in range(500)]

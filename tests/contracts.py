@@ -26,7 +26,7 @@ TINY = BertConfig(
     max_positions=12,
 )
 
-# The families by value: every branch that a config can take.
+# One config for each branch that a config value selects in the encoder.
 FAMILIES = {
     "bert": TINY,
     "gelu_tanh": TINY.replace(activation="gelu_tanh"),
@@ -45,7 +45,10 @@ FAMILIES = {
 def batch(
     config: BertConfig, length: int = LENGTHS[0], *, rows: int = 3, predictions: int = 0
 ) -> dict[str, np.ndarray]:
-    """Inputs of an encoder: row i has i padded tokens; with `predictions`, those of a task."""
+    """Return inputs of an encoder; row i has i padding tokens.
+
+    With `predictions`, the inputs contain so many mask positions a row.
+    """
     generator = np.random.default_rng(length)
     x = {
         features.TOKEN_IDS: generator.integers(5, config.vocab_size, (rows, length)),
@@ -60,7 +63,7 @@ def batch(
 
 
 def inputs_of(model: BertEncoder | Task, length: int = LENGTHS[0]) -> dict[str, np.ndarray]:
-    """A batch of what this model takes: mask positions and choices where it wants them."""
+    """Return a batch with every input of this model, including mask positions and choices."""
     config = model.encoder.config if isinstance(model, Task) else model.config
     wanted = {tensor.name: len(tensor.shape) for tensor in model.inputs}
     x = batch(config, length, predictions=2 if features.MASK_POSITIONS in wanted else 0)
@@ -70,30 +73,31 @@ def inputs_of(model: BertEncoder | Task, length: int = LENGTHS[0]) -> dict[str, 
 
 
 def numpy(values: Any) -> Any:
-    """Backend tensors as NumPy arrays, in the structure they are in."""
+    """Return a structure of backend tensors as the same structure of NumPy arrays."""
     return keras.tree.map_structure(keras.ops.convert_to_numpy, values)
 
 
 def weights(model: keras.Layer) -> dict[str, np.ndarray]:
-    """The values of all weights by path, which is a weight's name."""
+    """Return the values of all weights, by the path of the weight."""
     return {weight.path: numpy(weight) for weight in model.weights}
 
 
 def as_built(layer: Any, *arrays: np.ndarray) -> Any:
-    """Builds a layer for these arguments, with the weights of `as_trained`."""
+    """Build a layer for these arguments, and give it the weights of `as_trained`."""
     layer(*_symbols(arrays))
     return as_trained(layer)
 
 
 def as_trained(model: Any, seed: int = 0) -> Any:
-    """Gives a model weights like those of a trained one, the same ones on every backend.
+    """Set random weights as after a training, equal on every backend; return the model.
 
-    Initial biases are all zero and scales all one, so that a wrong one would not be seen.
+    New models have biases of 0 and scales of 1. An error in their use would not be seen.
     """
     generator = np.random.default_rng(seed)
     for weight in sorted(model.weights, key=lambda weight: weight.path):
         mean = 1.0 if weight.name == "gamma" else 0.0
-        # Tables keep their small initial scale, so that the epsilon of the norm matters.
+        # Embedding tables keep their small initial scale. With larger values, the epsilon of layer
+        # normalization would have no effect.
         deviation = 0.02 if weight.name == "embeddings" else 0.3
         weight.assign(generator.normal(mean, deviation, weight.shape))
     return model
@@ -107,9 +111,9 @@ def learn(
     *,
     steps: int,
 ) -> tuple[float, float]:
-    """`fit` for so many steps on all of these rows; the loss on them before and after.
+    """Train for `steps` steps on all rows at once; return the loss before and after.
 
-    In one epoch, which begins in ten times the time of so small a step.
+    All steps are one epoch, because starting an epoch takes ten times as long as so small a step.
     """
     rows = len(x[features.TOKEN_IDS])
 
@@ -129,7 +133,7 @@ def learn(
 
 
 def assert_close(found: Any, expected: Any, tolerance: float = 0.0) -> None:
-    """Equal structures, shapes, and values up to an absolute `tolerance`; finite."""
+    """Assert equal structures and shapes, and finite values that differ by at most `tolerance`."""
     keras.tree.assert_same_structure(found, expected)
     for left, right in zip(keras.tree.flatten(found), keras.tree.flatten(expected), strict=True):
         assert np.isfinite(np.asarray(left, "float32")).all()
@@ -137,7 +141,7 @@ def assert_close(found: Any, expected: Any, tolerance: float = 0.0) -> None:
 
 
 def assert_same_weights(found: keras.Layer, expected: keras.Layer) -> None:
-    """The same paths, and the same bits under each."""
+    """Assert that two models have the same weight paths and bit-identical values."""
     left, right = weights(found), weights(expected)
     assert left.keys() == right.keys()
     for path, values in right.items():
@@ -152,13 +156,14 @@ def check_layer(
     num_weights: int,
     directory: Path | None = None,
 ) -> None:
-    """A brick: eager and symbolic calls, two lengths, three policies, config, `.keras`.
+    """Check a layer: eager and symbolic calls, two lengths, dtype policies, config, `.keras` file.
 
     Args:
-        make: the constructor with all arguments but `dtype`.
-        arguments: of `call`, by length; integers, or floats whose last axis is features.
-        num_weights: how many weights it has.
-        directory: for the `.keras` file; None for a brick that promises no config.
+        make: the constructor, with all arguments but `dtype`.
+        arguments: a function from a length to the arguments of `call`: integer arrays, or float
+            arrays whose last axis holds features.
+        num_weights: the number of weights.
+        directory: the folder of the `.keras` file; None for a layer without a config.
     """
     layer, arrays = as_built(make(), *arguments(LENGTHS[0])), arguments(LENGTHS[0])
     assert len({weight.path for weight in layer.weights}) == len(layer.weights) == num_weights
@@ -183,11 +188,11 @@ def check_layer(
 
 
 def check_encoder(make: Callable[..., BertEncoder], directory: Path) -> None:
-    """An encoder: calls, `predict`, policies, config and `.keras` round trip.
+    """Check an encoder: calls, `predict`, dtype policies, config and `.keras` file.
 
     Args:
-        make: the constructor with all arguments but `dtype`.
-        directory: for files.
+        make: the constructor, with all arguments but `dtype`.
+        directory: the folder of the `.keras` file.
     """
     encoder = as_trained(make())
     x = batch(encoder.config)
@@ -207,15 +212,15 @@ def check_task(
     directory: Path,
     label_axes: int = 1,
 ) -> None:
-    """A task: what an encoder promises, float32 logits, one step of mixed-precision training.
+    """Check a task as an encoder, and its float32 logits and mixed-precision training.
 
-    Float32 training is left to each task's own tests, which learn something.
+    Each task's own test file tests training in float32.
 
     Args:
-        make: the task of an encoder.
-        config: of the encoder.
-        directory: for files.
-        label_axes: by how many axes its outputs have more than its labels.
+        make: a function from an encoder to the task.
+        config: the config of the encoder.
+        directory: the folder of the `.keras` file.
+        label_axes: the number of axes that the outputs have more than the labels.
     """
     task = as_trained(make(BertEncoder(config)))
     x = inputs_of(task)
@@ -231,7 +236,7 @@ def check_task(
 
 
 def check_format(model: BertEncoder | Task, x: dict[str, np.ndarray], directory: Path) -> None:
-    """Our checkpoint folder: the same class, bit-exact weights and the same outputs."""
+    """Check that a saved checkpoint loads as the same class with identical weights and outputs."""
     save_checkpoint(as_trained(model), directory)
     loaded = load_checkpoint(directory)
     assert type(loaded) is type(model)
@@ -241,9 +246,9 @@ def check_format(model: BertEncoder | Task, x: dict[str, np.ndarray], directory:
 
 
 def _check_calls(model: Any, x: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
-    """Eager, symbolic, `predict` from arrays, and `predict` from `tf.data`: all the same.
+    """Check that eager and symbolic calls and `predict` on arrays and `tf.data` agree.
 
-    `other` has another length.
+    `other` is a batch of another length.
     """
     expected = numpy(model(x))
     symbolic = model(
@@ -282,7 +287,7 @@ def _check_model_config(model: Any, x: dict[str, np.ndarray], directory: Path) -
 def _check_training_step(
     task: Task, x: dict[str, np.ndarray], logits: dict[str, np.ndarray], label_axes: int
 ) -> None:
-    """One step runs: the loss and the new weights are finite, the loss is scaled if need be."""
+    """Check that a training step gives finite values, and that only float16 scales the loss."""
     task.compile(keras.optimizers.SGD(1e-3), **task.loss_and_metrics())
     y = {name: np.zeros(logits.shape[:-label_axes], "int32") for name, logits in logits.items()}
     scaled = isinstance(task.optimizer, keras.optimizers.LossScaleOptimizer)
@@ -294,17 +299,17 @@ def _check_training_step(
 
 
 def _check_symbol(symbol: keras.KerasTensor, output: np.ndarray) -> None:
-    """The inferred dtype and shape are those of the output; batch and length may be unknown."""
+    """Check that the inferred dtype and shape agree with an output; sizes may be unknown."""
     assert symbol.dtype == str(output.dtype)
     assert len(symbol.shape) == output.ndim
     assert all(size in (None, real) for size, real in zip(symbol.shape, output.shape, strict=True))
 
 
 def _symbols(arrays: tuple[np.ndarray, ...]) -> list[keras.KerasTensor]:
-    """Symbolic arguments like these, of any batch size and length."""
+    """Return symbolic inputs for these arrays, with unknown batch size and length."""
     symbols = []
     for array in arrays:
-        # The last axis of floats holds features, which have a size.
+        # The last axis of a float array is the feature axis, whose size is fixed.
         sizes = array.shape[-1:] if array.dtype.kind == "f" else ()
         free = array.ndim - len(sizes) - 1
         symbols.append(keras.Input((*[None] * free, *sizes), dtype=array.dtype))

@@ -14,13 +14,13 @@ from tests.contracts import numpy
 
 
 def step_of(model: Any, batch: Any) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Return the logs of a training step, and the gradient of every weight by its path.
+    """Return the logs of a training step, and the gradient of each weight by its path.
 
-    The weights are as before.
+    The weights are restored after the step.
     """
     x, y, weights = batch
     before = contracts.weights(model)
-    # Without momentum or clipping, a step of rate 1 is the gradient.
+    # With plain SGD and a learning rate of 1, the change of a weight is its negative gradient.
     model.compile(keras.optimizers.SGD(1.0), **model.loss_and_metrics())
     logs = model.train_on_batch(x, y, sample_weight=weights, return_dict=True)
     after = contracts.weights(model)
@@ -32,7 +32,7 @@ def step_of(model: Any, batch: Any) -> tuple[dict[str, float], dict[str, np.ndar
 def gradients(
     function: Callable[..., Any], x: Sequence[np.ndarray], weights: np.ndarray
 ) -> list[np.ndarray]:
-    """The gradients of the weighted sum of a function's outputs by each of its arguments."""
+    """Return the gradient of the weighted sum of a function's outputs for each argument."""
 
     def total(*x: Any) -> Any:
         return ops.sum(ops.cast(function(*x), "float32") * ops.convert_to_tensor(weights))

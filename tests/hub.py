@@ -1,4 +1,4 @@
-"""A cache of the Hugging Face hub as the tests lay it out, offline: it stands for the hub."""
+"""An offline cache of the Hugging Face Hub with tiny models."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NAME = "bert_tiny_uncased"  # the preset whose repository is in the cache
 
 
 def published(seed: int = 0) -> Pretrainer:
-    """Return the model of a repository."""
+    """Return the tiny pretrained model that stands for a published one."""
     return contracts.as_trained(Pretrainer(BertEncoder(contracts.TINY)), seed=seed)
 
 
 @functools.cache
 def _files(seed: int) -> dict[str, bytes]:
-    """Return what is in a repository, by file name. Making the model takes longer than the rest."""
+    """Return the files of a repository, by name; cached, because making the model is slow."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         published(seed).save_to_preset(folder)
@@ -37,20 +37,20 @@ def _files(seed: int) -> dict[str, bytes]:
 
 
 def fill(folder: Path, seed: int = 0) -> None:
-    """Write what Google published: a pretrained BERT, called a masked language model."""
+    """Write a repository like Google's: a pretraining model whose config names BertForMaskedLM."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in _files(seed).items():
         (folder / name).write_bytes(content)
 
 
 def snapshot(cache: Path, name: str = NAME) -> Path:
-    """Return the folder of a preset in the cache."""
+    """Return the folder of a preset's files in the cache."""
     repository = HANDLES[name].removeprefix("hf://").replace("/", "--")
     return cache / f"models--{repository}" / "snapshots" / ("0" * 40)
 
 
 def offline_cache(cache: Path, monkeypatch: pytest.MonkeyPatch, name: str = NAME) -> None:
-    """Lay out someone/tiny in two revisions and the repository of a preset; the hub is offline."""
+    """Put two revisions of someone/tiny and one preset into the cache, and set offline mode."""
     constants = pytest.importorskip("huggingface_hub.constants")
     repositories = {"someone/tiny": ("main", "v2"), HANDLES[name].removeprefix("hf://"): ("main",)}
     for handle, revisions in repositories.items():

@@ -1,6 +1,6 @@
-"""The code in a Markdown page, to be run: its fenced blocks.
+"""Fenced code blocks of Markdown pages, for tests that run them.
 
-A block runs unless an HTML comment right above it says why not: `<!-- not run: reason -->`.
+A comment above a block exempts it: `<!-- not run: reason -->`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ PYTHON = ("python", "py")
 
 
 class Block(NamedTuple):
-    """A fenced block of code: its language, text, the line it begins on, why it is not run."""
+    """A fenced code block: its language, text, first line, and the reason why it is not run."""
 
     language: str
     text: str
@@ -21,7 +21,7 @@ class Block(NamedTuple):
 
 
 def blocks(markdown: str) -> list[Block]:
-    """The fenced blocks of a Markdown text, in order."""
+    """Yield the fenced code blocks of a Markdown text, in order."""
     found: list[Block] = []
     fence, language, start, above = "", "", 0, ""
     lines = markdown.splitlines()
@@ -41,11 +41,11 @@ def blocks(markdown: str) -> list[Block]:
 
 
 def run_python(found: list[Block], where: str) -> dict[str, Any]:
-    """Runs the Python blocks one after the other in one namespace, which is returned."""
+    """Run the Python blocks in order in one namespace, and return the namespace."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in found:
         if block.language in PYTHON and block.not_run is None:
-            # The empty lines make a traceback name the line of the document.
+            # The empty lines make tracebacks show the line numbers of the page.
             source = "\n" * (block.line - 1) + block.text
             exec(compile(source, where, "exec"), namespace)
     return namespace

@@ -1,4 +1,4 @@
-"""Names of any kind, and what Markdown makes of them."""
+"""Random names with special characters, and their text in Markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from bert_keras import escaping
 
-# Markup of rich, of Markdown and of matplotlib, line ends, and bytes of names that are not UTF-8.
+# Markup of rich, Markdown and Matplotlib; line ends; and bytes of names that are not valid UTF-8.
 PARTS = (
     *("[/x]", "[bold]", "[red", ":smile:", "|", "`", "```", "~~~", "[a](b)", "[a][b]", "![i](j)"),
     *("<b>", "&lt;", "$x$", "\\", "*", "_", "# ", "\n", "\r\n", "\udcff", "\ud800", "ä", "名"),
@@ -19,7 +19,7 @@ _MARKDOWN = MarkdownIt("gfm-like", {"linkify": False})
 
 
 def shown_by_markdown(page: str) -> Iterator[str]:
-    """The text of each block of a page; anything but text in it is an error."""
+    """Yield the text of each block of a page; fail if a block has anything but text."""
     for token in _MARKDOWN.parse(page):
         if token.type == "inline":
             assert {child.type for child in token.children or ()} <= {"text", "text_special"}
@@ -29,5 +29,5 @@ def shown_by_markdown(page: str) -> Iterator[str]:
 
 
 def as_line(name: str) -> str:
-    """A name as a line of a page: blanks are one blank, and NUL is U+FFFD in Markdown."""
+    """Return a name as Markdown shows it in a line: single spaces, and U+FFFD for NUL."""
     return " ".join(escaping.printable(name).split()).replace("\0", "\ufffd")

@@ -1,4 +1,4 @@
-"""All paths of tags through a short text, scored one by one: what a recursion must agree with."""
+"""Scores of all tag sequences of a short text, to verify the recursions of a CRF."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def potentials(batch: int, length: int, classes: int, seed: int = 0) -> np.ndarray:
-    """Those of a conditional random field: random scores, the same ends for every token."""
+    """Return random CRF potentials, with the same end scores at every token."""
     generator = np.random.default_rng(seed)
     values = generator.normal(0, 2, (batch, length, classes + 1, classes + 1)).astype("float32")
     values[:, :, :, -1] = generator.normal(0, 2, classes + 1)
@@ -17,7 +17,7 @@ def potentials(batch: int, length: int, classes: int, seed: int = 0) -> np.ndarr
 
 
 def every_path(values: np.ndarray, counted: np.ndarray) -> dict[tuple[int, ...], float]:
-    """The score of each sequence of tags for the counted tokens of one text.
+    """Return the score of each tag sequence for the counted tokens of one text.
 
     Args:
         values: [length, states, states].

@@ -1,8 +1,8 @@
-"""Plugin of pytest: backend, slow tests, shares of the cores, and no skips in a complete run.
+"""A pytest plugin: slow tests, CPU cores of each process, and forbidden skips.
 
-With BERT_KERAS_REQUIRE_REFERENCE=1, as in CI, a skipped test is a failed one, unless its reason is
-that the test has no meaning here: another backend or platform, a privileged user, no real data.
-So a library to compare with that is missing, or broken, cannot pass unseen.
+With BERT_KERAS_REQUIRE_REFERENCE=1, as in CI, a skipped test fails. Only a reason that this
+environment cannot change excuses a skip: another backend or platform, a privileged user, no real
+test data. A missing or broken reference library therefore fails the run.
 
 A test that `tests/slow_tests.py` names gets the mark `slow` on the backends named there.
 """
@@ -23,9 +23,9 @@ _MAY_BE_SKIPPED = re.compile(r"backend|platform|as root|no real test data")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give each process of `pytest -n` its own cores.
+    """Give each process of `pytest -n` its own CPU cores.
 
-    Where processes share cores, their threads wait for each other in loops, and all are slower.
+    On shared cores, the threads of several processes slow each other by busy waiting.
     """
     worker = getattr(config, "workerinput", None)
     if worker is None or not hasattr(os, "sched_setaffinity"):
@@ -36,15 +36,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def share_of(cores: list[int], worker: str, workers: int) -> list[int]:
-    """Return the cores of a process of `pytest -n`, such as "gw0"; none if there are too few."""
+    """Return the cores of the `pytest -n` process "gw0", "gw1", …; empty if there are too few."""
     return cores[int(worker.removeprefix("gw")) :: workers]
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does not select
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects tests by `-m`
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark as slow what is slow on this backend."""
+    """Mark the tests that are slow on this backend."""
     if not any(item.nodeid.startswith("tests/") for item in items):
-        return  # a suite that a test wrote
+        return  # the small suite of tests/test_plugins.py
     backend = os.environ.get("KERAS_BACKEND")
     if not backend:
         import keras
@@ -59,7 +59,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _require_quick_cases(nodeids: list[str], slow: Tests) -> None:
-    """Stop where the table names a case that a test no longer has: all others would be slow."""
+    """Raise an error if the table names a test case that does not exist.
+
+    Otherwise a renamed case would silently be run with the slow tests only.
+    """
     cases: dict[str, set[str]] = {}
     for nodeid in nodeids:
         test, _, parameters = nodeid.partition("[")
@@ -73,7 +76,7 @@ def _require_quick_cases(nodeids: list[str], slow: Tests) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Lets the garbage collector pass over what is imported, which it would walk all the time."""
+    """Exclude imported objects from garbage collection, which would take much time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -99,7 +102,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def _require(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turns a skip into a failure where everything is required and the reason does not excuse."""
+    """Turn a skip into a failure if references are required and the reason is no excuse."""
     if os.environ.get("BERT_KERAS_REQUIRE_REFERENCE") != "1":
         return
     if report.outcome != "skipped" or hasattr(report, "wasxfail"):

@@ -11,7 +11,7 @@ from bert_keras.tokenizers import Tokenizer
 
 
 def few_examples(loss: str) -> PretrainingExamples:
-    """Of `contracts.TINY`'s vocabulary and at most its length; they are of many lengths."""
+    """Return pretraining examples of many lengths that fit `contracts.TINY`."""
     rng = np.random.default_rng(0)
     words = [f"w{number}" for number in range(45)]
     tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])

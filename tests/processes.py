@@ -1,4 +1,4 @@
-"""Programs of those who use what was exported: processes that know nothing of this package."""
+"""Processes that run client programs without this package."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _OURS = ("PYTHONPATH", "KERAS_BACKEND")
 
 
 def run_client(program: str, *arguments: str, folder: Path, **environment: str) -> str:
-    """Run a Python program in a folder and return its output; its failure fails the test."""
+    """Run a Python program in a folder and return its output; fail the test if it fails."""
     return run_outside(sys.executable, "-c", program, *arguments, folder=folder, **environment)
 
 
 def run_outside(*command: str, folder: Path, **environment: str) -> str:
-    """Likewise of any command."""
+    """Run a command in a folder and return its output; fail the test if it fails."""
     kept = {name: value for name, value in os.environ.items() if name not in _OURS}
     kept |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Four operations that rebuild a model from its config, and what must be equal after each."""
+"""Checks of the operations that rebuild a model from its config."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _by_config(model: Any, folder: Path) -> Any:
 
 
 def by_file(model: Any, folder: Path) -> Any:
-    """Save a model, and load it."""
+    """Save a model as a `.keras` file, and load it."""
     model.save(folder / "model.keras")
     return keras.models.load_model(folder / "model.keras")
 
@@ -50,13 +50,13 @@ OPERATIONS: dict[str, Callable[[Any, Path], Any]] = {
 
 
 def sharing(model: Any) -> dict[str, list[int]]:
-    """Return, for each layer by name, the numbers of its weights: equal ones are shared."""
+    """Return, for each layer name, the indices of its weights; shared weights have one index."""
     numbers = {id(weight): number for number, weight in enumerate(model.weights)}
     return {layer.name: [numbers[id(weight)] for weight in layer.weights] for layer in model.layers}
 
 
 def _difference(model: Any, operation: str, x: Any, folder: Path) -> str:
-    """Return what differs after an operation, and "" if nothing does."""
+    """Return a description of the first difference after an operation, or "" if none is found."""
     expected, shared = numpy(model(x)), sharing(model)
     try:
         rebuilt = OPERATIONS[operation](model, folder)
@@ -73,7 +73,7 @@ def _difference(model: Any, operation: str, x: Any, folder: Path) -> str:
     if [type(each) for each in rebuilt.layers] != [type(each) for each in model.layers]:
         return f"layers {[type(each).__name__ for each in rebuilt.layers]}"
     found = numpy(rebuilt(x))
-    # A tuple becomes a list in JSON.
+    # Leaves are compared, because JSON turns tuples into lists.
     pairs = zip(keras.tree.flatten(found), keras.tree.flatten(expected), strict=True)
     different = max(np.abs(np.subtract(*map(_as_float, pair))).max() for pair in pairs)
     return "" if different <= 1e-6 else f"outputs, by {different}"
@@ -86,12 +86,12 @@ def _as_float(values: Any) -> np.ndarray:
 def check_operations(
     name: str, makers: dict[str, Callable[[], tuple[Any, Any]]], folder: Path
 ) -> None:
-    """Assert that nothing differs after any operation; print the table if something does.
+    """Assert that no operation changes a model; print a table of the differences.
 
     Args:
-        name: of the class or model, for the table.
-        makers: functions that make a model and inputs, by name.
-        folder: for files.
+        name: the name of the class or model in the table.
+        makers: functions that return a model and its inputs, by name.
+        folder: the folder of the files.
     """
     table: dict[tuple[str, str], str] = {}
     for part, make in makers.items():

@@ -1,4 +1,4 @@
-"""Reference outputs: of a plain NumPy BERT, and of transformers with the same weights."""
+"""Reference outputs from a NumPy implementation and from Hugging Face Transformers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERANCE = 1e-5
 
 
 def numpy_outputs(model: Any, x: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """All outputs of an encoder or of a task, computed in float64 from its weights by path."""
+    """Compute all outputs of an encoder or task in float64, from its weights by path."""
     weights = {path: w.astype("float64") for path, w in contracts.weights(model).items()}
     encoder = getattr(model, "encoder", model)
     outputs = _encode(weights, encoder.config, x)
@@ -80,7 +80,10 @@ def _attend(
 def _distance_scores(
     w: dict[str, np.ndarray], config: BertConfig, path: str, query: np.ndarray, key: np.ndarray
 ) -> np.ndarray:
-    """Shaw et al., 2018, equation 5; with the keys' part of Huang et al., 2020, equation 15."""
+    """Compute relative position scores.
+
+    Source: Shaw et al., 2018, equation 5; the term of the keys: Huang et al., 2020, equation 15.
+    """
     batch, length, heads, _ = query.shape
     table = w[f"{path}/distance/embeddings"]
     scores = np.zeros((batch, heads, length, length))
@@ -133,7 +136,7 @@ _ACTIVATIONS = {
 }
 
 
-# The sizes of `contracts.TINY` in the words of each family, and what makes the family.
+# The sizes of `contracts.TINY` under the names of Hugging Face, and the values of each family.
 _SIZES = {
     "vocab_size": contracts.TINY.vocab_size,
     "hidden_size": contracts.TINY.hidden_size,
@@ -164,12 +167,16 @@ HUGGING_FACE: dict[str, tuple[str, dict[str, Any]]] = {
     "albert": ("Albert", _SIZES | {"embedding_size": 4, "num_hidden_groups": 1}),
     "electra": ("Electra", _SIZES | {"embedding_size": 4}),
 }
-# RoBERTa under another name.
+# XLM-RoBERTa has the architecture of RoBERTa.
 _SAME = {"xlm-roberta": ("XLMRoberta", HUGGING_FACE["roberta"][1])}
 
 
 def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **changes: Any) -> Any:
-    """A tiny transformers model, such as "ForMaskedLM" of "roberta", its weights as if trained."""
+    """Return a tiny Transformers model with random weights, as after a training.
+
+    `ending` is the end of the class name, such as "ForMaskedLM"; `family` is a key of
+    `HUGGING_FACE`.
+    """
     import torch
 
     name, sizes = (HUGGING_FACE | _SAME)[family]
@@ -180,7 +187,7 @@ def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **c
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
-            # As in `contracts.as_trained`.
+            # The same standard deviations as in `contracts.as_trained`.
             deviation = 0.02 if "_embeddings" in parameter_name else 0.3
             is_scale = "norm" in parameter_name.lower() and parameter_name.endswith("weight")
             parameter.normal_(1.0 if is_scale else 0.0, deviation, generator=generator)
@@ -202,7 +209,7 @@ _KERAS_HUB_MORE: dict[str, dict[str, Any]] = {
 
 
 def keras_hub_model(library: Any, name: str, **changes: Any) -> Any:
-    """A tiny backbone of KerasHub, such as "BertBackbone", its weights as if trained."""
+    """Return a tiny KerasHub backbone, such as "BertBackbone", with weights of `as_trained`."""
     values = {**_KERAS_HUB_SIZES, **_KERAS_HUB_MORE.get(name, {}), **changes}
     if name == "ElectraBackbone":
         values["vocab_size"] = values.pop("vocabulary_size")
@@ -218,7 +225,10 @@ _LOGITS = {
 
 
 def hugging_face_outputs(model: Any, x: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """All outputs of a transformers model by our names, MLM logits at `mask_positions`."""
+    """Return all outputs of a Transformers model under our names.
+
+    MLM logits are taken at `mask_positions`.
+    """
     import torch
 
     inputs = dict(x)
@@ -254,7 +264,7 @@ def hugging_face_outputs(model: Any, x: Mapping[str, np.ndarray]) -> dict[str, A
 
 
 def difference(left: Mapping[str, Any], right: Mapping[str, Any]) -> float:
-    """The largest difference over all outputs that both have; at least one is common."""
+    """Return the largest absolute difference over the common outputs; at least one is required."""
     names = left.keys() & right.keys()
     assert names, (sorted(left), sorted(right))
     pairs = [
@@ -267,14 +277,14 @@ def difference(left: Mapping[str, Any], right: Mapping[str, Any]) -> float:
 
 
 def same_as_hugging_face(ours: Any, theirs: Any, x: Mapping[str, np.ndarray]) -> None:
-    """Every output of `ours` equals that of the transformers model `theirs`, and so inside."""
+    """Assert that all outputs, hidden states and attentions agree with a Transformers model."""
     expected = hugging_face_outputs(theirs, x)
     found = contracts.numpy(ours(x))
     assert found.keys() <= expected.keys(), sorted(found)
     encoder = getattr(ours, "encoder", ours)
     inside = encoder.with_outputs(hidden_states=True, attentions=True)
     inputs = {
-        name: values.reshape(-1, values.shape[-1])  # each choice is a text
+        name: values.reshape(-1, values.shape[-1])  # the choices become rows of the batch
         for name, values in x.items()
         if name != features.MASK_POSITIONS
     }

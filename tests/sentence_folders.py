@@ -1,4 +1,4 @@
-"""Tiny folders that sentence-transformers writes, by kind, and texts to ask them."""
+"""Tiny model folders written by sentence-transformers, and texts for them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ PROMPTS = {"query": "query: ", "passage": "passage w1 w2: "}
 
 
 def texts(count: int = 100) -> list[str]:
-    """Texts of the vocabulary's words, of many lengths; some are longer than the model reads."""
+    """Return random texts of many lengths; some exceed the maximum length of the models."""
     draw = np.random.default_rng(0)
     return [" ".join(draw.choice(WORDS, draw.integers(1, LENGTH + 6))) for _ in range(count)]
 
 
 def write_transformer(folder: Path, head: str = "Model", **values: Any) -> Path:
-    """Writes a BERT of transformers, and its tokenizer.
+    """Write a Transformers BERT model and its tokenizer.
 
     Args:
-        folder: where.
-        head: the ending of its class, such as "ForMaskedLM".
-        values: more of its config.
+        folder: the folder to write.
+        head: the end of the class name, such as "ForMaskedLM".
+        values: further values of the config.
     """
     import torch
     import transformers
@@ -52,7 +52,7 @@ def write_transformer(folder: Path, head: str = "Model", **values: Any) -> Path:
 def _vectors(
     *modules: tuple[str, dict[str, Any]], length: int | None = None, **options: Any
 ) -> Any:
-    """Makes a writer of a folder of vectors, by the modules behind the transformer."""
+    """Return a function that writes a sentence encoder with these modules after the transformer."""
 
     def write(library: Any, base: Path, folder: Path) -> np.ndarray:
         import torch
@@ -79,7 +79,7 @@ def _dense(inputs: int, outputs: int, **options: Any) -> tuple[str, dict[str, An
 
 
 def _scores(count: int, **options: Any) -> Any:
-    """Makes a writer of a folder of scores."""
+    """Return a function that writes a cross-encoder with `count` scores."""
 
     def write(library: Any, base: Path, folder: Path) -> np.ndarray:
         source = write_transformer(
@@ -94,7 +94,8 @@ def _scores(count: int, **options: Any) -> Any:
 
 _NORMALIZE: tuple[str, dict[str, Any]] = ("Normalize", {})
 _BOTH = {"prompts": PROMPTS, "default_prompt_name": "passage"}
-# Writers, which give what their library answers to `texts`, or to pairs of them.
+# Each function writes a folder, and returns the outputs of sentence-transformers for `texts` or
+# pairs of them.
 VECTORS: dict[str, Callable[[Any, Path, Path], np.ndarray]] = {
     "plain": _vectors(_pooling("mean"), _NORMALIZE, length=13),
     "default prompt": _vectors(_pooling("mean"), **_BOTH),
@@ -121,13 +122,13 @@ KINDS = {**VECTORS, **SCORES}
 
 
 def write_splade(library: Any, base: Path, folder: Path) -> None:
-    """Writes a model of sparse vectors."""
+    """Write a sparse encoder (SPLADE)."""
     source = write_transformer(base.with_name("masked"), "ForMaskedLM")
     library.SparseEncoder(str(source), device="cpu").save(str(folder))
 
 
 def write_colbert(library: Any, base: Path, folder: Path) -> None:
-    """Writes a model of several vectors for a text."""
+    """Write an encoder with one vector for each token (ColBERT)."""
     library.MultiVectorEncoder(str(base), device="cpu").save(str(folder))
 
 
