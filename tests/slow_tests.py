@@ -1,4 +1,4 @@
-"""Tests that are slow on a backend, where a quicker test or another backend shows the same.
+"""Tests that are slow on one backend, and that another backend or a quicker test can replace.
 
 `pytest` and `.ci/run` leave them out; `.ci/full` and `pytest -m ""` run them. A test that is slow
 on one backend alone is run every time on another, if that other one can run it.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 Tests = dict[str, tuple[str, ...]]
 
-# A test file, or a test of it -> parameters that run every time all the same.
-# Python code that every backend runs alike: PyTorch, which compiles nothing, runs all of it.
+# A test file or a test -> parameters of the cases that still run every time.
+# These tests run the same Python code on every backend. PyTorch compiles nothing, so it runs all of
+# them.
 _ON_PYTORCH_ALONE: Tests = {
     "tests/models/test_round_trips.py::test_what_was_trained_is_what_is_loaded": ("BertEncoder",),
     "tests/models/test_round_trips.py::test_a_view_is_loaded_as_it_was_trained": (
@@ -101,7 +102,7 @@ _ON_PYTORCH_ALONE: Tests = {
 }
 
 _TENSORFLOW: Tests = {
-    # Errors in a step cost JAX's models their weights, not TensorFlow's.
+    # Only on JAX could an error in a training step lose the weights.
     "tests/models/test_base.py::test_an_error_costs_no_weight": ("1-fit",),
     "tests/models/test_freed_memory.py::test_a_model_of_each_class_is_freed": (
         "ChunkedTask",
@@ -110,18 +111,19 @@ _TENSORFLOW: Tests = {
         "MaskedLM",
         "PackedTask",
     ),
-    # PyTorch runs these.
+    # PyTorch runs these tests every time.
     "tests/test_cli_export.py::test_export_and_check": (),
     "tests/training/test_pretrain.py::test_quicktest_of_every_recipe": (),
-    # Runs are stopped in training/test_kill.py.
+    # training/test_kill.py also interrupts runs.
     "tests/training/test_finetune_seed.py::test_a_killed_run_goes_on_exactly": (),
-    # Ten thousand calls.
+    # The test makes ten thousand calls.
     "tests/export/test_memory.py": (),
-    # Processes of other programs, which load what test_clients.py and test_hub_clients.py load.
+    # These start other programs, which load the same models as test_clients.py and
+    # test_hub_clients.py.
     "tests/export/test_hub_clients.py::test_saved_model_cli": (),
     "tests/export/test_hub_clients.py::test_tensorflow_hub_trains_it": (),
     "tests/export/test_open_client.py::test_hub": ("True",),
-    # Tasks whose graphs have the parts of those that stay.
+    # The graphs of the omitted tasks consist of parts that the remaining tasks have too.
     "tests/export/test_clients.py::test_answers_are_the_predictors": (
         "labels",
         "entities",
@@ -162,7 +164,7 @@ _TENSORFLOW: Tests = {
 }
 
 _TORCH: Tests = {
-    # PyTorch needs seconds to trace a model, once for each file.
+    # PyTorch needs seconds to trace each exported model.
     "tests/export/runtimes/test_torch_export.py::test_it_answers_alike": (
         "pretrainer",
         "attentions",
@@ -170,7 +172,7 @@ _TORCH: Tests = {
     "tests/export/runtimes/test_onnx_model.py::"
     "test_only_open_sizes_have_names_and_all_weights_are_read": ("pairs",),
     "tests/export/runtimes/test_openvino_model.py::test_it_answers_alike": ("choices-None-1e-05",),
-    # TensorFlow runs these.
+    # TensorFlow runs this test every time.
     "tests/test_outputs.py::test_a_watched_process": ("programs",),
 }
 

@@ -1,4 +1,4 @@
-"""Descriptions and comparisons of checkpoints."""
+"""Reports about one checkpoint, and comparisons of two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program `bert-keras`, from its command line."""
+"""The command line program `bert-keras`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_convert_of_an_exported_pair(call, source: Path, tmp_path: Path) -> None
 
 
 def test_a_name_of_a_preset(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stands for the published checkpoint, here in a cache of the hub."""
+    """A preset name opens the published checkpoint, here from an offline cache of the hub."""
     hub.offline_cache(tmp_path / "cache", monkeypatch)
     done = call("convert", hub.NAME, tmp_path / "mine")
     assert done.code == 0, done.err
@@ -79,7 +79,7 @@ def test_a_name_of_a_preset(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_tokenizer_in_another_form_is_written(call, source: Path, tmp_path: Path) -> None:
-    """Among KerasHub's assets, or a SavedModel's, where other programs do not look."""
+    """A tokenizer in KerasHub's assets is written as files that other programs read."""
     keras_hub = pytest.importorskip("keras_hub", reason="needs KerasHub")
     assert call("convert", source, tmp_path / "hub", "--format", "keras_hub", "--encoder").code == 0
     assert [path.name for path in (tmp_path / "hub").glob("*oken*")] == []
@@ -174,7 +174,7 @@ def test_predict_a_file(call, classifier: Path, tmp_path: Path) -> None:
 
 
 def test_predict_as_the_folder_says(call, classifier: Path, tmp_path: Path) -> None:
-    """Length and options are those of training, unless the command says otherwise."""
+    """`predict` uses the folder's length and options, unless the command line overrides them."""
     folder = tmp_path / "model"
     task, tokenizer = load_checkpoint(classifier), Tokenizer(_WORDS)
     Predictor(task, tokenizer, max_length=4, options={"top_k": 2}).save_to_preset(folder)
@@ -251,7 +251,7 @@ def test_a_tokenizer_whose_case_another_file_tells_is_written_anew(call, tmp_pat
 
 
 def test_predict_standard_input(call, classifier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = b'\xef\xbb\xbf{"text": "w1", "pair": "w2"}\n'  # with a byte order mark
+    given = b'\xef\xbb\xbf{"text": "w1", "pair": "w2"}\n'  # the UTF-8 byte order mark
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
     done = call("predict", classifier)
     assert done.code == 0, done.err
@@ -313,7 +313,7 @@ def test_what_was_converted_is_kept_where_a_later_step_fails(
     assert (tmp_path / "other" / "predictor.json").is_file()
 
 
-# === The commands of `bert-keras` that are programs of `bert_keras.training`.
+# === Commands of `bert-keras` that run programs of `bert_keras.training`
 
 
 _ROOT = Path(__file__).parents[1]
@@ -334,7 +334,7 @@ def test_every_program_has_its_own_help(command: str, monkeypatch, capsys) -> No
 
 
 def test_every_program_is_a_command() -> None:
-    """A module of bert_keras.training with a `main` is called by a name."""
+    """Each program in bert_keras.training is also a command of `bert-keras`."""
     modules = {module for module, _, _ in PROGRAMS.values()}
     found = set()
     for path in (_ROOT / "bert_keras" / "training").glob("*.py"):
@@ -345,7 +345,7 @@ def test_every_program_is_a_command() -> None:
 
 @pytest.mark.parametrize("module", sorted({module for module, _, _ in PROGRAMS.values()}))
 def test_a_clone_runs_the_same_program(module: str) -> None:
-    """`python -m training.X` forwards: its `main` is that of bert_keras.training, no copy."""
+    """`python -m training.X` runs the `main` of bert_keras.training."""
     forwarded = importlib.import_module(f"training.{module}")
     own = importlib.import_module(f"bert_keras.training.{module}")
     assert forwarded.main is own.main

@@ -1,4 +1,4 @@
-"""`bert-keras export` and `serve-check`, from their command line."""
+"""The commands `bert-keras export` and `bert-keras serve-check`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bert_keras.tokenizers import Tokenizer
 from tests.contracts import TINY, as_trained
 
 BACKEND = keras.backend.backend()
-# What this backend writes without a second process.
+# The format that this backend exports without a second process.
 FORMAT = {"tensorflow": "saved_model", "torch": "torch", "jax": "onnx"}[BACKEND]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
 pytest.importorskip("onnxruntime" if BACKEND == "jax" else BACKEND)
@@ -124,7 +124,7 @@ def test_a_format_that_fails_takes_no_other_with_it(
     )
     failing = set()
     done = call("export", source, *options, "--measure", "--format", "openvino", "--format", "onnx")
-    assert done.code == 4  # the folders hold nothing that could be measured
+    assert done.code == 4  # the replaced export wrote no model, so none opens
     assert "demo-onnx/1: written, but does not open" in done.err
     assert "demo-openvino/1: written, but does not open" in done.err
     assert f"Predictor ({BACKEND})" in done.out
@@ -133,7 +133,7 @@ def test_a_format_that_fails_takes_no_other_with_it(
 def test_a_printed_line_does_not_stand_behind_the_spinner(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then writes as to a terminal
     with cli_export._Status("writing") as status:
         is_live = []
         monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Exported models beside their model, within the seconds that there are."""
+"""Measurements of exported models within a time limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Every answer takes a second, and comparing 32 texts two."""
+    """Return a simulated clock: an answer takes one second, a comparison of 32 texts two."""
     clock = Clock()
     monkeypatch.setattr(cli_measure, "monotonic", clock)
     monkeypatch.setattr(measurement.time, "perf_counter", clock)
@@ -99,7 +99,7 @@ def test_no_more_seconds_than_were_given(clock: Clock, tmp_path: Path) -> None:
         assert int(row[4].split("(")[1].split(")")[0]) >= 2
     clock.now = 0.0
     text = _measure(clock, paths, 1e-9, [])
-    assert text.count("0.25 (32)") == 2  # the least that there is
+    assert text.count("0.25 (32)") == 2  # the smallest number of texts
     assert clock.now < 60
 
 

@@ -1,4 +1,4 @@
-"""The config: defaults, every bad value, copies, JSON."""
+"""The config: defaults, invalid values, copies, JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bert_keras import PRESETS, BertConfig
 
 _BASE = BertConfig(vocab_size=30)
 
-# What a value must not be, and what the message says about it.
+# An invalid value, and its error message.
 _COUNTS = (0, -1, 2.0, True, "8")
 _BAD: list[tuple[str, tuple[Any, ...], str]] = [
     ("vocab_size", (*_COUNTS, None), "integer of at least 1"),

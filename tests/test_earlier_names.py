@@ -1,4 +1,4 @@
-"""Earlier names of arguments and methods are answered with those of today; saved ones are read."""
+"""Errors for earlier names of arguments and methods, and saved files that have such names."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def test_the_function_is_called_with_its_arguments() -> None:
         return value * scale
 
     assert (scaled(3), scaled(3, scale=5), scaled.__doc__) == (6, 15, "Return a multiple.")
-    assert inspect.getfullargspec(scaled).kwonlyargs == ["scale"]  # Keras reads it so
+    # Keras uses this function to read signatures
+    assert inspect.getfullargspec(scaled).kwonlyargs == ["scale"]
 
 
 @pytest.mark.parametrize("view", [None, "packed", "chunked"])

@@ -1,4 +1,4 @@
-"""Kinds of errors and their exit codes."""
+"""Error classes and their exit codes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_no_code_twice():
     assert len({vars(kind)["exit_code"] for kind in kinds}) == len(kinds) == 5
 
 
-# === The edge of programs. Each in a process of its own: tests/training/test_run.py.
+# === Exit codes of programs. tests/training/test_run.py tests them in processes of their own.
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def _fail(error: Exception) -> Callable[[Any], None]:
 
 
 def _run(*steps: errors.Step) -> list[str]:
-    """Run steps that append to a list; return it, with a failure's message as the last line."""
+    """Run steps that append to a list; return it, with a failure's message as its last item."""
     done: list[str] = []
     try:
         errors.run_steps(steps, done, done="run: trained", again="Repeat the command.")

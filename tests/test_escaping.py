@@ -1,4 +1,4 @@
-"""Names of any kind, through everything that writes text from outside."""
+"""Text with markup or invalid characters through every function that writes it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_block_of_markdown_ends_where_it_should(name: str) -> None:
 @given(NAMES)
 def test_json_keeps_a_name(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     path = tmp_path_factory.getbasetemp() / "names.json"
-    written = name.encode("utf-16", "surrogatepass")  # two halves in a row are one character
+    written = name.encode("utf-16", "surrogatepass")  # two adjacent surrogates are one character
     file_io.write_json(path, {"name": name})
     assert json.loads(path.read_bytes())["name"].encode("utf-16", "surrogatepass") == written
     file_io.write_text(path, json.dumps({"name": name}, ensure_ascii=False))
@@ -61,7 +61,7 @@ def test_a_console_prints_a_name_as_it_is(encoding: str, name: str) -> None:
     printed = file.buffer.getvalue().decode(encoding)
     for part in PARTS:
         if part in name and part.strip() and part.isascii() and part.isprintable():
-            # `rich` measures a tab as nothing, so it may cut the two cells of the table.
+            # `rich` counts a tab as zero columns wide, so it may cut the two cells of the table.
             assert printed.count(part) >= (3 if "\t" in name else 5)
 
 
@@ -96,9 +96,9 @@ def _calls(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def test_text_leaves_by_one_door() -> None:
-    """Consoles come from `escaping.console`, and text files are written by `file_io`.
+    """Only `escaping` makes consoles, and only `file_io` writes text files.
 
-    `bert-keras fill-mask` shows what needs nothing of this package.
+    `bert-keras fill-mask` is exempt, because it imports nothing of this package.
     """
     found = []
     for folder in ("bert_keras", "training"):

@@ -1,4 +1,4 @@
-"""The programs of examples/ run: every file there, in its quick form, and its page lists it."""
+"""The programs in examples/: each one runs with --quick, and the README lists it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples"
-# Imported by the programs, or by those who copy them.
+# Modules that the programs or their readers import.
 HELPERS = ("program", "entity_client", "short_entity_client", "compare_sst2.job")
-MOST_LINES = 45  # of a screen
-# Words that the quick form prints.
+MOST_LINES = 45  # the lines of a screen
+# Text that a program prints with --quick.
 PRINTED = {
     "answer_questions": "Where is Anna? '",
     "classify_reviews": "): A bad film.",
@@ -45,7 +45,7 @@ def source(name: str) -> str:
 
 @pytest.fixture
 def required(request: pytest.FixtureRequest) -> None:
-    """Skip a program whose libraries this environment or backend has not."""
+    """Skip a program if this environment or backend lacks a library that it needs."""
     name = request.node.callspec.params["name"]
     if name == "serve_saved_model" and keras.backend.backend() != "tensorflow":
         pytest.skip("SavedModels are written on the TensorFlow backend")
@@ -69,7 +69,7 @@ def test_the_quick_form_runs(
     keras.utils.set_random_seed(0)
     with warnings.catch_warnings():
         if name == "compare_sst2.keras_hub_peer":
-            warnings.simplefilter("ignore")  # of its own datasets
+            warnings.simplefilter("ignore")  # KerasHub's preprocessing warns about its own datasets
         module.main(["--quick"])
     assert PRINTED[name] in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""Names and their aliases."""
+"""Names of inputs and outputs, and their aliases."""
 
 from __future__ import annotations
 

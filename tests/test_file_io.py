@@ -1,4 +1,4 @@
-"""Killed anywhere: the old folder or the new one."""
+"""Atomic writes: after a kill at any moment, the old or the new folder exists."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bert_keras import file_io
 from bert_keras.errors import ArtifactError, ResourceError
 from bert_keras.file_io import one_writer
 
-# Runs the module as a file, without the package: no Keras. Dies, as by kill -9, at a given one of
-# the calls that change the disk; exits with 0 where there is no such call any more.
+# This program loads the module from its file, so that Keras is not imported. It dies at a given
+# disk operation, as by `kill -9`. It exits with 0 if there are fewer operations.
 _KILLED_AT = """
 import importlib.util, os, sys
 from pathlib import Path
@@ -169,7 +169,7 @@ def test_a_pipe_is_written_into(tmp_path):
     assert pipe.is_fifo()
 
 
-# === JSON of strangers.
+# === JSON from untrusted files
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_no_file_is_read_without_a_limit():
     assert [str(path) for path in sources if whole.search(path.read_text())] == []
 
 
-# === Of two who write one thing, one does.
+# === Locks: only one of two writers succeeds
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
             one_writer(tmp_path / "a"),
         ):
             pytest.fail("two hold it")
-        assert len(list(tmp_path.iterdir())) == 2  # who waits takes no lock away
+        assert len(list(tmp_path.iterdir())) == 2  # the failed attempt removes no lock file
     assert not list(tmp_path.iterdir())
 
 
@@ -232,7 +232,7 @@ def test_a_lock_that_has_just_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def late(descriptor: int, how: int) -> None:
         lock(descriptor, how)
-        (tmp_path / ".a.lock").unlink()  # its holder ended between opening and locking
+        (tmp_path / ".a.lock").unlink()  # the holder ended after this process opened the file
 
     monkeypatch.setattr(fcntl, "flock", late)
     with (

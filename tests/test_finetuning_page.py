@@ -1,4 +1,4 @@
-"""docs/finetuning.md is true: its code runs, its commands are accepted, its tables are whole."""
+"""docs/finetuning.md: its code runs, its commands are accepted, its tables are complete."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bert_keras.training.recipe_files import parse_overrides, read_command
 from tests.markdown import Block, blocks, run_python
 
 PAGE = Path(__file__).parents[1] / "docs" / "finetuning.md"
-_FILE = re.compile(r"# (\w+\.py)\n")  # how a block begins that is a file
+_FILE = re.compile(r"# (\w+\.py)\n")  # the first line of a block that shows a file
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def found(text: str) -> list[Block]:
 
 
 def _rows(text: str, title: str) -> list[list[str]]:
-    """The cells of the table that begins with this cell."""
+    """Return the rows of the table whose first heading is `title`."""
     lines = iter(text.splitlines())
     next(line for line in lines if line.startswith(f"| {title} |"))
     next(lines)

@@ -1,4 +1,4 @@
-"""docs/training_with_fit.md is true: its code runs, its table has every task that takes text."""
+"""docs/training_with_fit.md: its code runs, and its table has every task that takes text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loaders that do something while a module is executed."""
+"""Import hooks that run code before or after a module is executed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.processes import run_client
 
 
 class Finder:
-    """Watches the module `watched`."""
+    """A finder that records the execution of the module `watched`."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -76,7 +76,7 @@ def test_a_spec_that_is_only_searched_for_has_the_loaders_methods(finder: Finder
     assert hooks.find_spec("no_such_module", None, None) is None
 
 
-# === `export` of a model finds its writers after `import bert_keras` alone.
+# === `export` of a model works after `import bert_keras` alone
 
 
 IN_NEW_PROCESS = """
@@ -129,12 +129,12 @@ def test_the_page_sets_the_writer_of_export(monkeypatch: pytest.MonkeyPatch) -> 
     assert hooks.is_exported("model", "path", "onnx", {})
 
 
-# === Stderr while TensorFlow is imported: known lines are dropped, and nothing else, ever.
-# The processes import a module called tensorflow that a test wrote.
+# === Stderr while TensorFlow is imported: only known lines are dropped
+# The processes import a module `tensorflow` that the test writes.
 
 
 ROOT = Path(__file__).parents[1]
-# As TensorFlow 2.16, 2.18 and 2.21 write them.
+# Messages of TensorFlow 2.16, 2.18 and 2.21.
 KNOWN = """\
 WARNING: All log messages before absl::InitializeLog() is called are written to STDERR
 I0000 00:00:1795795065.161912   16560 port.cc:153] oneDNN custom operations are on. You may see \
@@ -175,7 +175,10 @@ def run(
     stderr: Any = subprocess.PIPE,
     verbose: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program with `quiet()` whose tensorflow is `module`; `before` starts it."""
+    """Run a program with `quiet()` and a stand-in for TensorFlow.
+
+    `module` is the source of the stand-in; `before` has the words that start the command.
+    """
     lines = f"KNOWN = {KNOWN!r}\nimport os, sys\n" + textwrap.dedent(module)
     (tmp_path / "tensorflow.py").write_text(lines)
     begin = "import os, sys; from bert_keras.errors import quiet; quiet()\n"
@@ -256,7 +259,7 @@ def test_the_last_words_of_a_process_arrive(tmp_path: Path, end: str, code: int)
 
 
 def test_messages_arrive_during_the_import(tmp_path: Path) -> None:
-    """Messages of an import that hangs can be read."""
+    """Messages are shown while an import is still running."""
     log = tmp_path / "log"
     module = f"""
         import time
@@ -271,7 +274,7 @@ def test_messages_arrive_during_the_import(tmp_path: Path) -> None:
 
 
 def test_processes_of_the_import_keep_a_stderr(tmp_path: Path) -> None:
-    """Its end is not waited for."""
+    """A process that the import started can still write to stderr after the import."""
     module = """
         import subprocess
         write = "import os, sys; sys.stdin.read(); os.write(2, b'a worker\\\\n')"

@@ -1,4 +1,4 @@
-"""Models of any class: a checkpoint opens as the class that wrote it."""
+"""Loading of models: a checkpoint opens as the class that wrote it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m bert_keras` is the command `bert-keras`."""
+"""`python -m bert_keras` runs the command `bert-keras`."""
 
 from __future__ import annotations
 

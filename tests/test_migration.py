@@ -1,6 +1,6 @@
-"""docs/migration.md is true: its code runs, its table has every class, and each line opens it.
+"""docs/migration.md: its code runs, and its table has a working line for every class.
 
-The repositories that it names are tiny here, in a cache of the hub, and there is no network.
+Tiny models in an offline cache of the hub replace the repositories that the page names.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from tests import contracts, reference
 from tests.markdown import PYTHON, blocks, run_python
 
 PAGE = Path(__file__).parents[1] / "docs" / "migration.md"
-THEIRS = "transformers 4"  # why a block is not run
+THEIRS = "transformers 4"  # the reason why a block is not run
 
 _ENDINGS = (
     *("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification"),
     *("ForQuestionAnswering", "ForMultipleChoice"),
 )
-# The models in `__all__` of modeling_tf_*.py of transformers 4.57.6, the last one with TensorFlow.
+# The models in `__all__` of modeling_tf_*.py of Transformers 4.57.6, the last version with
+# TensorFlow.
 _TENSORFLOW = {
     "bert": ("Bert", "ForPreTraining", "ForNextSentencePrediction", "LMHeadModel"),
     "roberta": ("Roberta", "ForCausalLM"),
@@ -46,7 +47,7 @@ _WORDS = ["a", "fine", "film", "of", "no", "use", ".", *(f"w{n}" for n in range(
 
 
 def _lines() -> dict[str, str]:
-    """The code beside every class in the table of the page; "" where there is none."""
+    """Return the code for every class in the table of the page; "" for a class without code."""
     found: dict[str, str] = {}
     for row in re.findall(r"^\| `TF.*$", PAGE.read_text(encoding="utf-8"), re.MULTILINE):
         theirs, ours, _ = (cell.strip() for cell in row.strip("|").split("|"))
@@ -73,7 +74,7 @@ def test_every_name_of_ours_is_there() -> None:
         for part in name.split("."):
             place = getattr(place, part)
     in_table = {re.findall(r"bk\.(\w+)", line)[0] for line in LINES.values() if line}
-    # What transformers has not: sentence-transformers has two of them, nobody on Keras the others.
+    # Transformers has no TensorFlow class for these.
     others = {"SentenceEncoder", "SentencePairs", "ElectraPretrainer", "Distiller"}
     others |= {"PackedTask", "ChunkedTask"}
     classes = {name for name in models.__all__ if isinstance(getattr(models, name), type)}
@@ -82,7 +83,7 @@ def test_every_name_of_ours_is_there() -> None:
 
 @pytest.mark.parametrize("name", [name for name, line in LINES.items() if line])
 def test_the_line_opens_what_the_class_opened(name: str, transformers: Any, tmp_path: Path) -> None:
-    """As their class of the same name without TF, with the same numbers."""
+    """Each line opens a Transformers checkpoint and gives the same outputs."""
     family, ending = _CLASSES[name]
     is_labelled = ending in ("ForSequenceClassification", "ForTokenClassification")
     theirs = reference.hugging_face_model(
@@ -97,7 +98,7 @@ def test_the_line_opens_what_the_class_opened(name: str, transformers: Any, tmp_
         with pytest.raises(ArtifactError, match=r"Missing in the file:\n  cls\.predictions"):
             bk.Pretrainer.from_preset(tmp_path)
     else:
-        assert type(bk.load_checkpoint(tmp_path)) is type(ours)  # as TFAutoModel…
+        assert type(bk.load_checkpoint(tmp_path)) is type(ours)  # as the TFAutoModel classes do
     x = contracts.inputs_of(ours)
     found = contracts.numpy(ours(x))
     if ending == "ForNextSentencePrediction":
@@ -138,12 +139,13 @@ def test_names_of_inputs_and_outputs() -> None:
 
 @pytest.fixture
 def hub(transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the hub with the repositories that the page names, laid out as they are."""
+    """Fill an offline cache of the hub with the repositories that the page names."""
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     for repository, family, ending, told, changes in (
-        # Has the pair head too, which the class that its config names has not.
+        # The published file also has the weights of next sentence prediction, which BertForMaskedLM
+        # lacks.
         ("google-bert/bert-base-uncased", "bert", "ForPreTraining", "BertForMaskedLM", {}),
         (
             "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
@@ -168,7 +170,8 @@ def hub(transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 @pytest.mark.usefixtures("keras_hub")
-@pytest.mark.filterwarnings("ignore:Gradients do not exist for variables .'pooler")  # as it says
+# the page says so
+@pytest.mark.filterwarnings("ignore:Gradients do not exist for variables .'pooler")
 def test_our_blocks_run(
     hub: Path, transformers: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -180,7 +183,7 @@ def test_our_blocks_run(
     contracts.assert_same_weights(found["again"], found["model"])
     assert found["again"].options["labels"] == ["bad", "good"]
     assert (hub / "for_keras_hub" / "model.weights.h5").is_file()
-    # Every place that asked for something is given, with what it asked for.
+    # Every masked position has a weight of 1 and its token as the label.
     asked = found["weights"]["mlm"] == 1.0
     assert asked.sum(axis=1).tolist() == [1, 2]
     ids = np.take_along_axis(found["inputs"]["token_ids"], found["positions"], axis=1)

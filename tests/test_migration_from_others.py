@@ -1,4 +1,4 @@
-"""The pages for those who come from KerasHub and TensorFlow Hub are true: their code runs."""
+"""The migration pages for KerasHub and TensorFlow Hub: their code runs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ WORDS = [*hub.WORDS[:40], "a", "fine", "film", "of", "."]
 
 
 @pytest.mark.usefixtures("keras_hub")
-@pytest.mark.filterwarnings("ignore")  # of KerasHub
+@pytest.mark.filterwarnings("ignore")  # warnings of KerasHub
 def test_the_page_of_keras_hub_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`bert_base_uncased` is a folder here: a name of `PRESETS` gives way to one."""
+    """The code runs with a local folder `bert_base_uncased`, which precedes the preset."""
     monkeypatch.chdir(tmp_path)
     encoder = bk.BertEncoder(contracts.TINY.replace(vocab_size=len(WORDS)))
     encoder.save_to_preset("bert_base_uncased")
@@ -72,7 +72,7 @@ def test_names_of_ours_are_there_and_old_code_is_marked(page: Path) -> None:
 
 def test_pages_are_short_and_linked() -> None:
     for page in DOCS.glob("*.md"):
-        if page.name != "decisions.md":  # three lines for each decision
+        if page.name != "decisions.md":  # this page grows by three lines with each decision
             assert len(page.read_text(encoding="utf-8").splitlines()) <= 250, page.name
         for target in re.findall(r"\]\(([^)#]+\.\w+)(?:#[^)]*)?\)", page.read_text("utf-8")):
             if "://" not in target:

@@ -1,7 +1,7 @@
-"""Rehearsal: a family with other blocks is added by rows of tables, and works everywhere.
+"""Rehearsal: rows of tables suffice to add a model family with another transformer block.
 
-Its blocks normalise before each part, its attention turns queries and keys by their positions
-(Su et al., 2021), and its checkpoints store queries, keys and values in one tensor.
+The family has pre-layer normalization and rotary position embeddings (Su et al., 2021). Its
+checkpoints store queries, keys and values in one tensor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests import contracts
 
 @keras.saving.register_keras_serializable(package="rehearsal")
 class RotaryAttention(SerializableLayer):
-    """Self-attention that turns queries and keys by angles in proportion to their positions."""
+    """Self-attention with rotary position embeddings."""
 
     distance = None
 
@@ -51,7 +51,7 @@ class RotaryAttention(SerializableLayer):
         self.built = True
 
     def _turned(self, x: Any, position_ids: Any) -> Any:
-        """Split [batch, length, hidden_size] into heads, and turn them by their positions."""
+        """Split [batch, length, hidden_size] into heads, and rotate them by their positions."""
         batch, length, _ = ops.shape(x)
         x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
         if position_ids is None:
@@ -93,7 +93,7 @@ class RotaryAttention(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="rehearsal")
 class PreNormBlock(SerializableLayer):
-    """A transformer block that normalises what each part reads (Xiong et al., 2020)."""
+    """A transformer block with pre-layer normalization (Xiong et al., 2020)."""
 
     reads_positions = True
     takes_queries = True
@@ -186,7 +186,7 @@ FAMILY = Family(
     fixed=_FIXED,
     redundant=(),
 )
-# Table, key, and the new value. Those of the config are the choices of one of its values.
+# Table, key, and new value. The tables of the config are the choices of a config value.
 ROWS: list[tuple[Any, str, Any]] = [
     *(
         (config._CHOICES, name, (*config._CHOICES[name], value))
@@ -199,7 +199,7 @@ ROWS: list[tuple[Any, str, Any]] = [
     (encoder_layers.BLOCKS, "pre_norm", BlockKind(_make, _make_final_norm)),
     (hugging_face_names.FAMILIES, "rehearsal", FAMILY),
 ]
-_MOST_PLACES = 7  # the rows, and the files of the two layers
+_MOST_PLACES = 7  # the rows of `ROWS` and two files for the new layers
 
 
 @pytest.fixture(autouse=True)

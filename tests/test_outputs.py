@@ -1,4 +1,4 @@
-"""Nothing leaves the machine, and no file tells of it: exports and programs, watched."""
+"""Exports and programs use no network, and write no private information into files."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.training.conftest import sentences
 
 ROOT = Path(__file__).parents[1]
 BACKEND = keras.backend.backend()
-# What no file may hold: names of the folders, the user and the host, a value of the environment.
+# Names that no file may contain: folders, user, host, and a value of the environment.
 HOME, SCRATCH, USER, HOST = "home-canary", "tmp-canary", "user-canary", "host-canary"
 SECRET = "s-3cr3t"
-# What libraries that a user has anyway write into the home folder: Keras its settings, Matplotlib a
-# list of fonts.
+# Files that other libraries write into the home folder: settings of Keras, font lists of
+# Matplotlib.
 KNOWN_IN_HOME = (".keras", ".cache/matplotlib", ".config/matplotlib")
-EVENT_FILE = re.compile(r"events\.out\.tfevents\.\d+\.\d+\.\d+\.v2")  # no host
-# Runs at the start of every Python process, also of one that a program starts.
+EVENT_FILE = re.compile(r"events\.out\.tfevents\.\d+\.\d+\.\d+\.v2")  # without the host's name
+# Every Python process runs this code at its start, including child processes.
 WATCH = """
 import os, socket, sys
 socket.gethostname = lambda: "{host}"
@@ -131,7 +131,7 @@ except SystemExit as end:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """The names and contents of all files, and of those in archives."""
+    """Yield the name and content of each file, including the members of archives."""
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield from _parts(str(path.relative_to(folder)), path.read_bytes())
@@ -164,9 +164,9 @@ def test_the_search_finds_what_is_told(tmp_path: Path) -> None:
 
 
 def _check_copies(folder: Path) -> None:
-    """Check the copies of running runs for what the search for the host's name cannot find.
+    """Check the lock and event files in copies of running runs for the host's name.
 
-    Writers in C++ ask the system for it, not Python.
+    The search for the replaced name cannot find it there, because C++ code asks the system for it.
     """
     copies = list(folder.iterdir())
     assert len(copies) >= 6
@@ -218,8 +218,7 @@ def test_a_watched_process(program: str, tmp_path: Path) -> None:
         if name.parts[0] not in ours and not any(map(name.is_relative_to, KNOWN_IN_HOME))
     ]
     assert strangers == []
-    # Nothing is left behind but the runs without `out=`, and what PyTorch's compiler keeps for the
-    # next process.
+    # Only the run folders without `out=` and the cache of PyTorch's compiler may remain.
     left = [path for path in scratch.iterdir() if not path.name.startswith("torchinductor")]
     runs = [path for path in left if path.name.startswith("bert_keras_quicktest_")]
     assert left == runs

@@ -1,4 +1,4 @@
-"""The distribution: version, metadata, typing marker, public names, and life without TensorFlow."""
+"""The distribution: version, metadata, type hints, public names, and imports of TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import bert_keras
 
 ROOT = Path(__file__).parents[1]
 
-# The public page (DESIGN, §4) as far as it is built. A new name is written here on purpose.
+# All public names. A new one must be added here deliberately.
 PUBLIC = {
     "BertConfig",
     "BertEncoder",
@@ -83,7 +83,7 @@ def test_requirements(project: dict[str, Any]) -> None:
     assert project["name"] == "bert-keras"
     assert project["requires-python"] == ">=3.11"
     assert set(project["optional-dependencies"]) == EXTRAS
-    # Older releases have holes in their loaders; see SECURITY.md.
+    # Older versions of Keras have vulnerable loaders; see SECURITY.md.
     assert "keras>=3.15.1" in project["dependencies"]
     frameworks = re.compile(r"tensorflow|jax|torch|transformers")
     assert not [name for name in project["dependencies"] if frameworks.match(name)]
@@ -107,7 +107,7 @@ def test_public_names() -> None:
 
 
 def test_public_names_are_described() -> None:
-    """Every public class, function and method has a docstring; inherited ones are the parent's."""
+    """Every public class, function and method has a docstring, its own or an inherited one."""
     for name in PUBLIC - {"PRESETS"}:
         thing = getattr(bert_keras, name)
         assert inspect.getdoc(thing), name
@@ -159,7 +159,7 @@ print("trained", keras.backend.backend())
 
 
 def _last_line(*arguments: str) -> str:
-    """Return the last line that a new process of Python prints; its failure fails the test."""
+    """Return the last line that a new Python process prints; fail the test if it fails."""
     command = [sys.executable, *arguments]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
@@ -167,7 +167,7 @@ def _last_line(*arguments: str) -> str:
 
 
 def test_pretraining_without_tensorflow() -> None:
-    """On JAX and PyTorch everything up to a trained model works where TensorFlow is not."""
+    """JAX and PyTorch can pretrain a model where TensorFlow is not installed."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         pytest.skip("needs another backend than TensorFlow")
@@ -188,7 +188,10 @@ print(len(every_model.MODELS))
 
 
 def test_models_are_made_without_tensorflow() -> None:
-    """On JAX and PyTorch its import takes seconds. Keras imports it for `get_config` of a layer."""
+    """On JAX and PyTorch, no model imports TensorFlow, which would take seconds.
+
+    Keras itself imports TensorFlow in `get_config` of a layer.
+    """
     if keras.backend.backend() == "tensorflow":
         pytest.skip("needs another backend than TensorFlow")
     assert int(_last_line("-c", _MADE)) > 10
@@ -213,7 +216,7 @@ else:
 
 
 def test_devices_can_be_configured_after_all_imports() -> None:
-    """No import makes a variable: whoever shares devices between processes does it before."""
+    """No import creates a variable, because devices must be configured before the first one."""
     if keras.backend.backend() == "torch":
         pytest.skip("the backend torch has no such configuration")
     assert _last_line("-c", _CONFIGURING) == "3"

@@ -1,4 +1,4 @@
-"""A complete run has no silent hole: tests/plugins.py, on a small suite of its own."""
+"""tests/plugins.py on a small test suite: a complete run fails on a skipped test."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_module_that_skips_itself_fails_too(tmp_path: Path) -> None:
     source = "import pytest\npytest.importorskip('a_library_that_is_not_there')\n"
     (tmp_path / "test_suite.py").write_text(source, encoding="utf-8")
     assert run(tmp_path, "1").returncode == 2
-    assert run(tmp_path, "").returncode == 5  # no test was run
+    assert run(tmp_path, "").returncode == 5  # pytest's exit code if it ran no test
 
 
 def test_the_header_names_the_backend(tmp_path: Path) -> None:

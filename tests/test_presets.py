@@ -1,4 +1,4 @@
-"""The published sizes."""
+"""Presets: sizes of the published models, names, and handles of the hub."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def test_published_size(name: str):
     )
 
 
-# As transformers counts the published models: encoders, with the poolers that they have.
+# Parameters of the published encoders, counted in Transformers. They include a pooler if the model
+# has one.
 _PARAMETERS = {
     "roberta_base": 124_645_632,
     "roberta_large": 355_359_744,
@@ -87,7 +88,7 @@ _PARAMETERS = {
 
 @pytest.mark.parametrize("name", _PARAMETERS)
 def test_published_parameters_of_the_other_families(name: str):
-    """By the arithmetic of the layers: building the large ones would take gigabytes."""
+    """The numbers follow from the config, because building the large models takes gigabytes."""
     config = PRESETS[name]
     hidden, inner, width = config.hidden_size, config.intermediate_size, config.table_size
     tables = (config.vocab_size + config.position_rows + config.num_segments) * width + 2 * width
@@ -105,13 +106,13 @@ def test_names():
 
 
 def test_every_name_stands_for_a_repository():
-    """Also `handles` promises one for each name; the organisations are those of the authors."""
+    """Each preset has a repository of its own, owned by the authors of the model."""
     assert HANDLES.keys() == PRESETS.keys()
     assert len(set(HANDLES.values())) == len(HANDLES)
     authors = "google|google-bert|FacebookAI|distilbert|albert"
     for handle in HANDLES.values():
         assert re.fullmatch(rf"hf://(?:{authors})/[\w.-]+", handle)
-    # Turc et al. name their models by their sizes.
+    # The repositories of Turc et al. contain the sizes in their names.
     for name, handle in HANDLES.items():
         if sizes := re.search(r"L-(\d+)_H-(\d+)_A-(\d+)", handle):
             config = PRESETS[name]
@@ -124,12 +125,12 @@ def test_cannot_be_changed():
         PRESETS["mine"] = BertConfig(vocab_size=3)  # pyright: ignore[reportIndexIssue]
 
 
-# === Handles: paths, names of presets, and the hub's cache, which stands for the hub.
+# === Handles: paths, names of presets, and the cache of the hub
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The cache of `hub`, while the working directory is another, empty folder."""
+    """Return the folder of an offline hub cache; the working directory is another, empty folder."""
     hub.offline_cache(tmp_path / "cache", monkeypatch)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -160,7 +161,7 @@ def test_a_repository_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_name_stands_for_its_published_checkpoint(
     handle: str | Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Everything that takes a handle: encoder, tasks, tokenizer, predictor, `load_checkpoint`."""
+    """Encoders, tasks, tokenizers, predictors and `load_checkpoint` accept a preset name."""
     expected = hub.published()
     contracts.assert_same_weights(BertEncoder.from_preset(handle), expected.encoder)
     opened = load_checkpoint(handle)
@@ -185,7 +186,7 @@ TASKS = list(every_model.classes_below(Task))
 
 @pytest.mark.parametrize("class_name", TASKS)
 def test_every_task_opens_by_a_name(class_name: str, cache: Path) -> None:
-    """With the weights of its head, where the repository holds such a task."""
+    """A preset name opens every task with the weights of the repository, including the head."""
     task = contracts.as_trained(every_model.MODELS[every_model.BY_CLASS[class_name]]())
     shutil.rmtree(hub.snapshot(cache))
     task.save_to_preset(hub.snapshot(cache))
@@ -201,7 +202,7 @@ def _encoder(handle: str, cache: Path) -> None:
 
 
 def _teacher(handle: str, cache: Path) -> None:
-    """A teacher of labels; and of pairs, for which a folder has an encoder of sentences."""
+    """Check the teacher of a classifier, and a sentence encoder as the teacher of text pairs."""
     for task_name, make, teacher in (
         ("text_classification", lambda encoder: SequenceClassifier(encoder, 3), "classifier"),
         ("sentence_similarity", SentencePairs, "sentences"),
@@ -222,7 +223,8 @@ def _init_checkpoint(handle: str, cache: Path) -> None:
     contracts.assert_same_weights(build_task(recipe, len(hub.WORDS)), hub.published())
 
 
-# Key -> a check of the weights that it brings. A new key that takes a checkpoint must be added.
+# Recipe key -> a check of the weights that it loads. Every key that takes a checkpoint must be
+# here.
 KEYS: dict[str, Callable[[str, Path], None]] = {
     "encoder": _encoder,
     "init_checkpoint": _init_checkpoint,
@@ -232,7 +234,7 @@ _OPENS = re.compile(r"(?:from_preset|open_checkpoint|load_checkpoint)\(\s*recipe
 
 
 def test_every_key_that_takes_a_checkpoint_is_here() -> None:
-    """The sources tell: the calls that open a checkpoint, and the meanings of the keys."""
+    """`KEYS` has every recipe key whose value the code opens as a checkpoint."""
     folder = Path(finetune_seed.__file__).parent
     opened = {
         key
@@ -298,7 +300,7 @@ def test_without_network_and_cache_one_message_says_both_ways(open_it: Any, name
 
 @pytest.fixture
 def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing may ask the hub."""
+    """Make every download from the hub fail the test."""
     library = pytest.importorskip("huggingface_hub")
 
     def asked(*_: Any, **__: Any) -> None:
@@ -317,7 +319,7 @@ def test_random_weights_are_asked_for_in_words(tmp_path: Path) -> None:
     assert task.dtype_policy.name == task.encoder.dtype_policy.name == "mixed_bfloat16"
     assert BertEncoder(PRESETS[hub.NAME]).config == encoder.config
     assert type(load_checkpoint(hub.NAME, load_weights=False)) is BertEncoder
-    # Nor do a folder and an unknown name reach the hub.
+    # A folder or an unknown name must not cause a download either.
     hub.fill(tmp_path / "folder")
     load_checkpoint(tmp_path / "folder")
     for open_it in (BertEncoder.from_preset, load_checkpoint, Tokenizer.from_preset):

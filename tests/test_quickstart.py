@@ -1,4 +1,4 @@
-"""docs/quickstart.md and docs/tasks.md are true: their code runs and prints what they say."""
+"""docs/quickstart.md and docs/tasks.md: their code runs and prints the output that they show."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 class Pages:
-    """Values that the blocks of a page left, and the output of each."""
+    """A page whose code was run: the final values, and the expected and the printed outputs."""
 
     def __init__(self, name: str, capsys: pytest.CaptureFixture[str]):
         keras.utils.set_random_seed(0)
         self.page = DOCS / name
         self.blocks = blocks(self.page.read_text(encoding="utf-8"))
         self.values: dict[str, Any] = {"__name__": "__main__"}
-        self.outputs: list[tuple[str, str]] = []  # of the page, and of the code
+        self.outputs: list[tuple[str, str]] = []  # (expected, printed)
         for block, following in zip(self.blocks, [*self.blocks[1:], None], strict=True):
             if block.language not in PYTHON or block.not_run is not None:
                 continue
@@ -33,7 +33,7 @@ class Pages:
             exec(compile(source, str(self.page), "exec"), self.values)
             printed = capsys.readouterr().out.rstrip()
             if following is None or following.text.startswith("bert-keras "):
-                continue  # commands of a shell
+                continue  # the next block has shell commands
             if following.language == "text":
                 self.outputs.append((following.text, printed))
 

@@ -1,7 +1,6 @@
-"""The README is true: its Python runs, its commands are accepted, its folders exist.
+"""The README: its Python code runs, its commands are accepted, its folders exist.
 
-The blocks are read by tests/markdown.py. The commands find a folder `wiki/` of text, as `.txt` and
-as `.gz`.
+The commands find a folder `wiki/` with text in `.txt` and `.gz` files.
 """
 
 from __future__ import annotations
@@ -34,7 +33,10 @@ SHELL = ("bash", "console", "sh", "shell")
 
 
 def commands(found: list[Block]) -> list[list[str]]:
-    """The commands of the shell blocks, as words, without prompts, comments and variables."""
+    """Return the commands of the shell blocks as lists of words.
+
+    Prompts, comments and environment variables are removed.
+    """
     words = []
     for block in found:
         if block.language not in SHELL or block.not_run is not None:
@@ -42,7 +44,7 @@ def commands(found: list[Block]) -> list[list[str]]:
         for line in block.text.replace("\\\n", " ").splitlines():
             prompt = line.lstrip().startswith("$ ")
             if block.language == "console" and not prompt:
-                continue  # what a command printed
+                continue  # output of a command
             tokens = shlex.split(line.lstrip().removeprefix("$ "), comments=True)
             parts = " ".join(shlex.quote(token) for token in tokens).split(" '&&' ")
             words += [shlex.split(part) for part in parts if part]
@@ -50,17 +52,17 @@ def commands(found: list[Block]) -> list[list[str]]:
 
 
 def _without_variables(command: list[str]) -> list[str]:
-    """Drops NAME=value before a command: the backend is the one that the tests run on."""
+    """Remove NAME=value before a command, because the tests select the backend."""
     first = next((i for i, word in enumerate(command) if not re.match(r"[A-Z_]+=", word)), 0)
     return command[first:]
 
 
 def check_command(command: list[str], extras: set[str]) -> list[str] | None:
-    """Return the command that shows that another one is accepted; None if reading was enough.
+    """Return a command that checks another one; None if no process is needed.
 
     Args:
-        command: its words.
-        extras: those that `pip install -e ".[…]"` may name.
+        command: the words of the command.
+        extras: the names that `pip install -e ".[…]"` accepts.
     """
     if command[0] == "pip" and command[1] == "install":
         asked = re.findall(r"\[([\w,-]+)\]", " ".join(command))
@@ -91,12 +93,15 @@ def project() -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a cache of the hub in which bert_base_uncased is a tiny model."""
+    """The Python code runs, and then the commands on its models.
+
+    An offline cache of the hub has a tiny model as bert_base_uncased.
+    """
     hub.offline_cache(tmp_path / "hub", monkeypatch, "bert_base_uncased")
     monkeypatch.chdir(tmp_path)
     found = blocks(page.read_text(encoding="utf-8"))
     run_python(found, str(page))
-    # What is asked of the folders that were written.
+    # Next, run the commands that use a model which the Python code saved.
     if (tmp_path / "my_classifier").is_dir():
         (tmp_path / "runs").mkdir()
         (tmp_path / "runs" / "sst2").symlink_to(tmp_path / "my_classifier")
@@ -111,7 +116,7 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_shell_blocks_are_accepted(page: Path, tmp_path: Path) -> None:
-    """Programs are run with --dry-run, which must leave nothing behind."""
+    """The commands are accepted; programs run with --dry-run and write no file."""
     (tmp_path / "wiki").mkdir()
     text = "\n\n".join(f"The river {i} is long. It rises in the hills." for i in range(1_000))
     (tmp_path / "wiki" / "a.txt").write_text(text, encoding="utf-8")
@@ -122,7 +127,7 @@ def test_shell_blocks_are_accepted(page: Path, tmp_path: Path) -> None:
     assert found
     for command in found:
         instead = check_command(command, set(project()["optional-dependencies"]))
-        if instead and command[1] not in ON_A_MODEL:  # these were run
+        if instead and command[1] not in ON_A_MODEL:  # test_python_blocks_run runs those commands
             run = subprocess.run(
                 instead, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
             )
@@ -150,7 +155,7 @@ def test_blocks_that_are_not_run_say_why_and_are_few(record_property: Any) -> No
 
 
 def folders(page: Path) -> list[str]:
-    """Return the folders that a page draws, one a line."""
+    """Return the folders in the page's folder tree, in order."""
     drawn = next(
         block
         for block in blocks(page.read_text(encoding="utf-8"))
@@ -223,7 +228,7 @@ def test_sample_python_shares_a_namespace() -> None:
 def test_an_error_names_the_line_of_the_document() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         run_python(blocks("text\n\n```python\nx = 1\n1 / 0\n```\n"), "sample.md")
-    assert caught.traceback[-1].lineno == 4  # from 0
+    assert caught.traceback[-1].lineno == 4  # line 5, counted from 0
     assert str(caught.traceback[-1].path).endswith("sample.md")
 
 

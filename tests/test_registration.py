@@ -1,4 +1,4 @@
-"""All our classes are registered with Keras after `import bert_keras`, in whatever order."""
+"""Registration of all classes with Keras, in any order of imports."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from tests.models import every_model
 from tests.models.every_model import TINY
 
 ROOT = Path(__file__).parents[1]
-# Classes of Keras that no saved model names.
+# Modules of Keras whose classes no saved model names.
 NOT_SAVED = ("keras.callbacks.", "keras.utils.")
-# Bases of registered classes. No model has an object of them.
+# Abstract base classes of registered classes.
 BASES = {
     *("DirectModel", "FastCall", "FitsText", "SerializableLayer", "Task", "TaskView"),
     *("WithoutUnused",),
@@ -48,9 +48,9 @@ def modules() -> tuple[ast.Module, ...]:
 
 
 def decorated_classes() -> dict[str, str]:
-    """Return the registered name of every class of ours with Keras's decorator, by the sources.
+    """Return the registered name of each class with Keras's decorator, from the sources.
 
-    It is the name of the class, or the decorator's `name`.
+    The registered name has the class name or the decorator's argument `name`.
     """
     return {
         node.name: f"bert_keras>{_given_name(decorator) or node.name}"
@@ -68,9 +68,9 @@ def _given_name(decorator: ast.expr) -> str:
 
 
 def keras_classes(trees: Iterable[ast.Module]) -> set[str]:
-    """Return the names of all classes below a class of Keras that a saved model may name.
+    """Return the names of all subclasses of Keras classes that a saved model may name.
 
-    The sources are read, because some modules can be imported on one backend only.
+    The names come from the sources, because some modules require one backend.
     """
     bases: dict[str, set[str]] = {}
     for tree in trees:
@@ -111,7 +111,7 @@ def _full_name(name: str, imported: dict[str, str]) -> str:
 
 
 def test_every_class_of_keras_is_registered() -> None:
-    """A class without the decorator is named here; a base of other classes belongs to `BASES`."""
+    """Every subclass of a Keras class has the decorator, but for the base classes in `BASES`."""
     classes = keras_classes(modules())
     assert classes - decorated_classes().keys() == BASES
     assert len(classes) > 50
@@ -133,13 +133,13 @@ def test_a_forgotten_class_is_found(source: str) -> None:
     assert not keras_classes([ast.parse("class Other(keras.callbacks.Callback): ...")])
 
 
-# === Saved models of every class, opened in a new process ===
+# === Saved models of every class, opened in a new process
 
 OPTIMIZERS = itertools.cycle(optimization.OPTIMIZERS)
 
 
 def _task() -> SequenceClassifier:
-    """Return a task that was trained."""
+    """Return a task after one training step."""
     task = SequenceClassifier(BertEncoder(TINY), 2)
     task.compile(optimizer(1e-3, total_steps=2), **task.loss_and_metrics())
     task.fit(every_model.inputs(task), {"label": np.array([0, 1, 0])}, verbose=0)
@@ -147,7 +147,7 @@ def _task() -> SequenceClassifier:
 
 
 def _functional() -> keras.Model:
-    """Return a user's own model over an encoder."""
+    """Return a functional Keras model that contains an encoder."""
     encoder = BertEncoder(TINY)
     inputs = {
         each.name: keras.Input((None,), dtype="int32", name=each.name) for each in encoder.inputs
@@ -156,7 +156,7 @@ def _functional() -> keras.Model:
 
 
 def _one_of_its_class(name: str) -> Any:
-    """Return a new model, with an optimizer if it has a loss."""
+    """Return a new model, compiled with an optimizer if it has a loss."""
     model = every_model.MODELS[name]()
     if hasattr(model, "loss_and_metrics"):
         new = optimizer(1e-3, total_steps=2, name=next(OPTIMIZERS))
@@ -172,7 +172,7 @@ MAKERS: dict[str, Callable[[], Any]] = {"trained": _task, "functional": _functio
 
 
 def _over_saved_model(folder: Path) -> tuple[keras.Model, dict[str, np.ndarray]]:
-    """Return a user's own model over a SavedModel, and inputs."""
+    """Return a Keras model that contains a SavedModel, and its inputs."""
     import tensorflow as tf
 
     class Table(tf.Module):
@@ -203,7 +203,7 @@ def _flat(outputs: Any) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def saved_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Save models in files. Beside each are its inputs, in JSON. Return file -> outputs."""
+    """Save models and their inputs as JSON; return the outputs by file."""
     keras.utils.set_random_seed(0)
     folder = tmp_path_factory.mktemp("saved")
     models = {name: (model := make(), every_model.inputs(model)) for name, make in MAKERS.items()}
@@ -242,7 +242,7 @@ print(json.dumps([outputs, names, heavy, finders]))
 """
 
 
-# Each order opens half of the classes.
+# Each import order opens half of the classes, to save time.
 @pytest.mark.parametrize(
     ("order", "half"), [("import bert_keras, keras", 0), ("import keras, bert_keras", 1)]
 )
@@ -280,14 +280,14 @@ def test_the_sources_are_read() -> None:
     )
 
 
-# === The finder, with a small package in the place of Keras ===
+# === The import hook, with a small stand-in for Keras
 
 Write = Callable[[str, str], None]
 
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Write a module of a pretended Keras or of a pretended library with two pages."""
+    """Return a function that writes a module of a stand-in for Keras or for this library."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(registration, "_KERAS", "like_keras")
     monkeypatch.setattr(registration, "_LIBRARY", "like_ours")
@@ -387,7 +387,7 @@ def test_a_page_that_fails_warns_and_the_import_of_keras_goes_on(write: Write) -
 
 
 def test_the_library_is_imported_by_keras_itself(write: Write) -> None:
-    """Nothing is complete then: the next import of a module of ours registers."""
+    """If Keras imports the library, the next import of a library module registers."""
     write("like_keras/src", "import like_ours")
     exec("import like_keras")
     assert not is_registered()
@@ -440,7 +440,7 @@ def test_reloading_the_library_adds_no_finder(write: Write) -> None:
 
 
 def test_finders_that_ask_all_finders(write: Write) -> None:
-    """As wrapt's and others' do, which stand before or around ours."""
+    """Registration also works if another import hook, such as wrapt's, wraps ours."""
 
     class Around:
         def __init__(self, finder: Any):

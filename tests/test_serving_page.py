@@ -1,7 +1,7 @@
-"""docs/serving.md is true: its commands export, its clients get answers, its options exist.
+"""docs/serving.md: its commands export models, its clients get answers, its options exist.
 
-TensorFlow Serving itself is not at hand. A stand-in speaks both of its protocols, and answers from
-the SavedModel's signatures.
+A stand-in replaces TensorFlow Serving. It answers HTTP and gRPC requests with the signatures of the
+SavedModel.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def predictor() -> Predictor:
 
 @pytest.fixture(scope="module")
 def models(found, predictor, tmp_path_factory) -> Iterator[Path]:
-    """Folder with the model that the page's own commands exported."""
+    """Return the folder of the models that the page's commands exported."""
     folder = tmp_path_factory.mktemp("page")
     predictor.save_to_preset(folder / "reviews")
     with pytest.MonkeyPatch.context() as patch:
@@ -90,7 +90,7 @@ def test_the_commands_wrote_what_the_page_says(models: Path) -> None:
 
 
 class Served:
-    """A SavedModel as the server has it."""
+    """A SavedModel in the stand-in for TensorFlow Serving."""
 
     def __init__(self, folder: Path):
         self.model = tf.saved_model.load(str(folder))
@@ -100,7 +100,7 @@ class Served:
 
 
 class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """The gRPC side."""
+    """The gRPC service of the stand-in."""
 
     def __init__(self, served: Served):
         self.served = served
@@ -117,11 +117,11 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
 
 @pytest.fixture(scope="module")
 def ports(models: Path) -> Iterator[dict[str, int]]:
-    """The stand-in, on ports that are free; by the ports that the page names."""
+    """Start the stand-in; return its port for each port that the page names."""
     served = Served(models / "saved_models" / "reviews" / "1")
 
     class Handler(BaseHTTPRequestHandler):
-        """The HTTP side: columns in, columns out."""
+        """The HTTP service of the stand-in, which takes and returns columns."""
 
         def do_POST(self) -> None:
             assert self.path == "/v1/models/reviews:predict"
@@ -140,7 +140,7 @@ def ports(models: Path) -> Iterator[dict[str, int]]:
             self.wfile.write(json.dumps({"outputs": plain}).encode())
 
         def log_message(self, *_: Any) -> None:
-            """Nobody reads it."""
+            """Suppress the log."""
 
     http = HTTPServer(("localhost", 0), Handler)
     threading.Thread(target=http.serve_forever, daemon=True).start()

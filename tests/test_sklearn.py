@@ -1,4 +1,4 @@
-"""Estimators of texts work in scikit-learn: grid search, pipelines, pickle, its own checks."""
+"""Text estimators in scikit-learn: grid search, pipelines, pickling, its own checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
 ESTIMATORS = [getattr(sklearn, name) for name in sklearn.__all__]
-# Checks of scikit-learn that need no numbers as input.
+# Checks of scikit-learn that need no numeric input.
 CHECKS = [
     "check_no_attributes_set_in_init",
     "check_get_params_invariance",
@@ -40,7 +40,7 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def preset(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder with a small encoder and its tokenizer."""
+    """Return a folder with a small encoder and its tokenizer."""
     folder = tmp_path_factory.mktemp("encoder")
     config = TINY.replace(
         vocab_size=len(VOCABULARY), num_layers=1, max_positions=24, hidden_size=16
@@ -56,7 +56,7 @@ def preset(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_checks_of_scikit_learn_hold(estimator: Callable[[], Any], name: str) -> None:
     check = getattr(estimator_checks, name, None)
     if check is None:
-        return  # an earlier release has it under another name
+        return  # an earlier scikit-learn has this check under another name
     made = estimator()
     check(type(made).__name__, made)
 

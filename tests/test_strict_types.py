@@ -1,4 +1,4 @@
-"""pyright's strict list in pyproject.toml has every module that works without Keras."""
+"""pyright's strict list in pyproject.toml: every module that works without Keras is on it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import pytest
 
 from tests.test_architecture import LIBRARY, Import, imports, module_of, read, sources
 
-# Libraries without complete types. pyright knows little of the modules that import them.
+# Libraries without complete type hints. pyright cannot infer types in modules that import them.
 UNTYPED = (
     *("grain", "h5py", "jax", "keras", "keras_hub", "matplotlib", "nncf", "onnx", "onnxruntime"),
     *("openvino", "scipy", "sklearn", "tensorflow", "tensorflow_text", "tf2onnx", "torch"),
 )
-# Folder or file outside the list -> the reason.
+# Folder or file that is not on the list -> the reason.
 EXCEPTIONS: dict[str, str] = {}
 
 
 def imported(item: Import, modules: Mapping[str, object]) -> list[str]:
-    """Return the modules that an import runs: the named one, and the folders it lies in."""
+    """Return the modules of the library that an import executes: the module and its packages."""
     parts = item.target.split(".")
     places = [".".join(parts[:end]) for end in range(2, len(parts) + 1)]
     return [place for place in places if place in modules]
 
 
 def is_of_untyped(item: Import) -> bool:
-    """Return whether an import is of a library of `UNTYPED`."""
+    """Return whether an import is of a library in `UNTYPED`."""
     return item.target.partition(".")[0] in UNTYPED
 
 
 def modules_without_keras(found: Mapping[str, Sequence[Import]]) -> set[str]:
-    """Return the modules that work without a library of `UNTYPED`.
+    """Return the modules that never import a library in `UNTYPED`, even indirectly.
 
-    Importing them loads none, and their functions import neither one nor a module that loads one.
+    This includes imports inside functions.
 
     Args:
         found: module -> its imports.
@@ -61,12 +61,12 @@ def modules_without_keras(found: Mapping[str, Sequence[Import]]) -> set[str]:
 
 
 def is_below(path: Path, places: Sequence[str]) -> bool:
-    """Return whether a file is one of these files, or in one of these folders."""
+    """Return whether a path or one of its parent folders is in `places`."""
     return any(place.as_posix() in places for place in (path, *path.parents))
 
 
 def strict_list() -> list[str]:
-    """Return the list `strict` of pyright's settings."""
+    """Return the setting `strict` of pyright."""
     return tomllib.loads(read(Path("pyproject.toml")))["tool"]["pyright"]["strict"]
 
 

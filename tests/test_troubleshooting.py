@@ -1,6 +1,7 @@
-"""docs/troubleshooting.md is true: every message in it is provoked, and is printed like that.
+"""docs/troubleshooting.md: each message on the page is caused, and is printed as shown.
 
-A message stands in a block of text under the heading of its section. `PROVOKED` has what causes it.
+A section shows its message in its first text block. `PROVOKED` maps each section to the code that
+causes the message.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def classifier() -> bk.SequenceClassifier:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An encoder in `my_bert`, a classifier in `reviews`, and files of other libraries."""
+    """Return a folder with an encoder, a classifier, and files of other libraries."""
     root = tmp_path_factory.mktemp("folders")
     task = classifier()
     task.save_to_preset(root / "reviews")
@@ -116,7 +117,7 @@ PROVOKED: dict[str, Callable[[], Any]] = {
 
 
 def messages() -> dict[str, str]:
-    """The first block of text of each section, by the heading."""
+    """Return the message of each section, by the section's title."""
     text = PAGE.read_text(encoding="utf-8")
     sections = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
     return {part.partition("\n")[0]: blocks(part)[0].text for part in sections}
@@ -133,7 +134,7 @@ def test_the_message_is_printed_like_that(
 ) -> None:
     monkeypatch.chdir(folders)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Keras
+        warnings.simplefilter("ignore")  # warnings of Keras
         warnings.filterwarnings("error", message="The learning rate is 0")
         with pytest.raises(Exception) as caught:  # noqa: PT011
             PROVOKED[name]()

@@ -1,4 +1,4 @@
-"""The wheel, in an environment of its own and outside the checkout: the command and the recipes."""
+"""The wheel, installed in its own environment: the command and the recipes work."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_command_runs_outside_a_checkout(wheel: Path, tmp_path: Path) -> Non
     python = environment / "bin" / "python"
     install = ("install", "-q", "--no-deps", str(wheel))
     subprocess.run([sys.executable, "-m", "pip", "--python", str(python), *install], check=True)
-    # What the package needs is taken from the environment of the tests; the package is not.
+    # The dependencies come from the environment of the tests, but the package does not.
     (site,) = environment.glob("lib/python*/site-packages")
     (site / "needs.pth").write_text(sysconfig.get_path("purelib"))
     empty = tmp_path / "empty"

@@ -1,4 +1,4 @@
-"""A text, a recipe and a way to call `bert-keras pretrain` without a new process."""
+"""Fixtures for the training tests: a text, recipes, and calls of programs in this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ recipe = PretrainRecipe(
 
 
 class Done(NamedTuple):
-    """Result of a program: exit code, stdout, stderr."""
+    """The result of a program: exit code, stdout, stderr."""
 
     code: int
     out: str
@@ -34,7 +34,7 @@ class Done(NamedTuple):
 
 
 def sentences(documents: int = 20, each: int = 16, seed: int = 0) -> str:
-    """Made-up words in sentences, one a line; a blank line between documents."""
+    """Return documents of random words: a sentence in each line, a blank line between documents."""
     rng = np.random.default_rng(seed)
     syllables = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
     words = sorted({"".join(rng.choice(syllables, rng.integers(1, 4))) for _ in range(300)})
@@ -47,7 +47,7 @@ def sentences(documents: int = 20, each: int = 16, seed: int = 0) -> str:
 
 @pytest.fixture(scope="session")
 def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """20 documents of 16 sentences."""
+    """Return the path of a text with 20 documents of 16 sentences."""
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_text(sentences(), encoding="utf-8")
     return path
@@ -55,7 +55,7 @@ def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny(text_file: Path) -> str:
-    """The path of a recipe that trains in a second, with dropout, and exports nothing."""
+    """Return the path of a recipe that trains in a second, with dropout and without export."""
     path = text_file.with_name("tiny.py")
     path.write_text(_TINY.format(corpus=str(text_file)), encoding="utf-8")
     return str(path)
@@ -65,7 +65,7 @@ def tiny(text_file: Path) -> str:
 def call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., Done]:
-    """`call(program, *arguments)` runs the `main` of a program as its command line would.
+    """Return a function that runs a program's `main`: `call(program, *arguments)`.
 
     The working directory is `tmp_path`.
     """
@@ -85,7 +85,7 @@ def call(
 
 @pytest.fixture(scope="session")
 def finetuning(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """`finetuning(task)`: the path of a recipe of that task."""
+    """Return a function that writes a recipe of a task and returns its path."""
     folder = tmp_path_factory.mktemp("finetuning")
 
     def write(task: str) -> str:
@@ -104,9 +104,9 @@ def finetuning(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]
 def finetuned(
     finetuning: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Path]:
-    """`finetuned(task)`: the folder of a run that `--quicktest` made; change nothing in it.
+    """Return a function from a task to the folder of its `--quicktest` run.
 
-    "text_classification" has two seeds.
+    The run of "text_classification" has two seeds. Tests share the folder and must not change it.
     """
     from bert_keras.training.finetune import main
 

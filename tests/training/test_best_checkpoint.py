@@ -1,4 +1,4 @@
-"""The best weights, not the last: kept, compared, waited for."""
+"""The best checkpoint: measurement, comparison, early stopping, and continuation of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bert_keras.training.tasks import Evaluation
 
 
 class _Model:
-    """Stand-in for a model, as far as the callback needs one."""
+    """Stand-in for a model with the attributes that the callback uses."""
 
     def __init__(self) -> None:
         self.report = 0
@@ -32,7 +32,7 @@ class _Model:
 
 
 class _Kind:
-    """Stand-in for a kind: a predictor that writes down at which report it was saved."""
+    """Stand-in for a fine-tuning task whose predictor saves the number of the report."""
 
     def __init__(self, _recipe: FinetuneRecipe, measured: Any):
         self.measured = measured
@@ -47,7 +47,7 @@ class _Kind:
 
 @pytest.fixture
 def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """`keep(values, **recipe)`: (callback, model, logs of every report), after all reports."""
+    """Return a function that evaluates `values` in turn and returns callback, model and logs."""
 
     def make(values: list[float], name: str = "accuracy", state: dict | None = None, **recipe: Any):
         found = iter(values)
@@ -124,7 +124,10 @@ def test_a_run_that_goes_on_remembers(keep, tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_wrote_stays_the_best(keep, tmp_path: Path) -> None:
-    """Also where the same steps do not give the same bytes, as on a GPU."""
+    """The best checkpoint of a killed run stays until a better one is measured.
+
+    This also holds if repeated steps give other values, as on a GPU.
+    """
     keep([0.5, 0.7, 0.8])
     assert _saved(tmp_path) == 3
     state = {"step": 20, "best": {"accuracy": 0.7, "other": 1.0}, "best_step": 20, "waited": 0}
@@ -139,7 +142,8 @@ def test_what_was_written_over_is_not_waited_for(keep, tmp_path: Path) -> None:
     keep([0.5, 0.6, 0.7, 0.8, 0.9])
     assert _saved(tmp_path) == 5
     state = {"step": 30, "best": {"accuracy": 0.7, "other": 1.0}, "best_step": 30, "waited": 0}
-    best, _, _ = keep([0.8, 0.75], state=state)  # better at 40 than the killed run at 50
+    # step 40 is now better than step 50 of the killed run
+    best, _, _ = keep([0.8, 0.75], state=state)
     assert (best.state["best_step"], _saved(tmp_path)) == (40, 4)
 
 
@@ -147,7 +151,8 @@ def test_the_last_is_measured_alone(keep, tmp_path: Path) -> None:
     best, _, records = keep([0.5, 0.8], keep="last")
     assert "val_accuracy" not in records[0]
     assert _saved(tmp_path) == 2
-    assert best.state["best"]["accuracy"] == 0.5  # what was measured first
+    # the first value of the list, from the only evaluation
+    assert best.state["best"]["accuracy"] == 0.5
 
 
 def test_lower_errors_are_better(keep, tmp_path: Path) -> None:
@@ -194,7 +199,10 @@ def test_a_named_metric_is_looked_for_before_training(keep, monkeypatch) -> None
 
 
 def test_a_metric_that_is_not_always_there_is_worst(keep, monkeypatch, tmp_path: Path) -> None:
-    """As of a type of entities that no word is taken for now."""
+    """A missing metric counts as the worst value.
+
+    For example, the metric of an entity type is missing if no entity of that type is predicted.
+    """
     best, _, _ = keep([], name="X_f1", metric="X_f1")
     found = iter([{"f1": 0.1}, {"f1": 0.1, "X_f1": 0.0}, {"f1": 0.2}])
     monkeypatch.setattr(best_checkpoint, "measure", lambda *_: Evaluation(next(found), []))

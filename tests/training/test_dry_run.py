@@ -1,4 +1,4 @@
-"""The plan of a run: what it counts is what the run will have."""
+"""The dry run of a pretraining: its counts agree with the actual run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RECIPE = PretrainRecipe(
 def one_gigaflops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "matrix_product_speed", lambda: 1e9)
     monkeypatch.chdir(tmp_path)
-    Path(RECIPE.corpus).write_text("A sentence. " * 1_000)  # one document
+    Path(RECIPE.corpus).write_text("A sentence. " * 1_000)  # a single document
 
 
 def change(**values: object) -> Plan:
@@ -85,11 +85,11 @@ def test_parameters_of_a_checkpoint_are_read_from_its_config(tmp_path: Path) -> 
 
 
 def test_time_and_memory_follow_the_size() -> None:
-    """Seconds from the rule of six operations per parameter and token (Kaplan et al., 2020)."""
+    """The time follows from 6 operations for each parameter and token (Kaplan et al., 2020)."""
     found = change()
     tokens = 1_000 * 16 * 64
     assert found.tokens_read == tokens
-    blocks = 2 * 12 * 128**2  # parameters of the matrices
+    blocks = 2 * 12 * 128**2  # parameters of the weight matrices in the blocks
     least = 6 * tokens * blocks / (1e9 * module.EFFICIENCY)
     assert least < found.seconds < 1.5 * least
     assert found.seconds < change(loss="rtd", generator_size=0.5).seconds < 2 * found.seconds

@@ -1,4 +1,4 @@
-"""A fine-tuned model measured on a file."""
+"""The program `evaluate`: metrics of a fine-tuned model on a file."""
 
 from __future__ import annotations
 

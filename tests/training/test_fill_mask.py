@@ -1,4 +1,4 @@
-"""The program that fills masks with an exported model."""
+"""The program `fill-mask` on exported models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILLS = {
 
 @pytest.fixture(scope="module")
 def saved_model(tmp_path_factory) -> Path:
-    """A model with the signature of an exported one: every mask is "cat" or "##s"."""
+    """Return a folder with a stand-in for an exported model that always predicts two tokens."""
     tf = pytest.importorskip("tensorflow")
     pytest.importorskip("tensorflow_text")
 
@@ -124,5 +124,6 @@ def test_the_table():
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
     assert any("capital" in line and "75.0" in line for line in lines)
-    assert any("[pad]" in line and "12.5" in line for line in lines)  # no markup of rich
+    # printed as text, not parsed as markup of rich
+    assert any("[pad]" in line and "12.5" in line for line in lines)
     assert any("cut: 1 [MASK] lost" in line for line in lines)

@@ -1,4 +1,4 @@
-"""The program from its command line to its report; bad input gets one message and harms nothing."""
+"""The program `finetune`: from the command line to the report, and error messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _json(path: Path) -> dict:
 
 @pytest.mark.parametrize("task", KINDS)
 def test_every_task(task: str, finetuned: Callable[[str], Path]) -> None:
-    """The model in the run's folder gives what the report says."""
+    """The saved model reproduces the metrics of the report."""
     folder = finetuned(task)
     assert {path.name for path in folder.iterdir()} >= FILES
     assert (folder / "confusion.png").exists() == (
@@ -83,7 +83,7 @@ def test_more_seeds_extend_a_run_and_nothing_is_trained_twice(
 
 
 def _move(folder: Path, old: Path) -> None:
-    """Lets a copied run know where its made-up files lie now."""
+    """Replace the old paths of the quick test's files in a copied run folder."""
     card = folder / "run.json"
     card.write_text(card.read_text().replace(str(old), str(folder)))
 
@@ -146,7 +146,7 @@ def test_bad_input(
     _, found = f"\n{done.err}".split("\nerror: ")
     assert message.replace("\\", "") in found
     assert {path.name for path in (tmp_path / "mine").iterdir()} == {"thesis.txt"}
-    # Whoever mistyped a value corrects it: nothing was done with it.
+    # No training began, so the same command can be repeated with a corrected value.
     assert not (tmp_path / "run" / "seed-0").exists() or "encoder" in given
 
 
@@ -284,7 +284,10 @@ def test_a_random_field_over_tags(finetuning, tmp_path: Path, call: Callable) ->
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="one backend for all recipes")
 @pytest.mark.parametrize("name", known_finetunings())
 def test_quicktest_of_every_recipe(name: str, tmp_path: Path, call: Callable) -> None:
-    """The whole way; on the other backends a kind is as in `test_every_task`."""
+    """The quick test of every recipe writes all files.
+
+    It runs on one backend. `test_every_task` runs each task on all of them.
+    """
     done = call(main, name, "--quicktest", "out=run")
     assert done.code == 0, done.err
     assert {path.name for path in (tmp_path / "run").iterdir()} >= FILES

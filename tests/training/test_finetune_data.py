@@ -1,4 +1,4 @@
-"""Examples to train on and to measure on."""
+"""Training and validation data of a fine-tuning."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def test_without_dev_some_rows_are_kept_for_it(tmp_path: Path) -> None:
     data = _read(train=train, validation_split=0.2)
     assert (len(data.train), len(data.dev), data.labels) == (16, 4, ["a", "b"])
     assert sorted([*data.train.texts, *data.dev.texts]) == sorted(f"t{n}" for n in range(20))
-    assert list(data.dev.texts) != ["t16", "t17", "t18", "t19"]  # a table may be sorted
-    # By the data's seed: all seeds of a run are measured on the same rows.
+    # the last rows of a sorted table would be a biased sample
+    assert list(data.dev.texts) != ["t16", "t17", "t18", "t19"]
+    # The split depends on `data_seed` alone, so all seeds of a run have the same validation rows.
     assert _read(train=train, validation_split=0.2, seed=1) == data
     assert _read(train=train, validation_split=0.2, data_seed=1) != data
 
@@ -57,7 +58,8 @@ def test_rows_are_drawn_by_their_own_seed(tmp_path: Path) -> None:
 
     first = drawn()
     assert len(set(first)) == 10
-    assert first == sorted(first, key=lambda text: int(text[1:]))  # in the order of the file
+    # drawn rows keep the order of the file
+    assert first == sorted(first, key=lambda text: int(text[1:]))
     assert drawn(seed=7) == first != drawn(data_seed=1)
     assert len(_read(train=train, dev=train, dev_rows=3).dev) == 3
     assert drawn(draw=False) == [f"t{i}" for i in range(10)]
@@ -84,7 +86,7 @@ def test_labels_of_dev_are_those_of_train(tmp_path: Path) -> None:
 
 
 def test_packed_batches_have_about_as_many_examples(tmp_path: Path) -> None:
-    """Each of the 100 once in an epoch, in as few rows as hold them."""
+    """Packed batches have all 100 examples in as few rows as possible."""
     train = _rows(tmp_path / "t.jsonl", 100)
     tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
     task = SequenceClassifier(BertEncoder(TINY), 2)
@@ -98,15 +100,15 @@ def test_packed_batches_have_about_as_many_examples(tmp_path: Path) -> None:
     plain, packed = examples(), examples(packing=True)
     assert isinstance(plain, SupervisedExamples)
     assert isinstance(packed, PackedExamples)
-    assert packed.batch_size == 4  # rows of four examples of three tokens
+    assert packed.batch_size == 4  # a row holds four examples of three tokens
     assert packed.num_rows() == 25
     assert packed.statistics()["tokens"] == plain.statistics()["tokens"] == 300
 
 
-# === The made-up files of the short way: the same each time, readable by their kind.
+# === The generated files of a quick test
 
 
-# Values of a recipe that do not fit what is made up.
+# Values of a recipe that describe other files than the generated ones.
 _OF_OTHER_FILES: dict[str, dict[str, Any]] = {
     "text_classification": {"text": "x", "labels": "a,z", "positive": "z", "separator": ";"},
     "multi_label_classification": {"text": "x", "label": "y", "label_separator": ";"},

@@ -1,4 +1,4 @@
-"""Fine-tuned models opened for use: runs, plain checkpoints, and what is neither."""
+"""Opening fine-tuned models: run folders, plain checkpoints, and invalid folders."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_run_brings_its_values(finetuned: Callable[[str], Path]) -> None:
 def test_a_plain_checkpoint_is_known_by_its_class(task: str, finetuned) -> None:
     opened = _open(finetuned(task) / "seed-0" / "best", "data=x")
     assert opened.recipe.task == task
-    assert opened.recipe.max_length == 32  # with which it was trained
+    assert opened.recipe.max_length == 32  # the length of the training
     assert (opened.labels is None) == (
         task in ("text_regression", "question_answering", "sentence_similarity")
     )

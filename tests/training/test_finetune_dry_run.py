@@ -1,4 +1,4 @@
-"""The dry run of a fine-tuning: what it counts is what the run has."""
+"""The dry run of a fine-tuning: its counts agree with the actual run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_examples_and_steps_are_those_of_the_run(task: str, finetuned) -> None:
     last = max(json.loads(line)["step"] for line in log)
     assert found.steps * recipe.epochs == last
     assert found.parameters > 0 < found.memory
-    # === Files ===
+    # === Files
     patterns = {step.name: step.writes for step in STEPS}
     written = {path.name for path in folder.iterdir()} - {"LOCK", QUICKTEST}
     listed = set()

@@ -1,4 +1,4 @@
-"""Recipes of fine-tuning: values, messages, and the short way."""
+"""Fine-tuning recipes: values, error messages, and the quick test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report: escaped, complete, and not broken by what is not defined."""
+"""The report of a fine-tuning: escaped text, all values, and undefined metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_summary() -> None:
 
 
 class _Kind:
-    """Stand-in for a kind, as far as the report needs one."""
+    """Stand-in for a fine-tuning task with the methods that the report uses."""
 
     extension = "tsv"
 
@@ -47,7 +47,7 @@ class _Saved:
 def _finish(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: list[dict], found: Evaluation, **more
 ) -> tuple[str, list[int]]:
-    """The report, and the seeds whose models were opened."""
+    """Write a report; return it and the seeds whose models were opened."""
     recipe = FinetuneRecipe(
         **{"task": "text_regression", "name": "a_[b]", "out": str(tmp_path), **more}
     )

@@ -1,4 +1,4 @@
-"""One seed: interrupted and called again, the same bytes; steps, precision, frozen parts."""
+"""The training of one seed: continuation with identical bytes, steps, precision, frozen layers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests import contracts, hub
 
 _ROOT = Path(__file__).parents[2]
 _EPOCHS = 6
-_SECONDS = 300.0  # until a process that shows nothing is given up
+_SECONDS = 300.0  # time limit for a process to make progress
 
 
 def _command(recipe: str, folder: Path, *values: str) -> list[str]:
@@ -41,7 +41,7 @@ def _command(recipe: str, folder: Path, *values: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def whole(finetuning, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that nobody interrupts."""
+    """Return the folder of an uninterrupted run."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     assert main(_command(finetuning("text_classification"), folder)) == 0
     return folder
@@ -60,7 +60,7 @@ def _check_same(folder: Path, whole: Path) -> None:
     last = [max((run / "seed-0" / "checkpoints").iterdir()) for run in (folder, whole)]
     assert last[0].name == last[1].name
     for name in ("model.safetensors", "optimizer.safetensors", "seeds.safetensors"):
-        # Names of variables count the models of a process.
+        # Variable names depend on the number of models in the process, so only values are compared.
         files = [load_file(checkpoint / name).values() for checkpoint in last]
         assert len(files[0]) > 0
         assert len({tuple(sorted(a.tobytes() for a in values)) for values in files}) == 1
@@ -72,7 +72,7 @@ def _check_same(folder: Path, whole: Path) -> None:
 def test_fit_of_text_with_the_same_values_is_the_same_training(
     whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Same batches, same new weights, same schedule: the same loss in every epoch."""
+    """`fit` with the recipe's values gives the same loss in every epoch."""
     recipe = recipe_of(whole)
     assert recipe is not None
     data = Data.read(recipe, task_of(recipe))
@@ -99,7 +99,7 @@ def test_fit_of_text_with_the_same_values_is_the_same_training(
 
 
 def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -> None:
-    """`kill -9` after some reports; the encoder has dropout."""
+    """A run with dropout continues exactly after `kill -9`."""
     folder = tmp_path / "run"
     config = json.loads((whole / QUICKTEST / "encoder" / "config.json").read_text())
     assert config["hidden_dropout_prob"] > 0
@@ -130,7 +130,7 @@ class _Stop(best_checkpoint.KeepBest):
 
 
 def _interrupted(command: list[str], folder: Path, call: Callable) -> None:
-    """Stops after the fourth report, and goes on to the end."""
+    """Interrupt a run after its fourth report, and continue it to the end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bert_keras.training.finetune_seed.KeepBest", _Stop)
         done = call(main, *command)
@@ -144,7 +144,7 @@ def _interrupted(command: list[str], folder: Path, call: Callable) -> None:
 def test_a_signal_stops_after_a_checkpoint(
     finetuning, whole: Path, tmp_path: Path, call: Callable
 ) -> None:
-    """Between checkpoints too, when those are rare; how rare changes nothing."""
+    """A signal causes a checkpoint at once, and the interval of checkpoints has no effect."""
     folder = tmp_path / "run"
     _interrupted(
         _command(finetuning("text_classification"), folder, "checkpoint_every=3"), folder, call
@@ -158,7 +158,7 @@ def test_a_signal_stops_after_a_checkpoint(
     [
         ("text_classification", ("lora=2", "class_weights=balanced")),
         ("text_classification", ("packing=true", "gradient_checkpointing=true")),
-        ("text_classification", ("hidden=1",)),  # with a teacher that is made up
+        ("text_classification", ("hidden=1",)),  # distillation from a generated teacher
         ("token_classification", ("crf=true", "unfreeze_every=2")),
         ("retrieval", ("precision=mixed_bfloat16",)),
     ],
@@ -175,14 +175,14 @@ def test_every_way_to_train_goes_on_exactly(
 
 
 def test_steps_patience_and_frozen_encoders(finetuning, tmp_path: Path, call: Callable) -> None:
-    """More evaluations than batches give no more steps, and patience ends in good order."""
+    """Steps are limited by the batches; patience ends the run; a frozen encoder stays the same."""
     values = ("evaluations=10", "epochs=3", "freeze=true", "learning_rate=1e-9", "patience=2")
     values = (*values, "precision=mixed_bfloat16", "metric=accuracy")
     done = call(main, finetuning("text_classification"), "--quicktest", "out=run", *values)
     assert done.code == 0, done.err
     folder = tmp_path / "run"
     result = json.loads((folder / "seed-0" / "result.json").read_text())
-    assert result["steps"] == 3  # of 6: the first is the best, and two others gained nothing
+    assert result["steps"] == 3  # of 6: step 1 was best, and patience=2 ended the run
     assert result["step"] == 1
     before = load_file(folder / QUICKTEST / "encoder" / "model.safetensors")
     after = load_file(folder / "model.safetensors")
@@ -196,7 +196,7 @@ def test_steps_patience_and_frozen_encoders(finetuning, tmp_path: Path, call: Ca
 
 
 def test_each_layer_has_its_rate(finetuning, tmp_path: Path, call: Callable) -> None:
-    """With a share near 0 the head's layer moves, and the embeddings stay where they are."""
+    """With a decay near 0, the pooler is trained and the embeddings stay the same."""
     values = ("weight_decay=0", "layer_decay=1e-4", "epochs=1", "out=run")
     done = call(main, finetuning("multi_label_classification"), "--quicktest", *values)
     assert done.code == 0, done.err
@@ -217,7 +217,7 @@ def test_an_unknown_metric_is_said_once_and_can_be_corrected(
     done = call(main, *command, "metric=acuracy")
     assert done.code == 2
     assert "error: metric must be one of f1, precision, recall" in done.err
-    assert not (tmp_path / "run" / "seed-0" / "metrics.jsonl").exists()  # nothing was trained
+    assert not (tmp_path / "run" / "seed-0" / "metrics.jsonl").exists()  # no training began
     done = call(main, *command, "metric=recall")
     assert done.code == 0, done.err
     assert "**recall: " in (tmp_path / "run" / "report.md").read_text()
@@ -229,7 +229,7 @@ def test_an_unknown_metric_is_said_once_and_can_be_corrected(
 def test_a_name_of_a_preset_is_an_encoder_and_a_teacher(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both keys take weights: the name stands for the published ones."""
+    """`encoder=` and `teacher=` accept a preset name and open the published weights."""
     hub.offline_cache(tmp_path, monkeypatch)
     recipe = FinetuneRecipe(
         task="text_classification", encoder=hub.NAME, teacher=hub.NAME, max_length=8

@@ -1,4 +1,4 @@
-"""Interrupted in any way and called again: the same bytes as the run that was left alone."""
+"""An interrupted and continued pretraining gives the same bytes as an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from bert_keras.training import training_loop
 from bert_keras.training.pretrain import main
 
 _ROOT = Path(__file__).parents[2]
-_STEPS = 60  # 30 reports, each with a checkpoint
+_STEPS = 60  # 30 reports, each followed by a checkpoint
 _STOPPED_AT = 20
-_SECONDS = 300.0  # until a process that shows nothing is given up
+_SECONDS = 300.0  # time limit for a process to make progress
 _SAME = ("model.safetensors", "metrics.jsonl")
 
 
 @pytest.fixture(scope="module")
 def whole(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that nobody interrupts."""
+    """Return the folder of an uninterrupted run."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     assert main(_arguments(tiny, folder)) == 0
     return folder
@@ -37,7 +37,7 @@ def whole(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stopped(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that a signal ended in the middle of a report."""
+    """Return the folder of a run that a signal ended in the middle of a report."""
     folder = tmp_path_factory.mktemp("stopped") / "run"
 
     class Stop(training_loop.WriteMetrics):
@@ -57,7 +57,7 @@ def stopped(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     keras.backend.backend() != "torch", reason="one backend; test_finetune_seed.py kills on all"
 )
 def test_three_kills(tiny: str, whole: Path, tmp_path: Path) -> None:
-    """`kill -9` after some reports, while a checkpoint is written, and after some more."""
+    """A run continues exactly after three `kill -9`, one of them during a checkpoint."""
     seed = int(os.environ.get("BERT_KERAS_TEST_SEED", time.time_ns() % 10**6))
     print(f"to repeat it: BERT_KERAS_TEST_SEED={seed}")
     rng = np.random.default_rng(seed)
@@ -80,7 +80,7 @@ def test_three_kills(tiny: str, whole: Path, tmp_path: Path) -> None:
 def test_stopped_by_a_signal(tiny: str, whole: Path, stopped: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(stopped, tmp_path / "run")
     assert _reports(folder) == _STOPPED_AT // 2
-    assert main(_arguments(tiny, folder, "workers=2")) == 0  # how many has no influence
+    assert main(_arguments(tiny, folder, "workers=2")) == 0  # the number of workers has no effect
     _check_same(folder, whole)
 
 
@@ -90,7 +90,7 @@ def test_a_flipped_bit(tiny: str, whole: Path, stopped: Path, tmp_path: Path) ->
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    # Not pytest.warns, which repeats what Keras and its backends warn of besides.
+    # pytest.warns would raise the other warnings of Keras and its backends again.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)

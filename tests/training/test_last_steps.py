@@ -1,4 +1,4 @@
-"""The trained model is kept: each of the last steps fails in turn, and takes no other with it."""
+"""Last steps of a run: a failed step does not prevent the independent ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bert_keras import export as library
 from bert_keras.errors import ArtifactError, Step, StepsFailedError, run_steps
 from bert_keras.training import finetune, finetune_report, last_steps, pretrain
 
-# Modules with the steps of each program, and modules that run them.
+# The modules that define the last steps of each program, and the modules that run them.
 PROGRAMS = {"pretrain": last_steps, "finetune": finetune_report}
 RUNNERS = {"pretrain": pretrain, "finetune": finetune_report}
 STEPS = [(name, step.name) for name, module in PROGRAMS.items() for step in module.STEPS]
@@ -36,7 +36,7 @@ def _saved_model(_task: Any, _tokenizer: Any, path: Path, **_options: Any) -> Pa
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_true_export() -> Iterator[None]:
-    """Leave out the export, which test_pretrain.py tests."""
+    """Replace the export by a stub, because test_pretrain.py tests the export."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "saved_model", _saved_model)
         patch.setattr(last_steps, "_ask", lambda *_: print("asked"))
@@ -53,7 +53,7 @@ def _no_true_export() -> Iterator[None]:
 def trained(
     tiny: str, finetuning: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[Any, Path, dict[str, set[str]]]]:
-    """By program: what its last steps are called with, the folder, and the files of each step."""
+    """Return, by program, the results of a training, its folder, and the files of each step."""
     commands = {
         "pretrain": (pretrain.main, [tiny, "steps=2", "export=true"]),
         "finetune": (finetune.main, [finetuning("text_classification"), "--quicktest"]),
@@ -75,7 +75,7 @@ def trained(
 
 
 def _clear(steps: tuple[Step, ...], folder: Path) -> None:
-    """Remove what the last steps wrote."""
+    """Remove the files of the last steps."""
     for step in steps:
         for pattern in step.writes:
             for path in folder.glob(pattern):
@@ -89,7 +89,7 @@ def _written(step: Step, folder: Path) -> set[str]:
 def _run_failing(
     name: str, failing: str, error: Exception, trained: dict[str, Any]
 ) -> tuple[StepsFailedError, dict[str, set[str]]]:
-    """The message where one step fails, and the files that are there then, by step."""
+    """Run the last steps with one that fails; return the error, and the files of each step."""
     results, folder, _ = trained[name]
     steps: tuple[Step, ...] = PROGRAMS[name].STEPS
 
@@ -113,7 +113,7 @@ def _run_failing(
 
 @pytest.mark.parametrize(("name", "failing"), STEPS)
 def test_a_step_that_fails_takes_no_other_with_it(name: str, failing: str, trained: Any) -> None:
-    """A step that is added to the list is tested too."""
+    """Only the steps that need the failed one are left out, for every step of both programs."""
     error, left = _run_failing(name, failing, ERRORS[5](), trained)
     whole = trained[name][2]
     steps = {step.name: step for step in PROGRAMS[name].STEPS}
@@ -147,7 +147,7 @@ def test_nothing_is_needed_that_comes_later() -> None:
 
 
 def test_the_model_comes_first_and_pictures_last() -> None:
-    """After hours of training the model is on the disk before anything else can go wrong."""
+    """The model is saved first, so that no later error can lose the training."""
     for module in PROGRAMS.values():
         written = [step.writes for step in module.STEPS if step.writes]
         assert "model.safetensors" in written[0]
@@ -159,7 +159,7 @@ def test_the_model_comes_first_and_pictures_last() -> None:
 def test_a_place_that_cannot_be_written(
     blocked: str, finetuned: Callable, finetuning: Callable, tmp_path: Path, call: Callable
 ) -> None:
-    """The whole program; the same command writes what is missing, and trains no step again."""
+    """After an error, the same command writes the missing file without further training."""
     folder = shutil.copytree(finetuned("text_regression"), tmp_path / "run")
     card = folder / "run.json"
     card.write_text(card.read_text().replace(str(finetuned("text_regression")), "run"))

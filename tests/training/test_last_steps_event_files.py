@@ -1,4 +1,4 @@
-"""TensorBoard's event files: their names, what is in them, and what a killed run leaves."""
+"""Event files of TensorBoard: names, contents, and the files of a killed run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME = re.compile(rf"events\.out\.tfevents\.\d{{10}}\.{os.getpid()}\.\d+\.v2")
 
 
 class _Watch(keras.callbacks.Callback):
-    """Looks into the folder after each epoch, while the training goes on."""
+    """A callback that reads the event files after each epoch."""
 
     def __init__(self, folder: Path):
         super().__init__()
@@ -52,7 +52,7 @@ def _fit(*callbacks: keras.callbacks.Callback) -> Any:
 
 
 def _records(path: Path) -> list[bytes]:
-    """The records of a TFRecord file, whose checksums are right."""
+    """Return the records of a TFRecord file; check their checksums."""
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
     data, records = path.read_bytes(), []
@@ -67,7 +67,7 @@ def _records(path: Path) -> list[bytes]:
 
 
 def _scalars(path: Path) -> list[tuple[str, int, float]]:
-    """Tag, step and value of each scalar."""
+    """Return tag, step and value of each scalar."""
     from tensorboard.compat.proto.event_pb2 import Event
 
     first, *events = (Event.FromString(record) for record in _records(path))
@@ -87,7 +87,7 @@ def test_no_name_tells_the_host_while_the_training_goes_on(tmp_path: Path) -> No
     assert set(second) == {"train", "validation"}
     assert all(NAME.fullmatch(name) for names in second.values() for name in names), second
     assert [len(names) for names in second.values()] == [1, 1]
-    # A run that is killed keeps what it has measured.
+    # Scalars are written after each epoch, so a killed run keeps them.
     assert watch.tags[0] == {"epoch_loss", "epoch_mae", "epoch_learning_rate"}
     assert watch.tags[1] == watch.tags[0] | {
         "evaluation_loss_vs_iterations",

@@ -1,4 +1,4 @@
-"""A model is exported once, and a process of its own answers."""
+"""The export of a pretrained model, and its test in a process of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ EXAMPLES = [FilledMask(f"text {number} [MASK]", "word", []) for number in range(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
-    """Nothing is exported; the fresh processes are recorded, and end with exit code 0."""
+    """Replace export and child processes by stubs; return the recorded processes.
+
+    The first process ends with exit code 0, the next with 1, and so on.
+    """
     calls: list[dict[str, Any]] = []
 
     def saved_model(task: Any, tokenizer: Any, path: Path, *, max_length: int) -> Path:
@@ -60,7 +63,7 @@ def _export(examples: list[FilledMask]) -> Path | None:
 def test_a_fresh_process_is_asked(
     asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    """It knows nothing of the backend, and finds the programs from any folder."""
+    """The process runs without this backend, and finds the library from any folder."""
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     path = Path("saved_models", "mine", "1")
@@ -131,6 +134,6 @@ def test_a_folder_inside_the_run_is_named_relative_to_it(
     paths = [export_model(task, task, RECIPE, weights, record, run / "saved_models") for _ in "12"]
     assert paths == [run / "saved_models" / "mine" / "1"] * 2
     assert json.loads(record.read_text())["saved_model"] == "saved_models/mine/1"
-    # Files of older versions have the whole path.
+    # Older versions recorded the whole path.
     record.write_text(record.read_text().replace("saved_models", str(run / "saved_models")))
     assert export_model(task, task, RECIPE, weights, record, run / "saved_models") == paths[0]

@@ -1,4 +1,4 @@
-"""The machine is described, and not named."""
+"""The description of the machine, which must not contain its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names from outside through everything that the programs print and write."""
+"""Names with special characters in everything that the training programs print and write."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _heading(page: str) -> str:
 
 
 def _require_whole_tables(page: str) -> None:
-    """Every row of a table has as many cells as its head."""
+    """Assert that all rows of each table have the same number of cells."""
     for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in block.splitlines()}) == 1, block
 
@@ -143,19 +143,20 @@ def test_a_model_card(name: str, tmp_path: Path) -> None:
         options={"key": name},
         prompt=name,
     )
-    parent = SimpleNamespace(name=name)  # the name of a model whose folder is its version
+    # the parent folder has the model's name, the folder its version
+    parent = SimpleNamespace(name=name)
     path: Any = SimpleNamespace(name=name, absolute=lambda: SimpleNamespace(parent=parent))
     export_folder.write_card(predictor, tmp_path, path, {"run": (["ids"], ["label"])})
     assert len((tmp_path / export_folder.LABELS).read_text(encoding="utf-8").splitlines()) >= 2
     assert _heading((tmp_path / export_folder.CARD).read_text(encoding="utf-8")) == as_line(name)
 
 
-# === Whole programs ===
+# === Whole programs
 
 
 @pytest.fixture
 def odd_file(text_file: Path, tmp_path: Path) -> Path:
-    """The text under a name that is not UTF-8."""
+    """Return a text file whose name is not valid UTF-8."""
     path = tmp_path / NOT_UTF8
     try:
         path.write_bytes(text_file.read_bytes())
@@ -210,7 +211,7 @@ def test_examples_whose_name_is_not_utf8(
 def test_a_folder_that_not_all_libraries_can_write(
     key: str, tiny: str, tmp_path: Path, call: Callable
 ) -> None:
-    """It is refused now, not when all is trained."""
+    """The name is refused before the training, because some libraries cannot write it."""
     done = call(pretrain.main, tiny, f"{key}={NOT_UTF8}")
     assert done.code == 2
     assert rf"error: {key}= must be a name in UTF-8" in done.err

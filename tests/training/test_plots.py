@@ -1,4 +1,4 @@
-"""The picture of a run."""
+"""Plots of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _METRICS = [
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> list:
-    """The figures that are saved."""
+    """Return the list of figures that are saved."""
     figure = pytest.importorskip("matplotlib.figure").Figure
     saved = []
     save = figure.savefig
@@ -109,7 +109,7 @@ def test_without_matplotlib_a_message_and_no_failure(
     assert list(tmp_path.iterdir()) == []
 
 
-# === Pictures of a run: of the size they should be, also with what cannot be drawn.
+# === Plots have the expected size, even with undefined values
 
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -152,7 +152,7 @@ def test_every_seed_has_a_colour_of_its_own_and_a_name(
 @pytest.mark.parametrize("count", [2, 40])
 def test_confusion_of_few_and_of_many_labels(count: int, tmp_path: Path) -> None:
     counts = np.eye(count, dtype=int)
-    counts[0] = 0  # a label that no example has
+    counts[0] = 0  # a label without examples
     names = ["$", "$$", *(f"$label_{i}$ %" for i in range(count - 2))]
     confusion_picture(names, counts, tmp_path / "c.png")
     assert _size(tmp_path / "c.png") == (960, 720)

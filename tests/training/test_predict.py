@@ -1,4 +1,4 @@
-"""Predictions for examples without labels, in the official forms."""
+"""The program `predict`: predictions for unlabelled examples, in the official formats."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_text(finetuned, call: Callable) -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
 def test_a_table_of_labels(ending: str, finetuned, tmp_path: Path, call: Callable) -> None:
-    """Whatever stands in the texts, what is written can be read again."""
+    """The written table can be read again, whatever characters the texts contain."""
     texts = ["good, or not?", 'a "quoted" film', "two\nlines", "tab\there"]
     with (tmp_path / "reviews.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([["review", "label"], *([text, "?"] for text in texts)])

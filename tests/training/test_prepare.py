@@ -1,4 +1,4 @@
-"""The program that prepares a corpus: what it writes, shows and refuses."""
+"""The program `prepare`: its corpus, its output, and its error messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PRESET = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json",
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """A hundred documents; one word stands in a held-out document only."""
+    """Return a text of 100 documents; one word is in a held-out document only."""
     documents = [f"The cat number {i} sat. It purred, and then it slept.\n" for i in range(100)]
     documents[51] += "Zyzzyva zyzzyva zyzzyva.\n" * 50
     (tmp_path / "text.txt").write_text("\n".join(documents))
@@ -85,7 +85,7 @@ def test_a_vocabulary_that_is_given(text: Path, tmp_path: Path, lowercase: bool)
     assert tokenizer == Tokenizer(pieces, lowercase=lowercase)
     first = Corpus.open(tmp_path / "c" / "train").tokens[:2].tolist()
     assert first == [7 if lowercase else 6, 5]
-    # A folder says itself what it does with case.
+    # A tokenizer folder defines lowercasing itself.
     main([*values[:2], f"out={tmp_path / 'd'}", f"vocab={tmp_path / 'c'}"])
     assert Tokenizer.from_preset(tmp_path / "d") == tokenizer
 

@@ -1,4 +1,4 @@
-"""The program from its command line to its report; bad input gets one message and harms nothing."""
+"""The program `pretrain`: from the command line to the report, and error messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bert_keras.training import dry_run, pretrain_setup
 from bert_keras.training.pretrain import main
 from bert_keras.training.pretrain_recipe import known_recipes
 
-REPORTS = 6  # of the tiny recipe
+REPORTS = 6  # the number of reports in the recipe `tiny`
 FILES = {"run.json", "metrics.jsonl", "speed.jsonl", "report.md", "loss.png", "model.safetensors"}
 
 
@@ -33,7 +33,7 @@ def part_of_demo() -> list[list[str]]:
 
 @pytest.fixture
 def quick_demo(part_of_demo: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo corpus, a fifth of it, gathered once."""
+    """Replace the demo corpus by a fifth of it, which is collected once."""
 
     def documents() -> Iterator[list[str]]:
         return iter(part_of_demo)
@@ -50,13 +50,13 @@ def _contents(folder: Path) -> dict[Path, bytes | None]:
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
-# === The whole way ===
+# === Whole runs
 
 
 @pytest.mark.usefixtures("quick_demo")
 @pytest.mark.parametrize("recipe", known_recipes())
 def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) -> None:
-    """Two also export: `demo` a model that a fresh process asks, `electra_demo` an encoder."""
+    """The quick test of every recipe writes all files; `demo` and `electra_demo` also export."""
     if recipe != "demo" and keras.backend.backend() != "torch":
         pytest.skip("one backend for all recipes")
     exports = (
@@ -109,7 +109,8 @@ def test_values(values: str, measured: set[str], tiny: str, tmp_path: Path, call
     assert set(records[1]) == {*records[0], *held_out}
     assert all(math.isfinite(value) for record in records for value in record.values())
     rates = [record["learning_rate"] for record in records]
-    assert 0 < rates[-1] < rates[1]  # of a report's first step: the last one is not 0
+    # the rate before each report's first step, so the last is above 0
+    assert 0 < rates[-1] < rates[1]
     shown = {name for name in ("NSP", "SOP", "RTD") if f"{name} accuracy" in done.out}
     assert shown == {name.upper() for name in measured - {"mlm"}}
 
@@ -117,7 +118,10 @@ def test_values(values: str, measured: set[str], tiny: str, tmp_path: Path, call
 def test_averaged_weights_are_saved_also_when_only_the_end_is_missing(
     tiny: str, tmp_path: Path, call: Callable
 ) -> None:
-    """The checkpoints hold the trained weights: they go on from these."""
+    """The averaged weights are saved again from the last checkpoint.
+
+    Checkpoints have the weights before averaging, because the training continues from these.
+    """
     command = (tiny, "out=run", "ema_momentum=0.9", "precision=mixed_float16")
     assert call(main, *command).code == 0
     averaged = (tmp_path / "run" / "model.safetensors").read_bytes()
@@ -127,7 +131,7 @@ def test_averaged_weights_are_saved_also_when_only_the_end_is_missing(
 
 
 def test_a_model_learns(tiny: str, tmp_path: Path, call: Callable) -> None:
-    """Words that follow each other in one order: the context says nearly everything."""
+    """On sentences in a fixed word order, the model is better than the token frequencies."""
     words = [f"{a}{b}" for a in "bdfg" for b in "aeiou"]
     rng = np.random.default_rng(0)
     lines = [
@@ -155,7 +159,7 @@ def test_numbers_that_are_not_finite(tiny: str, tmp_path: Path, call: Callable) 
 
 
 def test_held_out_text_smaller_than_a_batch(tiny: str, tmp_path: Path, call: Callable) -> None:
-    """All of it is measured, during the training and in the report."""
+    """All held-out text is measured, during the training and in the report."""
     values = (
         "validation_split=0.1",
         "batch_size=32",
@@ -276,7 +280,7 @@ def _check_refused(done: Any, code: int, message: str) -> None:
 
 
 def test_after_bad_text_the_folder_is_not_lost(tiny: str, tmp_path: Path, call: Callable) -> None:
-    """Whoever mistyped a value corrects it: nothing was done with it."""
+    """After an error before the training, the folder can be used with corrected values."""
     assert call(main, tiny, "out=run", "corpus=nowhere.txt").code == 3
     assert call(main, tiny, "out=run", "batch_size=100_000").code == 3
     assert (tmp_path / "run" / "corpus").is_dir()

@@ -1,4 +1,4 @@
-"""Recipes: their values and files."""
+"""Pretraining recipes: values and files."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_bad_value_is_named(values: dict, message: str) -> None:
 
 
 def test_sizes_in_a_file(tmp_path: Path) -> None:
-    """The file is one of `BertConfig.save`; the size of the vocabulary is the recipe's."""
+    """`config=` reads a file of `BertConfig.save`; the recipe sets the vocabulary size."""
     path = tmp_path / "sizes.json"
     TINY.replace(max_positions=200).save(path)
     recipe = _recipe(config=str(path), vocab_size=70)

@@ -1,4 +1,4 @@
-"""The health report and its measures."""
+"""The report of a pretraining and its metrics."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_run_that_an_earlier_version_began(tmp_path: Path, facts: Report) -> N
     assert "| waiting |" not in path.read_text(encoding="utf-8")
 
 
-# === The examination of a trained model. The whole report is made in test_pretrain.py.
+# === Masked words of held-out texts. test_pretrain.py tests the whole report.
 
 
 WORDS = ["the", "old", "house", "stands", "near", "a", "river", "where", "people", "fish"]
@@ -211,7 +211,7 @@ def test_ten_texts_with_one_mask_each(task: MaskedLM) -> None:
 
 
 def test_only_whole_words_are_asked_for(task: MaskedLM) -> None:
-    """Neither the beginning nor the rest of a split word, nor numbers, nor punctuation."""
+    """Only whole words are masked: no word pieces, numbers or punctuation."""
     text = "houses rivers unfish morning 7 7 unfish fishing ."
     tokens = TOKENIZER.encode(text).tokens
     assert {"##s", "##ing", "un", "##fish"} < set(tokens)
@@ -224,7 +224,7 @@ def test_only_whole_words_are_asked_for(task: MaskedLM) -> None:
     ["the old house", "7 7 7 7 7 7 7 7 7 .", "the old house stands near a strange river .", ""],
 )
 def test_no_text_to_ask(task: Any, text: str) -> None:
-    """Too short, without a word, with an unknown one, nothing at all."""
+    """Texts that are empty, too short, without words or with an unknown word are left out."""
     assert fill_held_out(task, TOKENIZER, _corpus(text), LENGTH) == []
 
 

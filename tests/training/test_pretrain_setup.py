@@ -1,4 +1,4 @@
-"""Losses from the frequencies of tokens alone."""
+"""Preparation of a pretraining: corpora, and losses of a model of token frequencies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.training.conftest import sentences
 
 
 def test_entropy_of_known_frequencies() -> None:
-    ids = np.array([5, 5, 6, 7, 0, 1, 1, 1], np.uint16)  # 0 and 1 are special
+    ids = np.array([5, 5, 6, 7, 0, 1, 1, 1], np.uint16)  # 0 and 1 are ids of special tokens
 
     expected = -(0.5 * math.log(0.5) + 2 * 0.25 * math.log(0.25))
     assert pretrain_setup.entropy(ids, (0, 1)) == pytest.approx(expected)
@@ -36,9 +36,9 @@ def test_entropy_of_known_frequencies() -> None:
 
 def test_cross_entropy_under_smoothed_training_frequencies() -> None:
     train = np.array([2, 2, 3, 0], np.int32)
-    held_out = np.array([2, 4, 1], np.int32)  # 4 was never seen in training
+    held_out = np.array([2, 4, 1], np.int32)  # 4 is not among the training tokens
 
-    # Of ids 2, 3 and 4: (2 + 1) / 6, (1 + 1) / 6, (0 + 1) / 6.
+    # Smoothed frequencies of the ids 2, 3 and 4: (2 + 1) / 6, (1 + 1) / 6, (0 + 1) / 6.
     expected = -(math.log(3 / 6) + math.log(1 / 6)) / 2
     assert pretrain_setup.cross_entropy(train, held_out, (0, 1), 5) == pytest.approx(expected)
 
@@ -74,7 +74,7 @@ def test_log_shares_are_a_distribution_over_the_tokens_that_are_not_special() ->
     assert shares == pytest.approx([0, 0, 3 / 6, 2 / 6, 1 / 6])
 
 
-# === The text of a run.
+# === Corpora of a run
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_prepared_into_the_folder_once(recipe: PretrainRecipe, text_file: Path) 
 def test_a_demo_corpus_does_not_name_its_folder(
     recipe: PretrainRecipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder may be given with "~", and the manifest must not hold the home folder."""
+    """The manifest of the demo corpus has no path, which could contain the home folder."""
     for module in (demo_corpus, pretrain_setup):
         monkeypatch.setattr(module, "demo_documents", lambda: [sentences(1).splitlines()] * 20)
     corpora = _open(recipe, corpus="demo", vocab_size=100)
@@ -210,7 +210,7 @@ def test_too_little_held_out_text_is_named(recipe: PretrainRecipe, prepared: Pat
 
 
 def test_held_out_text_smaller_than_a_batch(recipe: PretrainRecipe, prepared: Path) -> None:
-    """It makes one smaller batch; training needs a whole one."""
+    """Held-out text may give a smaller batch; training text must give a whole one."""
     corpora = _open(recipe, corpus=str(prepared))
     large = dataclasses.replace(recipe, batch_size=10_000)
     held_out = corpora.examples(large, held_out=True)
@@ -228,7 +228,7 @@ def test_held_out_text_smaller_than_a_batch(recipe: PretrainRecipe, prepared: Pa
 def test_too_few_held_out_documents(
     recipe: PretrainRecipe, tmp_path: Path, documents: int, loss: str, needed: int
 ) -> None:
-    """They are counted before the vocabulary is learned, and without splitting sentences."""
+    """Too few documents are an error before sentences are split and a vocabulary is learned."""
     text = tmp_path / "few.txt"
     text.write_text("A sentence.\nOne more.\n\n" * documents)
     values = {

@@ -1,4 +1,4 @@
-"""The model of a run is the one its recipe asks for."""
+"""The model of a pretraining, as its recipe describes it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_gradient_checkpointing() -> None:
 @pytest.mark.parametrize("loss", ["nsp", "mlm"])
 def test_a_head_that_sees_nothing_guesses_by_frequency(loss: str) -> None:
     task = build_task(recipe(loss=loss), 4)
-    shares = np.array([0.0, 0.5, 0.25, 0.25])  # the first is special
+    shares = np.array([0.0, 0.5, 0.25, 0.25])  # the first id is a special token
 
     with np.errstate(divide="ignore"):
         start_from_frequencies(task, np.log(shares))
@@ -127,7 +127,7 @@ def test_a_head_that_sees_nothing_guesses_by_frequency(loss: str) -> None:
 
 @pytest.fixture
 def begun(tmp_path: Path) -> Path:
-    """A checkpoint with an MLM head, a pooler and a classifier's labels gone."""
+    """Return a checkpoint with an MLM head and a tokenizer."""
     config = TINY.replace(vocab_size=50, max_positions=64)
     contracts.as_trained(MaskedLM(BertEncoder(config))).save_to_preset(tmp_path / "begun")
     Tokenizer(_PIECES).save_to_preset(tmp_path / "begun")
@@ -142,12 +142,12 @@ def test_going_on_from_a_checkpoint(begun: Path, loss: str) -> None:
     contracts.assert_same_weights(task.encoder, before.encoder)
     bias = keras.ops.convert_to_numpy(task.mlm.bias)
     np.testing.assert_array_equal(bias, keras.ops.convert_to_numpy(before.mlm.bias))
-    start_from_frequencies(task, np.zeros(50))  # what has learned stays
+    start_from_frequencies(task, np.zeros(50))  # a trained output bias is kept
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(task.mlm.bias), bias)
 
 
 def test_going_on_from_a_name_of_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`init_checkpoint=` takes weights and vocabulary: the name stands for the published ones."""
+    """`init_checkpoint=` accepts a preset name: it opens the published weights and vocabulary."""
     hub.offline_cache(tmp_path, monkeypatch)
     begun = recipe(init_checkpoint=hub.NAME, loss="nsp", sequence_length=8)
     tokenizer = open_tokenizer(begun.vocab, lowercase=True)
@@ -160,7 +160,7 @@ def test_heads_that_a_checkpoint_has_not_are_new(tmp_path: Path) -> None:
     contracts.as_trained(TokenClassifier(encoder, 2)).save_to_preset(tmp_path)
     with pytest.raises(UsageError, match="Sentence pairs need a pooler"):
         build_task(recipe(init_checkpoint=str(tmp_path), loss="nsp", sequence_length=32), 50)
-    (tmp_path / "bert_keras.json").unlink()  # which says that there is none
+    (tmp_path / "bert_keras.json").unlink()  # this file says that the encoder has no pooler
     made = build_task(recipe(init_checkpoint=str(tmp_path), loss="nsp", sequence_length=32), 50)
     assert made.encoder.pooler is not None
     trained = {w.path: w for w in encoder.weights}

@@ -1,4 +1,4 @@
-"""The display on a terminal and elsewhere."""
+"""The progress display on a terminal and in plain lines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_plain_lines_come_every_ten_seconds_and_at_reports(time: _Clock) -> None
         "step 10/1,000 (1 %)",
         "step 15/1,000 (2 %)",
         "step 25/1,000 (2 %)",
-        "step 30/1,000 (3 %)",  # the last one, at the end
+        "step 30/1,000 (3 %)",  # the last step is always shown
     ]
 
 
@@ -155,7 +155,7 @@ def test_an_older_measurement_says_of_which_step_it_is(time: _Clock, terminal: b
 def test_a_run_that_is_over_shows_no_time_left(
     time: _Clock, terminal: bool, last: int, later: int
 ) -> None:
-    """It is over after its last step, or where it is stopped before."""
+    """A run shows no remaining time after its last step, or after it was stopped."""
     console = _console(terminal=terminal)
     with Progress(10, later_steps=later, console=console) as shown:
         for step in range(1, last + 1):
@@ -207,7 +207,7 @@ def test_an_error_ends_the_display_and_is_not_swallowed() -> None:
     console = _console(terminal=True)
     with pytest.raises(KeyError), Progress(10, console=console):
         raise KeyError
-    assert _shown(console).endswith("\x1b[?25h")  # the cursor is back
+    assert _shown(console).endswith("\x1b[?25h")  # the cursor is visible again
 
 
 def test_a_task_in_plain_lines(time: _Clock) -> None:
@@ -273,7 +273,7 @@ def test_a_display_that_cannot_be_written_ends_no_training(time: _Clock, termina
     assert done == [1, 2, 3, 4, "task"]
 
 
-# === The time that is left.
+# === The remaining time
 
 
 def test_it_is_not_known_before_the_second_step() -> None:
@@ -289,7 +289,7 @@ def test_it_is_not_known_before_the_second_step() -> None:
 
 def test_the_speed_is_that_of_the_last_minute() -> None:
     pace, now = Pace(1_000), 0.0
-    for step in range(1, 11):  # slow at first
+    for step in range(1, 11):  # the first steps are slow
         now += 100
         pace.step(now, step)
     for step in range(11, 200):
@@ -305,7 +305,7 @@ def test_what_goes_aside_counts_as_often_as_before() -> None:
         pace.step(now, step)
         if step % 50 == 0:
             pace.aside(now)
-            pace.aside(now + 75)  # longer than the time over which the speed is measured
+            pace.aside(now + 75)  # longer than the period that determines the speed
             now += 100
             pace.step(now, step)
     assert pace.seconds_left == pytest.approx(800 * (1 + 200 / 100))

@@ -1,4 +1,4 @@
-"""The recipes' own commands, on the files that they name."""
+"""The recipes with the commands of their headers, on the real data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FOLDERS = {
     "lcqmc": "zh_pairs",
     "weibo_ner": "zh_ner",
 }
-# Two labels but for these; of entities O, B and I of each type.
+# The number of labels if it is not two, and the number of entity types.
 _LABELS = {"trec": 6, "sick": 3, "snli": 3, "snli_vectors": 3}
 _TYPES = {"conll2003": 4, "conll2003_distilled": 4, "wnut17": 6, "wikigold": 4, "weibo_ner": 8}
 
@@ -35,7 +35,7 @@ def _header(name: str) -> str:
 
 
 def _commanded(name: str) -> FinetuneRecipe:
-    """The recipe with the values of the command in its header."""
+    """Return the recipe with the values of the command in its header."""
     command = re.search(r"^Command: +(.+?)(?=^\w+:|\Z)", _header(name), re.MULTILINE | re.DOTALL)
     assert command is not None
     words = shlex.split(command[1])

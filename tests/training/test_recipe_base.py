@@ -1,4 +1,4 @@
-"""Rules of values, and the values that every run has."""
+"""Validation rules of recipe values, and the values that all recipes share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_names_of_other_libraries_are_suggested() -> None:
         assert set(names) <= pretraining | finetuning
 
 
-# === Values of recipes: types and ranges, one message each
+# === Values of recipes: types, ranges and messages
 
 
 _look, _size = Section("Look"), Section("Size")
@@ -97,7 +97,7 @@ def test_every_value_has_its_section_and_meaning() -> None:
 
 @pytest.mark.parametrize("recipe", [PretrainRecipe, FinetuneRecipe])
 def test_sections_of_recipes_are_whole(recipe: type) -> None:
-    """The values of a section stand together, and each has a meaning of its own."""
+    """The values of a section are adjacent, and all values have different meanings."""
     sections = [rule.section for _, rule in rules_of(recipe)]
     assert len(list(itertools.groupby(sections))) == len(set(sections))
     meanings = [rule.meaning for _, rule in rules_of(recipe)]
@@ -105,7 +105,7 @@ def test_sections_of_recipes_are_whole(recipe: type) -> None:
     assert len(set(meanings)) == len(meanings)
 
 
-# === Values that every run has
+# === Values that all recipes share
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Recipe files by name and by path, and `key=value` on a command line."""
+"""Recipe files by name and by path, and `key=value` on the command line."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_key_given_twice() -> None:
         parse_overrides(["steps=1", "steps=2"], _DEFAULTS)
 
 
-# === Recipes by name and by path; what is wrong with a file is said once.
+# === Recipes by name and by path, and error messages
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Help of the programs that run recipes."""
+"""Help and shell completion of the programs that run recipes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_no_recipe_is_called_as_a_key(program, kind, folder: Path) -> None:
 def test_a_value_of_a_key_is_answered_with_the_key() -> None:
     assert pretrain.describe(["whole_word"]) == pretrain.describe(["masking"])
     assert "span                            several neighbouring" in pretrain.describe(["span"])
-    shown = finetune.describe(["true"])  # a value of several keys
+    shown = finetune.describe(["true"])  # several keys accept this value
     assert "quoting=auto\n" in shown
     assert "jit_compile=auto\n" in shown
 
@@ -110,7 +110,7 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(map(len, shown.splitlines())) <= 60
 
 
-# === Shell completion, called as a shell calls it: by variables of the environment.
+# === Shell completion, called by environment variables as a shell does
 
 
 _MASKING = ("token", "whole_word", "span")
@@ -135,7 +135,7 @@ def _run(**variables: str) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == "[]\n"  # nothing that takes seconds to import
+    assert done.stderr == "[]\n"  # no library that takes seconds to import
     return done.stdout
 
 
@@ -143,7 +143,7 @@ def test_bash() -> None:
     words = "bert-keras finetune ss"
     shown = _run(COMP_WORDS=words, COMP_CWORD="2", _BERT_KERAS_COMPLETE="complete_bash")
     assert shown.split() == ["sst2", "sst2_distilled"]
-    words = "bert-keras pretrain demo masking = "  # as bash splits masking=
+    words = "bert-keras pretrain demo masking = "  # bash splits masking= into two words
     shown = _run(COMP_WORDS=words, COMP_CWORD="5", _BERT_KERAS_COMPLETE="complete_bash")
     assert shown.split() == ["token", "whole_word", "span"]
 
@@ -177,7 +177,8 @@ def test_names_of_recipes() -> None:
         (("demo", "masking=sp"), ["masking=span"]),
         (("demo", "masking", "=", "wh"), ["whole_word"]),
         (("demo", "lowercase", "=", ""), ["true", "false"]),
-        (("demo", "masking", ""), ["token", "whole_word", "span"]),  # masking= before the cursor
+        # `masking=` is before the cursor
+        (("demo", "masking", ""), ["token", "whole_word", "span"]),
         (("demo", "mask_rate", "=", "0.2", "mask"), [f"masking={v}" for v in _MASKING]),
         (("demo", "mask_rate=0.2", "mask_"), []),
         (("demo", "vocab=x", "ou"), ["output_bias=", "out="]),
@@ -193,4 +194,5 @@ def test_keys_and_values(words: tuple[str, ...], completed: list[str]) -> None:
 def test_a_recipe_has_the_keys_of_its_task() -> None:
     assert "max_question=" in _completed("finetune", "squad", "")
     assert "max_question=" not in _completed("finetune", "sst2", "")
-    assert "max_question=" in _completed("finetune", "mine.py", "max_")  # of any task
+    # keys of all tasks, because the recipe's task is unknown
+    assert "max_question=" in _completed("finetune", "mine.py", "max_")

@@ -13,7 +13,7 @@ def test_all_recipes_are_listed(call, monkeypatch) -> None:
     for folder in (pretrain_recipe.FOLDER, finetune_recipe.FOLDER):
         for name in recipe_files.known_recipes(folder):
             assert f" {name} " in done.out
-    assert "accuracy 0.8635" in done.out  # a measured result
+    assert "accuracy 0.8635" in done.out  # a result from a recipe's header
     assert "question_answering" in done.out
 
 

@@ -1,4 +1,4 @@
-"""The edge of the programs, each in a process of its own."""
+"""Exit codes and messages of the training programs, each in a process of its own."""
 
 from __future__ import annotations
 

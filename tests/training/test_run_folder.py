@@ -1,4 +1,4 @@
-"""The folder of a run: what may go on in it, and what may not."""
+"""The folder of a run: which values a continued run may change."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_value_that_an_older_version_lacks_is_the_default(tmp_path: Path) -> N
     claim(tmp_path)
     with pytest.raises(UsageError, match="masking: 'token' then, 'span' now"):
         claim(tmp_path, masking="span")
-    del card["recipe"]["steps"]  # which has no default
+    del card["recipe"]["steps"]  # a key without a default value
     (tmp_path / "run.json").write_text(json.dumps(card))
     with pytest.raises(UsageError, match="steps: None then, 100 now"):
         claim(tmp_path)
@@ -140,7 +140,7 @@ def test_a_card_that_is_none(tmp_path: Path, card: str) -> None:
 
 
 def test_a_run_of_older_values_goes_on(tmp_path: Path) -> None:
-    """Every key that had another name, and a run.json that did not hold the sizes."""
+    """A run.json with earlier key names and without sizes can be continued."""
     claim(tmp_path)
     (tmp_path / "checkpoints").mkdir()
     card = json.loads((tmp_path / "run.json").read_text())

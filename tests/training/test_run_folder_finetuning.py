@@ -1,4 +1,4 @@
-"""The folder of a fine-tuning run: whose it is, and when its values bind."""
+"""The folder of a fine-tuning: its owner, and the values that a continued run must keep."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_where_it_lies(tmp_path: Path) -> None:
 
 def test_values_bind_once_training_began(tmp_path: Path) -> None:
     _claim(_recipe(tmp_path, train="nowhere"))
-    _claim(_recipe(tmp_path, train="here"))  # corrected
+    _claim(_recipe(tmp_path, train="here"))  # a corrected value
     (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
     before = (tmp_path / "run.json").read_bytes()
     with pytest.raises(UsageError, match=r"other values:\n  train: 'here' then, 'there' now\n"):
@@ -90,11 +90,11 @@ def test_the_examples_bind_too(tmp_path: Path) -> None:
     recipe = _recipe(tmp_path / "run", train=str(train), dev="gone")
     _claim(recipe)
     train.write_text("two")
-    _claim(recipe)  # nothing was learned yet
+    _claim(recipe)  # the training has not begun
     (tmp_path / "run" / "seed-0" / "checkpoints").mkdir(parents=True)
     _claim(recipe)
     train.unlink()
-    _claim(recipe)  # whoever reads it tells that it is missing
+    _claim(recipe)  # a missing file is an error only where it is read
     train.write_text("three")
     with pytest.raises(
         UsageError, match=r"  train: .*train\.tsv holds something else .* \(train\.tsv\)\n"
@@ -120,14 +120,14 @@ def test_a_teacher_binds_too(tmp_path: Path) -> None:
     (weights.parent / "report.md").touch()
     _claim(recipe)
     (weights.parent / "vocab.txt").write_text("new")
-    _claim(recipe)  # which was not there
+    _claim(recipe)  # a file that did not exist before is no difference
     (weights.parent / "vocab.txt").write_text("newer")
     with pytest.raises(UsageError, match=r"holds something else than then \(vocab\.txt\)"):
         _claim(recipe)
 
 
 def test_a_repository_binds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By what there is of it on this machine: without a revision it may change."""
+    """The cached files of a repository must stay the same, because its main branch may change."""
     weights = tmp_path / "snapshot" / "model.safetensors"
     weights.parent.mkdir()
     weights.write_bytes(b"one")
@@ -192,7 +192,7 @@ def test_the_values_are_read_back(tmp_path: Path) -> None:
 def test_a_name_of_a_preset_binds_by_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The digests are those of the published files, which are what is learned from."""
+    """For a preset name, run.json has the digests of the published files."""
     hub.offline_cache(tmp_path / "cache", monkeypatch)
     digests = module._digests(_recipe(tmp_path, encoder=hub.NAME, teacher=hub.NAME))
     assert digests.keys() == {"encoder", "teacher"}

@@ -1,4 +1,4 @@
-"""Seeds, compilation by a recipe, and models whose variables have shapes alone."""
+"""Seeds, compilation by a recipe, and models whose variables have shapes only."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_task_is_compiled_once_for_its_evaluation() -> None:
     assert task.optimizer is compiled
 
 
-# === Models whose variables have shapes alone
+# === Models whose variables have shapes only
 
 
 def _tasks(config: BertConfig) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A step's wait ends when its batch is ready."""
+"""The training loop: waiting for data, metrics, batches, and the state of a run."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from tests.contracts import TINY
 
 @pytest.fixture
 def examples() -> SupervisedExamples:
-    """Five batches in each epoch."""
+    """Return examples with five batches in each epoch."""
     rows = EncodedTexts.of([np.arange(5, 9)] * 10, [np.zeros(4)] * 10, pad_id=0)
     return SupervisedExamples(rows, {"label": np.arange(10)}, batch_size=2, seed=0)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, which tests set."""
+    """Replace the clock by a list whose only item is the time."""
     time = [0.0]
     monkeypatch.setattr("bert_keras.training.training_loop.perf_counter", lambda: time[0])
     return time
@@ -48,7 +48,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def slow(
     examples: SupervisedExamples, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> SupervisedExamples:
-    """The same, two seconds for each."""
+    """Return examples whose batches take two seconds each."""
     build = examples.batch
 
     def batch(epoch: int, position: int) -> Batch:
@@ -63,14 +63,15 @@ def test_from_its_begin_until_the_batch_is_ready(
     slow: SupervisedExamples, clock: list[float]
 ) -> None:
     watched = DataWaitTimer(slow, 0, 4)
-    for clock[0], place in ((1.0, (0, 4)), (4.0, (1, 1)), (5.0, (1, 0))):  # workers overtake
+    # workers may finish in another order
+    for clock[0], place in ((1.0, (0, 4)), (4.0, (1, 1)), (5.0, (1, 0))):
         watched.batch(*place)
     assert [watched.waited(begun) for begun in (2.0, 6.0, 6.0)] == [1.0, 1.0, 0.0]
 
 
 def test_not_before_it_was_asked_for(slow: SupervisedExamples, clock: list[float]) -> None:
     watched = DataWaitTimer(slow, 0, 0)
-    clock[0] = 7.0  # the step was traced so long
+    clock[0] = 7.0  # tracing the first step took so long
     watched.batch(0, 0)
     assert watched.waited(0.0) == 2.0
 
@@ -94,7 +95,7 @@ def test_the_batches_are_those_of_the_examples(examples: SupervisedExamples) -> 
     assert index == 6
 
 
-# === Values that are logged at the end of a report.
+# === Values that are logged at the end of a report
 
 
 REPORT_EVERY = 4
@@ -113,7 +114,7 @@ def screen() -> io.StringIO:
 
 @pytest.fixture
 def callback(tmp_path: Path, screen: io.StringIO) -> WriteMetrics:
-    """As at the beginning of the fourth report; every step has 100 tokens."""
+    """Return a callback at the start of the fourth report, with 100 tokens in each step."""
     model = _Model()
     model.compile(keras.optimizers.SGD(RATE))
     callback = WriteMetrics(
@@ -144,7 +145,7 @@ def test_a_report(
     clock = start + 0.5
     monkeypatch.setattr("bert_keras.training.training_loop.perf_counter", lambda: clock)
     callback.on_train_batch_end(REPORT_EVERY - 1, {"loss": 3.0})
-    # The evaluation comes before the end of the report and takes its time.
+    # The evaluation runs before the end of the report. Its time must not count.
     monkeypatch.setattr("bert_keras.training.training_loop.perf_counter", lambda: clock + 100)
     callback.on_epoch_end(3, {"loss": np.float32(2.5), "mlm_loss": 2.0, "mlm_accuracy": 0.5})
 
@@ -159,7 +160,7 @@ def test_a_report(
         "step": 16,
         "seconds": pytest.approx(0.5),
         "tokens_per_second": pytest.approx(800),
-        "waiting_share": pytest.approx(0.2),  # half of it before the step, half within
+        "waiting_share": pytest.approx(0.2),  # half of the wait before the step, half within it
     }
     (line,) = screen.getvalue().splitlines()
     assert line.startswith(
@@ -168,7 +169,7 @@ def test_a_report(
 
 
 def test_the_only_loss_is_that_of_the_masked_tokens(callback: WriteMetrics, tmp_path: Path) -> None:
-    """Keras names no output in the metrics of a model that has only one."""
+    """A model with one output logs `loss` as `mlm_loss`, which Keras does not log."""
     callback.on_train_batch_end(0)
     logs = {"loss": 2.0, "mlm_accuracy": 0.5, "val_loss": 3.0, "val_mlm_accuracy": 0.25}
     callback.on_epoch_end(3, logs)
@@ -218,7 +219,7 @@ def test_in_fit_the_steps_are_numbered_through(tmp_path: Path, callback: WriteMe
 
 
 def test_what_is_not_needed_ends_no_training() -> None:
-    """Each hook that Keras has reaches the callback, until one of them fails."""
+    """A failing callback in `MayFail` does not end the training; it gets no further calls."""
     hooks = [name for name in dir(keras.callbacks.Callback) if name.startswith("on_")]
     called: list[str] = []
 
@@ -247,7 +248,7 @@ def test_what_is_not_needed_ends_no_training() -> None:
     assert callback.model is model
 
 
-# === The batches of a training, and where it stands after some reports.
+# === The batches and the state of a training
 
 
 def test_the_state_of_a_new_run(examples: SupervisedExamples, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A tiny encoder and tokenizer, and predictors that answer what they are told."""
+"""A tiny encoder, a tokenizer, and stub predictors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def encoder(request: pytest.FixtureRequest, tokenizer: Tokenizer) -> BertEncoder
 
 @pytest.fixture
 def kind() -> Callable[..., Any]:
-    """`kind(task, measured, **values)`: the kind of a recipe, with what was measured on dev."""
+    """Return a function that makes a fine-tuning task, with the values measured on dev."""
 
     def make(task: str, measured: Any = None, **values: Any) -> FinetuningTask:
         values = {"max_length": 16, "train": "train"} | values
@@ -50,7 +50,7 @@ def kind() -> Callable[..., Any]:
 
 @pytest.fixture
 def predictor() -> Callable[..., Any]:
-    """`predictor(predict_tags=…)`: methods that give the same, whatever they are asked."""
+    """Return a function that makes a stub predictor, whose methods return fixed values."""
 
     def make(label_names: list[str] | None = None, **answers: Any) -> Any:
         methods = {name: lambda *_, answer=answer, **__: answer for name, answer in answers.items()}

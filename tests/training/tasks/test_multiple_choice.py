@@ -1,4 +1,4 @@
-"""Choices: tables of two forms, measures, the form of predictions."""
+"""Multiple choice: two table formats, metrics, and the format of predictions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_choices(kind, tokenizer, encoder, predictor, tmp_path: Path) -> None:
 
 
 def test_choices_in_columns(kind, tmp_path: Path) -> None:
-    """As in the files of SWAG."""
+    """Choices may be in columns, as in the files of SWAG."""
     path = tmp_path / "swag.csv"
     path.write_text('number,sent1,sent2,ending0,ending1,label\n0,"a, b",c,d,e,1\n')
     columns = {"prompt": "sent1", "lead": "sent2", "options": "ending0,ending1", "answer": "label"}

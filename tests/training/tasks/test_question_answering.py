@@ -1,4 +1,4 @@
-"""Questions: articles, thresholds, the official form."""
+"""Question answering: splits by article, thresholds, and the official format."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def test_no_article_is_on_both_sides(tmp_path: Path, kind, capsys) -> None:
     train, dev = made.split(data, 0.1)
     assert ([q.id for q in train], [q.id for q in dev]) == (["00", "01"], ["10", "11"])
     assert [q.id for q in made.take(data, [2, 0])] == ["10", "00"]
-    assert made.split(made.take(data, [0, 1]), 0.5)[0] == []  # one article cannot be parted
+    # questions of one article stay in one part
+    assert made.split(made.take(data, [0, 1]), 0.5)[0] == []
 
 
 def test_questions_without_a_place_are_parted_by_text(kind) -> None:
@@ -99,7 +100,7 @@ def test_what_can_be_measured(kind, capsys) -> None:
 
 @pytest.mark.parametrize("values", [{}, {"language": "zh"}, {"no_answer": True}], ids=str)
 def test_only_what_is_known_is_measured(values: dict, kind, predictor) -> None:
-    """A right answer that the context has not is one nevertheless, as officially."""
+    """An answer that is not in the context still counts as right, as in the official evaluation."""
     lost = Question("1", "a ?", "a b c", place="f", lost=("d",))
     data = [_asked("0"), lost, Question("2", "a ?", "a b c", place="f")]
     if not values:
@@ -129,7 +130,8 @@ def test_worst_are_those_that_the_official_rules_call_wrong(kind, predictor) -> 
     data = [_asked("0"), _asked("1"), _asked("2", "a b")]
     answers = _answers(("The B.", -9.0), ("c", -9.0), ("b", -9.0))
     found = kind("question_answering").evaluate(predictor(predict_answers=answers), data)
-    assert [each.answered for each in found.worst] == ["c"]  # "a" is an article
+    # the official evaluation ignores articles such as "a"
+    assert [each.answered for each in found.worst] == ["c"]
     made = kind("question_answering", {"best_f1_thresh": 0.0}, no_answer=True)
     answers = [Answer("b", 0, 1, 0.9, null) for null in (0.5, 4.0, 2.0)]
     worst = made.evaluate(predictor(predict_answers=answers), data).worst
@@ -149,7 +151,7 @@ def test_what_a_folder_says_of_answers(kind) -> None:
 
 
 def test_no_answer_by_the_best_threshold(kind, predictor) -> None:
-    """The surest two answers are believed, the doubtful one is not: all is right then."""
+    """The best threshold accepts the two most confident answers and rejects the third."""
     data = [_asked("0"), _asked("1"), _asked("2", "")]
     answers = predictor(predict_answers=_answers(("b", -3.0), ("b", -2.0), ("c", 1.0)))
     made = kind("question_answering", no_answer=True)
@@ -175,7 +177,7 @@ def test_predictions_use_the_threshold_of_dev(kind) -> None:
     made = kind("question_answering", measured, no_answer=True)
     assert made.predict(predictor, [_asked("0")]) == [("0", "b")]
     assert predictor.threshold == -2.5
-    made = kind("question_answering", {}, no_answer=True)  # of a model of which it is not known
+    made = kind("question_answering", {}, no_answer=True)  # a model without a measured threshold
     made.predict(predictor, [_asked("0")])
     assert predictor.threshold == 0.0
     kind("question_answering", measured).predict(predictor, [_asked("0")])
@@ -194,7 +196,10 @@ def test_other_examples_are_measured_with_the_threshold_of_dev(kind, predictor) 
 
 
 def test_where_no_answer_is_best_there_is_none(kind, predictor) -> None:
-    """Officially the threshold is 0 then, under which all of these scores are."""
+    """If no answer at all is best, the threshold rejects all answers.
+
+    The official script gives a threshold of 0 here, which would accept all of these scores.
+    """
     data = [_asked("0"), _asked("1"), _asked("2", ""), _asked("3", "")]
     answers = predictor(
         predict_answers=_answers(("b", -3.0), ("b", -2.0), ("c", -9.0), ("c", -8.0))

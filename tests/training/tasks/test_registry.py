@@ -1,4 +1,4 @@
-"""The table of the tasks of fine-tuning."""
+"""The table of the fine-tuning tasks."""
 
 from __future__ import annotations
 

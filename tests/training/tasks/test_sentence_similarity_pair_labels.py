@@ -1,4 +1,4 @@
-"""Labels of two vectors: pairs of rows, a head that is kept, the measures of other labels."""
+"""Classification of text pairs by two vectors: examples, the saved head, metrics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_pairs_are_needed(kind) -> None:
 
 
 def test_the_head_is_kept(kind, encoder, tokenizer, tmp_path) -> None:
-    """The saved model answers as the trained one; without its head it is a sentence encoder."""
+    """The saved model has the trained head; a sentence encoder can be opened without it."""
     made = kind("pair_classification", pooling="max")
     task = made.build(encoder, _NAMES)
     recipe = FinetuneRecipe(task="pair_classification", max_length=16)

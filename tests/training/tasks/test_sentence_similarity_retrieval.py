@@ -1,4 +1,4 @@
-"""Finding the text that belongs to a text: pairs of rows, ranks."""
+"""Retrieval of the matching text: pairs of rows, ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bert_keras.models import SentencePairs
 from bert_keras.training.tasks import sentence_similarity
 
 _DATA = Texts(["a", "b", "c", "d"], ["x", "y", "z", "x"])
-# Of a, b, c, d; then of x, y, z, which are compared once each.
+# Vectors of a, b, c, d and of x, y, z. The repeated x is a candidate only once.
 _FIRSTS = np.array([[1, 0, 0], [0, 0.6, 0.8], [0.8, 0.6, 0], [0.6, 0, 0.8]], np.float32)
 _SECONDS = np.eye(3, dtype=np.float32)
 
@@ -63,7 +63,7 @@ def test_ranks(together: int, kind, monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     made = kind("retrieval")
     found = made.evaluate(Stub(), _DATA)
-    # a finds x; b finds z before y; c finds x, then y, then z; d finds z before x.
+    # Ranked candidates: x first for a; z, y for b; x, y, z for c; z, x for d.
     assert list(found.predictions) == ["x", "z", "x", "z"]
     assert found.metrics["accuracy"] == 0.25
     assert found.metrics["mrr"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 2) / 4)

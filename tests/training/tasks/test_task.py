@@ -1,4 +1,4 @@
-"""Behaviour that all kinds share."""
+"""The behaviour that all fine-tuning tasks share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_package_that_is_missing_is_named_before_anything_is_done(
         task_of(recipe)
 
 
-# === Tables of texts, read, parted and answered.
+# === Tables of texts: reading, splitting, predictions
 
 
 def test_columns_by_name_and_by_number(tmp_path: Path, kind) -> None:
@@ -75,7 +75,8 @@ def test_pairs_of_one_first_text_stay_together(kind) -> None:
     assert (len(train), len(dev)) == (21, 9)
     assert not set(train.texts) & set(dev.texts)
     alone = kind("text_classification").split(Texts(["t"] * 4, list("abcd")), 0.25)
-    assert [len(part) for part in alone] == [3, 1]  # they cannot be parted otherwise
+    # rows with one first text are split if there is no other text
+    assert [len(part) for part in alone] == [3, 1]
 
 
 def test_glue_form(tmp_path: Path) -> None:

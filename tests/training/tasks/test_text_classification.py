@@ -1,4 +1,4 @@
-"""Labels and numbers: names, weights, measures, predictions."""
+"""Text classification and regression: labels, weights, metrics, predictions."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_models(task, labels, problem, classes, kind, encoder) -> None:
     ],
 )
 def test_heads_are_those_of_their_family(family: str, has_pooler: bool, kind) -> None:
-    """So that transformers opens what was fine-tuned."""
+    """The head is that of the family, so that Transformers can open the fine-tuned model."""
     values: dict[str, Any] = {"pooler": has_pooler, **FAMILIES[family].fixed}
     if family == "albert":
         values |= {"embedding_size": 4, "num_unique_layers": 1}
@@ -121,7 +121,7 @@ def test_one_label_of_several(kind, predictor) -> None:
     )
     assert list(found.metrics) == ["accuracy", "f1_macro", "matthews", "f1"]
     assert found.metrics["accuracy"] == 0.5
-    assert found.metrics["f1"] == 0.5  # of "x": precision 1, recall 1/3
+    assert found.metrics["f1"] == 0.5  # for label "x": precision 1, recall 1/3
     assert found.predictions == ["x", "y", "y", "y"]
     assert [(w.text, w.right, w.answered) for w in found.worst] == [
         ("c", "x", "y"),

@@ -1,4 +1,4 @@
-"""Entities: tags, measures, and the columns of their predictions."""
+"""Token classification: tags, metrics, and the columns of predictions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_examples(all_pieces: bool, counted: int, kind, tokenizer) -> None:
     names = made.labels(_DATA)
     options = {"segments": False, "batch_size": 2, "multiple_of": 8, "seed": None}
     _, y, weights = made.examples(tokenizer, _DATA, names, **options).batch(0, 0)
-    # "bc" is two pieces: the second counts only with all_pieces.
+    # "bc" has two word pieces. The second has a label only with `all_pieces`.
     assert np.count_nonzero(weights[TAGS]) == counted
     assert y[TAGS][0, 1:4].tolist() == [1, 2, 2]
 
@@ -102,8 +102,8 @@ def test_measures(kind, predictor) -> None:
     found = kind("token_classification").evaluate(answers, _DATA)
     assert next(iter(found.metrics)) == "f1"
     assert found.metrics["f1"] == 0.5
-    assert found.metrics["X_f1"] == 1.0  # an I that follows nothing begins an entity,
-    assert found.metrics["f1_strict"] == 0.0  # but not by the strict reading
+    assert found.metrics["X_f1"] == 1.0  # an I tag without a B tag starts an entity,
+    assert found.metrics["f1_strict"] == 0.0  # but the strict metric ignores it
     assert not any("support" in name for name in found.metrics)
     assert found.predictions == [["I-X", "I-X", "O"], ["B-Y", "O"]]
     marks = {(w.text, w.right, w.answered) for w in found.worst}
@@ -125,7 +125,7 @@ def test_a_model_that_finds_nothing(kind, predictor) -> None:
 
 @pytest.mark.parametrize("letters", ["IES", "MES", "ILU"])
 def test_models_with_tags_of_other_schemes(letters: str, kind, predictor) -> None:
-    """They are measured, and their answers written, in the tags that files are read in."""
+    """Models with another tag scheme are measured, and write predictions, in the file's scheme."""
     inside, end, alone = letters
     labels = ["O", "B-X", f"{inside}-X", f"{end}-X", f"{alone}-Y", "[PAD]"]
     kind("token_classification").check(_DATA, labels)
